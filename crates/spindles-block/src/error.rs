@@ -1,0 +1,53 @@
+//! Errors as kinds to act on. Where and why goes into the event log.
+
+use core::fmt;
+
+/// Why a member did not do what it was asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum MemberError {
+    /// The device is gone, or failed in a way that leaves its contents unknown.
+    Gone,
+    /// These blocks can't be read (a latent sector error); others can.
+    Medium,
+    /// The member is an array or checks its blocks, found these to be corrupt and could not
+    /// repair them.
+    Corrupt,
+}
+
+/// Why a request failed. Nothing of a failed read may be used; of a failed write, each block is
+/// old or new.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum RequestError {
+    /// The request reaches beyond the end of the array.
+    OutOfRange,
+    /// The array was opened read-only.
+    ReadOnly,
+    /// More members or blocks are lost than the level survives.
+    BeyondTolerance,
+    /// The blocks are corrupt and redundancy could not repair them.
+    Corrupt,
+}
+
+impl fmt::Display for MemberError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Gone => "the device is gone",
+            Self::Medium => "the blocks can't be read",
+            Self::Corrupt => "the blocks are corrupt",
+        })
+    }
+}
+
+impl fmt::Display for RequestError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::OutOfRange => "the request reaches beyond the end of the array",
+            Self::ReadOnly => "the array is open read-only",
+            Self::BeyondTolerance => "more is lost than the level survives",
+            Self::Corrupt => "the blocks are corrupt and could not be repaired",
+        })
+    }
+}
+
+impl core::error::Error for MemberError {}
+impl core::error::Error for RequestError {}

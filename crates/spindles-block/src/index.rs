@@ -1,0 +1,85 @@
+//! Places, sizes and time.
+
+use core::fmt;
+
+/// A block of an array or of a member, counted from its first block.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct BlockIndex(pub u64);
+
+impl BlockIndex {
+    /// The block `blocks` further on. Panics when the address would wrap.
+    #[must_use]
+    pub const fn plus(self, blocks: u64) -> Self {
+        match self.0.checked_add(blocks) {
+            Some(sum) => Self(sum),
+            None => panic!("a block index wrapped"),
+        }
+    }
+}
+
+impl fmt::Display for BlockIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// A position in an array, `0..members`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MemberIndex(pub u8);
+
+impl fmt::Display for MemberIndex {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// The addressing unit of an array, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum BlockSize {
+    /// 512 bytes.
+    B512,
+    /// 4096 bytes, the default.
+    B4096,
+}
+
+impl BlockSize {
+    /// The size in bytes: 512 or 4096.
+    #[must_use]
+    pub const fn bytes(self) -> u32 {
+        match self {
+            Self::B512 => 512,
+            Self::B4096 => 4096,
+        }
+    }
+
+    /// The block size of that many bytes; `None` for any other than 512 and 4096.
+    #[must_use]
+    pub const fn from_bytes(bytes: u32) -> Option<Self> {
+        match bytes {
+            512 => Some(Self::B512),
+            4096 => Some(Self::B4096),
+            _ => None,
+        }
+    }
+}
+
+/// A moment, in nanoseconds since the driver started. Virtual in the simulator.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Instant(pub u64);
+
+impl Instant {
+    /// The moment `duration_ns` later. Panics when it would wrap (after 584 years).
+    #[must_use]
+    pub const fn plus_ns(self, duration_ns: u64) -> Self {
+        match self.0.checked_add(duration_ns) {
+            Some(sum) => Self(sum),
+            None => panic!("an instant wrapped"),
+        }
+    }
+
+    /// Nanoseconds since `earlier`; zero when `earlier` is later.
+    #[must_use]
+    pub const fn ns_since(self, earlier: Self) -> u64 {
+        self.0.saturating_sub(earlier.0)
+    }
+}

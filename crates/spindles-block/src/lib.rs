@@ -1,0 +1,20 @@
+//! The vocabulary that all parts share: indices, sizes, time, requests, member
+//! I/O and the outputs of the engine. No behaviour beyond conversions.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+mod buffer;
+mod error;
+mod index;
+mod io;
+mod member_set;
+
+pub use buffer::{BufferId, BufferSlice};
+pub use error::{MemberError, RequestError};
+pub use index::{BlockIndex, BlockSize, Instant, MemberIndex};
+pub use io::{
+    Compute, ComputeResult, MemberIo, MemberIoId, MemberResult, Operand, Operation, Reply, Request,
+    Step, StepId,
+};
+pub use member_set::{MEMBERS_MAX, MemberSet};
