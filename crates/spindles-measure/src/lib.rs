@@ -1,0 +1,14 @@
+//! What a measurement leaves behind and what can honestly be said from it:
+//! the versioned records, latency histograms, intervals over repetition blocks,
+//! verdicts and doubts. Runs nothing itself and reads no clock.
+
+#![forbid(unsafe_code)]
+
+mod histogram;
+mod record;
+
+pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
+pub use record::{
+    Cpu, Device, Doubt, Environment, Experiment, Io, Phase, Rate, ReadError, Record, Run, SCHEMA,
+    System, Traffic, Workload, from_lines, to_line,
+};

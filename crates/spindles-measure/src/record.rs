@@ -1,0 +1,451 @@
+//! The records of an experiment, one JSON object a line, each with the version
+//! of the schema. Everything a report says is drawn from these lines alone.
+//!
+//! A file starts with one `experiment` and one `environment` line; a `run` line
+//! follows for each system × workload × repetition block, in the order they ran.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::Histogram;
+
+/// Version of the schema. Grows when a field changes its meaning; a new field
+/// with a default does not change it.
+pub const SCHEMA: u32 = 1;
+
+/// One line of a record file.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "record", rename_all = "snake_case")]
+pub enum Record {
+    /// What was to be measured.
+    Experiment(Experiment),
+    /// Where it was measured.
+    Environment(Environment),
+    /// One workload once on one system.
+    Run(Box<Run>),
+}
+
+/// What was to be measured: written once, before the first run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Experiment {
+    /// Name of the experiment: `quickstart`.
+    pub name: String,
+    /// One sentence for the reader of the report.
+    pub summary: String,
+    /// Seed of every random choice of the experiment.
+    pub seed: u64,
+    /// When it began, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    /// Repetition blocks asked for.
+    pub repetition_blocks: u32,
+    /// Name of the system all others are compared with: the single disk.
+    pub baseline: String,
+    /// Name of the system that is the baseline once more (the A/A pair), if any.
+    pub control: Option<String>,
+    /// The systems, in the order a reader wants to see them.
+    pub systems: Vec<System>,
+    /// The workloads, in the order a reader wants to see them.
+    pub workloads: Vec<Workload>,
+    /// Whether sizes are smaller than the workloads define them.
+    pub scaled: bool,
+    /// How sizes were scaled, in plain words. Empty when they were not.
+    pub scaled_how: String,
+    /// Whether all members of the arrays share one physical device.
+    pub shared_device: bool,
+    /// The experiment file, as it was read.
+    pub definition: String,
+}
+
+/// One side of a comparison.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct System {
+    /// Short name, unique in the experiment: `raid5`.
+    pub name: String,
+    /// The array expression: `raid5(a,b,c,d)`.
+    pub expression: String,
+    /// Level of the outermost array; `single` for one device without an array.
+    pub level: String,
+    /// Members of the outermost array; 1 for one device without an array.
+    pub members: u32,
+    /// Chunk size in bytes; 0 where there is none.
+    pub chunk_bytes: u64,
+    /// Bytes the system offers.
+    pub capacity_bytes: u64,
+    /// How many members may be missing, whichever they are.
+    pub survives: u32,
+    /// Members that were missing while measuring.
+    pub missing: u32,
+}
+
+/// What was run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Workload {
+    /// Short name, unique in the experiment: `dd-read`.
+    pub name: String,
+    /// One sentence for the reader: `1 MiB sequential reads, one in flight`.
+    pub summary: String,
+    /// What its result is counted in.
+    pub rate: Rate,
+    /// Highest number of requests in flight at once.
+    pub in_flight_max: u32,
+}
+
+/// What a workload's result is counted in.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Rate {
+    /// Bytes of the application per second.
+    #[default]
+    Bytes,
+    /// Operations per second, such as seeks.
+    Operations,
+}
+
+/// Where it was measured.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Environment {
+    /// Version of Spindles.
+    pub tool_version: String,
+    /// Commit it was built from, if known.
+    pub commit: String,
+    /// `release` or `debug`.
+    pub profile: String,
+    /// Operating system and its version.
+    pub os: String,
+    /// Kernel release.
+    pub kernel: String,
+    /// CPU model.
+    pub cpu_model: String,
+    /// Logical CPUs the program may use.
+    pub cpus: u32,
+    /// Frequency governor, if known.
+    pub governor: String,
+    /// Hypervisor or container, if known: `kvm`.
+    pub virtualization: String,
+    /// Memory in bytes.
+    pub memory_bytes: u64,
+    /// Memory available when the experiment began, in bytes.
+    pub memory_available_bytes: u64,
+    /// File system of the members: `ext4`. Empty for raw devices.
+    pub file_system: String,
+    /// Its mount options.
+    pub mount_options: String,
+    /// Resolution of the clock that timed the runs.
+    pub clock_resolution_ns: u64,
+    /// The physical devices beneath the members.
+    pub devices: Vec<Device>,
+    /// Whatever else is worth keeping, by name.
+    pub more: BTreeMap<String, String>,
+}
+
+/// A physical device beneath the members.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Device {
+    /// Kernel name: `nvme0n1`.
+    pub name: String,
+    /// Model, if known.
+    pub model: String,
+    /// Serial number, if known.
+    pub serial: String,
+    /// Size in bytes.
+    pub bytes: u64,
+    /// Whether it spins.
+    pub rotational: bool,
+    /// I/O scheduler, if known.
+    pub scheduler: String,
+    /// Logical sector in bytes.
+    pub sector_bytes: u32,
+}
+
+/// One workload once on one system.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Run {
+    /// Name of the experiment.
+    pub experiment: String,
+    /// The system it ran on.
+    pub system: System,
+    /// What ran.
+    pub workload: Workload,
+    /// Repetition block: 0, 1, 2 … Every system runs each workload once per block.
+    pub repetition_block: u32,
+    /// Place among all runs of the experiment: 0, 1, 2 … as time passed.
+    pub order: u32,
+    /// Seed of this run.
+    pub seed: u64,
+    /// When it began, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    /// Wall time of the timed window, the last flush included.
+    pub elapsed_ns: u64,
+    /// Parts of the timed window, in order. May be empty.
+    pub phases: Vec<Phase>,
+    /// Operations completed in the timed window.
+    pub operations: u64,
+    /// Bytes the workload moved.
+    pub application: Traffic,
+    /// Bytes the members moved, all together.
+    pub members: Traffic,
+    /// Bytes each member moved, in the order of the expression. May be empty.
+    pub each_member: Vec<Traffic>,
+    /// Bytes the physical devices moved by the kernel's own counters, where they can be read.
+    pub devices: Option<Traffic>,
+    /// Latency per operation in nanoseconds from submission to answer:
+    /// `read`, `write`, `flush` …
+    pub latency: BTreeMap<String, Histogram>,
+    /// CPU time spent in the timed window.
+    pub cpu_ns: Cpu,
+    /// How the members were reached.
+    pub io: Io,
+    /// Whether sizes are smaller than the workload defines them.
+    pub scaled: bool,
+    /// Whether all members share one physical device.
+    pub shared_device: bool,
+    /// What the runner found doubtful about this run.
+    pub doubts: Vec<Doubt>,
+    /// Set when the run did not finish: why. Its figures are then not used.
+    pub failed: Option<String>,
+}
+
+/// A part of a run.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Phase {
+    /// Name: `stream 0`, `flush`.
+    pub name: String,
+    /// When it began, from the start of the timed window.
+    pub begin_ns: u64,
+    /// How long it took.
+    pub elapsed_ns: u64,
+    /// Operations completed in it.
+    pub operations: u64,
+    /// Bytes moved in it by the workload.
+    pub bytes: u64,
+}
+
+/// Bytes moved.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Traffic {
+    /// Bytes read.
+    pub read: u64,
+    /// Bytes written.
+    pub written: u64,
+}
+
+impl Traffic {
+    /// Bytes in both directions.
+    pub fn total(self) -> u64 {
+        self.read.saturating_add(self.written)
+    }
+}
+
+/// CPU time of the timed window in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Cpu {
+    /// Making requests and checking answers.
+    pub workload: u64,
+    /// The array: planning, parity, submitting member I/O, including the kernel on its behalf.
+    pub engine: u64,
+    /// The whole machine busy, all CPUs, *including* the two above.
+    pub machine: u64,
+}
+
+impl Cpu {
+    /// What the machine was busy with beside the workload and the engine.
+    pub fn rest(self) -> u64 {
+        self.machine
+            .saturating_sub(self.workload.saturating_add(self.engine))
+    }
+}
+
+/// How the members were reached.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Io {
+    /// Backend that ran: `io_uring`, `threads`, `mem`, `null`.
+    pub backend: String,
+    /// Whether the page cache was passed by (`O_DIRECT`).
+    pub direct: bool,
+}
+
+/// A reason not to take a figure at face value.
+#[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Doubt {
+    /// Its kind, a row of the table of doubts: `few-blocks`.
+    pub kind: String,
+    /// The evidence, in plain words.
+    pub detail: String,
+}
+
+/// Why records could not be read. The line counts from 1.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReadError {
+    /// The file is from a later version.
+    #[error(
+        "line {line}: records of schema {found}, this version of spindles reads schema {SCHEMA}: \
+         use a newer spindles"
+    )]
+    Newer {
+        /// Line.
+        line: usize,
+        /// Its schema.
+        found: u64,
+    },
+    /// Not one of our records.
+    #[error("line {line} is not a record of spindles: {reason}")]
+    Malformed {
+        /// Line.
+        line: usize,
+        /// What is wrong.
+        reason: String,
+    },
+}
+
+#[derive(Serialize)]
+struct Line<'a> {
+    schema: u32,
+    #[serde(flatten)]
+    record: &'a Record,
+}
+
+/// The record as one line of JSON, with its newline.
+pub fn to_line(record: &Record) -> String {
+    let mut line = serde_json::to_string(&Line {
+        schema: SCHEMA,
+        record,
+    })
+    .expect("records hold strings, integers and maps with string keys");
+    line.push('\n');
+    line
+}
+
+/// All records of a file. A last line that was cut off (a run that was interrupted) is left
+/// out.
+///
+/// # Errors
+/// Anything else that is not a record, with its line; records of a later schema.
+pub fn from_lines(text: &str) -> Result<Vec<Record>, ReadError> {
+    let mut records = Vec::new();
+    let complete = text.ends_with('\n');
+    let count = text.lines().count();
+    for (index, content) in text.lines().enumerate() {
+        let line = index + 1;
+        if content.trim().is_empty() {
+            continue;
+        }
+        match read_line(line, content) {
+            Err(ReadError::Malformed { .. }) if line == count && !complete => {}
+            read => records.push(read?),
+        }
+    }
+    Ok(records)
+}
+
+fn read_line(line: usize, content: &str) -> Result<Record, ReadError> {
+    let malformed = |reason: String| ReadError::Malformed { line, reason };
+    let value: serde_json::Value =
+        serde_json::from_str(content).map_err(|error| malformed(error.to_string()))?;
+    let schema = value.get("schema").and_then(serde_json::Value::as_u64);
+    match schema {
+        Some(found) if found > u64::from(SCHEMA) => Err(ReadError::Newer { line, found }),
+        Some(_) => serde_json::from_value(value).map_err(|error| malformed(error.to_string())),
+        None => Err(malformed("it has no \"schema\"".to_owned())),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn run() -> Run {
+        let mut latency = Histogram::new();
+        for value in [1, 900, 1_000_000, u64::MAX] {
+            latency.record(value);
+        }
+        Run {
+            experiment: "quickstart".to_owned(),
+            elapsed_ns: u64::MAX,
+            latency: BTreeMap::from([("read".to_owned(), latency)]),
+            devices: Some(Traffic {
+                read: 1,
+                written: 2,
+            }),
+            doubts: vec![Doubt {
+                kind: "scaled".to_owned(),
+                detail: "é \"x\"\n".to_owned(),
+            }],
+            ..Run::default()
+        }
+    }
+
+    #[test]
+    fn records_survive_a_round_trip() {
+        let records = vec![
+            Record::Experiment(Experiment {
+                name: "q".to_owned(),
+                ..Experiment::default()
+            }),
+            Record::Environment(Environment {
+                cpus: 2,
+                ..Environment::default()
+            }),
+            Record::Run(Box::new(run())),
+        ];
+        let text: String = records.iter().map(to_line).collect();
+        assert_eq!(text.lines().count(), 3);
+        assert!(
+            text.lines()
+                .all(|line| line.starts_with("{\"schema\":1,\"record\":\""))
+        );
+        assert_eq!(from_lines(&text), Ok(records));
+    }
+
+    #[test]
+    fn a_line_cut_off_by_an_interruption_is_left_out() {
+        let text = to_line(&Record::Run(Box::new(run())));
+        let both = format!("{text}{}", &text[..text.len() / 2]);
+        assert_eq!(from_lines(&both).unwrap().len(), 1);
+        let broken_inside = format!("{}\n{text}", &text[..text.len() / 2]);
+        assert!(matches!(
+            from_lines(&broken_inside),
+            Err(ReadError::Malformed { line: 1, .. })
+        ));
+    }
+
+    #[test]
+    fn fields_of_later_versions_of_the_same_schema_are_passed_over() {
+        let text = "{\"schema\":1,\"record\":\"run\",\"elapsed_ns\":7,\"new_field\":[1]}\n";
+        let records = from_lines(text).unwrap();
+        assert!(matches!(&records[..], [Record::Run(run)] if run.elapsed_ns == 7));
+    }
+
+    #[test]
+    fn a_later_schema_is_refused_with_the_remedy() {
+        let error = from_lines("{\"schema\":2,\"record\":\"run\"}\n").unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "line 1: records of schema 2, this version of spindles reads schema 1: \
+             use a newer spindles"
+        );
+    }
+
+    #[test]
+    fn what_is_not_a_record_is_refused_with_its_line() {
+        for (text, words) in [
+            ("hello\n", "line 1 is not a record"),
+            ("{\"a\":1}\n", "no \"schema\""),
+            ("\n{\"schema\":1,\"record\":\"song\"}\n", "line 2"),
+        ] {
+            let error = from_lines(text).unwrap_err().to_string();
+            assert!(error.contains(words), "{error}");
+        }
+    }
+}
