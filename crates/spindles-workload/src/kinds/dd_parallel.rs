@@ -1,0 +1,17 @@
+//! One dd for each member at once: what the path to all members together carries.
+
+use super::Kind;
+use crate::sequential::{self, Each};
+use crate::{Counted, Streams};
+
+pub(super) static KIND: Kind = Kind {
+    name: "dd-parallel",
+    summary: "reads every member by itself, all at once: what they and the path to them carry",
+    counted: Counted::ReadBytes,
+    writes: false,
+    streams: Streams::Members,
+    chunk_bytes: 1 << 20,
+    in_flight: 1,
+    operations: None,
+    start: |plan| sequential::start(plan, Each::Read, false),
+};

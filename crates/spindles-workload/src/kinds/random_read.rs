@@ -1,0 +1,17 @@
+//! Reads of 4 KiB at random places, 32 in flight.
+
+use super::Kind;
+use crate::random::{self, Each};
+use crate::{Counted, Streams};
+
+pub(super) static KIND: Kind = Kind {
+    name: "random-read",
+    summary: "reads 4 KiB at random places, 32 in flight",
+    counted: Counted::Reads,
+    writes: false,
+    streams: Streams::One,
+    chunk_bytes: 4 << 10,
+    in_flight: 32,
+    operations: Some(8192),
+    start: |plan| random::start(plan, Each::Read),
+};

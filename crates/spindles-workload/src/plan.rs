@@ -1,0 +1,202 @@
+//! From what a user asks to what a workload needs, with every default resolved.
+
+use crate::{BlockWorkload, Kind};
+use alloc::boxed::Box;
+use core::fmt;
+
+/// What a user can choose. `None` is the kind's own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Params {
+    /// How much of each target is worked on, from its start.
+    pub size_bytes: u64,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// Targets asked at once, where the kind works on several.
+    pub streams: u32,
+    /// Size of one operation.
+    pub chunk_bytes: Option<u32>,
+    /// Operations in flight at most.
+    pub in_flight: Option<u32>,
+    /// Operations in all, where the kind does not go through the whole size once.
+    pub operations: Option<u64>,
+}
+
+impl Params {
+    /// The kind's own choices for one target.
+    pub const fn new(size_bytes: u64, seed: u64) -> Self {
+        Self {
+            size_bytes,
+            seed,
+            streams: 1,
+            chunk_bytes: None,
+            in_flight: None,
+            operations: None,
+        }
+    }
+}
+
+/// How many targets a kind works on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Streams {
+    /// One target.
+    One,
+    /// The members of a target, each by itself and all at once.
+    Members,
+}
+
+/// What the result of a kind counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Counted {
+    /// Bytes read, per second.
+    ReadBytes,
+    /// Bytes written, per second. A rewrite counts its bytes once, though they move twice.
+    WrittenBytes,
+    /// Reads, per second. A seek counts once, whether or not it writes back.
+    Reads,
+    /// Writes, per second.
+    Writes,
+}
+
+/// A workload that can start.
+#[derive(Clone, Copy, Debug)]
+pub struct Plan {
+    /// What is done.
+    pub kind: &'static Kind,
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// How much of each target is worked on: a multiple of the chunk.
+    pub size_bytes: u64,
+    /// Size of one operation.
+    pub chunk_bytes: u32,
+    /// Targets asked at once.
+    pub streams: u32,
+    /// Actors of each target: so many operations are in flight at most.
+    pub actors_per_stream: u32,
+    /// Operations of each target. What is written back by `seeks` is not counted.
+    pub operations: u64,
+}
+
+impl Plan {
+    pub(crate) fn new(kind: &'static Kind, params: &Params) -> Result<Self, PlanError> {
+        let chunk_bytes = params.chunk_bytes.unwrap_or(kind.chunk_bytes);
+        if chunk_bytes == 0 || !chunk_bytes.is_multiple_of(512) {
+            return Err(PlanError::Chunk { chunk_bytes });
+        }
+        let chunks = params.size_bytes / u64::from(chunk_bytes);
+        if chunks == 0 {
+            return Err(PlanError::Size {
+                size_bytes: params.size_bytes,
+                chunk_bytes,
+            });
+        }
+        let in_flight = params.in_flight.unwrap_or(kind.in_flight);
+        if !(1..=IN_FLIGHT_MAX).contains(&in_flight) {
+            return Err(PlanError::InFlight { in_flight });
+        }
+        let streams = match kind.streams {
+            Streams::One => 1,
+            Streams::Members => params.streams,
+        };
+        if !(1..=STREAMS_MAX).contains(&streams) {
+            return Err(PlanError::Streams { streams });
+        }
+        if kind.operations.is_none() && params.operations.is_some() {
+            return Err(PlanError::Operations { kind: kind.name });
+        }
+        Ok(Self {
+            kind,
+            seed: params.seed,
+            size_bytes: chunks * u64::from(chunk_bytes),
+            chunk_bytes,
+            streams,
+            actors_per_stream: in_flight,
+            operations: params.operations.or(kind.operations).unwrap_or(chunks),
+        })
+    }
+
+    /// Actors of all streams: each needs a buffer of `chunk_bytes`.
+    pub const fn actors(&self) -> u32 {
+        self.streams * self.actors_per_stream
+    }
+
+    /// Chunks in `size_bytes`.
+    pub const fn chunks(&self) -> u64 {
+        self.size_bytes / self.chunk_bytes as u64
+    }
+
+    /// The workload at its start.
+    pub fn start(&self) -> Box<dyn BlockWorkload> {
+        (self.kind.start)(self)
+    }
+}
+
+/// The most operations in flight on one target.
+pub const IN_FLIGHT_MAX: u32 = 1024;
+/// The most targets at once.
+pub const STREAMS_MAX: u32 = 64;
+
+/// Why a workload can't start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PlanError {
+    /// The chunk is no size of an operation.
+    Chunk {
+        /// What was asked for.
+        chunk_bytes: u32,
+    },
+    /// The size does not hold a chunk.
+    Size {
+        /// What was asked for.
+        size_bytes: u64,
+        /// What it must hold at least once.
+        chunk_bytes: u32,
+    },
+    /// None or too many operations in flight.
+    InFlight {
+        /// What was asked for.
+        in_flight: u32,
+    },
+    /// No or too many targets.
+    Streams {
+        /// What was asked for.
+        streams: u32,
+    },
+    /// The kind goes through the whole size once.
+    Operations {
+        /// The kind's name.
+        kind: &'static str,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Chunk { chunk_bytes } => write!(
+                f,
+                "a chunk of {chunk_bytes} bytes can't be asked for: choose a multiple of 512"
+            ),
+            Self::Size {
+                size_bytes,
+                chunk_bytes,
+            } => write!(
+                f,
+                "a size of {size_bytes} bytes does not hold one chunk of {chunk_bytes} bytes: \
+                 choose a larger size or a smaller chunk"
+            ),
+            Self::InFlight { in_flight } => write!(
+                f,
+                "{in_flight} operations in flight are not possible: choose 1 to {IN_FLIGHT_MAX}"
+            ),
+            Self::Streams { streams } => write!(
+                f,
+                "{streams} targets at once are not possible: choose 1 to {STREAMS_MAX}"
+            ),
+            Self::Operations { kind } => write!(
+                f,
+                "{kind} goes through the whole size once, so the number of operations can't be \
+                 chosen: choose the size instead"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}

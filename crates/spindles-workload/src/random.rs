@@ -1,0 +1,121 @@
+//! Chunks at random places: Bonnie's seeks and random reads and writes.
+
+use crate::stream::Random;
+use crate::{BlockWorkload, Issue, Next, Plan};
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use spindles_block::Operation;
+
+/// What is done with each chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Each {
+    Read,
+    Write,
+    /// Read; the actor's first and then every so manieth is written back with one integer changed.
+    ReadAndWriteBackEvery(u64),
+}
+
+#[derive(Clone, Copy)]
+enum State {
+    Idle,
+    InFlight { chunk: u64, operation: Operation },
+    WriteBack { chunk: u64 },
+}
+
+struct Actor {
+    random: Random,
+    /// Tickets drawn so far, the one in flight included.
+    drawn: u64,
+    state: State,
+}
+
+struct Scattered {
+    each: Each,
+    chunk_bytes: u32,
+    chunks: u64,
+    /// What is left to draw, by whoever comes first.
+    tickets: u64,
+    actors: Vec<Actor>,
+}
+
+/// All actors draw from one heap of `plan.operations` tickets; each has its own random numbers.
+pub(crate) fn start(plan: &Plan, each: Each) -> Box<dyn BlockWorkload> {
+    let actor = |index| Actor {
+        random: Random::new(plan.seed, plan.kind.name, index),
+        drawn: 0,
+        state: State::Idle,
+    };
+    Box::new(Scattered {
+        each,
+        chunk_bytes: plan.chunk_bytes,
+        chunks: plan.chunks(),
+        tickets: plan.operations,
+        actors: (0..plan.actors()).map(actor).collect(),
+    })
+}
+
+impl Scattered {
+    fn issue(&mut self, index: usize, chunk: u64, operation: Operation, touch: bool) -> Next {
+        let actor = &mut self.actors[index];
+        actor.state = State::InFlight { chunk, operation };
+        let touch = touch.then(|| {
+            let integer = actor.random.below(u64::from(self.chunk_bytes / 4));
+            u32::try_from(integer).expect("less than the chunk")
+        });
+        let id = u32::try_from(index).expect("a small number");
+        Next::Issue(Issue {
+            id,
+            actor: id,
+            stream: 0,
+            operation,
+            offset_bytes: chunk * u64::from(self.chunk_bytes),
+            bytes: self.chunk_bytes,
+            touch,
+        })
+    }
+}
+
+impl BlockWorkload for Scattered {
+    fn next(&mut self) -> Next {
+        let mut in_flight = false;
+        for index in 0..self.actors.len() {
+            let actor = &mut self.actors[index];
+            match actor.state {
+                State::InFlight { .. } => in_flight = true,
+                State::WriteBack { chunk } => {
+                    return self.issue(index, chunk, Operation::Write { fua: false }, true);
+                }
+                State::Idle if self.tickets > 0 => {
+                    self.tickets -= 1;
+                    actor.drawn += 1;
+                    let chunk = actor.random.below(self.chunks);
+                    return match self.each {
+                        Each::Read | Each::ReadAndWriteBackEvery(_) => {
+                            self.issue(index, chunk, Operation::Read, false)
+                        }
+                        Each::Write => {
+                            self.issue(index, chunk, Operation::Write { fua: false }, true)
+                        }
+                    };
+                }
+                State::Idle => {}
+            }
+        }
+        if in_flight { Next::Wait } else { Next::Done }
+    }
+
+    fn complete(&mut self, id: u32) {
+        let actor = &mut self.actors[usize::try_from(id).expect("an id of ours")];
+        let State::InFlight { chunk, operation } = actor.state else {
+            panic!("operation {id} is not in flight");
+        };
+        actor.state = match self.each {
+            Each::ReadAndWriteBackEvery(step)
+                if operation == Operation::Read && (actor.drawn - 1).is_multiple_of(step) =>
+            {
+                State::WriteBack { chunk }
+            }
+            Each::Read | Each::Write | Each::ReadAndWriteBackEvery(_) => State::Idle,
+        };
+    }
+}
