@@ -9,6 +9,7 @@ mod error;
 mod index;
 mod io;
 mod member_set;
+mod size;
 
 pub use buffer::{BufferId, BufferSlice};
 pub use error::{MemberError, RequestError};
@@ -18,3 +19,4 @@ pub use io::{
     Step, StepId,
 };
 pub use member_set::{MEMBERS_MAX, MemberSet};
+pub use size::{SizeBytes, SizeError};

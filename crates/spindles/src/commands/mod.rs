@@ -1,0 +1,138 @@
+//! The commands: one file and one row each. Help, completions, the manual page and the tests of
+//! the command line are loops over the table.
+
+mod bench;
+mod completions;
+mod man;
+
+use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
+use crate::ui::Ui;
+use clap::{Arg, ArgAction, ArgMatches};
+use std::ffi::OsString;
+
+/// A command: what it is called, what it takes, and what it does.
+#[derive(Debug)]
+pub(crate) struct Command {
+    /// As it is typed.
+    pub name: &'static str,
+    /// One line for the list of commands: what it does for whom, without a full stop.
+    pub about: &'static str,
+    /// The rest of `--help`: when to use it, with examples. May be empty.
+    pub details: &'static str,
+    /// Left out of the list of commands.
+    pub hidden: bool,
+    /// Adds the arguments: usually `Arguments::augment_args` of a `#[derive(clap::Args)]`.
+    pub arguments: fn(clap::Command) -> clap::Command,
+    /// Does it. `Usage::error` for a command line that makes no sense (exit status 2), any other
+    /// error for what failed (exit status 1). Errors say what is wrong, with which device, and
+    /// what to do next.
+    pub run: fn(&ArgMatches, &Ui) -> anyhow::Result<()>,
+}
+
+/// All commands, in the order in which help lists them.
+pub(crate) static COMMANDS: &[&Command] = &[&bench::COMMAND, &completions::COMMAND, &man::COMMAND];
+
+/// Adds the commands of a table as subcommands: for this table and for those of `bench` and `lab`.
+pub(crate) fn with_commands(parent: clap::Command, table: &[&Command]) -> clap::Command {
+    table.iter().fold(parent, |parent, row| {
+        let command = clap::Command::new(row.name)
+            .about(row.about)
+            .after_help(row.details)
+            .hide(row.hidden);
+        parent.subcommand((row.arguments)(command))
+    })
+}
+
+/// Runs the subcommand that was named, if one of the table was.
+pub(crate) fn run_one_of(
+    table: &[&Command],
+    matches: &ArgMatches,
+    ui: &Ui,
+) -> Option<anyhow::Result<()>> {
+    let (name, matches) = matches.subcommand()?;
+    let row = table.iter().find(|row| row.name == name)?;
+    Some((row.run)(matches, ui))
+}
+
+/// The whole command line.
+pub(crate) fn command_line() -> clap::Command {
+    let json = Arg::new("json")
+        .long("json")
+        .global(true)
+        .action(ArgAction::SetTrue)
+        .help("Print the result as JSON on standard output");
+    let root = clap::Command::new("spindles")
+        .version(env!("CARGO_PKG_VERSION"))
+        .about("Software RAID in user space, with the lab that proves it")
+        .after_help(
+            "Sizes take K, M, G and T, in powers of 1024. Nothing writes to a device that holds \
+             something without --force.\nExit status: 0 done, 1 failed, 2 wrong usage.",
+        )
+        .subcommand_required(true)
+        .arg_required_else_help(true)
+        .disable_help_subcommand(true)
+        .max_term_width(100)
+        .arg(json);
+    with_commands(root, COMMANDS)
+}
+
+/// Parses and runs a command line; the exit status comes back.
+pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
+    let arguments: Vec<OsString> = arguments.into_iter().collect();
+    let matches = match command_line().try_get_matches_from(&arguments) {
+        Ok(matches) => matches,
+        Err(error) => {
+            let json = arguments.iter().any(|argument| argument == "--json");
+            return refuse(&Ui::new(json), &error);
+        }
+    };
+    let ui = Ui::new(matches.get_flag("json"));
+    let result =
+        run_one_of(COMMANDS, &matches, &ui).expect("clap lets no other than our commands through");
+    let Err(error) = result else {
+        return STATUS_DONE;
+    };
+    if let Some(error) = error.downcast_ref::<clap::Error>() {
+        return refuse(&ui, error);
+    }
+    let (status, text) = failure::describe(&error);
+    ui.error(status, &text);
+    status
+}
+
+/// Prints help where it was asked for, and what is wrong with the command line where it was not.
+fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
+    let text = error.render().to_string();
+    if !error.use_stderr() {
+        ui.text("help", &text);
+        return STATUS_DONE;
+    }
+    match text.strip_prefix("error: ") {
+        Some(what) => ui.error(STATUS_USAGE, what.trim_end()),
+        None => crate::ui::write_error(&text), // The help, where nothing was asked for.
+    }
+    STATUS_USAGE
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_line_holds_together() {
+        command_line().debug_assert();
+    }
+
+    #[test]
+    fn names_are_unique_and_abouts_are_one_line() {
+        for (index, row) in COMMANDS.iter().enumerate() {
+            assert!(COMMANDS[..index].iter().all(|other| other.name != row.name));
+            assert!(
+                !row.about.is_empty() && !row.about.contains('\n'),
+                "{}",
+                row.name
+            );
+            assert!(!row.about.ends_with('.'), "{}", row.name);
+        }
+    }
+}

@@ -1,0 +1,74 @@
+//! How a command ends: done, failed, or used wrongly.
+
+use std::fmt;
+
+/// Exit status of a command that did what it was asked.
+pub(crate) const STATUS_DONE: u8 = 0;
+/// Exit status of a command that could not.
+pub(crate) const STATUS_FAILED: u8 = 1;
+/// Exit status of a command line that makes no sense.
+pub(crate) const STATUS_USAGE: u8 = 2;
+
+/// The command line makes no sense: exit status 2. Anything else that goes wrong exits with 1.
+#[derive(Debug)]
+pub(crate) struct Usage(String);
+
+impl Usage {
+    /// An error for `return Err(...)` that says what is wrong and what to write instead.
+    pub(crate) fn error(message: impl fmt::Display) -> anyhow::Error {
+        anyhow::Error::new(Self(message.to_string()))
+    }
+}
+
+impl fmt::Display for Usage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+/// The exit status and the text, without the leading `spindles: `, for an error of a command.
+///
+/// Causes follow after a colon each, unless the text before already says what they say.
+pub(crate) fn describe(error: &anyhow::Error) -> (u8, String) {
+    let is_usage = |cause: &(dyn std::error::Error + 'static)| cause.is::<Usage>();
+    let status = if error.chain().any(is_usage) {
+        STATUS_USAGE
+    } else {
+        STATUS_FAILED
+    };
+    let mut text = String::new();
+    for cause in error.chain() {
+        let cause = cause.to_string();
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    (status, text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use anyhow::Context as _;
+
+    #[test]
+    fn errors_have_a_status_and_all_their_causes_once() {
+        let usage = Usage::error("give a device").context("create");
+        assert_eq!(describe(&usage), (2, "create: give a device".to_owned()));
+        let failed = std::fs::read("/nonexistent/x")
+            .context("a.img: can't be read")
+            .unwrap_err();
+        let (status, text) = describe(&failed);
+        assert_eq!(status, 1);
+        assert!(
+            text.starts_with("a.img: can't be read: No such file"),
+            "{text}"
+        );
+        let twice = anyhow::anyhow!("it broke").context("oh: it broke");
+        assert_eq!(describe(&twice).1, "oh: it broke");
+    }
+}

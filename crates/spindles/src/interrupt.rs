@@ -1,0 +1,23 @@
+//! Ctrl-C: the first asks the command to end in good order, the second ends it at once.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Exit status after a second Ctrl-C: 128 + SIGINT, as shells have it.
+const STATUS_INTERRUPTED: i32 = 130;
+
+/// From now on Ctrl-C sets the flag that comes back, instead of ending the process. Call it once.
+pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
+    let flag = Arc::new(AtomicBool::new(false));
+    let seen = Arc::clone(&flag);
+    #[expect(
+        clippy::exit,
+        reason = "whoever presses it twice does not want to wait"
+    )]
+    ctrlc::set_handler(move || {
+        if seen.swap(true, Ordering::SeqCst) {
+            std::process::exit(STATUS_INTERRUPTED);
+        }
+    })?;
+    Ok(flag)
+}

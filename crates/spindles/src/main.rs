@@ -1,0 +1,15 @@
+//! The command line: parses, wires, prints, exits. What it does is in the other crates.
+
+#![allow(dead_code)] // Until the commands that use the helpers have landed.
+
+mod commands;
+mod failure;
+mod interrupt;
+mod progress;
+mod ui;
+
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    ExitCode::from(commands::execute(std::env::args_os()))
+}

@@ -1,0 +1,129 @@
+//! The progress of long work, on standard error: a bar on a terminal, a line every few seconds
+//! elsewhere.
+
+use crate::ui::write_error;
+use indicatif::{ProgressBar, ProgressStyle};
+use spindles_block::SizeBytes;
+use std::time::{Duration, Instant};
+
+/// Between two lines where there is no terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Unit {
+    /// Printed as MiB, with a rate.
+    Bytes,
+    /// Printed as they are.
+    Steps,
+}
+
+/// Progress towards a known total. Dropping it removes the bar.
+#[derive(Debug)]
+pub(crate) struct Progress {
+    what: String,
+    message: String,
+    total: u64,
+    unit: Unit,
+    started: Instant,
+    line_at: Instant,
+    bar: Option<ProgressBar>,
+}
+
+impl Progress {
+    pub(crate) fn new(what: &str, total: u64, unit: Unit, terminal: bool) -> Self {
+        let now = Instant::now();
+        let bar = terminal.then(|| {
+            let template = match unit {
+                Unit::Bytes => {
+                    "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}"
+                }
+                Unit::Steps => "{prefix} {wide_bar} {pos}/{len} {eta} {msg}",
+            };
+            let style = ProgressStyle::with_template(template).expect("the template is constant");
+            ProgressBar::new(total)
+                .with_style(style)
+                .with_prefix(what.to_owned())
+        });
+        Self {
+            what: what.to_owned(),
+            message: String::new(),
+            total,
+            unit,
+            started: now,
+            line_at: now + LINE_INTERVAL,
+            bar,
+        }
+    }
+
+    /// What is being done just now, shown beside the bar.
+    pub(crate) fn message(&mut self, message: &str) {
+        message.clone_into(&mut self.message);
+        if let Some(bar) = &self.bar {
+            bar.set_message(message.to_owned());
+        }
+    }
+
+    /// How far the work is. Cheap: call it as often as you like.
+    pub(crate) fn set(&mut self, done: u64) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done);
+            return;
+        }
+        let now = Instant::now();
+        if now >= self.line_at {
+            self.line_at = now + LINE_INTERVAL;
+            write_error(&self.text(done, now.duration_since(self.started)));
+        }
+    }
+
+    fn text(&self, done: u64, elapsed: Duration) -> String {
+        let percent = match self.total {
+            0 => 100,
+            total => u128::from(done.min(total)) * 100 / u128::from(total),
+        };
+        let mib = |bytes: u64| SizeBytes(bytes >> 20 << 20);
+        let counts = match self.unit {
+            Unit::Bytes => format!("{} of {}", mib(done), mib(self.total)),
+            Unit::Steps => format!("{done} of {}", self.total),
+        };
+        let message = match self.message.as_str() {
+            "" => String::new(),
+            message => format!(" ({message})"),
+        };
+        format!(
+            "spindles: {}: {percent} %, {counts}, {} s{message}\n",
+            self.what,
+            elapsed.as_secs()
+        )
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_how_far_it_is() {
+        let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, false);
+        assert_eq!(
+            bytes.text((2 << 20) + 5, Duration::from_secs(3)),
+            "spindles: copy: 25 %, 2M of 8M, 3 s\n"
+        );
+        bytes.message("verifying");
+        assert!(bytes.text(0, Duration::ZERO).ends_with("0 s (verifying)\n"));
+        let none = Progress::new("run", 0, Unit::Steps, false);
+        assert_eq!(
+            none.text(0, Duration::ZERO),
+            "spindles: run: 100 %, 0 of 0, 0 s\n"
+        );
+    }
+}

@@ -1,0 +1,152 @@
+//! What commands print: results on standard output, everything else on standard error.
+
+use crate::progress::Progress;
+use serde_json::Value;
+use std::fmt::{Display, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
+
+/// The way a command talks to whoever started it.
+#[derive(Debug)]
+pub(crate) struct Ui {
+    json: bool,
+    terminal: bool,
+}
+
+impl Ui {
+    /// With `json`, lines and tables are silent and only [`Ui::json`] prints.
+    pub(crate) fn new(json: bool) -> Self {
+        let terminal = io::stderr().is_terminal();
+        Self { json, terminal }
+    }
+
+    /// Whether the result is wanted as JSON.
+    pub(crate) const fn wants_json(&self) -> bool {
+        self.json
+    }
+
+    /// A line of the result, for people. Silent with `--json`.
+    pub(crate) fn line(&self, line: impl Display) {
+        if !self.json {
+            write_out(&format!("{line}\n"));
+        }
+    }
+
+    /// The whole result as one JSON document. Silent without `--json`.
+    pub(crate) fn json(&self, value: &Value) {
+        if self.json {
+            write_out(&format!("{value:#}\n"));
+        }
+    }
+
+    /// A result that is a text, such as a script; with `--json` as `{key: text}`.
+    pub(crate) fn text(&self, key: &str, text: &str) {
+        if self.json {
+            self.json(&serde_json::json!({ key: text }));
+        } else {
+            write_out(text);
+        }
+    }
+
+    /// A table of the result with aligned columns, numbers to the right. Silent with `--json`.
+    pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
+        if !self.json {
+            write_out(&table(header, rows));
+        }
+    }
+
+    /// A remark that is not part of the result: goes to standard error, with `--json` too.
+    #[expect(
+        clippy::unused_self,
+        reason = "all that commands print goes through the Ui"
+    )]
+    pub(crate) fn note(&self, note: impl Display) {
+        write_error(&format!("spindles: {note}\n"));
+    }
+
+    /// Ends a command with what went wrong, on standard error; with `--json` also as
+    /// `{"error": ...}` on standard output.
+    pub(crate) fn error(&self, status: u8, text: &str) {
+        if self.json {
+            self.json(&serde_json::json!({ "error": text, "status": status }));
+        }
+        write_error(&format!("spindles: {text}\n"));
+    }
+
+    /// The progress of long work: a bar on a terminal, a line every few seconds elsewhere.
+    pub(crate) fn progress(&self, what: &str, total: u64, unit: crate::progress::Unit) -> Progress {
+        Progress::new(what, total, unit, self.terminal)
+    }
+}
+
+/// Writes to standard output. A reader that went away (`| head`) is no error.
+fn write_out(text: &str) {
+    let mut out = io::stdout().lock();
+    let written = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+    if let Err(error) = written
+        && error.kind() != io::ErrorKind::BrokenPipe
+    {
+        write_error(&format!("spindles: standard output: {error}\n"));
+    }
+}
+
+/// Writes to standard error; there is nowhere left to say that this failed.
+pub(crate) fn write_error(text: &str) {
+    drop(io::stderr().lock().write_all(text.as_bytes()));
+}
+
+fn table(header: &[&str], rows: &[Vec<String>]) -> String {
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row.get(column).map_or(0, |cell| cell.chars().count()))
+            .chain([header[column].chars().count()])
+            .max()
+            .unwrap_or(0)
+    };
+    let widths: Vec<usize> = (0..header.len()).map(width).collect();
+    let is_number = |cell: &str| cell.starts_with(|c: char| c.is_ascii_digit() || c == '-');
+    let to_the_right: Vec<bool> = (0..header.len())
+        .map(|column| {
+            let mut cells = rows.iter().filter_map(|row| row.get(column)).peekable();
+            cells.peek().is_some() && cells.all(|cell| is_number(cell))
+        })
+        .collect();
+    let mut text = String::new();
+    let mut write_row = |cells: &mut dyn Iterator<Item = &str>| {
+        let mut line = String::new();
+        for (column, cell) in cells.enumerate().take(widths.len()) {
+            let width = widths[column];
+            let written = if to_the_right[column] {
+                write!(line, "{cell:>width$}  ")
+            } else {
+                write!(line, "{cell:<width$}  ")
+            };
+            written.expect("strings take everything");
+        }
+        text.push_str(line.trim_end());
+        text.push('\n');
+    };
+    write_row(&mut header.iter().copied());
+    for row in rows {
+        write_row(&mut row.iter().map(String::as_str));
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn tables_align() {
+        let rows = [
+            vec!["raid5".to_owned(), "4".to_owned(), "healthy".to_owned()],
+            vec!["mirror".to_owned(), "10".to_owned(), "degraded".to_owned()],
+        ];
+        assert_eq!(
+            table(&["level", "members", "state"], &rows),
+            "level   members  state\n\
+             raid5         4  healthy\n\
+             mirror       10  degraded\n"
+        );
+    }
+}
