@@ -187,6 +187,10 @@ pub struct Run {
     pub phases: Vec<Phase>,
     /// Operations completed in the timed window.
     pub operations: u64,
+    /// What the rate counts, in bytes or operations as the workload's `rate` says: a rewrite
+    /// counts its size once though the bytes move twice, a seek counts once though some are
+    /// written back.
+    pub counted: u64,
     /// Bytes the workload moved.
     pub application: Traffic,
     /// Bytes the members moved, all together.
@@ -210,6 +214,17 @@ pub struct Run {
     pub doubts: Vec<Doubt>,
     /// Set when the run did not finish: why. Its figures are then not used.
     pub failed: Option<String>,
+}
+
+impl Run {
+    /// The result: bytes or operations per second, as the workload's `rate` says. 0 when
+    /// nothing was timed.
+    pub fn per_second(&self) -> f64 {
+        if self.elapsed_ns == 0 {
+            return 0.0;
+        }
+        crate::histogram::to_f64(self.counted) * 1e9 / crate::histogram::to_f64(self.elapsed_ns)
+    }
 }
 
 /// A part of a run.
@@ -406,6 +421,17 @@ mod tests {
                 .all(|line| line.starts_with("{\"schema\":1,\"record\":\""))
         );
         assert_eq!(from_lines(&text), Ok(records));
+    }
+
+    #[test]
+    fn the_rate_is_what_is_counted_over_the_timed_window() {
+        let run = Run {
+            counted: 3 << 20,
+            elapsed_ns: 500_000_000,
+            ..Run::default()
+        };
+        assert!((run.per_second() - 6_291_456.0).abs() < 1e-6);
+        assert!(Run::default().per_second().abs() < f64::EPSILON);
     }
 
     #[test]
