@@ -1,0 +1,49 @@
+//! The kernels: each runs a linear map over byte columns, as fast as its instructions allow. The
+//! scalar one is the reference. The best one that this machine runs is chosen once.
+
+mod scalar;
+
+use crate::map::Map;
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+/// A way to run linear maps on a kind of processor.
+#[derive(Debug)]
+pub struct Kernel {
+    /// As it is written in tables and on the command line.
+    pub name: &'static str,
+    /// One line for a reader.
+    pub summary: &'static str,
+    /// Whether this machine can run it.
+    pub available: fn() -> bool,
+    /// Runs a map. Safe to call only where `available` says so.
+    pub(crate) run: unsafe fn(&mut Map<'_>),
+}
+
+/// All kernels for this architecture, slowest first.
+pub static KERNELS: &[&Kernel] = &[&scalar::KERNEL];
+
+/// The fastest kernel that this machine can run.
+pub fn best_kernel() -> &'static Kernel {
+    static CHOSEN: AtomicUsize = AtomicUsize::new(usize::MAX);
+    let chosen = CHOSEN.load(Ordering::Relaxed);
+    if let Some(kernel) = KERNELS.get(chosen) {
+        return kernel;
+    }
+    let best = KERNELS
+        .iter()
+        .rposition(|kernel| (kernel.available)())
+        .expect("scalar always is");
+    CHOSEN.store(best, Ordering::Relaxed);
+    KERNELS[best]
+}
+
+/// Runs `map` with `kernel`.
+pub(crate) fn run(kernel: &Kernel, map: &mut Map<'_>) {
+    debug_assert!((kernel.available)());
+    #[expect(unsafe_code, reason = "the one call of a kernel")]
+    // SAFETY: a kernel comes either from `best_kernel`, which asked whether it is available, or
+    // from a caller of `solve_with` and the like, which assert it.
+    unsafe {
+        (kernel.run)(map);
+    }
+}

@@ -1,0 +1,246 @@
+//! From chunks known and wanted to the linear map that a kernel runs.
+
+use crate::{CHUNKS_MAX, Code, Kernel, gf, kernels};
+use core::array;
+
+/// As `CHUNKS_MAX`.
+pub(crate) const SOURCES_MAX: usize = 64;
+/// Targets of one pass over the sources; more take more passes.
+pub(crate) const TARGETS_MAX: usize = 3;
+
+const _: () = assert!(CHUNKS_MAX as usize == SOURCES_MAX);
+
+/// What a kernel runs: `targets[t] = sum of coefficients[t][s] * sources[s]`. All slices have one
+/// length.
+///
+/// A *delta* has its sources in pairs: `targets[t] += sum of coefficients[t][s] * (sources[2s] +
+/// sources[2s + 1])`.
+pub(crate) struct Map<'a> {
+    pub(crate) bytes: usize,
+    pub(crate) delta: bool,
+    pub(crate) source_count: usize,
+    pub(crate) target_count: usize,
+    pub(crate) sources: [&'a [u8]; SOURCES_MAX],
+    pub(crate) targets: [&'a mut [u8]; TARGETS_MAX],
+    pub(crate) coefficients: [Row; TARGETS_MAX],
+}
+
+/// What each source counts in one target.
+type Row = [u8; SOURCES_MAX];
+
+impl<'a> Map<'a> {
+    fn new(bytes: usize, delta: bool) -> Self {
+        Self {
+            bytes,
+            delta,
+            source_count: 0,
+            target_count: 0,
+            sources: [&[]; SOURCES_MAX],
+            targets: array::from_fn(|_| Default::default()),
+            coefficients: [[0; SOURCES_MAX]; TARGETS_MAX],
+        }
+    }
+
+    fn push_source(&mut self, source: &'a [u8]) {
+        assert_eq!(source.len(), self.bytes, "chunks differ in length");
+        self.sources[self.source_count] = source;
+        self.source_count += 1;
+    }
+
+    /// Adds a target; its row of coefficients is for the caller to fill.
+    fn push_target(&mut self, target: &'a mut [u8]) -> &mut Row {
+        assert_eq!(target.len(), self.bytes, "chunks differ in length");
+        self.targets[self.target_count] = target;
+        self.target_count += 1;
+        &mut self.coefficients[self.target_count - 1]
+    }
+}
+
+/// See [`crate::solve`].
+pub(crate) fn solve(
+    kernel: &Kernel,
+    code: &Code,
+    data_chunks: u8,
+    sources: &[(u8, &[u8])],
+    targets: &mut [(u8, &mut [u8])],
+) {
+    check(code, data_chunks);
+    assert_eq!(
+        sources.len(),
+        usize::from(data_chunks),
+        "one source for each data chunk"
+    );
+    let missing = Missing::new(code, data_chunks, sources);
+    for targets in targets.chunks_mut(TARGETS_MAX) {
+        let mut map = Map::new(sources[0].1.len(), false);
+        for (_, source) in sources {
+            map.push_source(source);
+        }
+        for (index, target) in targets {
+            let row = map.push_target(target);
+            for (coefficient, (source, _)) in row.iter_mut().zip(sources) {
+                *coefficient = missing.coefficient(*index, *source);
+            }
+        }
+        kernels::run(kernel, &mut map);
+    }
+}
+
+/// See [`crate::update`].
+pub(crate) fn update(
+    kernel: &Kernel,
+    code: &Code,
+    data_chunks: u8,
+    pairs: &[(u8, &[u8], &[u8])],
+    targets: &mut [(u8, &mut [u8])],
+) {
+    check(code, data_chunks);
+    for targets in targets.chunks_mut(TARGETS_MAX) {
+        for pairs in pairs.chunks(SOURCES_MAX / 2) {
+            let mut map = Map::new(pairs[0].1.len(), true);
+            for (index, old, new) in pairs {
+                assert!(*index < data_chunks, "pairs are of data chunks");
+                map.push_source(old);
+                map.push_source(new);
+            }
+            for (index, target) in &mut *targets {
+                let parity = parity_of(code, data_chunks, *index).expect("targets are parity");
+                let row = map.push_target(target);
+                for (coefficient, (data, ..)) in row.iter_mut().zip(pairs) {
+                    *coefficient = (code.coefficient)(parity, *data);
+                }
+            }
+            kernels::run(kernel, &mut map);
+        }
+    }
+}
+
+fn check(code: &Code, data_chunks: u8) {
+    assert!(data_chunks > 0 && data_chunks + code.parity_chunks <= CHUNKS_MAX);
+    assert!(
+        code.parity_chunks > 0 || data_chunks == 1,
+        "copies are of one chunk"
+    );
+    assert!(usize::from(code.parity_chunks) <= TARGETS_MAX);
+}
+
+/// Which parity chunk `index` is; `None` when it is data.
+fn parity_of(code: &Code, data_chunks: u8, index: u8) -> Option<u8> {
+    assert!(
+        index < data_chunks + code.parity_chunks,
+        "no chunk {index} in the group"
+    );
+    index.checked_sub(data_chunks)
+}
+
+/// The data chunks that are not among the sources, and the parity chunks that are there instead:
+/// as many. For missing data m and parities q that is one equation each, `sum over m of c(q, m) *
+/// D_m = parity q + sum over known i of c(q, i) * D_i`, solved once by inverting c(q, m).
+struct Missing<'a> {
+    code: &'a Code,
+    data_chunks: u8,
+    count: usize,
+    data: [u8; TARGETS_MAX],
+    parity: [u8; TARGETS_MAX],
+    /// `inverse[m][q]`.
+    inverse: [[u8; TARGETS_MAX]; TARGETS_MAX],
+}
+
+impl<'a> Missing<'a> {
+    fn new(code: &'a Code, data_chunks: u8, sources: &[(u8, &[u8])]) -> Self {
+        let mut this = Self {
+            code,
+            data_chunks,
+            count: 0,
+            data: [0; TARGETS_MAX],
+            parity: [0; TARGETS_MAX],
+            inverse: [[0; TARGETS_MAX]; TARGETS_MAX],
+        };
+        let mut known = 0u64;
+        let mut parities = 0;
+        for (index, _) in sources {
+            assert!(known >> index & 1 == 0, "chunk {index} given twice");
+            known |= 1 << index;
+            if let Some(parity) = parity_of(code, data_chunks, *index) {
+                this.parity[parities] = parity;
+                parities += 1;
+            }
+        }
+        if parities == 0 {
+            return this;
+        }
+        for data in (0..data_chunks).filter(|data| known >> data & 1 == 0) {
+            this.data[this.count] = data;
+            this.count += 1;
+        }
+        assert_eq!(this.count, parities);
+        this.invert();
+        this
+    }
+
+    /// Gauss and Jordan on c(q, m) beside the unit matrix.
+    fn invert(&mut self) {
+        let count = self.count;
+        let mut left = [[0; TARGETS_MAX]; TARGETS_MAX];
+        let mut right = [[0; TARGETS_MAX]; TARGETS_MAX];
+        for q in 0..count {
+            for (cell, data) in left[q][..count].iter_mut().zip(self.data) {
+                *cell = (self.code.coefficient)(self.parity[q], data);
+            }
+            right[q][q] = 1;
+        }
+        for column in 0..count {
+            let pivot = (column..count)
+                .find(|&row| left[row][column] != 0)
+                .expect("every square part of a code is invertible");
+            left.swap(column, pivot);
+            right.swap(column, pivot);
+            let scale = gf::invert(left[column][column]);
+            for k in 0..count {
+                left[column][k] = gf::mul(scale, left[column][k]);
+                right[column][k] = gf::mul(scale, right[column][k]);
+            }
+            for row in (0..count).filter(|&row| row != column) {
+                let factor = left[row][column];
+                for k in 0..count {
+                    left[row][k] ^= gf::mul(factor, left[column][k]);
+                    right[row][k] ^= gf::mul(factor, right[column][k]);
+                }
+            }
+        }
+        self.inverse = right;
+    }
+
+    /// What the known chunk `source` counts in the chunk `target`.
+    fn coefficient(&self, target: u8, source: u8) -> u8 {
+        if let Some(parity) = parity_of(self.code, self.data_chunks, target) {
+            let by_missing = (0..self.count).fold(0, |sum, m| {
+                let count = (self.code.coefficient)(parity, self.data[m]);
+                sum ^ gf::mul(count, self.in_missing(m, source))
+            });
+            return match parity_of(self.code, self.data_chunks, source) {
+                Some(_) => by_missing,
+                None => by_missing ^ (self.code.coefficient)(parity, source),
+            };
+        }
+        match self.data[..self.count]
+            .iter()
+            .position(|data| *data == target)
+        {
+            Some(m) => self.in_missing(m, source),
+            None => u8::from(source == target),
+        }
+    }
+
+    /// What the known chunk `source` counts in the `m`th missing data chunk.
+    fn in_missing(&self, m: usize, source: u8) -> u8 {
+        let parity = parity_of(self.code, self.data_chunks, source);
+        (0..self.count).fold(0, |sum, q| {
+            let count = match parity {
+                Some(parity) => u8::from(parity == self.parity[q]),
+                None => (self.code.coefficient)(self.parity[q], source),
+            };
+            sum ^ gf::mul(self.inverse[m][q], count)
+        })
+    }
+}
