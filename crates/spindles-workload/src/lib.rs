@@ -6,10 +6,12 @@
 
 extern crate alloc;
 
+pub mod history;
 pub mod kinds;
 mod plan;
 mod random;
 mod sequential;
+pub mod stamp;
 mod stream;
 
 pub use kinds::{KINDS, Kind, by_name};

@@ -1,0 +1,660 @@
+//! The history oracle: what each sector may hold, now, after a process crash and after power
+//! loss, given everything that was submitted and answered. `consistency.md`'s legal values.
+//!
+//! Every write stays a candidate of its sectors until another is known to lie over it. A write
+//! lies over another when it was submitted after the other had ended, and was answered. So writes
+//! that overlap while both are in flight are judged exactly: either may win, and once a read has
+//! told which, the other may not come back.
+
+use crate::stamp::{self, Found, Stamp};
+use alloc::{collections::BTreeSet, string::String, vec, vec::Vec};
+use core::fmt::{self, Write as _};
+
+const NEVER: u64 = u64::MAX;
+
+/// What the array holds before the first write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Initial {
+    /// Zeros.
+    Zeros,
+    /// Anything; but what a first read returns must stay.
+    Unknown,
+}
+
+/// What a write leaves behind.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Contents {
+    /// The stamps of [`History::fill`].
+    Stamps,
+    /// Zeros, as after a discard.
+    Zeros,
+}
+
+/// A write between its submission and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct WriteToken {
+    submitted: u64,
+    first: u64,
+    sectors: u64,
+}
+
+/// A read between its submission and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReadToken {
+    submitted: u64,
+    first: u64,
+    sectors: u64,
+}
+
+/// A flush between its submission and its answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FlushToken {
+    submitted: u64,
+}
+
+/// A sector holds what it must not.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Violation {
+    /// The sector of the array.
+    pub sector: u64,
+    /// What it holds.
+    pub found: Found,
+    /// What it might have held, in words.
+    pub legal: String,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Value {
+    Zeros,
+    Stamp,
+    /// The initial contents, and their hash once they were read.
+    Unknown(Option<u64>),
+}
+
+/// One write as one sector sees it. Times are ticks of the history.
+#[derive(Clone, Copy, Debug)]
+struct Candidate {
+    value: Value,
+    submitted: u64,
+    /// From then on it lands no more: answered, failed, or ended by a crash.
+    ended: u64,
+    /// From then on it is known to be there (unless something lies over it).
+    answered: u64,
+    /// A read that begins after this must not return it.
+    dead_for_reads: u64,
+    /// Power loss must not bring it back.
+    dead_for_power: bool,
+    durable: bool,
+    /// It was there, or not, when power was lost: no cache can lose it any more.
+    on_media: bool,
+}
+
+impl Candidate {
+    const fn initial(value: Value) -> Self {
+        Self {
+            value,
+            submitted: 0,
+            ended: 0,
+            answered: 0,
+            dead_for_reads: NEVER,
+            dead_for_power: false,
+            durable: true,
+            on_media: true,
+        }
+    }
+
+    fn is(&self, run: u64, sector: u64, found: Found, hash: impl FnOnce() -> u64) -> bool {
+        match (self.value, found) {
+            (Value::Zeros, Found::Zeros) => true,
+            (Value::Stamp, Found::Stamp(stamp)) => {
+                let write = self.submitted;
+                stamp == Stamp { run, sector, write }
+            }
+            (Value::Unknown(Some(known)), _) => known == hash(),
+            _ => false,
+        }
+    }
+}
+
+/// What every sector of an array may hold.
+#[derive(Clone, Debug)]
+pub struct History {
+    run: u64,
+    sector_bytes: usize,
+    tick: u64,
+    sectors: Vec<Vec<Candidate>>,
+    /// Sectors with writes that were answered and are not durable.
+    volatile: BTreeSet<u64>,
+    reads: Vec<u64>,
+}
+
+fn index(sector: u64) -> usize {
+    usize::try_from(sector).expect("sectors are held in memory")
+}
+
+impl History {
+    /// The history of an array of so many sectors. `run` goes into the stamps.
+    pub fn new(run: u64, sector_bytes: u32, sectors: u64, initial: Initial) -> Self {
+        let value = match initial {
+            Initial::Zeros => Value::Zeros,
+            Initial::Unknown => Value::Unknown(None),
+        };
+        Self {
+            run,
+            sector_bytes: usize::try_from(sector_bytes).expect("a sector fits in memory"),
+            tick: 0,
+            sectors: vec![vec![Candidate::initial(value)]; index(sectors)],
+            volatile: BTreeSet::new(),
+            reads: Vec::new(),
+        }
+    }
+
+    /// How many sectors there are.
+    pub fn sectors(&self) -> u64 {
+        self.sectors.len().try_into().expect("a length fits")
+    }
+
+    /// Bytes of a sector.
+    pub const fn sector_bytes(&self) -> usize {
+        self.sector_bytes
+    }
+
+    fn now(&mut self) -> u64 {
+        self.tick += 1;
+        self.tick
+    }
+
+    /// A write (or discard, or write-zeroes) is submitted.
+    pub fn write(&mut self, first: u64, sectors: u64, contents: Contents) -> WriteToken {
+        let submitted = self.now();
+        let candidate = Candidate {
+            value: match contents {
+                Contents::Stamps => Value::Stamp,
+                Contents::Zeros => Value::Zeros,
+            },
+            submitted,
+            ended: NEVER,
+            answered: NEVER,
+            dead_for_reads: NEVER,
+            dead_for_power: false,
+            durable: false,
+            on_media: false,
+        };
+        for candidates in &mut self.sectors[index(first)..index(first + sectors)] {
+            candidates.push(candidate);
+        }
+        WriteToken {
+            submitted,
+            first,
+            sectors,
+        }
+    }
+
+    /// The bytes that this write carries.
+    pub fn fill(&self, token: WriteToken, bytes: &mut [u8]) {
+        let sectors = bytes.chunks_exact_mut(self.sector_bytes);
+        for (sector, bytes) in (token.first..token.first + token.sectors).zip(sectors) {
+            let (run, write) = (self.run, token.submitted);
+            Stamp { run, sector, write }.fill(bytes);
+        }
+    }
+
+    /// A write was answered: done, or failed, which leaves each sector old or new. Returns the
+    /// sectors that this made durable.
+    pub fn write_answered(&mut self, token: WriteToken, done: bool, fua: bool) -> Vec<u64> {
+        let now = self.now();
+        let mut durable = Vec::new();
+        for sector in token.first..token.first + token.sectors {
+            let candidates = &mut self.sectors[index(sector)];
+            let mut known = false;
+            for candidate in candidates.iter_mut() {
+                if candidate.submitted == token.submitted {
+                    candidate.ended = now;
+                    known = true;
+                    if done {
+                        candidate.answered = now;
+                    }
+                }
+            }
+            if !done {
+                continue;
+            }
+            for other in candidates.iter_mut() {
+                if other.ended < token.submitted {
+                    other.dead_for_reads = other.dead_for_reads.min(now);
+                }
+            }
+            if fua && known {
+                make_durable(candidates, token.submitted);
+                durable.push(sector);
+            } else if known {
+                self.volatile.insert(sector);
+            }
+            self.forget_dead(sector);
+        }
+        durable
+    }
+
+    /// A read is submitted.
+    pub fn read(&mut self, first: u64, sectors: u64) -> ReadToken {
+        let submitted = self.now();
+        self.reads.push(submitted);
+        ReadToken {
+            submitted,
+            first,
+            sectors,
+        }
+    }
+
+    /// A read failed.
+    pub fn read_failed(&mut self, token: ReadToken) {
+        self.reads.retain(|&read| read != token.submitted);
+    }
+
+    /// A read was answered with these bytes. They are judged, and are what later reads must
+    /// return.
+    ///
+    /// # Errors
+    ///
+    /// The first sector that holds what it must not.
+    pub fn read_answered(&mut self, token: ReadToken, bytes: &[u8]) -> Result<(), Violation> {
+        let now = self.now();
+        self.reads.retain(|&read| read != token.submitted);
+        let sectors = bytes.chunks_exact(self.sector_bytes);
+        for (sector, bytes) in (token.first..token.first + token.sectors).zip(sectors) {
+            self.judge(sector, bytes, token.submitted, now)?;
+            self.forget_dead(sector);
+        }
+        Ok(())
+    }
+
+    fn judge(
+        &mut self,
+        sector: u64,
+        bytes: &[u8],
+        submitted: u64,
+        now: u64,
+    ) -> Result<(), Violation> {
+        let found = Stamp::find(bytes);
+        let run = self.run;
+        let candidates = &mut self.sectors[index(sector)];
+        if let [only] = candidates.as_slice()
+            && only.is(run, sector, found, || stamp::hash(bytes))
+        {
+            return Ok(());
+        }
+        let mut matches = 0;
+        let mut from_media = true;
+        for candidate in candidates.iter() {
+            let legal = candidate.dead_for_reads > submitted;
+            if legal && candidate.is(run, sector, found, || stamp::hash(bytes)) {
+                matches += 1;
+                from_media &= candidate.on_media;
+            }
+        }
+        if matches == 0 {
+            let unread = candidates
+                .iter_mut()
+                .find(|c| c.value == Value::Unknown(None) && c.dead_for_reads > submitted);
+            let Some(unread) = unread else {
+                return Err(self.violation(sector, found, |c| c.dead_for_reads > submitted));
+            };
+            unread.value = Value::Unknown(Some(stamp::hash(bytes)));
+            from_media = unread.on_media;
+            matches = 1;
+        }
+        // Others that had ended before the read began were not the last, and stay gone.
+        for other in candidates.iter_mut() {
+            let same = other.is(run, sector, found, || stamp::hash(bytes));
+            if !same && other.ended < submitted {
+                other.dead_for_reads = other.dead_for_reads.min(now);
+                other.dead_for_power |= from_media && other.on_media;
+            }
+            // A write that a crash or an error ended is known to be there once it was read.
+            if same && matches == 1 && other.ended != NEVER && other.answered == NEVER {
+                other.answered = now;
+                self.volatile.insert(sector);
+            }
+        }
+        Ok(())
+    }
+
+    /// A flush is submitted.
+    pub fn flush(&mut self) -> FlushToken {
+        FlushToken {
+            submitted: self.now(),
+        }
+    }
+
+    /// A flush was answered as done. Returns the sectors that it made durable.
+    pub fn flush_answered(&mut self, token: FlushToken) -> Vec<u64> {
+        self.now();
+        let mut durable = Vec::new();
+        for sector in core::mem::take(&mut self.volatile) {
+            let candidates = &mut self.sectors[index(sector)];
+            let covered = |c: &&Candidate| c.answered < token.submitted && !c.durable;
+            let covered: Vec<u64> = candidates
+                .iter()
+                .filter(covered)
+                .map(|c| c.submitted)
+                .collect();
+            for &write in &covered {
+                make_durable(candidates, write);
+            }
+            if !covered.is_empty() {
+                durable.push(sector);
+            }
+            if candidates.iter().any(|c| c.answered != NEVER && !c.durable) {
+                self.volatile.insert(sector);
+            }
+            self.forget_dead(sector);
+        }
+        durable
+    }
+
+    /// Power was lost: every sector holds its last durable write or some later submitted one.
+    pub fn power_lost(&mut self) {
+        let now = self.now();
+        self.reads.clear();
+        self.volatile.clear();
+        for candidates in &mut self.sectors {
+            candidates.retain(|candidate| !candidate.dead_for_power);
+            let alone = candidates.len() == 1;
+            for candidate in candidates {
+                candidate.ended = candidate.ended.min(now);
+                candidate.answered = if alone { now } else { NEVER };
+                candidate.dead_for_reads = NEVER;
+                candidate.durable = alone;
+                candidate.on_media = true;
+            }
+        }
+    }
+
+    /// The process crashed: every answered write is there, each other is or is not.
+    pub fn process_crashed(&mut self) {
+        let now = self.now();
+        self.reads.clear();
+        for candidates in &mut self.sectors {
+            for candidate in candidates {
+                candidate.ended = candidate.ended.min(now);
+            }
+        }
+        for sector in 0..self.sectors() {
+            self.forget_dead(sector);
+        }
+    }
+
+    /// Whether power loss now might leave these bytes in the sector. Learns nothing.
+    ///
+    /// # Errors
+    ///
+    /// What it holds, when it must not.
+    pub fn check_durable(&self, sector: u64, bytes: &[u8]) -> Result<(), Violation> {
+        let found = Stamp::find(bytes);
+        let legal = |c: &Candidate| {
+            !c.dead_for_power
+                && (c.value == Value::Unknown(None)
+                    || c.is(self.run, sector, found, || stamp::hash(bytes)))
+        };
+        if self.sectors[index(sector)].iter().any(legal) {
+            return Ok(());
+        }
+        Err(self.violation(sector, found, |c| !c.dead_for_power))
+    }
+
+    /// From here on the sectors may hold anything, though still only one thing.
+    pub fn forget(&mut self, first: u64, sectors: u64) {
+        for candidates in &mut self.sectors[index(first)..index(first + sectors)] {
+            candidates.retain(|candidate| candidate.ended == NEVER);
+            candidates.push(Candidate::initial(Value::Unknown(None)));
+        }
+    }
+
+    /// Whether more than one value is possible, or nothing is known of the sector.
+    pub fn is_certain(&self, sector: u64) -> bool {
+        matches!(
+            self.sectors[index(sector)].as_slice(),
+            [only] if only.value != Value::Unknown(None)
+        )
+    }
+
+    fn forget_dead(&mut self, sector: u64) {
+        let candidates = &mut self.sectors[index(sector)];
+        if candidates.len() > 1 {
+            let oldest_read = self.reads.first().copied().unwrap_or(NEVER - 1);
+            candidates.retain(|c| !c.dead_for_power || c.dead_for_reads > oldest_read);
+        }
+    }
+
+    fn violation(
+        &self,
+        sector: u64,
+        found: Found,
+        is_legal: impl Fn(&Candidate) -> bool,
+    ) -> Violation {
+        let mut legal = String::new();
+        for candidate in &self.sectors[index(sector)] {
+            if !is_legal(candidate) {
+                continue;
+            }
+            if !legal.is_empty() {
+                legal.push_str(", ");
+            }
+            let state = match (candidate.ended, candidate.answered) {
+                (NEVER, _) => " (in flight)",
+                (_, NEVER) => " (not answered)",
+                _ if candidate.durable => " (durable)",
+                _ => "",
+            };
+            match candidate.value {
+                Value::Zeros => write!(legal, "zeros of write {}{state}", candidate.submitted),
+                Value::Stamp => write!(legal, "write {}{state}", candidate.submitted),
+                Value::Unknown(_) => write!(legal, "the initial contents"),
+            }
+            .expect("a string takes everything");
+        }
+        Violation {
+            sector,
+            found,
+            legal,
+        }
+    }
+}
+
+/// The write is durable, so whatever it lies over can't come back.
+fn make_durable(candidates: &mut [Candidate], write: u64) {
+    for candidate in candidates.iter_mut() {
+        candidate.durable |= candidate.submitted == write;
+        candidate.dead_for_power |= candidate.ended < write;
+    }
+}
+
+impl fmt::Display for Violation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "sector {} holds {}; legal: {}",
+            self.sector, self.found, self.legal
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::ToString;
+
+    const BYTES: u32 = 64;
+
+    fn history() -> History {
+        History::new(7, BYTES, 4, Initial::Zeros)
+    }
+
+    fn bytes(history: &History, token: WriteToken) -> [u8; 64] {
+        let mut bytes = [0; 64];
+        history.fill(token, &mut bytes);
+        bytes
+    }
+
+    /// Writes sector 1, answered.
+    fn written(history: &mut History, fua: bool) -> [u8; 64] {
+        let token = history.write(1, 1, Contents::Stamps);
+        history.write_answered(token, true, fua);
+        bytes(history, token)
+    }
+
+    fn read(history: &mut History, bytes: &[u8]) -> Result<(), Violation> {
+        let token = history.read(1, 1);
+        history.read_answered(token, bytes)
+    }
+
+    /// Whether each of the values would be legal if it was read now.
+    fn legal(history: &History, values: &[[u8; 64]]) -> Vec<bool> {
+        let legal = |value: &[u8; 64]| read(&mut history.clone(), value).is_ok();
+        values.iter().map(legal).collect()
+    }
+
+    const ZEROS: [u8; 64] = [0; 64];
+
+    #[test]
+    fn the_last_answered_write_is_read() {
+        let mut history = history();
+        assert_eq!(legal(&history, &[ZEROS]), [true]);
+        let first = written(&mut history, false);
+        let second = written(&mut history, false);
+        assert_eq!(
+            legal(&history, &[ZEROS, first, second]),
+            [false, false, true]
+        );
+        let error = read(&mut history, &first).unwrap_err();
+        assert_eq!(
+            error.to_string(),
+            "sector 1 holds write 1 of sector 1; legal: write 3"
+        );
+    }
+
+    #[test]
+    fn writes_in_flight_may_be_read_and_overlapping_ones_end_in_either_order() {
+        let mut history = history();
+        let base = written(&mut history, false);
+        let one = history.write(1, 1, Contents::Stamps);
+        let two = history.write(1, 1, Contents::Stamps);
+        let (a, b) = (bytes(&history, one), bytes(&history, two));
+        assert_eq!(legal(&history, &[base, a, b]), [true, true, true]);
+        history.write_answered(two, true, false);
+        assert_eq!(legal(&history, &[base, a, b]), [false, true, true]);
+        history.write_answered(one, true, false);
+        assert_eq!(legal(&history, &[base, a, b]), [false, true, true]);
+        read(&mut history, &a).unwrap();
+        assert_eq!(legal(&history, &[base, a, b]), [false, true, false]);
+    }
+
+    #[test]
+    fn a_read_in_flight_may_return_what_was_overwritten_meanwhile() {
+        let mut history = history();
+        let base = written(&mut history, true);
+        let slow = history.read(1, 1);
+        let new = written(&mut history, true);
+        history.read_answered(slow, &base).unwrap();
+        assert_eq!(legal(&history, &[base, new]), [false, true]);
+    }
+
+    #[test]
+    fn power_loss_keeps_what_is_durable_or_something_later() {
+        let mut history = history();
+        let old = written(&mut history, false);
+        let durable = written(&mut history, true);
+        let volatile = written(&mut history, false);
+        let flying = history.write(1, 1, Contents::Stamps);
+        let flying = bytes(&history, flying);
+        let values = [ZEROS, old, durable, volatile, flying];
+        assert!(history.check_durable(1, &old).is_err());
+        history.power_lost();
+        assert_eq!(legal(&history, &values), [false, false, true, true, true]);
+        // Once read, it stays, also through the next power loss.
+        read(&mut history, &volatile).unwrap();
+        assert_eq!(legal(&history, &values), [false, false, false, true, false]);
+        history.power_lost();
+        assert_eq!(legal(&history, &values), [false, false, false, true, false]);
+    }
+
+    #[test]
+    fn a_flush_covers_what_was_answered_before_it() {
+        let mut history = history();
+        let before = written(&mut history, false);
+        let flush = history.flush();
+        let after = written(&mut history, false);
+        assert_eq!(history.flush_answered(flush), [1]);
+        let flush = history.flush();
+        let mut later = history.clone();
+        history.power_lost();
+        assert_eq!(
+            legal(&history, &[ZEROS, before, after]),
+            [false, true, true]
+        );
+        assert_eq!(later.flush_answered(flush), [1]);
+        later.power_lost();
+        assert_eq!(legal(&later, &[before, after]), [false, true]);
+    }
+
+    #[test]
+    fn a_process_crash_keeps_every_answered_write() {
+        let mut history = history();
+        let answered = written(&mut history, false);
+        let flying = history.write(1, 1, Contents::Zeros);
+        history.process_crashed();
+        assert_eq!(legal(&history, &[answered, ZEROS]), [true, true]);
+        // What the devices' caches hold is as volatile as before.
+        let mut lost = history.clone();
+        lost.power_lost();
+        assert_eq!(legal(&lost, &[answered, ZEROS]), [true, true]);
+        // Read and flushed, it is durable.
+        read(&mut history, &answered).unwrap();
+        let flush = history.flush();
+        history.flush_answered(flush);
+        history.power_lost();
+        assert_eq!(legal(&history, &[answered]), [true]);
+        assert_eq!(flying.sectors, 1);
+    }
+
+    #[test]
+    fn a_failed_write_leaves_old_or_new_but_only_one_of_them() {
+        let mut history = history();
+        let old = written(&mut history, false);
+        let failed = history.write(1, 1, Contents::Stamps);
+        history.write_answered(failed, false, false);
+        let new = bytes(&history, failed);
+        assert_eq!(legal(&history, &[old, new]), [true, true]);
+        read(&mut history, &new).unwrap();
+        assert_eq!(legal(&history, &[old, new]), [false, true]);
+    }
+
+    #[test]
+    fn unknown_contents_are_anything_once() {
+        let mut history = History::new(7, BYTES, 4, Initial::Unknown);
+        read(&mut history, &[3; 64]).unwrap();
+        assert_eq!(
+            legal(&history, &[[3; 64], [4; 64], ZEROS]),
+            [true, false, false]
+        );
+        let new = written(&mut history, true);
+        assert_eq!(legal(&history, &[[3; 64], new]), [false, true]);
+        history.forget(1, 1);
+        assert!(!history.is_certain(1));
+        assert_eq!(legal(&history, &[[9; 64]]), [true]);
+    }
+
+    #[test]
+    fn damage_is_never_legal() {
+        let mut history = history();
+        let mut torn = written(&mut history, false);
+        torn[50] ^= 1;
+        assert_eq!(legal(&history, &[torn]), [false]);
+        // Another sector's write, however fresh.
+        let token = history.write(2, 1, Contents::Stamps);
+        history.write_answered(token, true, false);
+        let misplaced = bytes(&history, token);
+        assert_eq!(legal(&history, &[misplaced]), [false]);
+    }
+}
