@@ -1,0 +1,344 @@
+//! The map of one array: from its blocks to groups of chunks on the members, and back.
+
+use crate::divisor::Divisor;
+use crate::level::{Shape, Sizes};
+use crate::zone::{Bounds, Zone, to_usize};
+use crate::{
+    CHUNK_BYTES_MAX, GeometryError, Group, GroupIndex, Layout, Level, Location, Redundancy,
+};
+use alloc::string::{String, ToString};
+use alloc::vec;
+use alloc::vec::Vec;
+use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
+
+/// What a [`Geometry`] is made from.
+#[derive(Clone, Debug)]
+pub struct Spec {
+    /// The level.
+    pub level: &'static Level,
+    /// The layout; `None` for the level's default.
+    pub layout: Option<Layout>,
+    /// The length of a chunk, in blocks.
+    pub chunk_blocks: u32,
+    /// The size of each member's data area, in blocks.
+    pub member_blocks: Vec<u64>,
+}
+
+/// The map of one array. Never changes.
+#[derive(Clone, Debug)]
+pub struct Geometry {
+    level: &'static Level,
+    layout: Layout,
+    members: u8,
+    blocks: u64,
+    groups: u64,
+    chunk_blocks: u32,
+    data_chunks: u8,
+    slots: u8,
+    /// Data blocks of a group.
+    stripe: Divisor,
+    chunk: Divisor,
+    /// In rising order of their first blocks; all with blocks.
+    zones: Vec<Zone>,
+    member_blocks_used: Vec<u64>,
+}
+
+/// So many that all bytes of an array can be counted.
+const BLOCKS_MAX: u128 = (1 << 64) / 4096;
+
+impl Geometry {
+    /// The map of such an array, or why there is none.
+    pub fn new(spec: &Spec) -> Result<Self, GeometryError> {
+        let level = spec.level;
+        let members = u8::try_from(spec.member_blocks.len())
+            .ok()
+            .filter(|members| *members <= MEMBERS_MAX)
+            .ok_or(GeometryError::TooManyMembers(spec.member_blocks.len()))?;
+        if members < level.members_min {
+            return Err(GeometryError::TooFewMembers { level, members });
+        }
+        let layout = spec.layout.unwrap_or_else(|| level.layout_default());
+        let shape = shape_of(level, layout, members)?;
+        if spec.chunk_blocks == 0 {
+            return Err(GeometryError::ChunkZero);
+        }
+        if spec.chunk_blocks > CHUNK_BYTES_MAX / BlockSize::B512.bytes() {
+            return Err(GeometryError::ChunkTooLarge);
+        }
+        let total: u128 = spec.member_blocks.iter().map(|b| u128::from(*b)).sum();
+        if total > BLOCKS_MAX {
+            return Err(GeometryError::TooLarge);
+        }
+
+        let parity_chunks = match level.redundancy {
+            Redundancy::Parity(chunks) => chunks,
+            _ => 0,
+        };
+        let (data_chunks, slots) = match parity_chunks {
+            0 => (1, shape.copies),
+            _ => (members - parity_chunks, members),
+        };
+        let chunk_blocks = u64::from(spec.chunk_blocks);
+        let zones = zones(spec, layout, shape, parity_chunks)?;
+        let last = zones.last().expect("a level with members has a zone");
+        let member_blocks_used = (spec.member_blocks.iter())
+            .map(|blocks| match level.sizes {
+                Sizes::Sequence => *blocks,
+                Sizes::Zones => blocks - blocks % chunk_blocks,
+                Sizes::Smallest => last.end,
+            })
+            .collect();
+        Ok(Self {
+            level,
+            layout,
+            members,
+            blocks: last.end_block,
+            groups: last.end_group,
+            chunk_blocks: spec.chunk_blocks,
+            data_chunks,
+            slots,
+            stripe: Divisor::new(chunk_blocks * u64::from(data_chunks)),
+            chunk: Divisor::new(chunk_blocks),
+            zones,
+            member_blocks_used,
+        })
+    }
+
+    /// The level.
+    pub fn level(&self) -> &'static Level {
+        self.level
+    }
+
+    /// The layout.
+    pub fn layout(&self) -> Layout {
+        self.layout
+    }
+
+    /// The layout's name, as `left-symmetric` or `near 2`; empty where the level has no choice.
+    pub fn layout_name(&self) -> String {
+        self.layout.to_string()
+    }
+
+    /// What to tell whoever makes such an array: legal, but hardly meant.
+    pub fn note(&self) -> Option<&'static str> {
+        let (members, note) = self.level.note?;
+        (self.members < members).then_some(note)
+    }
+
+    /// How many members there are.
+    pub fn members(&self) -> u8 {
+        self.members
+    }
+
+    /// How many blocks the array has.
+    pub fn blocks(&self) -> u64 {
+        self.blocks
+    }
+
+    /// How many groups the array has.
+    pub fn groups(&self) -> u64 {
+        self.groups
+    }
+
+    /// The length of a chunk, in blocks.
+    pub fn chunk_blocks(&self) -> u32 {
+        self.chunk_blocks
+    }
+
+    /// The data chunks of every group.
+    pub fn data_chunks(&self) -> u8 {
+        self.data_chunks
+    }
+
+    /// The chunks of every group besides the data: parity or further copies.
+    pub fn redundancy(&self) -> u8 {
+        self.slots - self.data_chunks
+    }
+
+    /// The parity chunks of every group; 0 where redundancy is copies.
+    pub fn parity_chunks(&self) -> u8 {
+        match self.level.redundancy {
+            Redundancy::Parity(chunks) => chunks,
+            _ => 0,
+        }
+    }
+
+    /// How much of a member's data area the array uses, in blocks.
+    pub fn member_blocks_used(&self, member: MemberIndex) -> u64 {
+        self.member_blocks_used[usize::from(member.0)]
+    }
+
+    /// Where a block is. Panics for a block beyond the end.
+    #[inline]
+    pub fn locate(&self, block: BlockIndex) -> Location {
+        assert!(block.0 < self.blocks, "a block beyond the end of the array");
+        let zone = match &self.zones[0] {
+            first if block.0 < first.end_block => first,
+            _ => &self.zones[self.zones.partition_point(|zone| zone.end_block <= block.0)],
+        };
+        let (group, in_stripe) = self.stripe.div_rem(block.0 - zone.first_block);
+        let (data_index, in_chunk) = match self.data_chunks {
+            1 => (0, in_stripe),
+            _ => self.chunk.div_rem(in_stripe),
+        };
+        let (turn, phase) = zone.period.div_rem(group);
+        let slot = &zone.slots[to_usize(phase * u64::from(self.slots) + data_index)];
+        let left = (u64::from(self.chunk_blocks) - in_chunk).min(zone.end_block - block.0);
+        Location {
+            group: GroupIndex(zone.first_group + group),
+            data_index: u8::try_from(data_index).expect("less than the members"),
+            block_in_chunk: u32::try_from(in_chunk).expect("less than the chunk"),
+            blocks_left: u32::try_from(left).expect("at most the chunk"),
+            member: slot.member,
+            offset: BlockIndex(slot.offset.0 + turn * zone.period_blocks + in_chunk),
+        }
+    }
+
+    /// Fills in a group. Allocates nothing and writes only the slots there are. Panics for a
+    /// group beyond the end.
+    pub fn group_into(&self, index: GroupIndex, out: &mut Group) {
+        assert!(index.0 < self.groups, "a group beyond the end of the array");
+        let zone = match &self.zones[0] {
+            first if index.0 < first.end_group => first,
+            _ => &self.zones[self.zones.partition_point(|zone| zone.end_group <= index.0)],
+        };
+        let group = index.0 - zone.first_group;
+        let chunk_blocks = u64::from(self.chunk_blocks);
+        let first_block = zone.first_block + group * chunk_blocks * u64::from(self.data_chunks);
+        let blocks = chunk_blocks.min(zone.end_block - first_block);
+        out.index = index;
+        out.first_block = BlockIndex(first_block);
+        out.blocks = u32::try_from(blocks).expect("at most the chunk");
+        out.data_chunks = self.data_chunks;
+        out.len = self.slots;
+
+        let (turn, phase) = zone.period.div_rem(group);
+        let first_slot = to_usize(phase * u64::from(self.slots));
+        let slots = &zone.slots[first_slot..][..usize::from(self.slots)];
+        for (out, slot) in out.slots.iter_mut().zip(slots) {
+            *out = *slot;
+            out.offset.0 += turn * zone.period_blocks;
+        }
+    }
+
+    /// The inverse: the group, the slot and the block in the chunk that lie at `offset` of a
+    /// member's data area. `None` where the array has nothing.
+    pub fn find(&self, member: MemberIndex, offset: BlockIndex) -> Option<(GroupIndex, u8, u32)> {
+        let chunk_blocks = u64::from(self.chunk_blocks);
+        let mut zones = self.zones.iter();
+        let (group, slot, block) =
+            zones.find_map(|zone| zone.find(member, offset.0, chunk_blocks))?;
+        let block = u32::try_from(block).expect("less than the chunk");
+        Some((group, slot, block))
+    }
+
+    /// Whether all data can be read or computed without these members: whether every group keeps
+    /// as many chunks as it has data.
+    pub fn survives(&self, missing: MemberSet) -> bool {
+        let slots = usize::from(self.slots);
+        self.zones.iter().all(|zone| {
+            let groups = zone.period_groups.min(zone.end_group - zone.first_group);
+            let phases = zone.slots.chunks_exact(slots).take(to_usize(groups));
+            phases.into_iter().all(|group| {
+                let kept = group.iter().filter(|slot| !missing.contains(slot.member));
+                kept.count() >= usize::from(self.data_chunks)
+            })
+        })
+    }
+}
+
+fn shape_of(level: &'static Level, layout: Layout, members: u8) -> Result<Shape, GeometryError> {
+    let copies = match level.redundancy {
+        Redundancy::CopyOnEveryMember => members,
+        Redundancy::Copies => layout.copies,
+        Redundancy::None | Redundancy::Parity(_) => 1,
+    };
+    if level.redundancy == Redundancy::Copies && !(2..=members).contains(&copies) {
+        return Err(GeometryError::WrongCopies { copies, members });
+    }
+    Ok(Shape { members, copies })
+}
+
+fn zones(
+    spec: &Spec,
+    layout: Layout,
+    shape: Shape,
+    parity_chunks: u8,
+) -> Result<Vec<Zone>, GeometryError> {
+    let chunk_blocks = u64::from(spec.chunk_blocks);
+    // What the first group needs.
+    let slots = if parity_chunks == 0 {
+        shape.copies
+    } else {
+        shape.members
+    };
+    let rows = (0..slots).map(|slot| (layout.row.place)(shape, 0, slot).row + 1);
+    let sections = (layout.row.period)(shape).sections;
+    let rows_min = rows.max().map_or(1, u64::from).max(u64::from(sections));
+    let blocks_min = match spec.level.sizes {
+        Sizes::Sequence => 1,
+        Sizes::Zones | Sizes::Smallest => rows_min * chunk_blocks,
+    };
+    let indices = (0..shape.members).map(MemberIndex);
+    let sizes = indices.clone().zip(spec.member_blocks.iter().copied());
+    if let Some((member, blocks)) = sizes.clone().find(|(_, blocks)| *blocks < blocks_min) {
+        return Err(GeometryError::MemberTooSmall {
+            member,
+            blocks,
+            blocks_min,
+        });
+    }
+
+    // The members of each zone, and where it begins and ends on them.
+    let cuts: Vec<(Vec<MemberIndex>, u64, u64)> = match spec.level.sizes {
+        Sizes::Sequence => sizes
+            .map(|(member, size)| (vec![member], 0, size))
+            .collect(),
+        Sizes::Smallest => {
+            let smallest = spec.member_blocks.iter().min().expect("at least one");
+            let end = smallest - smallest % chunk_blocks;
+            vec![(indices.collect(), 0, end)]
+        }
+        Sizes::Zones => {
+            let whole = |size: u64| size - size % chunk_blocks;
+            let mut ends: Vec<u64> = sizes.clone().map(|(_, size)| whole(size)).collect();
+            ends.sort_unstable();
+            ends.dedup();
+            let starts = core::iter::once(0).chain(ends.iter().copied());
+            let reaches = |end: u64| {
+                let members = sizes.clone().filter(move |(_, size)| *size >= end);
+                members.map(|(member, _)| member).collect()
+            };
+            (starts.zip(&ends))
+                .map(|(start, end)| (reaches(*end), start, *end))
+                .collect()
+        }
+    };
+
+    let mut zones: Vec<Zone> = Vec::with_capacity(cuts.len());
+    for (members, start, end) in cuts {
+        let (first_block, first_group) = match zones.last() {
+            None => (0, 0),
+            Some(zone) => (zone.end_block, zone.end_group),
+        };
+        let shape = Shape {
+            members: u8::try_from(members.len()).expect("at most all"),
+            ..shape
+        };
+        let bounds = Bounds {
+            members,
+            start,
+            end,
+            first_block,
+            first_group,
+        };
+        zones.push(Zone::new(
+            layout,
+            shape,
+            parity_chunks,
+            chunk_blocks,
+            bounds,
+        ));
+    }
+    Ok(zones)
+}

@@ -1,0 +1,203 @@
+//! What a row of the level table says, and the layouts to choose from.
+
+use crate::{GeometryError, LEVELS};
+use alloc::borrow::ToOwned;
+use core::fmt;
+use spindles_block::{BlockSize, MemberIndex};
+
+/// The largest chunk.
+pub const CHUNK_BYTES_MAX: u32 = 64 << 20;
+
+/// A RAID level: a row of the table.
+#[derive(Debug)]
+pub struct Level {
+    /// As users and superblocks name it.
+    pub name: &'static str,
+    /// One line for help.
+    pub summary: &'static str,
+    /// What the array holds, for documentation.
+    pub capacity: &'static str,
+    /// Which missing members it survives, for documentation.
+    pub survives: &'static str,
+    /// The fewest members.
+    pub members_min: u8,
+    /// Said of arrays with fewer members than this: legal, but hardly meant.
+    pub note: Option<(u8, &'static str)>,
+    /// The chunk size unless another is asked for.
+    pub chunk_bytes: u32,
+    /// What a group holds besides its data.
+    pub redundancy: Redundancy,
+    /// The layouts, the default first. A level without a choice has one without a name.
+    pub layouts: &'static [LayoutRow],
+    pub(crate) sizes: Sizes,
+}
+
+/// What a group holds besides its data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Redundancy {
+    /// Nothing: a group is one chunk.
+    None,
+    /// A copy on every other member.
+    CopyOnEveryMember,
+    /// As many copies as the layout says.
+    Copies,
+    /// That many parity chunks; the group is a stripe over all members.
+    Parity(u8),
+}
+
+/// What becomes of members of unequal size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Sizes {
+    /// All are used up to the smallest, rounded down to a chunk.
+    Smallest,
+    /// While members have room left, a zone stripes over all that reach it.
+    Zones,
+    /// One after another, each to its last block.
+    Sequence,
+}
+
+/// A layout: how roles move over the members from group to group, as one period of it.
+#[derive(Debug)]
+pub struct LayoutRow {
+    /// As users name it, without the number of copies.
+    pub name: &'static str,
+    /// One line for help.
+    pub summary: &'static str,
+    pub(crate) period: fn(Shape) -> Period,
+    pub(crate) place: fn(Shape, u32, u8) -> Place,
+}
+
+/// What a layout is asked about.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Shape {
+    pub(crate) members: u8,
+    /// Copies of each data chunk, the first included.
+    pub(crate) copies: u8,
+}
+
+/// After how many groups, and rows of chunks on the members, a layout repeats.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Period {
+    pub(crate) groups: u32,
+    pub(crate) rows: u32,
+    /// Into how many sections of equal size each member is divided, each with the same rows.
+    pub(crate) sections: u8,
+}
+
+/// Where a chunk of a group lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Place {
+    pub(crate) member: MemberIndex,
+    /// Row within the period.
+    pub(crate) row: u32,
+    pub(crate) section: u8,
+    pub(crate) code_index: u8,
+}
+
+/// A layout as chosen: a row and, where the row leaves it open, the number of copies.
+#[derive(Clone, Copy, Debug)]
+pub struct Layout {
+    pub(crate) row: &'static LayoutRow,
+    /// 0 where the row does not leave it open.
+    pub(crate) copies: u8,
+}
+
+const COPIES_DEFAULT: u8 = 2;
+
+impl Level {
+    /// The level of that name.
+    pub fn by_name(name: &str) -> Option<&'static Level> {
+        LEVELS.iter().copied().find(|level| level.name == name)
+    }
+
+    /// The level of that name, or an error that lists the names there are.
+    pub fn named(name: &str) -> Result<&'static Level, GeometryError> {
+        Self::by_name(name).ok_or_else(|| GeometryError::UnknownLevel(name.to_owned()))
+    }
+
+    /// The layout to take when none is asked for.
+    pub fn layout_default(&'static self) -> Layout {
+        Layout {
+            row: &self.layouts[0],
+            copies: match self.redundancy {
+                Redundancy::Copies => COPIES_DEFAULT,
+                _ => 0,
+            },
+        }
+    }
+
+    /// The layout of that name: `left-symmetric`, `near 2`, `near2`. The empty name is the
+    /// default.
+    pub fn layout(&'static self, name: &str) -> Result<Layout, GeometryError> {
+        let default = self.layout_default();
+        if name.is_empty() {
+            return Ok(default);
+        }
+        let unknown = || GeometryError::UnknownLayout {
+            level: self,
+            name: name.to_owned(),
+        };
+        let word = name.trim_end_matches(|c: char| c.is_ascii_digit());
+        let digits = &name[word.len()..];
+        let word = word.trim_end_matches([' ', '-']);
+        let mut rows = self.layouts.iter();
+        let row = rows
+            .find(|row| !row.name.is_empty() && row.name == word)
+            .ok_or_else(unknown)?;
+        let copies = match (self.redundancy, digits) {
+            (_, "") => default.copies,
+            (Redundancy::Copies, digits) => digits.parse().map_err(|_| unknown())?,
+            _ => return Err(unknown()),
+        };
+        Ok(Layout { row, copies })
+    }
+}
+
+/// Levels are the same when they have the same name.
+impl PartialEq for Level {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Level {}
+
+impl fmt::Display for Level {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name)
+    }
+}
+
+impl PartialEq for Layout {
+    fn eq(&self, other: &Self) -> bool {
+        self.row.name == other.row.name && self.copies == other.copies
+    }
+}
+
+impl Eq for Layout {}
+
+impl fmt::Display for Layout {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.copies {
+            0 => f.write_str(self.row.name),
+            copies => write!(f, "{} {copies}", self.row.name),
+        }
+    }
+}
+
+/// The chunk size in blocks, or why it is not a chunk size.
+pub fn chunk_blocks(chunk_bytes: u64, block_size: BlockSize) -> Result<u32, GeometryError> {
+    let block_bytes = block_size.bytes();
+    match u32::try_from(chunk_bytes) {
+        Ok(0) => Err(GeometryError::ChunkZero),
+        Ok(bytes) if bytes > CHUNK_BYTES_MAX => Err(GeometryError::ChunkTooLarge),
+        Err(_) => Err(GeometryError::ChunkTooLarge),
+        Ok(bytes) if !bytes.is_multiple_of(block_bytes) => {
+            Err(GeometryError::ChunkNotWholeBlocks {
+                chunk_bytes: bytes,
+                block_bytes,
+            })
+        }
+        Ok(bytes) => Ok(bytes / block_bytes),
+    }
+}

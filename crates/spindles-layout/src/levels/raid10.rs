@@ -1,0 +1,82 @@
+//! Stripes of copies, on any number of members, odd ones too.
+
+use crate::level::{LayoutRow, Level, Period, Place, Redundancy, Shape, Sizes};
+use spindles_block::MemberIndex;
+
+pub(super) static LEVEL: Level = Level {
+    name: "raid10",
+    summary: "striped copies, also on an odd number of members",
+    capacity: "all members divided by the copies",
+    survives: "as many missing members as there are further copies; more, where no chunk loses all",
+    members_min: 2,
+    note: None,
+    chunk_bytes: 64 << 10,
+    redundancy: Redundancy::Copies,
+    sizes: Sizes::Smallest,
+    layouts: &[
+        LayoutRow {
+            name: "near",
+            summary: "copies side by side on neighbouring members",
+            period: |shape| {
+                // Copies straddle rows where their number does not divide that of the members.
+                let common = common_divisor(shape.members, shape.copies);
+                Period {
+                    groups: u32::from(shape.members / common),
+                    rows: u32::from(shape.copies / common),
+                    sections: 1,
+                }
+            },
+            place: |shape, chunk, copy| {
+                let position = chunk * u32::from(shape.copies) + u32::from(copy);
+                Place {
+                    member: member(shape, position),
+                    row: position / u32::from(shape.members),
+                    section: 0,
+                    code_index: 0,
+                }
+            },
+        },
+        LayoutRow {
+            name: "far",
+            summary: "as raid0, the copies again in further sections, one member on",
+            period: |shape| Period {
+                groups: u32::from(shape.members),
+                rows: 1,
+                sections: shape.copies,
+            },
+            place: |shape, chunk, copy| Place {
+                member: member(shape, chunk + u32::from(copy)),
+                row: 0,
+                section: copy,
+                code_index: 0,
+            },
+        },
+        LayoutRow {
+            name: "offset",
+            summary: "each row of chunks again in the rows below it, one member on",
+            period: |shape| Period {
+                groups: u32::from(shape.members),
+                rows: u32::from(shape.copies),
+                sections: 1,
+            },
+            place: |shape, chunk, copy| Place {
+                member: member(shape, chunk + u32::from(copy)),
+                row: u32::from(copy),
+                section: 0,
+                code_index: 0,
+            },
+        },
+    ],
+};
+
+fn member(shape: Shape, position: u32) -> MemberIndex {
+    let member = position % u32::from(shape.members);
+    MemberIndex(u8::try_from(member).expect("less than the members"))
+}
+
+fn common_divisor(a: u8, b: u8) -> u8 {
+    match b {
+        0 => a,
+        _ => common_divisor(b, a % b),
+    }
+}

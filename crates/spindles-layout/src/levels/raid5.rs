@@ -1,0 +1,57 @@
+//! Parity that steps from member to member with every stripe.
+
+use crate::level::{LayoutRow, Level, Redundancy, Sizes};
+use crate::rotation::{self, Order, left, right};
+
+pub(super) static LEVEL: Level = Level {
+    name: "raid5",
+    summary: "parity, spread over all members",
+    capacity: "all members but one",
+    survives: "any one missing member",
+    members_min: 2,
+    note: Some((
+        3,
+        "raid5 on two members is a mirror in effect: a step on the way from raid1, to be grown",
+    )),
+    chunk_bytes: 64 << 10,
+    redundancy: Redundancy::Parity(1),
+    sizes: Sizes::Smallest,
+    layouts: &[
+        LayoutRow {
+            name: "left-symmetric",
+            summary: "parity steps towards member 0, data starts right after it",
+            period: rotation::period,
+            place: |shape, stripe, slot| {
+                let first = left(shape.members, stripe);
+                rotation::place(shape.members, 1, first, Order::Symmetric, stripe, slot)
+            },
+        },
+        LayoutRow {
+            name: "left-asymmetric",
+            summary: "parity steps towards member 0, data starts on member 0",
+            period: rotation::period,
+            place: |shape, stripe, slot| {
+                let first = left(shape.members, stripe);
+                rotation::place(shape.members, 1, first, Order::Asymmetric, stripe, slot)
+            },
+        },
+        LayoutRow {
+            name: "right-symmetric",
+            summary: "parity steps away from member 0, data starts right after it",
+            period: rotation::period,
+            place: |shape, stripe, slot| {
+                let first = right(shape.members, stripe);
+                rotation::place(shape.members, 1, first, Order::Symmetric, stripe, slot)
+            },
+        },
+        LayoutRow {
+            name: "right-asymmetric",
+            summary: "parity steps away from member 0, data starts on member 0",
+            period: rotation::period,
+            place: |shape, stripe, slot| {
+                let first = right(shape.members, stripe);
+                rotation::place(shape.members, 1, first, Order::Asymmetric, stripe, slot)
+            },
+        },
+    ],
+};

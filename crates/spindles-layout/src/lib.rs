@@ -1,0 +1,22 @@
+//! RAID levels as rows of one table. A [`Geometry`] maps the blocks of an array to redundancy
+//! groups of chunks on its members, and back. No state, no time, no I/O.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod divisor;
+mod error;
+mod geometry;
+mod group;
+mod level;
+mod levels;
+mod rotation;
+mod zone;
+
+pub use error::GeometryError;
+pub use geometry::{Geometry, Spec};
+pub use group::{Group, GroupIndex, Location, Role, Slot};
+pub use level::{CHUNK_BYTES_MAX, Layout, LayoutRow, Level, Redundancy, chunk_blocks};
+pub use levels::LEVELS;
