@@ -1,6 +1,16 @@
 //! The kernels: each runs a linear map over byte columns, as fast as its instructions allow. The
 //! scalar one is the reference. The best one that this machine runs is chosen once.
 
+#[cfg(target_arch = "x86_64")]
+mod avx2;
+#[cfg(target_arch = "x86_64")]
+mod avx512;
+#[cfg(any(target_arch = "x86_64", target_arch = "aarch64"))]
+mod columns;
+#[cfg(target_arch = "x86_64")]
+mod gfni;
+#[cfg(target_arch = "aarch64")]
+mod neon;
 mod scalar;
 
 use crate::map::Map;
@@ -20,7 +30,17 @@ pub struct Kernel {
 }
 
 /// All kernels for this architecture, slowest first.
-pub static KERNELS: &[&Kernel] = &[&scalar::KERNEL];
+pub static KERNELS: &[&Kernel] = &[
+    &scalar::KERNEL,
+    #[cfg(target_arch = "aarch64")]
+    &neon::KERNEL,
+    #[cfg(target_arch = "x86_64")]
+    &avx2::KERNEL,
+    #[cfg(target_arch = "x86_64")]
+    &avx512::KERNEL,
+    #[cfg(target_arch = "x86_64")]
+    &gfni::KERNEL,
+];
 
 /// The fastest kernel that this machine can run.
 pub fn best_kernel() -> &'static Kernel {
