@@ -1,0 +1,254 @@
+//! The contents of a disk: what reads return, what is durable, and what lies between. Contents
+//! stay pristine; latent sector errors are a layer over them.
+
+use crate::disks::Model;
+use crate::random::Random;
+use spindles_block::MemberError;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// A write, as its bytes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WriteData {
+    /// The first sector.
+    pub first: u64,
+    /// Whole sectors.
+    pub bytes: Vec<u8>,
+}
+
+/// What becomes of a write that was in flight when its process ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Landing {
+    /// It is not carried out.
+    Not,
+    /// All of it is.
+    Whole,
+    /// Some of its sectors are.
+    Torn,
+}
+
+impl Landing {
+    /// Any of them.
+    pub fn random(random: &mut Random) -> Self {
+        [Self::Not, Self::Whole, Self::Torn][random.weighted(&[2, 2, 1])]
+    }
+}
+
+/// What power loss does to the cache and to what is in flight.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum PowerLoss {
+    /// All of it is lost.
+    CacheLost,
+    /// All of it had just become durable.
+    CacheKept,
+    /// Each write is lost or kept as a whole.
+    WritesLost,
+    /// Each sector falls back to any version since the durable one: torn and reordered writes.
+    SectorsLost,
+}
+
+impl PowerLoss {
+    /// Any of them.
+    pub fn random(random: &mut Random) -> Self {
+        let ways = [
+            Self::CacheLost,
+            Self::CacheKept,
+            Self::WritesLost,
+            Self::SectorsLost,
+        ];
+        ways[random.weighted(&[2, 1, 3, 4])]
+    }
+}
+
+/// A sector that is not durable as it is.
+#[derive(Clone, Debug)]
+struct Cached {
+    durable: Box<[u8]>,
+    /// What was written since, oldest first, each with the number of its write. The last is what
+    /// reads return.
+    versions: Vec<(u64, Box<[u8]>)>,
+}
+
+/// A disk.
+#[derive(Clone, Debug)]
+pub struct Disk {
+    model: &'static Model,
+    sector_bytes: usize,
+    current: Vec<u8>,
+    cache: BTreeMap<u64, Cached>,
+    unreadable: BTreeSet<u64>,
+    /// Counts writes.
+    write: u64,
+}
+
+impl Disk {
+    /// A disk of zeros.
+    pub fn new(model: &'static Model, sector_bytes: u32, sectors: u64) -> Self {
+        let bytes = u64::from(sector_bytes) * sectors;
+        Self {
+            model,
+            sector_bytes: usize::try_from(sector_bytes).expect("a sector fits in memory"),
+            current: vec![0; usize::try_from(bytes).expect("a disk fits in memory")],
+            cache: BTreeMap::new(),
+            unreadable: BTreeSet::new(),
+            write: 0,
+        }
+    }
+
+    /// The model.
+    pub fn model(&self) -> &'static Model {
+        self.model
+    }
+
+    /// Bytes of a sector: what may tear.
+    pub fn sector_bytes(&self) -> usize {
+        self.sector_bytes
+    }
+
+    /// The whole disk, as reads would return it if all could be read.
+    pub fn bytes(&self) -> &[u8] {
+        &self.current
+    }
+
+    fn range(&self, first: u64, bytes: usize) -> std::ops::Range<usize> {
+        assert!(bytes.is_multiple_of(self.sector_bytes), "whole sectors");
+        let start = usize::try_from(first).expect("fits") * self.sector_bytes;
+        assert!(start + bytes <= self.current.len(), "beyond the end");
+        start..start + bytes
+    }
+
+    fn sectors(&self, first: u64, bytes: usize) -> std::ops::Range<u64> {
+        let sectors = u64::try_from(bytes / self.sector_bytes).expect("fits");
+        first..first + sectors
+    }
+
+    /// What a read of the sector would return if it could be read.
+    pub fn current(&self, sector: u64) -> &[u8] {
+        &self.current[self.range(sector, self.sector_bytes)]
+    }
+
+    /// What the sector would hold if the cache was lost now.
+    pub fn durable(&self, sector: u64) -> &[u8] {
+        match self.cache.get(&sector) {
+            Some(cached) => &cached.durable,
+            None => self.current(sector),
+        }
+    }
+
+    /// Reads.
+    ///
+    /// # Errors
+    ///
+    /// `Medium` when a sector of the range can't be read.
+    pub fn read(&self, first: u64, out: &mut [u8]) -> Result<(), MemberError> {
+        let mut bad = self.unreadable.range(self.sectors(first, out.len()));
+        if bad.next().is_some() {
+            return Err(MemberError::Medium);
+        }
+        out.copy_from_slice(&self.current[self.range(first, out.len())]);
+        Ok(())
+    }
+
+    /// Writes, into the cache where there is one; with `fua` durably. Makes the sectors readable.
+    pub fn write(&mut self, first: u64, bytes: &[u8], fua: bool) {
+        self.write += 1;
+        let all = self.range(first, bytes.len());
+        let sectors = self.sectors(first, bytes.len());
+        for (sector, new) in sectors.zip(bytes.chunks_exact(self.sector_bytes)) {
+            self.unreadable.remove(&sector);
+            if fua || !self.model.volatile_cache {
+                self.cache.remove(&sector);
+                continue;
+            }
+            let at = self.range(sector, self.sector_bytes);
+            let cached = self.cache.entry(sector).or_insert_with(|| Cached {
+                durable: self.current[at].into(),
+                versions: Vec::new(),
+            });
+            cached.versions.push((self.write, new.into()));
+        }
+        self.current[all].copy_from_slice(bytes);
+    }
+
+    /// A flush is asked for: it covers what was written so far.
+    pub fn flush_begins(&self) -> u64 {
+        self.write
+    }
+
+    /// The flush that began with this is answered.
+    pub fn flush_ends(&mut self, covered: u64) {
+        self.cache.retain(|_, cached| {
+            let count = cached
+                .versions
+                .partition_point(|&(write, _)| write <= covered);
+            if let Some((_, newest)) = cached.versions.drain(..count).next_back() {
+                cached.durable = newest;
+            }
+            !cached.versions.is_empty()
+        });
+    }
+
+    /// The sector can't be read until it is written.
+    pub fn make_unreadable(&mut self, sector: u64) {
+        self.unreadable.insert(sector);
+    }
+
+    /// The sectors that can't be read.
+    pub fn unreadable(&self) -> impl Iterator<Item = u64> {
+        self.unreadable.iter().copied()
+    }
+
+    /// Whether one of the sectors can't be read.
+    pub fn is_unreadable(&self, sectors: std::ops::Range<u64>) -> bool {
+        self.unreadable.range(sectors).next().is_some()
+    }
+
+    /// The process that asked for this write is gone.
+    pub fn land(&mut self, random: &mut Random, write: &WriteData, landing: Landing) {
+        match landing {
+            Landing::Not => {}
+            Landing::Whole => self.write(write.first, &write.bytes, false),
+            Landing::Torn => {
+                let sectors = self.sectors(write.first, write.bytes.len());
+                let bytes: Vec<_> = write.bytes.chunks_exact(self.sector_bytes).collect();
+                for (sector, bytes) in sectors.zip(bytes) {
+                    if random.percent(50) {
+                        self.write(sector, bytes, false);
+                    }
+                }
+            }
+        }
+    }
+
+    /// Power is lost while these writes are in flight: each sector falls back to its durable
+    /// version or any later one.
+    pub fn lose_power(&mut self, random: &mut Random, how: PowerLoss, in_flight: &[&WriteData]) {
+        for write in in_flight {
+            let landing = match how {
+                PowerLoss::CacheLost => Landing::Not,
+                PowerLoss::CacheKept => Landing::Whole,
+                PowerLoss::WritesLost => [Landing::Not, Landing::Whole][random.weighted(&[1, 1])],
+                PowerLoss::SectorsLost => Landing::Torn,
+            };
+            self.land(random, write, landing);
+        }
+        // One coin for each write, the same for all its sectors.
+        let coins = random.any();
+        let kept = |write: u64| (coins ^ write).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 63 == 1;
+        for (sector, cached) in std::mem::take(&mut self.cache) {
+            let versions = &cached.versions;
+            let chosen = match how {
+                PowerLoss::CacheLost => None,
+                PowerLoss::CacheKept => versions.last(),
+                PowerLoss::WritesLost => versions.iter().rfind(|&&(write, _)| kept(write)),
+                PowerLoss::SectorsLost => {
+                    let count = u64::try_from(versions.len()).expect("fits");
+                    let index = usize::try_from(random.below(count + 1)).expect("fits");
+                    versions.get(index)
+                }
+            };
+            let bytes = chosen.map_or(&cached.durable, |(_, bytes)| bytes);
+            let at = self.range(sector, self.sector_bytes);
+            self.current[at].copy_from_slice(bytes);
+        }
+    }
+}

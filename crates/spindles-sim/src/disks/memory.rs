@@ -1,0 +1,20 @@
+//! Memory with a volatile write cache: every order of completion happens, and what was not flushed
+//! may be lost.
+
+use super::{Model, Work};
+
+pub(super) static MODEL: Model = Model {
+    name: "memory",
+    about: "a fast disk with a volatile write cache; operations overtake each other",
+    volatile_cache: true,
+    service_ns: |random, work| {
+        let base = match work {
+            Work::Read(bytes) => 40_000 + bytes / 2,
+            Work::Write(bytes) => 15_000 + bytes / 2,
+            Work::Flush => 200_000,
+        };
+        // One in thirty is slow, so that the others overtake it by far.
+        let spread = if random.percent(3) { 40 } else { 2 };
+        base + random.below(base * spread)
+    },
+};

@@ -1,0 +1,127 @@
+//! Virtual time: a queue of what will happen when. Time jumps from one entry to the next.
+
+use spindles_block::Instant;
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+#[derive(Clone, Debug)]
+struct Entry<T> {
+    at: Instant,
+    /// Of two at the same moment, the one that was entered first comes first.
+    order: u64,
+    what: T,
+}
+
+impl<T> Entry<T> {
+    fn key(&self) -> (Instant, u64) {
+        (self.at, self.order)
+    }
+}
+
+impl<T> PartialEq for Entry<T> {
+    fn eq(&self, other: &Self) -> bool {
+        self.key() == other.key()
+    }
+}
+
+impl<T> Eq for Entry<T> {}
+
+impl<T> PartialOrd for Entry<T> {
+    fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl<T> Ord for Entry<T> {
+    fn cmp(&self, other: &Self) -> std::cmp::Ordering {
+        self.key().cmp(&other.key())
+    }
+}
+
+/// What will happen, and the moment it is now.
+#[derive(Clone, Debug)]
+pub struct Queue<T> {
+    now: Instant,
+    entered: u64,
+    entries: BinaryHeap<Reverse<Entry<T>>>,
+}
+
+impl<T> Queue<T> {
+    /// Nothing will happen, and it is the beginning.
+    pub fn new() -> Self {
+        Self {
+            now: Instant(0),
+            entered: 0,
+            entries: BinaryHeap::new(),
+        }
+    }
+
+    /// The moment it is now.
+    pub fn now(&self) -> Instant {
+        self.now
+    }
+
+    /// It will happen at that moment, or now when the moment has passed.
+    pub fn at(&mut self, at: Instant, what: T) {
+        self.entered += 1;
+        self.entries.push(Reverse(Entry {
+            at: at.max(self.now),
+            order: self.entered,
+            what,
+        }));
+    }
+
+    /// It will happen that much later.
+    pub fn after(&mut self, duration_ns: u64, what: T) {
+        self.at(self.now.plus_ns(duration_ns), what);
+    }
+
+    /// The next thing happens.
+    pub fn advance(&mut self) -> Option<T> {
+        let Reverse(entry) = self.entries.pop()?;
+        self.now = entry.at;
+        Some(entry.what)
+    }
+
+    /// Nothing of it will happen.
+    pub fn clear(&mut self) {
+        self.entries.clear();
+    }
+
+    /// How many things will happen.
+    pub fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Whether nothing will happen.
+    pub fn is_empty(&self) -> bool {
+        self.entries.is_empty()
+    }
+}
+
+impl<T> Default for Queue<T> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_jumps_forward_and_ties_keep_their_order() {
+        let mut queue = Queue::new();
+        queue.at(Instant(30), 'c');
+        queue.at(Instant(10), 'a');
+        queue.at(Instant(10), 'b');
+        assert_eq!((queue.advance(), queue.now()), (Some('a'), Instant(10)));
+        assert_eq!((queue.advance(), queue.now()), (Some('b'), Instant(10)));
+        queue.at(Instant(5), 'x');
+        assert_eq!((queue.advance(), queue.now()), (Some('x'), Instant(10)));
+        queue.after(5, 'd');
+        assert_eq!((queue.advance(), queue.now()), (Some('d'), Instant(15)));
+        assert_eq!((queue.advance(), queue.now()), (Some('c'), Instant(30)));
+        assert_eq!(queue.advance(), None);
+    }
+}
