@@ -1,0 +1,381 @@
+//! Where things lie on one device: the typed area table.
+
+use core::fmt;
+use spindles_block::{BlockIndex, BlockSize, MemberIndex};
+
+use crate::{SLOT_BYTES, SUPERBLOCK_BYTES};
+
+/// How many areas the table has room for.
+pub(crate) const AREAS_MAX: usize = 16;
+
+/// What an area is for. Kinds that this version doesn't know are carried along.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct AreaKind(pub u16);
+
+impl AreaKind {
+    /// One of the two superblock slots.
+    pub const SUPERBLOCK: Self = Self(1);
+    /// The intent bitmap: regions whose redundancy may not match.
+    pub const DIRTY_BITMAP: Self = Self(2);
+    /// Regions that were ever written.
+    pub const WRITTEN_BITMAP: Self = Self(3);
+    /// The journal.
+    pub const JOURNAL: Self = Self(4);
+    /// Checksums of the blocks of the data area.
+    pub const CHECKSUMS: Self = Self(5);
+    /// The list of blocks that can't be read.
+    pub const BAD_BLOCKS: Self = Self(6);
+    /// Room to move the data's start while the array is reshaped.
+    pub const HEADROOM: Self = Self(7);
+    /// The member's part of the array.
+    pub const DATA: Self = Self(8);
+
+    /// The kinds and their names.
+    pub const NAMES: [(Self, &'static str); 8] = [
+        (Self::SUPERBLOCK, "superblock"),
+        (Self::DIRTY_BITMAP, "dirty bitmap"),
+        (Self::WRITTEN_BITMAP, "written bitmap"),
+        (Self::JOURNAL, "journal"),
+        (Self::CHECKSUMS, "checksums"),
+        (Self::BAD_BLOCKS, "bad blocks"),
+        (Self::HEADROOM, "headroom"),
+        (Self::DATA, "data"),
+    ];
+
+    /// The kind's name.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        Self::NAMES
+            .iter()
+            .find(|(kind, _)| *kind == self)
+            .map_or("unknown", |(_, name)| name)
+    }
+}
+
+/// A range of a device with a purpose.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Area {
+    /// What it is for.
+    pub kind: AreaKind,
+    /// The version of what is in it; 0 while nothing is.
+    pub version: u16,
+    /// Where it begins.
+    pub offset_bytes: u64,
+    /// How long it is.
+    pub length_bytes: u64,
+}
+
+impl Area {
+    const NONE: Self = Self {
+        kind: AreaKind(0),
+        version: 0,
+        offset_bytes: 0,
+        length_bytes: 0,
+    };
+
+    /// Where it ends; `None` where that is beyond any address.
+    #[must_use]
+    pub const fn end_bytes(&self) -> Option<u64> {
+        self.offset_bytes.checked_add(self.length_bytes)
+    }
+}
+
+/// What one device says of itself: its position and where things lie on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DeviceRecord {
+    /// Its position in the array.
+    pub member: MemberIndex,
+    /// The array's block, in which places are answered.
+    pub block_size: BlockSize,
+    /// How long the device was when it became a member.
+    pub device_bytes: u64,
+    areas: [Area; AREAS_MAX],
+    area_count: u8,
+}
+
+impl DeviceRecord {
+    /// A record of these areas, in rising order of their offsets; or what is wrong with them.
+    pub fn new(
+        member: MemberIndex,
+        block_size: BlockSize,
+        device_bytes: u64,
+        areas: &[Area],
+    ) -> Result<Self, &'static str> {
+        if areas.len() > AREAS_MAX {
+            return Err("more areas than the table has room for");
+        }
+        let block = u64::from(block_size.bytes());
+        let mut free_from = SLOT_BYTES[0];
+        for area in areas {
+            if area.kind.0 == 0 {
+                return Err("an area has no kind");
+            }
+            if area.length_bytes == 0 {
+                return Err("an area is empty");
+            }
+            if area.offset_bytes % block != 0 || area.length_bytes % block != 0 {
+                return Err("an area isn't made of whole blocks");
+            }
+            if area.offset_bytes < free_from {
+                return Err("areas overlap");
+            }
+            free_from = area.end_bytes().ok_or("an area ends beyond any address")?;
+            if free_from > device_bytes {
+                return Err("an area ends beyond the device");
+            }
+        }
+        let of = |kind| areas.iter().filter(move |area| area.kind == kind);
+        let slots = of(AreaKind::SUPERBLOCK).map(|area| (area.offset_bytes, area.length_bytes));
+        if !slots.eq(SLOT_BYTES.map(|offset| (offset, superblock_bytes()))) {
+            return Err("the superblock slots are in other places than they must be");
+        }
+        if of(AreaKind::DATA).count() != 1 {
+            return Err("there isn't exactly one data area");
+        }
+        let mut all = [Area::NONE; AREAS_MAX];
+        all[..areas.len()].copy_from_slice(areas);
+        Ok(Self {
+            member,
+            block_size,
+            device_bytes,
+            areas: all,
+            area_count: u8::try_from(areas.len()).expect("at most AREAS_MAX"),
+        })
+    }
+
+    /// The areas in rising order of their offsets.
+    #[must_use]
+    pub fn areas(&self) -> &[Area] {
+        &self.areas[..usize::from(self.area_count)]
+    }
+
+    /// The first area of that kind.
+    #[must_use]
+    pub fn area(&self, kind: AreaKind) -> Option<&Area> {
+        self.areas().iter().find(|area| area.kind == kind)
+    }
+
+    /// The first block of the member's part of the array, counted from the start of the device.
+    #[must_use]
+    pub fn data_start(&self) -> BlockIndex {
+        let data = self.area(AreaKind::DATA).expect("checked when it was made");
+        BlockIndex(data.offset_bytes / u64::from(self.block_size.bytes()))
+    }
+
+    /// How many blocks the member's part of the array has.
+    #[must_use]
+    pub fn data_blocks(&self) -> u64 {
+        let data = self.area(AreaKind::DATA).expect("checked when it was made");
+        data.length_bytes / u64::from(self.block_size.bytes())
+    }
+
+    /// The first block of the slot that the superblock of that generation goes into.
+    #[must_use]
+    pub fn slot_block(&self, generation: u64) -> BlockIndex {
+        let slot_bytes = SLOT_BYTES[usize::from(generation % 2 == 1)];
+        BlockIndex(slot_bytes / u64::from(self.block_size.bytes()))
+    }
+
+    /// How many blocks a superblock has.
+    #[must_use]
+    pub fn slot_blocks(&self) -> u32 {
+        u32::try_from(SUPERBLOCK_BYTES).expect("4096") / self.block_size.bytes()
+    }
+}
+
+fn superblock_bytes() -> u64 {
+    u64::try_from(SUPERBLOCK_BYTES).expect("4096")
+}
+
+/// A device has no room for the metadata and a block of data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TooSmall {
+    /// What it has.
+    pub device_bytes: u64,
+    /// What it needs at least.
+    pub needed_bytes: u64,
+}
+
+impl fmt::Display for TooSmall {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "a member needs at least {} bytes, the device has {}",
+            self.needed_bytes, self.device_bytes
+        )
+    }
+}
+
+impl core::error::Error for TooSmall {}
+
+const KIB: u64 = 1 << 10;
+const MIB: u64 = 1 << 20;
+
+/// The smallest device that can be a member, whatever its block.
+pub(crate) const DEVICE_BYTES_MIN: u64 = 128 * KIB;
+
+/// The areas of a fresh member: everything that later features need is set aside at once, in
+/// proportion to the device, so that no data has to move for them. Data begins and ends at a
+/// multiple of 1 MiB on devices from 64 MiB.
+pub fn areas_for(
+    device_bytes: u64,
+    block_size: BlockSize,
+    member: MemberIndex,
+) -> Result<DeviceRecord, TooSmall> {
+    if device_bytes < DEVICE_BYTES_MIN {
+        return Err(TooSmall {
+            device_bytes,
+            needed_bytes: DEVICE_BYTES_MIN,
+        });
+    }
+    let page = superblock_bytes();
+    let alignment = match device_bytes {
+        ..0x40_0000 => page,
+        0x40_0000..0x400_0000 => 64 * KIB,
+        _ => MIB,
+    };
+    // A part of the device, in whole pages and within bounds.
+    let part = |divisor: u64, bytes_min: u64, bytes_max: u64| {
+        (device_bytes / divisor / page * page).clamp(bytes_min, bytes_max)
+    };
+    // Four bytes a block, and in each page of them room for a header.
+    let checksums = (device_bytes / u64::from(block_size.bytes()))
+        .div_ceil(1000)
+        .saturating_mul(page);
+    let after_slots = [
+        (AreaKind::DIRTY_BITMAP, part(2048, page, 128 * KIB)),
+        (AreaKind::WRITTEN_BITMAP, part(2048, page, 128 * KIB)),
+        (AreaKind::BAD_BLOCKS, part(4096, page, 64 * KIB)),
+        (AreaKind::JOURNAL, part(64, 4 * page, 256 * MIB)),
+        (AreaKind::CHECKSUMS, checksums),
+        (AreaKind::HEADROOM, part(256, page, 64 * MIB)),
+    ];
+
+    let mut areas = [Area::NONE; AREAS_MAX];
+    let mut count = 0;
+    let mut push = |kind, offset_bytes, length_bytes| {
+        areas[count] = Area {
+            kind,
+            version: u16::from(matches!(kind, AreaKind::SUPERBLOCK | AreaKind::DATA)),
+            offset_bytes,
+            length_bytes,
+        };
+        count += 1;
+        offset_bytes + length_bytes
+    };
+    push(AreaKind::SUPERBLOCK, SLOT_BYTES[0], page);
+    let mut free_from = push(AreaKind::SUPERBLOCK, SLOT_BYTES[1], page);
+    for (kind, length_bytes) in after_slots {
+        let end_bytes = free_from + length_bytes;
+        // The headroom takes what is left before the data's aligned start.
+        let end_bytes = match kind {
+            AreaKind::HEADROOM => end_bytes.next_multiple_of(alignment),
+            _ => end_bytes,
+        };
+        free_from = push(kind, free_from, end_bytes - free_from);
+    }
+    let data_end = device_bytes / alignment * alignment;
+    push(AreaKind::DATA, free_from, data_end - free_from);
+    Ok(
+        DeviceRecord::new(member, block_size, device_bytes, &areas[..count])
+            .expect("the areas are in order, whole pages and end within the device"),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    /// Devices of every size up to 80 MiB and some that are larger.
+    #[test]
+    fn areas_fit_every_device() {
+        let small = (DEVICE_BYTES_MIN..2 * MIB).step_by(512 * 7);
+        let middle = (2 * MIB..80 * MIB).step_by(100_003);
+        let large = (27..=63).flat_map(|bit| [(1_u64 << bit) - 1, 1 << bit, (1 << bit) + 4097]);
+        for device_bytes in small.chain(middle).chain(large) {
+            for block_size in [BlockSize::B512, BlockSize::B4096] {
+                let device = areas_for(device_bytes, block_size, MemberIndex(3)).unwrap();
+                for (kind, name) in AreaKind::NAMES {
+                    assert!(device.area(kind).is_some(), "{name} on {device_bytes}");
+                }
+                let data = device.area(AreaKind::DATA).unwrap();
+                let last = device.areas().last().unwrap();
+                assert_eq!(last, data, "data comes last");
+                if device_bytes >= 64 * MIB {
+                    assert_eq!(data.offset_bytes % MIB, 0);
+                    let overhead = device_bytes - data.length_bytes;
+                    assert!(overhead < device_bytes / 20 + 2 * MIB, "{device_bytes}");
+                }
+                if device_bytes >= 4 * MIB {
+                    assert!(data.length_bytes >= device_bytes / 10 * 9, "{device_bytes}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn devices_without_room_are_refused() {
+        for device_bytes in [0, 1, 4096, DEVICE_BYTES_MIN - 1] {
+            assert_eq!(
+                areas_for(device_bytes, BlockSize::B4096, MemberIndex(0)),
+                Err(TooSmall {
+                    device_bytes,
+                    needed_bytes: DEVICE_BYTES_MIN
+                })
+            );
+        }
+    }
+
+    #[test]
+    fn slots_alternate() {
+        let device = areas_for(MIB, BlockSize::B512, MemberIndex(0)).unwrap();
+        assert_eq!(device.slot_block(6), BlockIndex(8));
+        assert_eq!(device.slot_block(7), BlockIndex(64));
+        assert_eq!(device.slot_blocks(), 8);
+    }
+
+    /// Each rule of the table has its own reason.
+    #[test]
+    fn impossible_tables_are_refused() {
+        let good = areas_for(MIB, BlockSize::B4096, MemberIndex(0)).unwrap();
+        let check = |change: &dyn Fn(&mut std::vec::Vec<Area>), reason: &str| {
+            let mut areas = good.areas().to_vec();
+            change(&mut areas);
+            let result = DeviceRecord::new(MemberIndex(0), BlockSize::B4096, MIB, &areas);
+            assert_eq!(result.unwrap_err(), reason);
+        };
+        check(&|areas| areas[3].kind = AreaKind(0), "an area has no kind");
+        check(&|areas| areas[3].length_bytes = 0, "an area is empty");
+        check(
+            &|areas| areas[3].length_bytes = 512,
+            "an area isn't made of whole blocks",
+        );
+        check(&|areas| areas[3].offset_bytes -= 4096, "areas overlap");
+        check(&|areas| areas.swap(3, 4), "areas overlap");
+        check(&|areas| areas[0].offset_bytes = 0, "areas overlap");
+        check(
+            &|areas| areas[8].length_bytes = u64::MAX - 4095,
+            "an area ends beyond any address",
+        );
+        check(
+            &|areas| areas[8].length_bytes += 4096,
+            "an area ends beyond the device",
+        );
+        let slots = "the superblock slots are in other places than they must be";
+        check(&|areas| areas[0].kind = AreaKind(77), slots);
+        check(&|areas| areas[0].length_bytes = 8192, slots);
+        check(
+            &|areas| areas[8].kind = AreaKind(77),
+            "there isn't exactly one data area",
+        );
+        check(
+            &|areas| areas[7].kind = AreaKind::DATA,
+            "there isn't exactly one data area",
+        );
+        check(
+            &|areas| areas.extend([areas[8]; 8]),
+            "more areas than the table has room for",
+        );
+    }
+}

@@ -1,0 +1,69 @@
+//! Why bytes are no superblock.
+
+use core::fmt;
+
+/// Why bytes are no superblock that this version can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DecodeError {
+    /// The device could not be read there.
+    Unreadable,
+    /// Fewer bytes than a superblock has: the device ends before.
+    Short {
+        /// How many bytes there are.
+        bytes: usize,
+    },
+    /// No superblock of Spindles.
+    NotOurs,
+    /// A later version of the format.
+    Version {
+        /// Which.
+        version: u32,
+    },
+    /// The checksum is wrong: torn, overwritten or rotten.
+    Checksum {
+        /// As stored.
+        stored: u32,
+        /// As it should be.
+        computed: u32,
+    },
+    /// Features in use that this version doesn't know and must not ignore.
+    Features {
+        /// Their bits.
+        unknown: u64,
+    },
+    /// The checksum is right, the contents can't be.
+    Invalid {
+        /// What is wrong.
+        what: &'static str,
+    },
+}
+
+impl fmt::Display for DecodeError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreadable => f.write_str("the superblock can't be read"),
+            Self::Short { bytes } => write!(
+                f,
+                "the device ends before the superblock does ({bytes} of {} bytes are there)",
+                crate::SUPERBLOCK_BYTES
+            ),
+            Self::NotOurs => f.write_str("there is no Spindles superblock"),
+            Self::Version { version } => write!(
+                f,
+                "the superblock has format version {version}, this program knows versions up to {}",
+                crate::VERSION
+            ),
+            Self::Checksum { stored, computed } => write!(
+                f,
+                "the superblock's checksum is {stored:08x} and should be {computed:08x}"
+            ),
+            Self::Features { unknown } => write!(
+                f,
+                "the array uses features that this program doesn't know (bits {unknown:#x})"
+            ),
+            Self::Invalid { what } => write!(f, "the superblock is invalid: {what}"),
+        }
+    }
+}
+
+impl core::error::Error for DecodeError {}

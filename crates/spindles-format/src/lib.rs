@@ -1,0 +1,33 @@
+//! The bytes on members: the superblock with its typed area table, encoding and decoding of every
+//! format version, and choosing the truth among the copies that a set of devices carries.
+//!
+//! `docs/format.md` is the description byte for byte. Nothing in here does I/O, knows a level or
+//! makes up a random number: names are text, identities come from the caller.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+mod areas;
+mod crc32c;
+mod error;
+mod record;
+mod text;
+pub mod versions;
+
+pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for};
+pub use crc32c::crc32c;
+pub use error::DecodeError;
+pub use record::{ArrayRecord, Features, MemberRecord, MemberState, Uuid};
+pub use text::Text;
+pub use versions::{decode, encode};
+
+/// The size of a superblock.
+pub const SUPERBLOCK_BYTES: usize = 4096;
+
+/// Where the two superblock slots of a device begin, in bytes. Generation g lies in slot g % 2.
+pub const SLOT_BYTES: [u64; 2] = [4096, 32768];
+
+/// The format version that is written.
+pub const VERSION: u32 = 1;

@@ -1,0 +1,289 @@
+//! Version 1: little-endian, CRC-32C over everything before it.
+
+use spindles_block::{BlockSize, MEMBERS_MAX, MemberIndex};
+
+use super::{Decoded, MAGIC, Version};
+use crate::areas::AREAS_MAX;
+use crate::{
+    Area, AreaKind, ArrayRecord, DecodeError, DeviceRecord, Features, MemberRecord, MemberState,
+    SUPERBLOCK_BYTES, Text, Uuid, crc32c,
+};
+
+pub(super) static VERSION: Version = Version {
+    number: 1,
+    summary: "the first",
+    encode,
+    decode,
+    fields: FIELDS,
+    fixture: include_bytes!("v1.bin"),
+};
+
+const AREA_BYTES: usize = 32;
+const MEMBER_BYTES: usize = 48;
+const AREAS_AT: usize = 256;
+const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
+const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
+
+const _: () = assert!(MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES <= CHECKSUM_AT);
+
+const FIELDS: &[(usize, usize, &str)] = &[
+    (0, 8, "magic"),
+    (8, 4, "version"),
+    (12, 4, "superblock bytes"),
+    (16, 8, "features, ignorable"),
+    (24, 8, "features, read-only if unknown"),
+    (32, 8, "features, refuse if unknown"),
+    (40, 8, "generation"),
+    (48, 16, "array UUID"),
+    (64, 64, "array name"),
+    (128, 16, "level"),
+    (144, 32, "layout"),
+    (176, 16, "consistency policy"),
+    (192, 4, "block bytes"),
+    (196, 4, "chunk blocks"),
+    (200, 1, "members"),
+    (201, 1, "clean"),
+    (202, 1, "this member"),
+    (203, 1, "areas"),
+    (204, 4, "reserved"),
+    (208, 8, "device bytes"),
+    (216, 8, "created"),
+    (224, 32, "reserved"),
+    (256, 512, "area table"),
+    (768, 3072, "member table"),
+    (3840, 252, "reserved"),
+    (4092, 4, "checksum"),
+];
+
+/// Writes fields one after another.
+struct Writer<'out>(&'out mut [u8]);
+
+impl Writer<'_> {
+    fn bytes(&mut self, bytes: &[u8]) {
+        let (field, rest) = core::mem::take(&mut self.0).split_at_mut(bytes.len());
+        field.copy_from_slice(bytes);
+        self.0 = rest;
+    }
+    fn u8(&mut self, value: u8) {
+        self.bytes(&[value]);
+    }
+    fn u16(&mut self, value: u16) {
+        self.bytes(&value.to_le_bytes());
+    }
+    fn u32(&mut self, value: u32) {
+        self.bytes(&value.to_le_bytes());
+    }
+    fn u64(&mut self, value: u64) {
+        self.bytes(&value.to_le_bytes());
+    }
+    fn skip(&mut self, bytes: usize) {
+        self.0 = core::mem::take(&mut self.0).split_at_mut(bytes).1;
+    }
+}
+
+/// Reads fields one after another. The superblock's fixed size has room for all of them.
+struct Reader<'bytes>(&'bytes [u8]);
+
+impl Reader<'_> {
+    fn bytes<const N: usize>(&mut self) -> [u8; N] {
+        let (field, rest) = self
+            .0
+            .split_first_chunk()
+            .expect("a field within the superblock");
+        self.0 = rest;
+        *field
+    }
+    fn u8(&mut self) -> u8 {
+        let [value] = self.bytes();
+        value
+    }
+    fn u16(&mut self) -> u16 {
+        u16::from_le_bytes(self.bytes())
+    }
+    fn u32(&mut self) -> u32 {
+        u32::from_le_bytes(self.bytes())
+    }
+    fn u64(&mut self) -> u64 {
+        u64::from_le_bytes(self.bytes())
+    }
+    fn text<const N: usize>(&mut self, what: &'static str) -> Result<Text<N>, DecodeError> {
+        Text::from_bytes(&self.bytes()).ok_or(DecodeError::Invalid { what })
+    }
+}
+
+fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_BYTES]) {
+    assert_eq!(array.block_size, device.block_size);
+    out.fill(0); // No stale bytes on the member.
+    let mut writer = Writer(out);
+    writer.bytes(&MAGIC);
+    writer.u32(1);
+    writer.u32(u32::try_from(SUPERBLOCK_BYTES).expect("4096"));
+    // An ignorable feature that isn't known isn't kept up either: nobody shall rely on it.
+    writer.u64(array.features.ignorable & Features::KNOWN.ignorable);
+    writer.u64(array.features.read_only);
+    writer.u64(array.features.refuse);
+    writer.u64(array.generation);
+    writer.bytes(&array.uuid.0);
+    writer.bytes(array.name.as_bytes());
+    writer.bytes(array.level.as_bytes());
+    writer.bytes(array.layout.as_bytes());
+    writer.bytes(array.consistency.as_bytes());
+    writer.u32(array.block_size.bytes());
+    writer.u32(array.chunk_blocks);
+    writer.u8(array.members);
+    writer.u8(u8::from(array.clean));
+    writer.u8(device.member.0);
+    writer.u8(u8::try_from(device.areas().len()).expect("at most 16"));
+    writer.skip(4);
+    writer.u64(device.device_bytes);
+    writer.u64(array.created_s);
+    let mut writer = Writer(&mut out[AREAS_AT..]);
+    for area in device.areas() {
+        writer.u16(area.kind.0);
+        writer.u16(area.version);
+        writer.skip(4);
+        writer.u64(area.offset_bytes);
+        writer.u64(area.length_bytes);
+        writer.skip(8);
+    }
+    let mut writer = Writer(&mut out[MEMBERS_AT..]);
+    for member in array.members() {
+        let (state, out_since) = match member.state {
+            MemberState::Active => (1, 0),
+            MemberState::Missing { out_since } => (2, out_since),
+        };
+        writer.bytes(&member.device_uuid.0);
+        writer.u64(member.data_blocks);
+        writer.u8(state);
+        writer.skip(7);
+        writer.u64(out_since);
+        writer.skip(8);
+    }
+    let checksum = crc32c(&out[..CHECKSUM_AT]);
+    out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
+    let stored = Reader(&bytes[CHECKSUM_AT..]).u32();
+    let computed = crc32c(&bytes[..CHECKSUM_AT]);
+    if stored != computed {
+        return Err(DecodeError::Checksum { stored, computed });
+    }
+    let invalid = |what| DecodeError::Invalid { what };
+    let ensure = |holds: bool, what| if holds { Ok(()) } else { Err(invalid(what)) };
+
+    let mut reader = Reader(&bytes[12..]);
+    let superblock_bytes = reader.u32();
+    let features = Features {
+        ignorable: reader.u64(),
+        read_only: reader.u64(),
+        refuse: reader.u64(),
+    };
+    // Before anything else: such a feature may give any other field a new meaning.
+    let unknown = features.refuse & !Features::KNOWN.refuse;
+    if unknown != 0 {
+        return Err(DecodeError::Features { unknown });
+    }
+    ensure(
+        usize::try_from(superblock_bytes) == Ok(SUPERBLOCK_BYTES),
+        "it says it has another size",
+    )?;
+    let generation = reader.u64();
+    ensure(generation > 0, "its generation is 0")?;
+    let uuid = Uuid(reader.bytes());
+    ensure(uuid != Uuid::NIL, "the array's UUID is zero")?;
+    let name = reader.text("the array's name is no text")?;
+    let level: Text<16> = reader.text("the level is no text")?;
+    ensure(!level.is_empty(), "it names no level")?;
+    let layout = reader.text("the layout is no text")?;
+    let consistency: Text<16> = reader.text("the consistency policy is no text")?;
+    ensure(!consistency.is_empty(), "it names no consistency policy")?;
+    let block_size = BlockSize::from_bytes(reader.u32())
+        .ok_or(invalid("its block is neither 512 nor 4096 bytes"))?;
+    let chunk_blocks = reader.u32();
+    ensure(chunk_blocks > 0, "its chunks have no blocks")?;
+    let members = reader.u8();
+    ensure(
+        (1..=MEMBERS_MAX).contains(&members),
+        "it has no members, or more than 64",
+    )?;
+    let clean = reader.u8();
+    ensure(clean < 2, "it is neither clean nor unclean")?;
+    let member_index = MemberIndex(reader.u8());
+    ensure(
+        member_index.0 < members,
+        "its position is beyond the array's members",
+    )?;
+    let area_count = usize::from(reader.u8());
+    ensure(area_count <= AREAS_MAX, "it has more than 16 areas")?;
+    let _reserved: [u8; 4] = reader.bytes();
+    let device_bytes = reader.u64();
+    let created_s = reader.u64();
+
+    let mut reader = Reader(&bytes[AREAS_AT..]);
+    let areas: [Area; AREAS_MAX] = core::array::from_fn(|_| {
+        let kind = AreaKind(reader.u16());
+        let version = reader.u16();
+        let _reserved: [u8; 4] = reader.bytes();
+        let offset_bytes = reader.u64();
+        let length_bytes = reader.u64();
+        let _reserved: [u8; 8] = reader.bytes();
+        Area {
+            kind,
+            version,
+            offset_bytes,
+            length_bytes,
+        }
+    });
+    let device = DeviceRecord::new(member_index, block_size, device_bytes, &areas[..area_count])
+        .map_err(invalid)?;
+
+    let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
+    let mut reader = Reader(&bytes[MEMBERS_AT..]);
+    for index in 0..usize::from(members) {
+        let device_uuid = Uuid(reader.bytes());
+        ensure(device_uuid != Uuid::NIL, "a member's UUID is zero")?;
+        let twice = member[..index].iter().any(|m| m.device_uuid == device_uuid);
+        ensure(!twice, "two members have the same UUID")?;
+        let data_blocks = reader.u64();
+        let state = reader.u8();
+        let _reserved: [u8; 7] = reader.bytes();
+        let out_since = reader.u64();
+        let _reserved: [u8; 8] = reader.bytes();
+        let state = match state {
+            1 if out_since == 0 => MemberState::Active,
+            2 if (1..=generation).contains(&out_since) => MemberState::Missing { out_since },
+            _ => return Err(invalid("a member's state is none that there is")),
+        };
+        member[index] = MemberRecord {
+            device_uuid,
+            data_blocks,
+            state,
+        };
+    }
+    let own = &member[usize::from(member_index.0)];
+    ensure(
+        own.state == MemberState::Active,
+        "it says of its own device that it is missing",
+    )?;
+    ensure(
+        own.data_blocks == device.data_blocks(),
+        "its data area has another length than the array counts on",
+    )?;
+    let array = ArrayRecord {
+        uuid,
+        name,
+        created_s,
+        generation,
+        block_size,
+        level,
+        layout,
+        chunk_blocks,
+        members,
+        clean: clean == 1,
+        consistency,
+        features,
+        member,
+    };
+    Ok((array, device))
+}

@@ -1,0 +1,255 @@
+//! Round trips, the fixtures of every version, and bytes that are no superblock.
+
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use proptest::prelude::*;
+use spindles_block::{BlockSize, MemberIndex};
+use spindles_format::versions::VERSIONS;
+use spindles_format::{
+    ArrayRecord, DecodeError, DeviceRecord, Features, MemberRecord, MemberState, SUPERBLOCK_BYTES,
+    Text, Uuid, areas_for, crc32c, decode, encode,
+};
+
+/// What the fixture of version 1 says.
+fn sample() -> (ArrayRecord, DeviceRecord) {
+    let device = areas_for(256 << 20, BlockSize::B4096, MemberIndex(2)).unwrap();
+    let mut member = [MemberRecord::NONE; 64];
+    for (index, record) in (0_u8..).zip(member.iter_mut().take(4)) {
+        *record = MemberRecord {
+            device_uuid: Uuid::from_random([0xd0 + index; 16]),
+            data_blocks: device.data_blocks(),
+            state: MemberState::Active,
+        };
+    }
+    member[1].state = MemberState::Missing { out_since: 6 };
+    let array = ArrayRecord {
+        uuid: Uuid::from_random([0xa5; 16]),
+        name: Text::new("märz").unwrap(),
+        created_s: 1_795_302_738,
+        generation: 7,
+        block_size: BlockSize::B4096,
+        level: Text::new("raid5").unwrap(),
+        layout: Text::new("left-symmetric").unwrap(),
+        chunk_blocks: 16,
+        members: 4,
+        clean: true,
+        consistency: Text::new("resync").unwrap(),
+        features: Features::default(),
+        member,
+    };
+    (array, device)
+}
+
+fn encoded(array: &ArrayRecord, device: &DeviceRecord) -> [u8; SUPERBLOCK_BYTES] {
+    let mut bytes = [0xee; SUPERBLOCK_BYTES];
+    encode(array, device, &mut bytes);
+    bytes
+}
+
+/// The bytes with one range replaced and the checksum made right again.
+fn with(at: usize, field: &[u8]) -> [u8; SUPERBLOCK_BYTES] {
+    let (array, device) = sample();
+    let mut bytes = encoded(&array, &device);
+    bytes[at..at + field.len()].copy_from_slice(field);
+    let checksum = crc32c(&bytes[..4092]);
+    bytes[4092..].copy_from_slice(&checksum.to_le_bytes());
+    bytes
+}
+
+#[test]
+fn fixtures_read_and_write_as_ever() {
+    for version in VERSIONS {
+        let (array, device) = decode(version.fixture).unwrap();
+        let mut bytes = [0xee; SUPERBLOCK_BYTES];
+        (version.encode)(&array, &device, &mut bytes);
+        assert!(bytes == *version.fixture, "version {}", version.number);
+    }
+    assert_eq!(decode(VERSIONS[0].fixture), Ok(sample()));
+}
+
+/// No byte is unused by the checksum: every value but the right one is refused at every place.
+#[test]
+fn every_wrong_byte_is_found() {
+    let (array, device) = sample();
+    let good = encoded(&array, &device);
+    let mut bytes = good;
+    for at in 0..SUPERBLOCK_BYTES {
+        for flip in 1..=255_u8 {
+            bytes[at] = good[at] ^ flip;
+            match decode(&bytes) {
+                Err(DecodeError::NotOurs) if at < 8 => {}
+                Err(DecodeError::Version { .. }) if (8..12).contains(&at) => {}
+                Err(DecodeError::Checksum { .. }) if at >= 12 => {}
+                other => panic!("byte {at} ^ {flip:#x}: {other:?}"),
+            }
+        }
+        bytes[at] = good[at];
+    }
+}
+
+#[test]
+fn every_truncation_is_found() {
+    let (array, device) = sample();
+    let good = encoded(&array, &device);
+    for length in 0..SUPERBLOCK_BYTES {
+        let short = DecodeError::Short { bytes: length };
+        assert_eq!(decode(&good[..length]), Err(short));
+        // The device went on, with other bytes.
+        let mut torn = [0; SUPERBLOCK_BYTES];
+        torn[..length].copy_from_slice(&good[..length]);
+        assert!(decode(&torn).is_err(), "torn after {length} bytes");
+    }
+}
+
+/// Every rule of the decoder, with bytes whose checksum is right.
+#[test]
+fn impossible_contents_are_refused() {
+    let member = |index: usize| 768 + 48 * index;
+    let area = |index: usize| 256 + 32 * index;
+    let all = |at, field: &[u8], what| {
+        assert_eq!(decode(&with(at, field)), Err(DecodeError::Invalid { what }));
+    };
+    all(12, &[1], "it says it has another size");
+    all(40, &[0], "its generation is 0");
+    all(48, &[0; 16], "the array's UUID is zero");
+    all(64, &[0xff], "the array's name is no text");
+    all(64, b"a\0b", "the array's name is no text");
+    all(128, b"ra\nid", "the level is no text");
+    all(128, &[0; 16], "it names no level");
+    all(144, &[0x80], "the layout is no text");
+    all(176, &[0; 16], "it names no consistency policy");
+    all(176, &[0xc0], "the consistency policy is no text");
+    all(192, &[0, 4], "its block is neither 512 nor 4096 bytes");
+    all(196, &[0; 4], "its chunks have no blocks");
+    all(200, &[0], "it has no members, or more than 64");
+    all(200, &[65], "it has no members, or more than 64");
+    all(201, &[2], "it is neither clean nor unclean");
+    all(202, &[4], "its position is beyond the array's members");
+    all(203, &[17], "it has more than 16 areas");
+    all(203, &[8], "there isn't exactly one data area");
+    all(208, &[0; 8], "an area ends beyond the device");
+    all(area(2), &[0; 2], "an area has no kind");
+    all(
+        area(0) + 8,
+        &[0, 0x20],
+        "the superblock slots are in other places than they must be",
+    );
+    all(member(3), &[0; 16], "a member's UUID is zero");
+    let first = sample().0.member[0].device_uuid.0;
+    all(member(3), &first, "two members have the same UUID");
+    all(
+        member(0) + 24,
+        &[3],
+        "a member's state is none that there is",
+    );
+    all(
+        member(0) + 32,
+        &[1],
+        "a member's state is none that there is",
+    );
+    all(
+        member(1) + 32,
+        &[0],
+        "a member's state is none that there is",
+    );
+    all(
+        member(1) + 32,
+        &[8],
+        "a member's state is none that there is",
+    );
+    all(202, &[1], "it says of its own device that it is missing");
+    all(
+        member(2) + 16,
+        &[1],
+        "its data area has another length than the array counts on",
+    );
+}
+
+#[test]
+fn features_decide_what_a_reader_may_do() {
+    let unknown = 1 << 5;
+    assert_eq!(
+        decode(&with(32, &[1 << 5])),
+        Err(DecodeError::Features { unknown })
+    );
+    let (array, device) = decode(&with(24, &[1 << 5])).unwrap();
+    assert!(array.features.must_read_only());
+    assert!(!sample().0.features.must_read_only());
+    assert_eq!(decode(&encoded(&array, &device)).unwrap().0, array);
+    // What may be ignored is read, and not kept up when it is written.
+    let (array, device) = decode(&with(16, &[1 << 5])).unwrap();
+    assert_eq!(array.features.ignorable, unknown);
+    let (again, _) = decode(&encoded(&array, &device)).unwrap();
+    assert_eq!(again.features.ignorable, 0);
+}
+
+#[test]
+fn other_bytes_are_not_ours() {
+    assert_eq!(decode(&[0; SUPERBLOCK_BYTES]), Err(DecodeError::NotOurs));
+    assert_eq!(decode(&[0xff; SUPERBLOCK_BYTES]), Err(DecodeError::NotOurs));
+    let later = with(8, &[2]);
+    assert_eq!(decode(&later), Err(DecodeError::Version { version: 2 }));
+}
+
+prop_compose! {
+    fn records()(
+        uuids in prop::collection::hash_set(any::<[u8; 16]>(), 2..=65),
+        out in any::<[Option<u64>; 32]>(),
+        name in "[^\\p{Cc}]{0,16}",
+        level in "[a-z0-9]{1,16}",
+        layout in "[a-z0-9 -]{0,32}",
+        chunk_blocks in 1..u32::MAX,
+        (generation, created_s) in (1..u64::MAX, any::<u64>()),
+        (clean, small_block, own) in (any::<bool>(), any::<bool>(), any::<prop::sample::Index>()),
+        device_bytes in (128_u64 << 10)..(1 << 45),
+        read_only in any::<u64>(),
+    ) -> (ArrayRecord, DeviceRecord) {
+        let block_size = if small_block { BlockSize::B512 } else { BlockSize::B4096 };
+        let members = u8::try_from(uuids.len() - 1).unwrap();
+        let own = u8::try_from(own.index(usize::from(members))).unwrap();
+        let device = areas_for(device_bytes, block_size, MemberIndex(own)).unwrap();
+        let mut member = [MemberRecord::NONE; 64];
+        let mut uuids = uuids.into_iter().map(Uuid::from_random).collect::<Vec<_>>();
+        uuids.sort_unstable();
+        uuids.dedup();
+        prop_assume_len(&uuids, usize::from(members));
+        for (index, (record, uuid)) in member.iter_mut().zip(&uuids).enumerate()
+            .take(usize::from(members)) {
+            let own = index == usize::from(own);
+            record.device_uuid = *uuid;
+            record.data_blocks = if own { device.data_blocks() } else { created_s ^ generation };
+            record.state = match out[index % 32] {
+                Some(since) if !own => MemberState::Missing { out_since: since % generation + 1 },
+                _ => MemberState::Active,
+            };
+        }
+        let array = ArrayRecord {
+            uuid: *uuids.last().unwrap(),
+            name: Text::new(&name).unwrap_or(Text::EMPTY),
+            created_s,
+            generation,
+            block_size,
+            level: Text::new(&level).unwrap(),
+            layout: Text::new(&layout).unwrap(),
+            chunk_blocks,
+            members,
+            clean,
+            consistency: Text::new("none").unwrap(),
+            features: Features { read_only, ..Features::default() },
+            member,
+        };
+        (array, device)
+    }
+}
+
+/// Random version 4 identities don't collide.
+fn prop_assume_len(uuids: &[Uuid], members: usize) {
+    assert!(uuids.len() > members);
+}
+
+proptest! {
+    #[test]
+    fn what_is_written_is_read((array, device) in records()) {
+        prop_assert_eq!(decode(&encoded(&array, &device)), Ok((array, device)));
+    }
+}
