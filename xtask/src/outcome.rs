@@ -1,0 +1,147 @@
+//! What came out of the steps: counts, failures, and what was skipped and why.
+
+use std::fmt::Write as _;
+
+/// What a step, or all of them together, came to.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Outcome {
+    /// Tests and checks that passed.
+    pub(crate) passed: u64,
+    /// Tests and checks that failed.
+    pub(crate) failed: u64,
+    /// What could not be done here: `NAME: REASON` each.
+    pub(crate) skipped: Vec<String>,
+    /// What to show of the failures.
+    pub(crate) details: String,
+}
+
+impl Outcome {
+    /// One check that passed.
+    pub(crate) fn passed() -> Self {
+        Self {
+            passed: 1,
+            ..Self::default()
+        }
+    }
+
+    /// One check that failed.
+    pub(crate) fn failed(details: impl Into<String>) -> Self {
+        Self {
+            failed: 1,
+            details: details.into(),
+            ..Self::default()
+        }
+    }
+
+    /// One check that could not be done here.
+    pub(crate) fn skipped(name: &str, reason: &str) -> Self {
+        Self {
+            skipped: vec![format!("{name}: {reason}")],
+            ..Self::default()
+        }
+    }
+
+    /// From the output of `cargo test -- --show-output`: the sums of all its test binaries, and
+    /// the lines in which tests say `SKIPPED NAME: REASON`.
+    pub(crate) fn of_tests(good: bool, output: &str) -> Self {
+        let mut outcome = Self::default();
+        let mut is_failure = false;
+        for line in output.lines() {
+            if let Some(counts) = line.strip_prefix("test result: ") {
+                outcome.passed += count_before(counts, " passed");
+                outcome.failed += count_before(counts, " failed");
+                for _ in 0..count_before(counts, " ignored") {
+                    outcome
+                        .skipped
+                        .push("a test: it is marked #[ignore]".to_owned());
+                }
+                is_failure = false;
+            }
+            if let Some((_, what)) = line.split_once("SKIPPED") {
+                let what = what.trim_start_matches([':', ' ']).trim().to_owned();
+                if !what.is_empty() && !outcome.skipped.contains(&what) {
+                    outcome.skipped.push(what);
+                }
+            }
+            is_failure |= line == "failures:" || line.starts_with("error");
+            if is_failure && outcome.details.len() < 40_000 {
+                writeln!(outcome.details, "{line}").expect("strings take everything");
+            }
+        }
+        if !good && outcome.failed == 0 {
+            outcome.failed = 1;
+            let lines: Vec<&str> = output.lines().collect();
+            outcome.details = lines[lines.len().saturating_sub(80)..].join("\n");
+        }
+        outcome
+    }
+
+    /// Adds what another step came to.
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        for skip in &other.skipped {
+            if !self.skipped.contains(skip) {
+                self.skipped.push(skip.clone());
+            }
+        }
+    }
+
+    /// The skips that the list of expected ones does not have. A line of the list is the
+    /// beginning of a skip, two spaces or more, and why it is expected; `#` begins a comment.
+    pub(crate) fn unexpected<'a>(&'a self, expected: &str) -> Vec<&'a String> {
+        let expected: Vec<&str> = expected
+            .lines()
+            .filter(|line| !line.starts_with('#'))
+            .filter_map(|line| line.split("  ").next())
+            .filter(|begins| !begins.is_empty())
+            .collect();
+        let is_expected = |skip: &str| expected.iter().any(|begins| skip.starts_with(begins));
+        self.skipped
+            .iter()
+            .filter(|skip| !is_expected(skip))
+            .collect()
+    }
+}
+
+fn count_before(text: &str, word: &str) -> u64 {
+    let Some((before, _)) = text.split_once(word) else {
+        return 0;
+    };
+    let digits = before.rsplit([' ', ';']).next().unwrap_or_default();
+    digits.parse().unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const OUTPUT: &str = "running 2 tests\n\
+        test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\
+        ---- loops stdout ----\nSKIPPED loop devices: not root\n\
+        SKIPPED: loop devices: not root\n\
+        test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured\n";
+
+    #[test]
+    fn test_output_is_summed_up() {
+        let outcome = Outcome::of_tests(false, OUTPUT);
+        assert_eq!((outcome.passed, outcome.failed), (15, 2));
+        let skips = ["loop devices: not root", "a test: it is marked #[ignore]"];
+        assert_eq!(outcome.skipped, skips);
+    }
+
+    #[test]
+    fn output_without_results_is_a_failure() {
+        let outcome = Outcome::of_tests(false, "error: could not compile\n");
+        assert_eq!(outcome.failed, 1);
+        assert!(outcome.details.contains("could not compile"));
+    }
+
+    #[test]
+    fn skips_are_unexpected_until_listed() {
+        let outcome = Outcome::skipped("no_std", "the target is not installed");
+        assert_eq!(outcome.unexpected("# no_std\n").len(), 1);
+        assert_eq!(outcome.unexpected("no_std:  needs a target\n").len(), 0);
+        assert_eq!(outcome.unexpected("\n").len(), 1);
+    }
+}

@@ -1,0 +1,120 @@
+//! Each crate depends on what it may depend on and on nothing else: what a crate can't reach, it
+//! can't contain. Dependencies of tests are free.
+
+use super::{Problem, Rule};
+use crate::repo::Repo;
+use serde_json::Value;
+
+pub(crate) static RULE: Rule = Rule {
+    name: "dependencies",
+    check,
+};
+
+/// The allowed dependencies of each crate: of ours the part after `spindles-`, then others.
+const ALLOWED: &[(&str, &[&str], &[&str])] = &[
+    ("spindles-block", &[], &[]),
+    ("spindles-parity", &[], &[]),
+    ("spindles-layout", &["block"], &[]),
+    ("spindles-format", &["block"], &["crc-fast"]),
+    ("spindles-engine", &["block", "layout", "format"], &[]),
+    (
+        "spindles-io",
+        &["block", "parity", "layout", "format", "engine"],
+        &["io-uring", "rustix", "libc", "thiserror"],
+    ),
+    (
+        "spindles-workload",
+        &["block"],
+        &["rand_chacha", "rand_core"],
+    ),
+    (
+        "spindles-sim",
+        &["block", "parity", "layout", "format", "engine", "workload"],
+        &["rand_chacha"],
+    ),
+    (
+        "spindles-measure",
+        &[],
+        &["serde", "serde_json", "hdrhistogram"],
+    ),
+    (
+        "spindles-report",
+        &["measure"],
+        &["comfy-table", "minijinja", "serde", "serde_json"],
+    ),
+    (
+        "spindles-lab",
+        &["block", "layout", "io", "workload", "measure"],
+        &["serde", "serde_json", "toml", "rustix", "rand_chacha"],
+    ),
+    (
+        "spindles",
+        &[
+            "block", "parity", "layout", "format", "engine", "io", "workload", "sim", "measure",
+            "report", "lab",
+        ],
+        &[
+            "anyhow",
+            "clap",
+            "clap_complete",
+            "clap_mangen",
+            "ctrlc",
+            "indicatif",
+            "serde_json",
+        ],
+    ),
+    ("xtask", &[], &["serde_json"]),
+];
+
+fn check(repo: &Repo) -> Vec<Problem> {
+    repo.own_packages().flat_map(check_package).collect()
+}
+
+fn check_package(package: &Value) -> Vec<Problem> {
+    let name = package["name"].as_str().unwrap_or_default();
+    let Some((_, ours, others)) = ALLOWED.iter().find(|row| row.0 == name) else {
+        let what = "a new crate: say in xtask/src/rules/dependencies.rs what it may depend on";
+        return vec![Problem::new(name, None, what)];
+    };
+    let dependencies = package["dependencies"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let kinds_checked = |dependency: &&Value| dependency["kind"].as_str() != Some("dev");
+    let mut problems = Vec::new();
+    for dependency in dependencies.iter().filter(kinds_checked) {
+        let on = dependency["name"].as_str().unwrap_or_default();
+        let is_allowed = match on.strip_prefix("spindles-") {
+            Some(ours_name) => ours.contains(&ours_name),
+            None => others.contains(&on),
+        };
+        if !is_allowed {
+            problems.push(Problem::new(name, None, format!("may not depend on {on}")));
+        }
+    }
+    problems
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn it_finds_a_dependency_that_is_not_allowed() {
+        let depends = |on: &str, kind: Value| {
+            json!({ "name": "spindles-engine", "source": null,
+                    "dependencies": [{ "name": on, "kind": kind }] })
+        };
+        assert_eq!(check_package(&depends("spindles-layout", Value::Null)), []);
+        assert_eq!(check_package(&depends("proptest", json!("dev"))), []);
+        assert_eq!(check_package(&depends("spindles-io", Value::Null)).len(), 1);
+        assert_eq!(check_package(&depends("anyhow", Value::Null)).len(), 1);
+        let unknown = json!({ "name": "spindles-new", "dependencies": [] });
+        assert_eq!(check_package(&unknown).len(), 1);
+        let repo = Repo {
+            files: Vec::new(),
+            metadata: json!({ "packages": [depends("std-io", Value::Null)] }),
+        };
+        assert_eq!((RULE.check)(&repo).len(), 1);
+    }
+}

@@ -1,0 +1,127 @@
+//! Parts of documents that are made from the repository are fresh. `cargo xtask tidy --fix`
+//! rewrites what stands between `<!-- generated: NAME -->` and `<!-- end -->`.
+
+use super::{Problem, Rule, registries};
+use crate::repo::Repo;
+use serde_json::Value;
+use std::fmt::Write as _;
+
+pub(crate) static RULE: Rule = Rule {
+    name: "generated",
+    check,
+};
+
+const BEGIN: &str = "<!-- generated: ";
+const END: &str = "<!-- end -->";
+
+/// Makes a part.
+type Make = fn(&Repo) -> String;
+
+/// What can be generated.
+static PARTS: &[(&str, Make)] = &[("crates", crates), ("registries", tables)];
+
+fn check(repo: &Repo) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in repo.files.iter().filter(|file| file.is_markdown()) {
+        match fresh(repo, file.text()) {
+            Ok(text) if text == file.text() => {}
+            Ok(_) => {
+                let what = "a generated part is stale: run `cargo xtask tidy --fix`";
+                problems.push(Problem::new(&file.path, None, what));
+            }
+            Err(what) => problems.push(Problem::new(&file.path, None, what)),
+        }
+    }
+    problems
+}
+
+/// Rewrites the generated parts of all documents.
+pub(crate) fn fix() -> Result<(), String> {
+    let repo = Repo::load()?;
+    for file in repo.files.iter().filter(|file| file.is_markdown()) {
+        let text = fresh(&repo, file.text()).map_err(|what| format!("{}: {what}", file.path))?;
+        if text != file.text() {
+            std::fs::write(&file.path, text).map_err(|error| format!("{}: {error}", file.path))?;
+            println!("{}: rewritten", file.path);
+        }
+    }
+    Ok(())
+}
+
+/// The document with its generated parts made anew.
+fn fresh(repo: &Repo, text: &str) -> Result<String, String> {
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((before, after)) = rest.split_once(BEGIN) {
+        let (name, old) = after.split_once(" -->\n").ok_or("an open generated part")?;
+        let (_, later) = old
+            .split_once(END)
+            .ok_or("a generated part without an end")?;
+        let part = PARTS.iter().find(|(part, _)| *part == name);
+        let (_, make) = part.ok_or_else(|| format!("nothing generates {name}"))?;
+        write!(out, "{before}{BEGIN}{name} -->\n{}{END}", make(repo))
+            .expect("strings take everything");
+        rest = later;
+    }
+    out.push_str(rest);
+    Ok(out)
+}
+
+/// The crates and what each is, from their manifests.
+fn crates(repo: &Repo) -> String {
+    let text = |package: &Value, key: &str| package[key].as_str().unwrap_or_default().to_owned();
+    let mut rows: Vec<[String; 2]> = repo
+        .own_packages()
+        .map(|package| [text(package, "name"), text(package, "description")])
+        .collect();
+    rows.sort();
+    rows.into_iter().fold(
+        "| crate | what it is |\n|---|---|\n".to_owned(),
+        |mut table, row| {
+            writeln!(table, "| `{}` | {} |", row[0], row[1]).expect("strings take everything");
+            table
+        },
+    )
+}
+
+/// The registries and the rows of each.
+fn tables(repo: &Repo) -> String {
+    let mut table = "| registry | rows |\n|---|---|\n".to_owned();
+    for file in registries::registries(repo) {
+        let folder = file.path.strip_suffix("mod.rs").unwrap_or(&file.path);
+        let rows = registries::rows(file).join(", ");
+        writeln!(table, "| `{folder}` | {rows} |").expect("strings take everything");
+    }
+    table
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::assert_finds;
+    use super::*;
+
+    #[test]
+    fn it_finds_stale_parts() {
+        let row = "//! X.\nmod a;\npub static T: &[&R] = &[&a::R];\n";
+        let page = |rows: &str| {
+            format!(
+                "# A\n\n<!-- generated: registries -->\n| registry | rows |\n|---|---|\n{rows}\
+                 <!-- end -->\nafter"
+            )
+        };
+        let good = page("| `x/` | a |\n");
+        let files = [("a.md", good.as_str()), ("x/mod.rs", row), ("x/a.rs", "")];
+        for (bad, what) in [
+            (page("| `x/` | b |\n"), "stale"),
+            (
+                good.replace("registries", "poems"),
+                "nothing generates poems",
+            ),
+            (good.replace("<!-- end -->", ""), "without an end"),
+        ] {
+            assert_finds(&RULE, &files, &[("a.md", &bad), files[1], files[2]], what);
+        }
+        let repo = Repo::of(&files);
+        assert_eq!(fresh(&repo, &page("old\n")), Ok(good));
+    }
+}

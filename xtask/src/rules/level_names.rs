@@ -1,0 +1,86 @@
+//! No level is named outside `levels/`: a level is a row of a table, and code that asks for one by
+//! name would have to be found and changed for the next.
+
+use super::{Problem, Rule};
+use crate::repo::Repo;
+use crate::source::{Keep, strip, without_tests};
+
+pub(crate) static RULE: Rule = Rule {
+    name: "level_names",
+    check,
+};
+
+/// Where the rule does not hold: the table itself, the help texts and examples of the command line,
+/// and these checks.
+const ELSEWHERE: &[&str] = &[
+    "crates/spindles-layout/src/levels/",
+    "crates/spindles/",
+    "xtask/",
+];
+
+/// A line with this marker may name a level; the reason follows.
+const MARKER: &str = "// Names a level: ";
+
+fn check(repo: &Repo) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for file in repo
+        .files
+        .iter()
+        .filter(|file| file.is_rust() && !file.is_test())
+    {
+        if ELSEWHERE.iter().any(|path| file.path.starts_with(path)) {
+            continue;
+        }
+        let source = without_tests(file.text());
+        let code = strip(source, Keep::Strings);
+        for ((index, line), original) in code.lines().enumerate().zip(source.lines()) {
+            if let Some(name) = named_level(line)
+                && !original.contains(MARKER)
+            {
+                let what = format!("{name} is named here: ask the level's row instead");
+                problems.push(Problem::new(&file.path, index + 1, what));
+            }
+        }
+    }
+    problems
+}
+
+/// The first level that a line names, as a word or part of an identifier (`Raid5`, `is_raid5`) or,
+/// for levels whose name is an English word, as a string.
+fn named_level(line: &str) -> Option<String> {
+    let lower = line.to_lowercase();
+    for (at, _) in lower.match_indices("raid") {
+        let digits: String = lower[at + 4..]
+            .chars()
+            .take_while(char::is_ascii_digit)
+            .collect();
+        if !digits.is_empty() {
+            return Some(format!("raid{digits}"));
+        }
+    }
+    lower.contains("\"concat\"").then(|| "concat".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::assert_finds;
+    use super::*;
+
+    #[test]
+    fn it_finds_a_level_by_name() {
+        let path = "crates/spindles-engine/src/plan.rs";
+        let good = "// As raid5 does.\nlet all = [a, b].concat();\n\
+                    let text = \"raid5\"; // Names a level: the test of the parser.\n\
+                    #[cfg(test)]\nmod tests {\n    const LEVEL: &str = \"raid5\";\n}";
+        for bad in [
+            "if name == \"raid6\" {}",
+            "enum L { Raid10 }",
+            "fn is_raid0() {}",
+            "\"concat\"",
+        ] {
+            assert_finds(&RULE, &[(path, good)], &[(path, bad)], "is named here");
+        }
+        let row = [("crates/spindles-layout/src/levels/raid5.rs", "\"raid5\"")];
+        assert_finds(&RULE, &row, &[(path, "\"raid5\"")], "raid5");
+    }
+}

@@ -1,0 +1,33 @@
+//! The tasks of `cargo xtask`: one file and one row each.
+
+mod ci;
+mod fleet;
+mod test;
+mod tidy;
+
+use std::fmt::Write as _;
+
+/// One task.
+pub(crate) struct Task {
+    /// As it is typed after `cargo xtask`.
+    pub(crate) name: &'static str,
+    /// Its arguments, as help prints them.
+    pub(crate) arguments: &'static str,
+    /// What it does, in one line.
+    pub(crate) about: &'static str,
+    /// Does it; the error is printed and makes the exit status 1.
+    pub(crate) run: fn(&[String]) -> Result<(), String>,
+}
+
+/// All tasks.
+pub(crate) static TASKS: &[&Task] = &[&test::TASK, &ci::TASK, &tidy::TASK, &fleet::TASK];
+
+/// The list of tasks.
+pub(crate) fn help() -> String {
+    let mut text = String::from("usage: cargo xtask TASK\n\n");
+    for task in TASKS {
+        let call = format!("{} {}", task.name, task.arguments);
+        writeln!(text, "  {call:<28} {}", task.about).expect("strings take everything");
+    }
+    text
+}
