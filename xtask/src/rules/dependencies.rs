@@ -30,12 +30,12 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-sim",
         &["block", "parity", "layout", "format", "engine", "workload"],
-        &["rand_chacha"],
+        &["rand_chacha", "rand_core"],
     ),
     (
         "spindles-measure",
         &[],
-        &["serde", "serde_json", "hdrhistogram"],
+        &["serde", "serde_json", "hdrhistogram", "thiserror"],
     ),
     (
         "spindles-report",

@@ -46,7 +46,8 @@ fn check(repo: &Repo) -> Vec<Problem> {
 }
 
 /// The first level that a line names, as a word or part of an identifier (`Raid5`, `is_raid5`) or,
-/// for levels whose name is an English word, as a string.
+/// for levels whose name is an English word, as a string. Array expressions, a level with `(` after
+/// it, are examples in messages.
 fn named_level(line: &str) -> Option<String> {
     let lower = line.to_lowercase();
     for (at, _) in lower.match_indices("raid") {
@@ -54,7 +55,10 @@ fn named_level(line: &str) -> Option<String> {
             .chars()
             .take_while(char::is_ascii_digit)
             .collect();
-        if !digits.is_empty() {
+        let after = lower[at + 4 + digits.len()..].chars().next();
+        let is_in_a_word = lower[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        let is_expression = after == Some('(') && !is_in_a_word;
+        if !digits.is_empty() && !is_expression {
             return Some(format!("raid{digits}"));
         }
     }
@@ -69,7 +73,7 @@ mod tests {
     #[test]
     fn it_finds_a_level_by_name() {
         let path = "crates/spindles-engine/src/plan.rs";
-        let good = "// As raid5 does.\nlet all = [a, b].concat();\n\
+        let good = "// As raid5 does.\nfail(\"as in raid1(a,b)\");\nlet all = [a, b].concat();\n\
                     let text = \"raid5\"; // Names a level: the test of the parser.\n\
                     #[cfg(test)]\nmod tests {\n    const LEVEL: &str = \"raid5\";\n}";
         for bad in [
