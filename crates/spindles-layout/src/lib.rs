@@ -8,15 +8,19 @@ extern crate alloc;
 
 mod divisor;
 mod error;
+mod expression;
 mod geometry;
 mod group;
 mod level;
 mod levels;
 mod rotation;
+mod table;
 mod zone;
 
 pub use error::GeometryError;
+pub use expression::{Expression, ExpressionError};
 pub use geometry::{Geometry, Spec};
 pub use group::{Group, GroupIndex, Location, Role, Slot};
 pub use level::{CHUNK_BYTES_MAX, Layout, LayoutRow, Level, Redundancy, chunk_blocks};
 pub use levels::LEVELS;
+pub use table::{Cell, Numbers, Table};

@@ -153,3 +153,313 @@ fn map_and_inverse_agree_and_cover_the_array() {
         }
     }
 }
+
+#[test]
+fn any_multiple_of_the_block_is_a_chunk() {
+    for (level, layout, members) in every_shape(6) {
+        for chunk_blocks in [7, 48, 1000, 16_384, 131_072] {
+            let rows = 3 * u64::from(members);
+            let sizes = vec![rows * u64::from(chunk_blocks) + 5; usize::from(members)];
+            let geometry = geometry(level, layout, chunk_blocks, &sizes);
+            for index in 0..geometry.groups() {
+                let group = group_of(&geometry, index);
+                for (number, slot) in (0..).zip(group.slots()) {
+                    for block in [0, group.blocks / 2, group.blocks - 1] {
+                        let offset = slot.offset.plus(block.into());
+                        let found = geometry.find(slot.member, offset);
+                        let expected = Some((group.index, number, block));
+                        assert_eq!(found, expected, "{level} {layout} chunk {chunk_blocks}");
+                        let Role::Data(data) = slot.role else {
+                            continue;
+                        };
+                        let before = u64::from(data) * u64::from(group.blocks);
+                        let address = group.first_block.plus(before + u64::from(block));
+                        let location = geometry.locate(address);
+                        assert_eq!(location.group, group.index);
+                        assert_eq!(location.offset, offset);
+                        assert_eq!(location.blocks_left, group.blocks - block);
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn unequal_members_are_used_up() {
+    let all_sizes: &[&[u64]] = &[
+        &[7],
+        &[1, 1],
+        &[30, 7, 7],
+        &[6, 12, 18],
+        &[18, 6, 12],
+        &[25, 7, 40, 7, 8, 25],
+        &[9, 10, 11, 12, 13, 14, 15, 16, 17, 18],
+    ];
+    for name in ["concat", "raid0"] {
+        let level = Level::by_name(name).unwrap();
+        for sizes in all_sizes {
+            for chunk_blocks in [1, 3, 5, 7] {
+                if name == "raid0" && sizes.iter().any(|size| *size < chunk_blocks.into()) {
+                    continue;
+                }
+                let geometry = geometry(level, level.layout_default(), chunk_blocks, sizes);
+                check_map(&geometry, sizes);
+                let whole = |size: &u64| match name {
+                    "concat" => *size,
+                    _ => size - size % u64::from(chunk_blocks),
+                };
+                assert_eq!(geometry.blocks(), sizes.iter().map(whole).sum::<u64>());
+            }
+        }
+    }
+}
+
+#[test]
+fn zones_count_their_chunks_anew() {
+    let level = Level::by_name("raid0").unwrap();
+    // Chunks of 2: one row of all three, one of members 0 and 2, two of member 2 alone.
+    let geometry = geometry(level, level.layout_default(), 2, &[5, 3, 8]);
+    let members: Vec<(u8, u64)> = (0..geometry.blocks() / 2)
+        .map(|chunk| geometry.locate(BlockIndex(chunk * 2)))
+        .map(|location| (location.member.0, location.offset.0))
+        .collect();
+    assert_eq!(
+        members,
+        [(0, 0), (1, 0), (2, 0), (0, 2), (2, 2), (2, 4), (2, 6)]
+    );
+}
+
+#[test]
+fn members_are_used_up_to_the_smallest() {
+    let level = Level::by_name("raid5").unwrap();
+    let sizes = [100, 31, 64];
+    let geometry = geometry(level, level.layout_default(), 10, &sizes);
+    assert_eq!(geometry.blocks(), 60);
+    assert_eq!(geometry.member_blocks_used(MemberIndex(0)), 30);
+    check_map(&geometry, &sizes);
+}
+
+#[test]
+fn parity_that_moves_lands_on_all_members_equally() {
+    for (level, layout, members) in every_shape(10) {
+        let Redundancy::Parity(parity_chunks) = level.redundancy else {
+            continue;
+        };
+        let moves = level.name != "raid4";
+        let turns = 3;
+        let stripes = turns * u64::from(members);
+        let geometry = geometry(level, layout, 1, &vec![stripes; usize::from(members)]);
+        let mut counts: BTreeMap<(Role, u8), u64> = BTreeMap::new();
+        for index in 0..geometry.groups() {
+            for slot in group_of(&geometry, index).slots() {
+                if matches!(slot.role, Role::Parity(_)) {
+                    *counts.entry((slot.role, slot.member.0)).or_default() += 1;
+                }
+            }
+        }
+        let places = usize::from(parity_chunks) * if moves { usize::from(members) } else { 1 };
+        let each = if moves { turns } else { stripes };
+        assert_eq!(counts.len(), places, "{level} {layout} {members}");
+        assert!(
+            counts.values().all(|count| *count == each),
+            "{level} {layout} {counts:?}"
+        );
+    }
+}
+
+/// As md counts: in the order of the devices from the one after Q on, wrapping round, P skipped.
+#[test]
+fn the_code_counts_from_the_member_after_the_last_parity() {
+    for (level, layout, members) in every_shape(10) {
+        let Redundancy::Parity(parity_chunks @ 2..) = level.redundancy else {
+            continue;
+        };
+        let sizes = vec![u64::from(members); usize::from(members)];
+        let geometry = geometry(level, layout, 1, &sizes);
+        for index in 0..geometry.groups() {
+            let group = group_of(&geometry, index);
+            let on = |member: u8| {
+                let mut slots = group.slots().iter();
+                slots
+                    .find(|slot| slot.member.0 == member)
+                    .expect("all members")
+            };
+            let last = Role::Parity(parity_chunks - 1);
+            let last = (0..members)
+                .find(|member| on(*member).role == last)
+                .unwrap();
+            let after = (1..members).map(|step| on((last + step) % members));
+            let data = after.filter(|slot| matches!(slot.role, Role::Data(_)));
+            let codes: Vec<u8> = data.map(|slot| slot.code_index).collect();
+            assert!(
+                codes.into_iter().eq(0..group.data_chunks),
+                "{level} {layout} {members}"
+            );
+        }
+    }
+}
+
+#[test]
+fn errors_name_the_thing_and_the_remedy() {
+    let error = |name: &str, layout: &str, chunk_blocks, member_blocks: &[u64]| {
+        let level = Level::named(name).map_err(|error| error.to_string())?;
+        let layout = level.layout(layout).map_err(|error| error.to_string())?;
+        Geometry::new(&Spec {
+            level,
+            layout: Some(layout),
+            chunk_blocks,
+            member_blocks: member_blocks.to_vec(),
+        })
+        .map(|_| String::new())
+        .map_err(|error| error.to_string())
+    };
+    for (name, layout, chunk_blocks, members, expected) in [
+        (
+            "raid9",
+            "",
+            1,
+            &[9; 4][..],
+            "there is no level 'raid9'; there are concat, raid0, raid1, raid10, raid4, raid5, \
+             raid6, raid7",
+        ),
+        (
+            "raid5",
+            "near 2",
+            1,
+            &[9; 4],
+            "raid5 has no layout 'near 2'; it has left-symmetric, left-asymmetric, \
+             right-symmetric, right-asymmetric",
+        ),
+        (
+            "raid10",
+            "left",
+            1,
+            &[9; 4],
+            "raid10 has no layout 'left'; it has near, far, offset, each followed by the number \
+             of copies, as 'far 3'",
+        ),
+        (
+            "raid4",
+            "left-symmetric",
+            1,
+            &[9; 4],
+            "raid4 has no layout 'left-symmetric'; it has only one way to lie on its members",
+        ),
+        (
+            "raid6",
+            "",
+            1,
+            &[9; 3],
+            "raid6 needs at least 4 members, and there are 3: add members or take another level",
+        ),
+        (
+            "raid1",
+            "",
+            1,
+            &[9; 1],
+            "raid1 needs at least 2 members, and there is 1: add members or take another level",
+        ),
+        (
+            "raid0",
+            "",
+            1,
+            &[9; 65],
+            "65 members are more than the 64 that one array may have: nest arrays, as in \
+             raid0(raid5(..),raid5(..))",
+        ),
+        (
+            "raid10",
+            "far 5",
+            1,
+            &[9; 4],
+            "5 copies on 4 members: take at least 2 copies and at most as many as there are \
+             members",
+        ),
+        (
+            "raid10",
+            "near 1",
+            1,
+            &[9; 4],
+            "1 copies on 4 members: take at least 2 copies and at most as many as there are \
+             members",
+        ),
+        (
+            "raid5",
+            "",
+            0,
+            &[9; 3],
+            "a chunk of 0 bytes: take at least one block",
+        ),
+        (
+            "raid5",
+            "",
+            131_073,
+            &[9; 3],
+            "a chunk above 64M: take 64M or less",
+        ),
+        (
+            "raid5",
+            "",
+            16,
+            &[99, 15, 99],
+            "member 1 has room for 15 blocks and needs 16 at least: take a smaller chunk or a \
+             larger device",
+        ),
+        (
+            "raid10",
+            "offset 3",
+            4,
+            &[99, 99, 11],
+            "member 2 has room for 11 blocks and needs 12 at least: take a smaller chunk or a \
+             larger device",
+        ),
+        (
+            "concat",
+            "",
+            4,
+            &[9, 0],
+            "member 1 has room for 0 blocks and needs 1 at least: take a smaller chunk or a \
+             larger device",
+        ),
+        (
+            "concat",
+            "",
+            4,
+            &[u64::MAX, u64::MAX],
+            "the members together hold more than 2^64 bytes: take fewer members",
+        ),
+    ] {
+        assert_eq!(
+            error(name, layout, chunk_blocks, members),
+            Err(expected.to_owned())
+        );
+    }
+}
+
+#[test]
+fn chunk_sizes_are_checked_against_the_block() {
+    use spindles_block::BlockSize::{B512, B4096};
+    use spindles_layout::chunk_blocks;
+    assert_eq!(chunk_blocks(64 << 10, B4096), Ok(16));
+    assert_eq!(chunk_blocks(64 << 20, B512), Ok(131_072));
+    assert_eq!(chunk_blocks(12_288, B4096), Ok(3));
+    let message = |bytes, block| chunk_blocks(bytes, block).unwrap_err().to_string();
+    assert_eq!(
+        message(5000, B4096),
+        "a chunk of 5000 bytes is not a multiple of the block of 4096 bytes: take a multiple of \
+         4096"
+    );
+    assert_eq!(
+        message(0, B512),
+        "a chunk of 0 bytes: take at least one block"
+    );
+    assert_eq!(
+        message((64 << 20) + 512, B512),
+        "a chunk above 64M: take 64M or less"
+    );
+    assert_eq!(
+        message(1 << 40, B512),
+        "a chunk above 64M: take 64M or less"
+    );
+}

@@ -1,0 +1,431 @@
+//! Array expressions, as users type them: `raid5(a.img,b.img,c.img)`. They nest, and a layout
+//! follows its level: `raid0(raid10:far2(a,b,c),raid10:far2(d,e,f))`.
+
+use crate::{GeometryError, Level};
+use alloc::borrow::ToOwned;
+use alloc::boxed::Box;
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+use core::fmt;
+use spindles_block::MEMBERS_MAX;
+
+/// A device, or an array of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Expression {
+    /// A device, as the user names it.
+    Leaf(String),
+    /// An array.
+    Array {
+        /// Its level.
+        level: &'static Level,
+        /// Its layout; `None` for the level's default.
+        layout: Option<crate::Layout>,
+        /// What it is made of.
+        members: Vec<Expression>,
+    },
+}
+
+/// Arrays in arrays in arrays: more makes no sense, and a limit keeps the stack small.
+const DEPTH_MAX: usize = 8;
+/// What can't stand in the name of a device, unless it is in double quotes.
+const SPECIAL: [char; 4] = ['(', ')', ',', '"'];
+
+impl Expression {
+    /// Reads an expression that names its devices. A name with a parenthesis or a comma in it
+    /// goes in double quotes.
+    pub fn parse(text: &str) -> Result<Self, ExpressionError> {
+        Parser::new(text, false).parse()
+    }
+
+    /// Reads an expression that may say how many devices there are rather than name them, as
+    /// `raid5(4)` or `raid0(raid5(3),raid5(3))`. They are then named by numbers, counted on
+    /// through the expression.
+    pub fn parse_counted(text: &str) -> Result<Self, ExpressionError> {
+        Parser::new(text, true).parse()
+    }
+
+    /// The same with a layout for every array that can have it and does not say its own.
+    pub fn with_layout(mut self, name: &str) -> Result<Self, GeometryError> {
+        let mut taken = false;
+        let mut refused = None;
+        self.set_layout(name, &mut taken, &mut refused);
+        match refused {
+            Some(error) if !taken => Err(error),
+            _ => Ok(self),
+        }
+    }
+
+    fn set_layout(&mut self, name: &str, taken: &mut bool, refused: &mut Option<GeometryError>) {
+        let Self::Array {
+            level,
+            layout,
+            members,
+        } = self
+        else {
+            return;
+        };
+        match level.layout(name) {
+            Ok(given) if layout.is_none() => {
+                *layout = Some(given);
+                *taken = true;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                refused.get_or_insert(error);
+            }
+        }
+        for member in members {
+            member.set_layout(name, taken, refused);
+        }
+    }
+
+    /// The devices, from left to right.
+    pub fn leaves(&self) -> Vec<&str> {
+        match self {
+            Self::Leaf(name) => [name.as_str()].into(),
+            Self::Array { members, .. } => members.iter().flat_map(Self::leaves).collect(),
+        }
+    }
+}
+
+impl fmt::Display for Expression {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Leaf(name) if name.contains(SPECIAL) => write!(f, "\"{name}\""),
+            Self::Leaf(name) => f.write_str(name),
+            Self::Array {
+                level,
+                layout,
+                members,
+            } => {
+                f.write_str(level.name)?;
+                if let Some(layout) = layout {
+                    write!(f, ":{}", layout.to_string().replace(' ', ""))?;
+                }
+                for (index, member) in members.iter().enumerate() {
+                    write!(f, "{}{member}", if index == 0 { '(' } else { ',' })?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+/// What is wrong with an expression, and where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExpressionError {
+    text: String,
+    /// In characters.
+    at: usize,
+    what: What,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum What {
+    MemberExpected,
+    LevelExpected,
+    CommaOrEndExpected,
+    Trailing,
+    QuoteOpen,
+    TooDeep,
+    CountWrong,
+    CountForDevices,
+    TwoOfAName(String),
+    Geometry(Box<GeometryError>),
+}
+
+impl fmt::Display for ExpressionError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("the array expression ")?;
+        match &self.what {
+            What::MemberExpected => f.write_str("lacks a device or an array here"),
+            What::LevelExpected => f.write_str(
+                "lacks a level here: write the level and its members, as raid1(a.img,b.img)",
+            ),
+            What::CommaOrEndExpected => f.write_str("lacks a ',' or a ')' here"),
+            What::Trailing => f.write_str("goes on after its end"),
+            What::QuoteOpen => f.write_str("lacks the quote that ends this name"),
+            What::TooDeep => write!(f, "nests more than {DEPTH_MAX} arrays"),
+            What::CountWrong => write!(f, "has a count that is not in 1..={MEMBERS_MAX}"),
+            What::CountForDevices => f.write_str(
+                "counts devices where it has to name them (a file with such a name is ./NAME)",
+            ),
+            What::TwoOfAName(name) => write!(f, "names '{name}' twice"),
+            What::Geometry(error) => write!(f, "is wrong: {error}"),
+        }?;
+        write!(
+            f,
+            "\n  {}\n  {:>width$}",
+            self.text,
+            '^',
+            width = self.at + 1
+        )
+    }
+}
+
+impl core::error::Error for ExpressionError {}
+
+struct Parser<'text> {
+    text: &'text str,
+    /// Bytes read.
+    at: usize,
+    counted: bool,
+    /// The names so far.
+    names: Vec<String>,
+}
+
+impl<'text> Parser<'text> {
+    fn new(text: &'text str, counted: bool) -> Self {
+        Self {
+            text,
+            at: 0,
+            counted,
+            names: Vec::new(),
+        }
+    }
+
+    fn parse(mut self) -> Result<Expression, ExpressionError> {
+        let start = self.skip_spaces();
+        let expression = self.expression(0)?;
+        if !self.rest().is_empty() {
+            return Err(self.error(self.at, What::Trailing));
+        }
+        match expression {
+            Expression::Leaf(_) => Err(self.error(start, What::LevelExpected)),
+            array @ Expression::Array { .. } => Ok(array),
+        }
+    }
+
+    fn expression(&mut self, depth: usize) -> Result<Expression, ExpressionError> {
+        let start = self.skip_spaces();
+        if self.rest().starts_with('"') {
+            return self.quoted(start);
+        }
+        let rest = self.rest();
+        let word = &rest[..rest.find(SPECIAL).unwrap_or(rest.len())];
+        self.at += word.len();
+        let word = word.trim_end();
+        if self.rest().starts_with('(') {
+            return self.array(word, start, depth);
+        }
+        if word.is_empty() {
+            return Err(self.error(start, What::MemberExpected));
+        }
+        self.leaf(word, start)
+    }
+
+    fn quoted(&mut self, start: usize) -> Result<Expression, ExpressionError> {
+        let rest = &self.rest()[1..];
+        let end = rest.find('"');
+        let end = end.ok_or_else(|| self.error(start, What::QuoteOpen))?;
+        let name = &rest[..end];
+        if name.is_empty() {
+            return Err(self.error(start, What::MemberExpected));
+        }
+        self.at += end + 2;
+        self.skip_spaces();
+        self.leaf(name, start)
+    }
+
+    fn leaf(&mut self, name: &str, start: usize) -> Result<Expression, ExpressionError> {
+        // Fresh memory has no name: each is another.
+        let scratch = name.starts_with("mem:") || name.starts_with("null:");
+        if !scratch && self.names.iter().any(|other| other == name) {
+            return Err(self.error(start, What::TwoOfAName(name.to_owned())));
+        }
+        self.names.push(name.to_owned());
+        Ok(Expression::Leaf(name.to_owned()))
+    }
+
+    fn array(
+        &mut self,
+        word: &str,
+        start: usize,
+        depth: usize,
+    ) -> Result<Expression, ExpressionError> {
+        if word.is_empty() {
+            return Err(self.error(start, What::LevelExpected));
+        }
+        if depth == DEPTH_MAX {
+            return Err(self.error(start, What::TooDeep));
+        }
+        let (name, layout) = match word.split_once(':') {
+            None => (word, None),
+            Some((name, layout)) => (name.trim_end(), Some(layout.trim())),
+        };
+        let wrong = |error| self.error(start, What::Geometry(Box::new(error)));
+        let level = Level::named(name).map_err(wrong)?;
+        let layout = layout.map(|layout| level.layout(layout)).transpose();
+        let layout = layout.map_err(wrong)?;
+        self.at += 1;
+        let members = match self.count()? {
+            Some(count) => self.counted_members(count),
+            None => self.members(depth)?,
+        };
+        if members.len() < usize::from(level.members_min) || members.len() > MEMBERS_MAX.into() {
+            let error = match u8::try_from(members.len()) {
+                Ok(members) if members < level.members_min => {
+                    GeometryError::TooFewMembers { level, members }
+                }
+                _ => GeometryError::TooManyMembers(members.len()),
+            };
+            return Err(self.error(start, What::Geometry(Box::new(error))));
+        }
+        Ok(Expression::Array {
+            level,
+            layout,
+            members,
+        })
+    }
+
+    fn members(&mut self, depth: usize) -> Result<Vec<Expression>, ExpressionError> {
+        let mut members = Vec::new();
+        loop {
+            members.push(self.expression(depth + 1)?);
+            self.skip_spaces();
+            let end = match self.rest().chars().next() {
+                Some(',') => false,
+                Some(')') => true,
+                _ => return Err(self.error(self.at, What::CommaOrEndExpected)),
+            };
+            self.at += 1;
+            if end {
+                self.skip_spaces();
+                return Ok(members);
+            }
+        }
+    }
+
+    /// The number, where a number and nothing else stands between the parentheses.
+    fn count(&mut self) -> Result<Option<u8>, ExpressionError> {
+        let start = self.skip_spaces();
+        let Some((inside, _)) = self.rest().split_once(')') else {
+            return Ok(None);
+        };
+        let digits = inside.trim_end();
+        if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+            return Ok(None);
+        }
+        if !self.counted {
+            return Err(self.error(start, What::CountForDevices));
+        }
+        self.at += inside.len() + 1;
+        self.skip_spaces();
+        match digits.parse() {
+            Ok(count) if (1..=MEMBERS_MAX).contains(&count) => Ok(Some(count)),
+            _ => Err(self.error(start, What::CountWrong)),
+        }
+    }
+
+    fn counted_members(&mut self, count: u8) -> Vec<Expression> {
+        let first = self.names.len();
+        let names = (first..first + usize::from(count)).map(|number| number.to_string());
+        self.names.extend(names.clone());
+        names.map(Expression::Leaf).collect()
+    }
+
+    fn rest(&self) -> &'text str {
+        &self.text[self.at..]
+    }
+
+    fn skip_spaces(&mut self) -> usize {
+        let rest = self.rest();
+        self.at += rest.len() - rest.trim_start().len();
+        self.at
+    }
+
+    fn error(&self, at: usize, what: What) -> ExpressionError {
+        ExpressionError {
+            text: self.text.to_owned(),
+            at: self.text[..at].chars().count(),
+            what,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::format;
+
+    #[test]
+    fn expressions_read_and_print() {
+        for text in [
+            "raid1(a.img,b.img)",
+            "raid5:left-asymmetric(/dev/a,b c,/dev/c)",
+            "raid10:far3(a,b,c,d)",
+            "raid0(raid5(a,b,c),raid5(d,e,f))",
+            "concat(\"odd,name(1).img\",mem:64M,mem:64M)",
+            "raid0(raid1(raid0(a),b))",
+        ] {
+            let parsed = Expression::parse(text);
+            let parsed = parsed.unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(parsed.to_string(), text);
+        }
+        let spaced = Expression::parse(" raid10 : far 3 ( a , b ,c ) ").unwrap();
+        assert_eq!(spaced.to_string(), "raid10:far3(a,b,c)");
+        let counted = Expression::parse_counted("raid0(raid5(3), raid5( 3 ))").unwrap();
+        assert_eq!(counted.to_string(), "raid0(raid5(0,1,2),raid5(3,4,5))");
+        assert_eq!(counted.leaves(), ["0", "1", "2", "3", "4", "5"]);
+    }
+
+    #[test]
+    fn a_layout_goes_to_all_that_can_have_it() {
+        let parse = |text| Expression::parse(text).unwrap();
+        let nested = parse("raid0(raid5(a,b,c),raid5:right-symmetric(d,e,f))");
+        assert_eq!(
+            nested.with_layout("left-asymmetric").unwrap().to_string(),
+            "raid0(raid5:left-asymmetric(a,b,c),raid5:right-symmetric(d,e,f))"
+        );
+        let error = parse("raid0(a,b)").with_layout("near").unwrap_err();
+        assert!(error.to_string().starts_with("raid0 has no layout 'near'"));
+    }
+
+    #[test]
+    fn errors_point_at_the_place() {
+        for (text, at, message) in [
+            ("", 0, "lacks a device or an array here"),
+            ("a.img", 0, "lacks a level here"),
+            ("raid5(a,,c)", 8, "lacks a device or an array here"),
+            ("raid5(a,b,c", 11, "lacks a ',' or a ')' here"),
+            ("raid5(a,b,c))", 12, "goes on after its end"),
+            ("raid5(a,b,(c,d))", 10, "lacks a level here"),
+            ("raid5(a,\"b,c)", 8, "lacks the quote"),
+            ("raid1(a,b,a)", 10, "names 'a' twice"),
+            ("raid5(4)", 6, "counts devices where it has to name them"),
+            (
+                "raid0(raid9(a,b),c)",
+                6,
+                "there is no level 'raid9'; there are concat, raid0",
+            ),
+            (
+                "raid5:far2(a,b,c)",
+                0,
+                "raid5 has no layout 'far2'; it has left-symmetric, ",
+            ),
+            (
+                "raid0(é,raid6(a,b,c))",
+                8,
+                "raid6 needs at least 4 members, and there are 3",
+            ),
+            (
+                "raid0(raid0(raid0(raid0(raid0(raid0(raid0(raid0(raid0(a)))))))))",
+                48,
+                "nests more than 8",
+            ),
+        ] {
+            let error = Expression::parse(text).expect_err(text);
+            assert_eq!(error.at, at, "{text}: {error}");
+            assert!(error.to_string().contains(message), "{text}: {error}");
+            let lines: Vec<_> = error.to_string().lines().map(ToOwned::to_owned).collect();
+            assert_eq!(
+                lines[1..],
+                [format!("  {text}"), format!("  {:>1$}", '^', at + 1)]
+            );
+        }
+        for text in ["raid5(0)", "raid0(65)", "raid0(99999999999999999999)"] {
+            let error = Expression::parse_counted(text).expect_err(text);
+            assert!(error.to_string().contains("not in 1..=64"), "{error}");
+        }
+    }
+}
