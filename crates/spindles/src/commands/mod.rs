@@ -135,4 +135,45 @@ mod tests {
             assert!(!row.about.ends_with('.'), "{}", row.name);
         }
     }
+
+    /// Every command's `--help`, as a document: a snapshot for review and for readers.
+    /// `SPINDLES_UPDATE=1 cargo test -p spindles` rewrites it.
+    #[test]
+    fn the_help_is_as_documented() {
+        let mut page = "# Commands\n\nWhat `--help` prints, for every command. Rewritten by \
+                        `SPINDLES_UPDATE=1 cargo test -p spindles`.\n"
+            .to_owned();
+        let mut root = command_line().term_width(100);
+        root.build();
+        add_help(&root, &mut page);
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/commands.md");
+        if std::env::var_os("SPINDLES_UPDATE").is_some() {
+            std::fs::write(path, &page).unwrap();
+        }
+        let kept = std::fs::read_to_string(path).unwrap_or_default();
+        let differs = kept
+            .lines()
+            .zip(page.lines())
+            .find(|(kept, made)| kept != made);
+        assert!(
+            kept == page,
+            "docs/commands.md is stale, first at {differs:?}: run with SPINDLES_UPDATE=1"
+        );
+    }
+
+    fn add_help(command: &clap::Command, page: &mut String) {
+        let name = command.get_bin_name().unwrap_or(command.get_name());
+        page.extend(["\n## ", name, "\n\n```text\n"]);
+        let help = command.clone().render_long_help().to_string();
+        for line in help.trim_end().lines() {
+            page.push_str(line.trim_end());
+            page.push('\n');
+        }
+        page.push_str("```\n");
+        for subcommand in command.get_subcommands() {
+            if !subcommand.is_hide_set() {
+                add_help(subcommand, page);
+            }
+        }
+    }
 }

@@ -1,0 +1,55 @@
+//! Runs the binary as a user does.
+
+use serde_json::Value;
+use std::process::{Command, Stdio};
+
+/// How a run of the binary ended.
+#[derive(Debug)]
+pub(crate) struct Run {
+    /// The exit status.
+    pub(crate) status: i32,
+    /// Standard output.
+    pub(crate) out: String,
+    /// Standard error.
+    pub(crate) error: String,
+}
+
+impl Run {
+    /// Panics when the exit status is not 0.
+    pub(crate) fn ok(self) -> Self {
+        assert_eq!(self.status, 0, "{}{}", self.out, self.error);
+        self
+    }
+
+    /// Standard output as the one JSON document that it must be.
+    pub(crate) fn json(&self) -> Value {
+        match serde_json::from_str(&self.out) {
+            Ok(json) => json,
+            Err(error) => panic!("{error} in:\n{}\n{}", self.out, self.error),
+        }
+    }
+
+    /// Panics unless the command failed with this status and each of these texts in one error.
+    pub(crate) fn fails(&self, status: i32, texts: &[&str]) {
+        assert_eq!(self.status, status, "{}{}", self.out, self.error);
+        assert!(self.error.starts_with("spindles: "), "{}", self.error);
+        for text in texts {
+            assert!(self.error.contains(text), "no {text:?} in: {}", self.error);
+        }
+    }
+}
+
+/// Runs `spindles` with these arguments and no standard input.
+pub(crate) fn spindles(arguments: &[&str]) -> Run {
+    let output = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .expect("the binary was built");
+    let text = |bytes| String::from_utf8(bytes).expect("commands print UTF-8");
+    Run {
+        status: output.status.code().expect("no signal ended it"),
+        out: text(output.stdout),
+        error: text(output.stderr),
+    }
+}

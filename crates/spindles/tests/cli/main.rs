@@ -1,0 +1,5 @@
+//! Tests of the command line: they run the binary as a user does. One test binary, one file for
+//! each subject.
+
+mod binary;
+mod every_command;
