@@ -1,0 +1,54 @@
+//! A block device.
+
+use super::opening::{self, Opening};
+use super::{Backend, Medium, Opened};
+use crate::physical::physical;
+use crate::{DeviceFacts, OpenError, OpenOptions};
+use rustix::fs::{FileType, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
+use rustix::fs::{major, minor, seek, stat};
+
+pub(super) static BACKEND: Backend = Backend {
+    name: "device",
+    syntax: "/dev/NAME",
+    summary: "a block device",
+    matches: |name| {
+        stat(name)
+            .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice)
+    },
+    open,
+    fresh: None,
+};
+
+fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
+    // With O_EXCL the kernel refuses a device that is mounted or in an array of its own.
+    let exclusive = if options.read_only {
+        OFlags::empty()
+    } else {
+        OFlags::EXCL
+    };
+    let Opening {
+        file,
+        direct,
+        direct_reason,
+    } = opening::open(name, options, exclusive)?;
+    let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
+    let bytes =
+        seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
+    let sector_bytes =
+        ioctl_blksszget(&file).map_err(opening::refused(name, "read the sector size of"))?;
+    let physical = physical(major(status.st_rdev), minor(status.st_rdev));
+    Ok(Opened {
+        facts: DeviceFacts {
+            name: name.to_owned(),
+            backend: BACKEND.name,
+            bytes,
+            sector_bytes,
+            physical_sector_bytes: ioctl_blkpbszget(&file).unwrap_or(sector_bytes),
+            direct,
+            direct_reason,
+            rotational: physical.rotational,
+            physical_device: physical.name,
+        },
+        medium: Medium::File(file),
+    })
+}

@@ -1,0 +1,78 @@
+//! A regular file.
+
+use super::opening::{self, Opening};
+use super::{Backend, Medium, Opened};
+use crate::physical::physical;
+use crate::{DeviceFacts, OpenError, OpenOptions};
+use rustix::fs::{FileType, FlockOperation, flock, fstat, major, minor};
+use rustix::io::Errno;
+use std::fs::File;
+
+pub(super) static BACKEND: Backend = Backend {
+    name: "file",
+    syntax: "PATH",
+    summary: "a regular file",
+    matches: |_| true,
+    open,
+    fresh: Some(|folder, name, bytes| {
+        let path = folder.join(name);
+        File::create_new(&path)?.set_len(bytes)?;
+        path.into_os_string()
+            .into_string()
+            .map_err(|_| std::io::ErrorKind::InvalidFilename.into())
+    }),
+};
+
+fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
+    let Opening {
+        file,
+        direct,
+        direct_reason,
+    } = opening::open(name, options, rustix::fs::OFlags::empty())?;
+    let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
+    if let Some(kind) = not_a_file(FileType::from_raw_mode(status.st_mode)) {
+        return Err(OpenError::NotADevice {
+            device: name.to_owned(),
+            kind,
+        });
+    }
+    // Two programs that write one array would ruin it; readers may share.
+    let lock = if options.read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    // Some network file systems have no locks: any other refusal says nothing.
+    if flock(&file, lock) == Err(Errno::WOULDBLOCK) {
+        return Err(OpenError::Busy {
+            device: name.to_owned(),
+        });
+    }
+    let physical = physical(major(status.st_dev), minor(status.st_dev));
+    Ok(Opened {
+        facts: DeviceFacts {
+            name: name.to_owned(),
+            backend: BACKEND.name,
+            bytes: u64::try_from(status.st_size).unwrap_or(0),
+            sector_bytes: physical.logical_bytes.unwrap_or(512),
+            physical_sector_bytes: physical.medium_bytes.unwrap_or(4096),
+            direct,
+            direct_reason,
+            rotational: physical.rotational,
+            physical_device: physical.name,
+        },
+        medium: Medium::File(file),
+    })
+}
+
+/// What it is instead of a file.
+fn not_a_file(kind: FileType) -> Option<&'static str> {
+    match kind {
+        FileType::RegularFile => None,
+        FileType::Directory => Some("a folder"),
+        FileType::CharacterDevice => Some("a character device"),
+        FileType::Fifo => Some("a pipe"),
+        FileType::Socket => Some("a socket"),
+        _ => Some("neither a file nor a block device"),
+    }
+}

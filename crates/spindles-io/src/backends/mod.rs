@@ -1,0 +1,90 @@
+//! Everything that can be a device at a leaf: a row per kind.
+
+mod device;
+mod file;
+mod mem;
+mod null;
+mod opening;
+
+use crate::{DeviceFacts, OpenError, OpenOptions};
+use spindles_block::MemberResult;
+use std::fmt::{self, Debug};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+
+/// Makes a new device in a folder, with that name and so many bytes.
+type Fresh = fn(&Path, &str, u64) -> io::Result<String>;
+
+/// A kind of device.
+pub struct Backend {
+    /// Its name in records.
+    pub name: &'static str,
+    /// How a user writes one.
+    pub syntax: &'static str,
+    /// One line for help texts.
+    pub summary: &'static str,
+    /// Whether what the user wrote is of this kind; the first row that says yes has it.
+    matches: fn(&str) -> bool,
+    open: fn(&str, &OpenOptions) -> Result<Opened, OpenError>,
+    fresh: Option<Fresh>,
+}
+
+/// All kinds; `file` is last because it takes what is left.
+pub static BACKENDS: &[&Backend] = &[
+    &mem::BACKEND,
+    &null::BACKEND,
+    &device::BACKEND,
+    &file::BACKEND,
+];
+
+impl Backend {
+    /// Makes a new device of this kind, of so many bytes, in a folder where that matters, and says
+    /// how it is written; `None` for what nobody can make.
+    pub fn fresh(&self, folder: &Path, name: &str, bytes: u64) -> Option<io::Result<String>> {
+        self.fresh.map(|make| make(folder, name, bytes))
+    }
+}
+
+impl Debug for Backend {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Backend({})", self.name)
+    }
+}
+
+/// An open device.
+#[derive(Debug)]
+pub(crate) struct Opened {
+    pub(crate) facts: DeviceFacts,
+    pub(crate) medium: Medium,
+}
+
+/// How a device does what it is asked.
+#[derive(Debug)]
+pub(crate) enum Medium {
+    /// At once.
+    Inline(Box<dyn Inline>),
+    /// Through the target's queue.
+    File(OwnedFd),
+}
+
+/// A device that does everything at once, without a system call and without an allocation.
+pub(crate) trait Inline: Debug {
+    /// Fills `into` from what is at `offset_bytes`.
+    fn read(&mut self, offset_bytes: u64, into: &mut [u8]) -> MemberResult;
+    /// Stores `from` there.
+    fn write(&mut self, offset_bytes: u64, from: &[u8]) -> MemberResult;
+    /// Makes zeros of `bytes` there.
+    fn zero(&mut self, offset_bytes: u64, bytes: u64) -> MemberResult;
+    /// Makes everything durable.
+    fn flush(&mut self) -> MemberResult;
+}
+
+/// Opens what the user wrote.
+pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
+    let backend = BACKENDS
+        .iter()
+        .find(|backend| (backend.matches)(name))
+        .expect("the last row takes what is left");
+    (backend.open)(name, options)
+}

@@ -1,0 +1,60 @@
+//! `null:SIZE`: answers everything and moves no bytes. What it costs to carry a
+//! request through everything above it is what remains.
+
+use super::{Backend, Inline, Medium, Opened};
+use crate::{DeviceFacts, OpenError, OpenOptions, parse_bytes, print_bytes};
+use spindles_block::MemberResult;
+
+pub(super) static BACKEND: Backend = Backend {
+    name: "null",
+    syntax: "null:SIZE",
+    summary: "stores nothing and answers at once; reads leave the buffer as it is",
+    matches: |name| name.starts_with(PREFIX),
+    open,
+    fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", print_bytes(bytes)))),
+};
+
+const PREFIX: &str = "null:";
+
+fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
+    let size = name.strip_prefix(PREFIX).expect("it matched");
+    let bytes = parse_bytes(size).map_err(|source| OpenError::Size {
+        device: name.to_owned(),
+        source,
+    })?;
+    Ok(Opened {
+        facts: DeviceFacts {
+            name: name.to_owned(),
+            backend: BACKEND.name,
+            bytes,
+            sector_bytes: 512,
+            physical_sector_bytes: 4096,
+            direct: true,
+            direct_reason: None,
+            rotational: Some(false),
+            physical_device: None,
+        },
+        medium: Medium::Inline(Box::new(Null)),
+    })
+}
+
+#[derive(Debug)]
+struct Null;
+
+impl Inline for Null {
+    fn read(&mut self, _offset_bytes: u64, _into: &mut [u8]) -> MemberResult {
+        Ok(())
+    }
+
+    fn write(&mut self, _offset_bytes: u64, _from: &[u8]) -> MemberResult {
+        Ok(())
+    }
+
+    fn zero(&mut self, _offset_bytes: u64, _bytes: u64) -> MemberResult {
+        Ok(())
+    }
+
+    fn flush(&mut self) -> MemberResult {
+        Ok(())
+    }
+}

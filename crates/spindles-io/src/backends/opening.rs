@@ -1,0 +1,91 @@
+//! Opening what lies in the file system, past the page cache where that works.
+
+use crate::{Direct, OpenError, OpenOptions};
+use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
+use rustix::io::Errno;
+use spindles_block::BlockSize;
+use std::os::fd::OwnedFd;
+
+/// An open file, and whether its I/O goes past the page cache.
+#[derive(Debug)]
+pub(super) struct Opening {
+    pub(super) file: OwnedFd,
+    pub(super) direct: bool,
+    pub(super) direct_reason: Option<String>,
+}
+
+/// Turns the operating system's refusal into ours.
+pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> OpenError {
+    let device = name.to_owned();
+    move |errno| match errno {
+        Errno::BUSY => OpenError::Busy {
+            device: device.clone(),
+        },
+        Errno::ISDIR => OpenError::NotADevice {
+            device: device.clone(),
+            kind: "a folder",
+        },
+        errno => OpenError::Io {
+            device: device.clone(),
+            action,
+            source: errno.into(),
+        },
+    }
+}
+
+/// Opens with these flags more, directly where that is asked for and works.
+pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<Opening, OpenError> {
+    let access = if options.read_only {
+        OFlags::RDONLY
+    } else {
+        OFlags::RDWR
+    };
+    let flags = access | flags | OFlags::CLOEXEC;
+    let open = |flags| rustix::fs::open(name, flags, Mode::empty());
+    let reason = match options.direct {
+        Direct::Never => "the caller asks for the page cache".to_owned(),
+        Direct::Auto | Direct::Always => match open(flags | OFlags::DIRECT) {
+            Ok(file) => match too_coarse(&file, options.block_size) {
+                None => {
+                    return Ok(Opening {
+                        file,
+                        direct: true,
+                        direct_reason: None,
+                    });
+                }
+                Some(reason) => reason,
+            },
+            Err(Errno::INVAL) => "the file system has no direct I/O".to_owned(),
+            Err(errno) => return Err(refused(name, "open")(errno)),
+        },
+    };
+    if options.direct == Direct::Always {
+        return Err(OpenError::NoDirect {
+            device: name.to_owned(),
+            reason,
+        });
+    }
+    Ok(Opening {
+        file: open(flags).map_err(refused(name, "open"))?,
+        direct: false,
+        direct_reason: Some(reason),
+    })
+}
+
+/// Why direct I/O can't serve blocks of that size, if so. A kernel that does not say is believed
+/// to: it answers each misplaced access with an error.
+fn too_coarse(file: &OwnedFd, block_size: Option<BlockSize>) -> Option<String> {
+    let block_bytes = block_size.unwrap_or(BlockSize::B4096).bytes();
+    let status = statx(file, "", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).ok()?;
+    if status.stx_mask & StatxFlags::DIOALIGN.bits() == 0 {
+        return None;
+    }
+    match (status.stx_dio_offset_align, status.stx_dio_mem_align) {
+        (0, _) => Some("the file system has no direct I/O for this file".to_owned()),
+        (offset, memory) if offset > block_bytes || memory > block_bytes => Some(format!(
+            "direct I/O here needs multiples of {} bytes",
+            offset.max(memory)
+        )),
+        _ => None,
+    }
+}

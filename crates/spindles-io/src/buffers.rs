@@ -1,0 +1,211 @@
+//! Memory that requests read into and write from: mapped by the page, so aligned
+//! for direct I/O, and never moved.
+//!
+//! The kernel and the threads of the pool read and write this memory by address
+//! while an operation is in flight. Nothing here takes notice of that: it is as
+//! if another process shared the memory, and the contract of `Target` says that
+//! what is seen of such bytes meanwhile is any mixture.
+
+#![expect(
+    unsafe_code,
+    reason = "memory shared with the kernel has no owner that Rust knows"
+)]
+
+use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous, munmap};
+use spindles_block::{BlockSize, BufferId, BufferSlice};
+use std::{io, ptr, ptr::NonNull, slice};
+
+/// Where zeros are read from: as long as the longest operation.
+const ZEROS_BYTES: usize = 1 << 30;
+/// From here on large pages are worth asking for.
+const LARGE_PAGES_FROM_BYTES: usize = 2 << 20;
+
+/// Mapped memory, zeros at first.
+#[derive(Debug)]
+pub(crate) struct Region {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: a region owns its memory, as a box does; the pointer is only given away together with
+// the contract above.
+unsafe impl Send for Region {}
+
+impl Region {
+    /// Maps `bytes` of zeros; the memory is only taken when it is touched.
+    pub(crate) fn new(bytes: usize) -> io::Result<Self> {
+        let region = Self::map(bytes, ProtFlags::READ | ProtFlags::WRITE)?;
+        if bytes >= LARGE_PAGES_FROM_BYTES {
+            // Without large pages it is only slower.
+            // SAFETY: the range is exactly the mapping made above, and the advice does not change
+            // what it holds.
+            let advised =
+                unsafe { madvise(region.start.as_ptr().cast(), bytes, Advice::LinuxHugepage) };
+            debug_assert!(advised.is_ok() || advised == Err(rustix::io::Errno::INVAL));
+        }
+        Ok(region)
+    }
+
+    /// Maps `bytes` that can only be read.
+    fn zeros(bytes: usize) -> io::Result<Self> {
+        Self::map(bytes, ProtFlags::READ)
+    }
+
+    fn map(bytes: usize, protection: ProtFlags) -> io::Result<Self> {
+        let flags = MapFlags::PRIVATE | MapFlags::NORESERVE;
+        // SAFETY: the kernel chooses the address, so no other memory is replaced.
+        let start = unsafe { mmap_anonymous(ptr::null_mut(), bytes.max(1), protection, flags) }?;
+        Ok(Self {
+            start: NonNull::new(start.cast()).expect("the kernel maps nothing at zero"),
+            bytes,
+        })
+    }
+
+    /// The bytes.
+    pub(crate) fn bytes(&self) -> &[u8] {
+        // SAFETY: mapped, readable and initialised (zeros) for `bytes`, until `self` goes.
+        unsafe { slice::from_raw_parts(self.start.as_ptr(), self.bytes) }
+    }
+
+    /// The bytes, to be changed.
+    pub(crate) fn bytes_mut(&mut self) -> &mut [u8] {
+        // SAFETY: as above; writable, because read-only regions are only reached through
+        // `Buffers::zeros`, which never calls this.
+        unsafe { slice::from_raw_parts_mut(self.start.as_ptr(), self.bytes) }
+    }
+}
+
+impl Drop for Region {
+    fn drop(&mut self) {
+        // SAFETY: exactly the mapping made in `map`, and nothing borrows it any more.
+        let unmapped = unsafe { munmap(self.start.as_ptr().cast(), self.bytes.max(1)) };
+        debug_assert!(unmapped.is_ok());
+    }
+}
+
+/// A stretch of a buffer, for the kernel or a thread of the pool.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Memory {
+    /// Where it begins.
+    pub(crate) start: NonNull<u8>,
+    /// Which buffer it is in: the registered one of that number, where there is one.
+    pub(crate) buffer: BufferId,
+}
+
+// SAFETY: only an address; whoever uses it keeps the contract of this module.
+unsafe impl Send for Memory {}
+
+impl Memory {
+    /// For operations without data.
+    pub(crate) const NONE: Self = Self {
+        start: NonNull::dangling(),
+        buffer: BufferId::NONE,
+    };
+}
+
+/// All buffers of a target.
+#[derive(Debug)]
+pub(crate) struct Buffers {
+    block_size: BlockSize,
+    regions: Vec<Region>,
+    zeros: Region,
+}
+
+impl Buffers {
+    pub(crate) fn new(block_size: BlockSize) -> io::Result<Self> {
+        Ok(Self {
+            block_size,
+            regions: Vec::new(),
+            zeros: Region::zeros(ZEROS_BYTES)?,
+        })
+    }
+
+    /// Adds a buffer of zeros.
+    pub(crate) fn allocate(&mut self, blocks: u32) -> io::Result<BufferId> {
+        let id = BufferId(u32::try_from(self.regions.len()).expect("few buffers"));
+        self.regions.push(Region::new(self.offset(blocks))?);
+        Ok(id)
+    }
+
+    /// Puts another memory in the place of a buffer that nobody uses yet.
+    pub(crate) fn replace(&mut self, id: BufferId, blocks: u32) -> io::Result<()> {
+        let region = Region::new(self.offset(blocks))?;
+        self.regions[index(id)] = region;
+        Ok(())
+    }
+
+    /// A whole buffer.
+    pub(crate) fn buffer(&self, id: BufferId) -> &[u8] {
+        self.regions[index(id)].bytes()
+    }
+
+    /// A whole buffer, to be changed.
+    pub(crate) fn buffer_mut(&mut self, id: BufferId) -> &mut [u8] {
+        self.regions[index(id)].bytes_mut()
+    }
+
+    fn offset(&self, blocks: u32) -> usize {
+        usize::try_from(u64::from(blocks) * u64::from(self.block_size.bytes())).expect("64 bits")
+    }
+
+    /// Where the bytes of a place are; panics where the buffer has not so many.
+    fn place(&self, place: BufferSlice, blocks: u32) -> (NonNull<u8>, usize) {
+        let bytes = self.offset(blocks);
+        let (region, first) = match place.buffer {
+            BufferId::ZEROS => (&self.zeros, 0),
+            id => (&self.regions[index(id)], self.offset(place.first_block)),
+        };
+        assert!(
+            first <= region.bytes && bytes <= region.bytes - first,
+            "{blocks} blocks at {place:?} are not in the buffer"
+        );
+        // SAFETY: `first` is within the region, as just asserted.
+        (unsafe { region.start.add(first) }, bytes)
+    }
+
+    /// The bytes of a place.
+    pub(crate) fn slice(&self, place: BufferSlice, blocks: u32) -> &[u8] {
+        let (start, bytes) = self.place(place, blocks);
+        // SAFETY: `place` lies within a region, which lives as long as `self`.
+        unsafe { slice::from_raw_parts(start.as_ptr(), bytes) }
+    }
+
+    /// The bytes of a place, to be changed.
+    pub(crate) fn slice_mut(&mut self, place: BufferSlice, blocks: u32) -> &mut [u8] {
+        assert_ne!(place.buffer, BufferId::ZEROS, "zeros are not written to");
+        let (start, bytes) = self.place(place, blocks);
+        // SAFETY: `place` lies within a writable region, and `self` is borrowed mutably.
+        unsafe { slice::from_raw_parts_mut(start.as_ptr(), bytes) }
+    }
+
+    /// The memory of a place, for an operation that may `fill` it.
+    pub(crate) fn memory(&self, place: BufferSlice, blocks: u32, fill: bool) -> Memory {
+        if place.buffer == BufferId::NONE {
+            return Memory::NONE;
+        }
+        assert!(
+            !fill || place.buffer != BufferId::ZEROS,
+            "zeros are not read into"
+        );
+        Memory {
+            start: self.place(place, blocks).0,
+            buffer: place.buffer,
+        }
+    }
+
+    /// All buffers.
+    pub(crate) fn ids(&self) -> impl Iterator<Item = BufferId> + use<> {
+        let count = u32::try_from(self.regions.len()).expect("few buffers");
+        (0..count).map(BufferId)
+    }
+
+    /// Start and length of a buffer, to be registered with the kernel.
+    pub(crate) fn extent(&self, id: BufferId) -> (NonNull<u8>, usize) {
+        let region = &self.regions[index(id)];
+        (region.start, region.bytes)
+    }
+}
+
+fn index(id: BufferId) -> usize {
+    usize::try_from(id.0).expect("64 bits")
+}

@@ -1,0 +1,117 @@
+//! Why a target could not be opened or closed: each says what is wrong, with
+//! which device, and what to do next.
+
+use std::io;
+use thiserror::Error;
+
+/// Why a target could not be opened.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// The operating system refused something.
+    #[error("can't {action} {device}: {source}")]
+    Io {
+        /// The device as the user called it.
+        device: String,
+        /// What was tried: "open", "read the size of".
+        action: &'static str,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// Somebody else has it open.
+    #[error("{device} is in use by another program: stop or unmount that first")]
+    Busy {
+        /// The device.
+        device: String,
+    },
+    /// Neither file nor block device.
+    #[error("{device} is {kind}: give a file, a block device, mem:SIZE or null:SIZE")]
+    NotADevice {
+        /// The device.
+        device: String,
+        /// What it is instead: "a folder".
+        kind: &'static str,
+    },
+    /// A `mem:` or `null:` without a size we understand.
+    #[error("{device}: {source}")]
+    Size {
+        /// The device.
+        device: String,
+        /// What is wrong with the size.
+        source: SizeError,
+    },
+    /// The device is smaller than one block.
+    #[error("{device} holds {bytes} bytes, less than one block of {block_bytes}: make it larger")]
+    TooSmall {
+        /// The device.
+        device: String,
+        /// Its size.
+        bytes: u64,
+        /// The block asked for.
+        block_bytes: u32,
+    },
+    /// The device can't be addressed in such small blocks.
+    #[error(
+        "{device} has sectors of {sector_bytes} bytes and can't serve blocks of {block_bytes}: \
+         use blocks of {sector_bytes} bytes"
+    )]
+    BlockSize {
+        /// The device.
+        device: String,
+        /// The device's unit.
+        sector_bytes: u32,
+        /// The block asked for.
+        block_bytes: u32,
+    },
+    /// `io_uring` was asked for by name and is not to be had.
+    #[error("io_uring is not to be had here ({source}): use threads instead")]
+    NoUring {
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// Direct I/O was asked for by name and is not to be had.
+    #[error("{device} can't be read and written directly ({reason}): allow the page cache")]
+    NoDirect {
+        /// The device.
+        device: String,
+        /// Why.
+        reason: String,
+    },
+    /// `SPINDLES_IO` holds something else.
+    #[error("SPINDLES_IO is \"{value}\": set it to io_uring or threads, or unset it")]
+    Environment {
+        /// What it holds.
+        value: String,
+    },
+}
+
+/// Why a size could not be read.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum SizeError {
+    /// Not a number with an optional unit.
+    #[error("\"{text}\" is not a size: write a number with K, M, G or T, such as 64K or 2G")]
+    NotASize {
+        /// What was given.
+        text: String,
+    },
+    /// More than 2^63 bytes.
+    #[error("\"{text}\" is more bytes than there can be")]
+    TooLarge {
+        /// What was given.
+        text: String,
+    },
+}
+
+/// Why not everything is durable after closing.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CloseError {
+    /// The last flush failed.
+    #[error("{target}: the last writes may not be durable: {reason}")]
+    NotDurable {
+        /// The target.
+        target: String,
+        /// What failed.
+        reason: String,
+    },
+}

@@ -1,0 +1,98 @@
+//! What is known of an open target and its devices. All of it goes into records.
+
+use spindles_block::{BlockSize, MemberSet};
+
+/// What a target is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TargetFacts {
+    /// What the user called it: a path, a URL, an array expression or an array's name.
+    pub name: String,
+    /// Its size.
+    pub blocks: u64,
+    /// The unit of its requests.
+    pub block_size: BlockSize,
+    /// The most blocks of one request.
+    pub request_blocks_max: u32,
+    /// The most requests in flight.
+    pub requests_max: u32,
+    /// Whether writes are refused.
+    pub read_only: bool,
+    /// What carries the I/O of files and devices: `io_uring`, `threads`, or `inline` where there
+    /// are none.
+    pub io: &'static str,
+    /// Why it is not `io_uring`, where it is not.
+    pub io_reason: Option<String>,
+    /// The devices at the leaves, from left to right in the expression.
+    pub devices: Vec<DeviceFacts>,
+    /// For an array, what it is; `None` for a single device.
+    pub array: Option<ArrayFacts>,
+}
+
+impl TargetFacts {
+    /// The size in bytes.
+    #[must_use]
+    pub fn bytes(&self) -> u64 {
+        self.blocks * u64::from(self.block_size.bytes())
+    }
+
+    /// The one physical device on which all of at least two devices lie, if so: the array then
+    /// shows what the software costs and not what the spindles gain.
+    #[must_use]
+    pub fn shared_physical_device(&self) -> Option<&str> {
+        let (first, rest) = self.devices.split_first()?;
+        let name = first.physical_device.as_deref()?;
+        let shared = !rest.is_empty()
+            && rest
+                .iter()
+                .all(|device| device.physical_device.as_deref() == Some(name));
+        shared.then_some(name)
+    }
+
+    /// Whether every file and device is read and written past the page cache.
+    #[must_use]
+    pub fn all_direct(&self) -> bool {
+        self.devices.iter().all(|device| device.direct)
+    }
+}
+
+/// What an array is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ArrayFacts {
+    /// The level's name.
+    pub level: &'static str,
+    /// The layout's name; empty where there is only one.
+    pub layout: String,
+    /// Blocks of a chunk.
+    pub chunk_blocks: u32,
+    /// Positions.
+    pub members: u8,
+    /// Positions without a device when it was opened.
+    pub missing: MemberSet,
+    /// Chunks of a redundancy group that hold data.
+    pub data_chunks: u8,
+    /// Chunks of a redundancy group beside these.
+    pub redundancy: u8,
+}
+
+/// What a device is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DeviceFacts {
+    /// What the user called it.
+    pub name: String,
+    /// The backend's name: `file`, `device`, `mem`, `null`.
+    pub backend: &'static str,
+    /// Its size.
+    pub bytes: u64,
+    /// The unit in which it is addressed and in which a write may tear.
+    pub sector_bytes: u32,
+    /// The unit in which the medium is written, where it says so.
+    pub physical_sector_bytes: u32,
+    /// Whether I/O goes past the page cache.
+    pub direct: bool,
+    /// Why not, where it does not.
+    pub direct_reason: Option<String>,
+    /// Whether the medium turns, where that is known.
+    pub rotational: Option<bool>,
+    /// The physical device underneath, for example `sda`; `memory` for memory.
+    pub physical_device: Option<String>,
+}

@@ -1,0 +1,25 @@
+//! Real members, buffers, the one real clock, and the driver that carries requests
+//! to them. Nothing here simulates, serves or decides where a block belongs.
+
+mod backends;
+mod buffers;
+mod clock;
+mod driver;
+mod error;
+mod facts;
+mod members;
+mod options;
+mod physical;
+mod queues;
+mod size;
+mod target;
+mod transfer;
+
+pub use backends::{BACKENDS, Backend};
+pub use clock::Clock;
+pub use driver::{NodeId, Stack, open_device};
+pub use error::{CloseError, OpenError, SizeError};
+pub use facts::{ArrayFacts, DeviceFacts, TargetFacts};
+pub use options::{Direct, IoChoice, OpenOptions};
+pub use size::{parse_bytes, print_bytes};
+pub use target::{Busy, Counters, DeviceCounters, Target};

@@ -1,0 +1,268 @@
+//! The devices at the leaves with what they share: buffers and the queue.
+
+use crate::backends::{self, Inline, Medium};
+use crate::buffers::Buffers;
+use crate::queues::{self, Chosen, Wait};
+use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
+use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, MemberError, MemberResult, Operation,
+};
+
+/// A device at a leaf.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct DeviceIndex(pub(crate) u16);
+
+impl DeviceIndex {
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// How a device is reached.
+#[derive(Debug)]
+enum Reach {
+    Inline(Box<dyn Inline>),
+    File(FileIndex),
+}
+
+#[derive(Debug)]
+struct Device {
+    facts: DeviceFacts,
+    reach: Reach,
+    counters: DeviceCounters,
+}
+
+/// One operation of a device, in its blocks.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct DeviceIo {
+    pub(crate) operation: Operation,
+    pub(crate) block: BlockIndex,
+    pub(crate) blocks: u32,
+    pub(crate) buffer: BufferSlice,
+}
+
+/// All devices of a target, their buffers and their queue.
+#[derive(Debug)]
+pub(crate) struct Members {
+    /// Goes before the buffers: it waits for what the kernel still does with them.
+    queue: Option<Chosen>,
+    pub(crate) buffers: Buffers,
+    devices: Vec<Device>,
+    block_size: BlockSize,
+    options: OpenOptions,
+}
+
+impl Members {
+    pub(crate) fn new(options: &OpenOptions) -> Result<Self, OpenError> {
+        let block_size = options.block_size.unwrap_or(BlockSize::B4096);
+        let buffers = Buffers::new(block_size).map_err(|source| OpenError::Io {
+            device: "buffers".to_owned(),
+            action: "take the memory for",
+            source,
+        })?;
+        Ok(Self {
+            queue: None,
+            buffers,
+            devices: Vec::new(),
+            block_size,
+            options: options.clone(),
+        })
+    }
+
+    pub(crate) fn options(&self) -> &OpenOptions {
+        &self.options
+    }
+
+    pub(crate) fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    /// Opens a device.
+    pub(crate) fn add(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
+        let opened = backends::open(name, &self.options)?;
+        let block_bytes = self.block_size.bytes();
+        if opened.facts.backend == "device" && opened.facts.sector_bytes > block_bytes {
+            return Err(OpenError::BlockSize {
+                device: name.to_owned(),
+                sector_bytes: opened.facts.sector_bytes,
+                block_bytes,
+            });
+        }
+        if opened.facts.bytes < u64::from(block_bytes) {
+            return Err(OpenError::TooSmall {
+                device: name.to_owned(),
+                bytes: opened.facts.bytes,
+                block_bytes,
+            });
+        }
+        let reach = match opened.medium {
+            Medium::Inline(inline) => Reach::Inline(inline),
+            Medium::File(file) => {
+                let queue = self.queue()?;
+                let file = queue.queue.add_file(file).map_err(|source| OpenError::Io {
+                    device: name.to_owned(),
+                    action: "hand to the kernel",
+                    source,
+                })?;
+                Reach::File(file)
+            }
+        };
+        let index = u16::try_from(self.devices.len()).expect("few devices");
+        self.devices.push(Device {
+            facts: opened.facts,
+            reach,
+            counters: DeviceCounters::default(),
+        });
+        Ok(DeviceIndex(index))
+    }
+
+    /// Adds a device that does everything at once.
+    #[cfg(test)]
+    pub(crate) fn add_inline(
+        &mut self,
+        facts: DeviceFacts,
+        inline: Box<dyn Inline>,
+    ) -> DeviceIndex {
+        let index = u16::try_from(self.devices.len()).expect("few devices");
+        self.devices.push(Device {
+            facts,
+            reach: Reach::Inline(inline),
+            counters: DeviceCounters::default(),
+        });
+        DeviceIndex(index)
+    }
+
+    /// The queue, opened for the first file.
+    fn queue(&mut self) -> Result<&mut Chosen, OpenError> {
+        if self.queue.is_none() {
+            let blocks =
+                u32::try_from(ZEROS_BYTES_MAX).expect("a few MiB") / self.block_size.bytes();
+            let zeros = self.buffers.memory(BufferSlice::ZEROS, blocks, false);
+            let mut chosen = queues::open(self.options.io, zeros)?;
+            for buffer in self.buffers.ids() {
+                let (start, bytes) = self.buffers.extent(buffer);
+                chosen.queue.add_buffer(buffer, start, bytes);
+            }
+            self.queue = Some(chosen);
+        }
+        Ok(self.queue.as_mut().expect("just opened"))
+    }
+
+    /// What carries the I/O, and why it is not `io_uring`.
+    pub(crate) fn io(&self) -> (&'static str, Option<String>) {
+        match &self.queue {
+            None => ("inline", None),
+            Some(chosen) => (chosen.queue.name(), chosen.reason.clone()),
+        }
+    }
+
+    /// A new buffer of zeros.
+    pub(crate) fn allocate(&mut self, blocks: u32) -> BufferId {
+        let buffer = self.buffers.allocate(blocks).expect("memory for buffers");
+        if let Some(chosen) = &mut self.queue {
+            let (start, bytes) = self.buffers.extent(buffer);
+            chosen.queue.add_buffer(buffer, start, bytes);
+        }
+        buffer
+    }
+
+    pub(crate) fn facts(&self, device: DeviceIndex) -> &DeviceFacts {
+        &self.devices[device.index()].facts
+    }
+
+    pub(crate) fn counters(&self, device: DeviceIndex) -> DeviceCounters {
+        self.devices[device.index()].counters
+    }
+
+    /// The device's size.
+    pub(crate) fn blocks(&self, device: DeviceIndex) -> u64 {
+        self.facts(device).bytes / u64::from(self.block_size.bytes())
+    }
+
+    /// Starts an operation; the result at once where the device does everything at once, else
+    /// later from `next_done`.
+    pub(crate) fn start(
+        &mut self,
+        tag: Tag,
+        device: DeviceIndex,
+        io: &DeviceIo,
+    ) -> Option<MemberResult> {
+        let block_bytes = u64::from(self.block_size.bytes());
+        let offset_bytes = io.block.0 * block_bytes;
+        let bytes = u64::from(io.blocks) * block_bytes;
+        let device = &mut self.devices[device.index()];
+        device.counters.count(io.operation, bytes);
+        let inline = match &mut device.reach {
+            Reach::Inline(inline) => inline,
+            Reach::File(file) => {
+                let to_fill = io.operation == Operation::Read;
+                let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
+                let transfer = Transfer::new(tag, *file, io.operation, offset_bytes, bytes, memory);
+                let chosen = self.queue.as_mut().expect("opened for the file");
+                chosen.queue.start(transfer);
+                return None;
+            }
+        };
+        let result = match io.operation {
+            Operation::Read => {
+                inline.read(offset_bytes, self.buffers.slice_mut(io.buffer, io.blocks))
+            }
+            Operation::Write { .. } => {
+                inline.write(offset_bytes, self.buffers.slice(io.buffer, io.blocks))
+            }
+            Operation::Flush => inline.flush(),
+            Operation::Discard | Operation::WriteZeroes { .. } => inline.zero(offset_bytes, bytes),
+        };
+        if result.is_err() {
+            device.counters.errors += 1;
+        }
+        Some(result)
+    }
+
+    /// The next operation that has ended.
+    pub(crate) fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
+        self.queue.as_mut()?.queue.next_done()
+    }
+
+    /// An operation of the device ended with an error, as `next_done` said.
+    pub(crate) fn count_error(&mut self, device: DeviceIndex, _error: MemberError) {
+        self.devices[device.index()].counters.errors += 1;
+    }
+
+    /// Hands over what was started and collects what has ended.
+    pub(crate) fn turn(&mut self, wait: Wait) {
+        match (&mut self.queue, wait) {
+            (Some(chosen), wait) => chosen.queue.turn(wait),
+            (None, Wait::AtMost(time)) => std::thread::sleep(time),
+            (None, Wait::No | Wait::Forever) => {}
+        }
+    }
+
+    /// Operations started and not yet given back by `next_done`.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.queue
+            .as_ref()
+            .map_or(0, |chosen| chosen.queue.in_flight())
+    }
+}
+
+impl DeviceCounters {
+    fn count(&mut self, operation: Operation, bytes: u64) {
+        match operation {
+            Operation::Read => {
+                self.reads += 1;
+                self.bytes_read += bytes;
+            }
+            Operation::Write { .. } => {
+                self.writes += 1;
+                self.bytes_written += bytes;
+            }
+            Operation::Flush => self.flushes += 1,
+            Operation::Discard | Operation::WriteZeroes { .. } => {
+                self.zeroings += 1;
+                self.bytes_zeroed += bytes;
+            }
+        }
+    }
+}

@@ -1,0 +1,55 @@
+//! How devices are to be opened.
+
+use spindles_block::BlockSize;
+
+/// How a target is to be opened. `Default` is right for most.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OpenOptions {
+    /// The unit of requests; `None` for 4096 bytes, or 512 where the size asks for it.
+    pub block_size: Option<BlockSize>,
+    /// Refuse writes; the device is opened for reading only.
+    pub read_only: bool,
+    /// Requests in flight at most.
+    pub requests_max: u32,
+    /// What carries the I/O of files and devices.
+    pub io: IoChoice,
+    /// Whether to go past the page cache.
+    pub direct: Direct,
+}
+
+impl Default for OpenOptions {
+    fn default() -> Self {
+        Self {
+            block_size: None,
+            read_only: false,
+            requests_max: 128,
+            io: IoChoice::Auto,
+            direct: Direct::Auto,
+        }
+    }
+}
+
+/// What carries the I/O of files and devices. The environment variable `SPINDLES_IO` (`io_uring`
+/// or `threads`) decides where this says `Auto`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum IoChoice {
+    /// `io_uring`, or threads where the system forbids it.
+    #[default]
+    Auto,
+    /// `io_uring` or an error.
+    Uring,
+    /// A pool of threads.
+    Threads,
+}
+
+/// Whether I/O goes past the page cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Direct {
+    /// Where the file system allows it.
+    #[default]
+    Auto,
+    /// Or an error.
+    Always,
+    /// Through the page cache.
+    Never,
+}

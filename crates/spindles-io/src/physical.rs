@@ -1,0 +1,161 @@
+//! Which physical device a file or block device lies on, and what `/sys` says of
+//! it.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// What is known of the physical device; nothing where the system does not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Physical {
+    pub(crate) name: Option<String>,
+    pub(crate) rotational: Option<bool>,
+    pub(crate) logical_bytes: Option<u32>,
+    pub(crate) medium_bytes: Option<u32>,
+}
+
+/// A loop device on a file on a loop device on a file... as deep as anybody goes.
+const DEPTH_MAX: u32 = 8;
+
+/// The physical device under the device of that number.
+pub(crate) fn physical(major: u32, minor: u32) -> Physical {
+    beneath(Path::new("/sys"), major, minor, 0)
+}
+
+fn beneath(sys: &Path, major: u32, minor: u32, depth: u32) -> Physical {
+    if major == 0 {
+        return anonymous(major, minor, depth);
+    }
+    let Ok(mut folder) = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))) else {
+        return Physical::default();
+    };
+    if folder.join("partition").exists() {
+        folder.pop();
+    }
+    if depth < DEPTH_MAX {
+        if let Some(file) = text(&folder.join("loop/backing_file"))
+            && let Ok(numbers) = device_numbers(Path::new(&file))
+        {
+            return beneath(sys, numbers.0, numbers.1, depth + 1);
+        }
+        if let Some(slave) = only_slave(&folder)
+            && let Some((major, minor)) = text(&slave.join("dev")).as_deref().and_then(numbers)
+        {
+            return beneath(sys, major, minor, depth + 1);
+        }
+    }
+    let queue = |name: &str| text(&folder.join("queue").join(name));
+    Physical {
+        name: folder
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned()),
+        rotational: queue("rotational").map(|value| value == "1"),
+        logical_bytes: queue("logical_block_size").and_then(|value| value.parse().ok()),
+        medium_bytes: queue("physical_block_size").and_then(|value| value.parse().ok()),
+    }
+}
+
+/// A file system without a device of its own number: one that says in the mount table what it is
+/// on, or one in memory.
+fn anonymous(major: u32, minor: u32, depth: u32) -> Physical {
+    let Some((kind, source)) = text(Path::new("/proc/self/mountinfo"))
+        .as_deref()
+        .and_then(|table| mounted(table, major, minor))
+    else {
+        return Physical::default();
+    };
+    if matches!(kind.as_str(), "tmpfs" | "ramfs" | "devtmpfs") {
+        return Physical {
+            name: Some("memory".to_owned()),
+            rotational: Some(false),
+            ..Physical::default()
+        };
+    }
+    if depth < DEPTH_MAX
+        && source.starts_with("/dev/")
+        && let Ok(status) = rustix::fs::stat(source.as_str())
+    {
+        let numbers = (
+            rustix::fs::major(status.st_rdev),
+            rustix::fs::minor(status.st_rdev),
+        );
+        return beneath(Path::new("/sys"), numbers.0, numbers.1, depth + 1);
+    }
+    Physical {
+        name: Some(source),
+        ..Physical::default()
+    }
+}
+
+/// File system and source of the mount with that number, from the text of `mountinfo`.
+fn mounted(table: &str, major: u32, minor: u32) -> Option<(String, String)> {
+    let number = format!("{major}:{minor}");
+    table.lines().find_map(|line| {
+        let (before, after) = line.split_once(" - ")?;
+        if before.split(' ').nth(2)? != number {
+            return None;
+        }
+        let mut words = after.split(' ');
+        Some((words.next()?.to_owned(), words.next()?.to_owned()))
+    })
+}
+
+/// The numbers of the device that a path is, or is on.
+fn device_numbers(path: &Path) -> rustix::io::Result<(u32, u32)> {
+    let status = rustix::fs::stat(path)?;
+    let number = match rustix::fs::FileType::from_raw_mode(status.st_mode) {
+        rustix::fs::FileType::BlockDevice => status.st_rdev,
+        _ => status.st_dev,
+    };
+    Ok((rustix::fs::major(number), rustix::fs::minor(number)))
+}
+
+/// The one device that a device is made of, where it is made of one.
+fn only_slave(folder: &Path) -> Option<PathBuf> {
+    let mut slaves = fs::read_dir(folder.join("slaves")).ok()?;
+    let slave = slaves.next()?.ok()?.path();
+    slaves.next().is_none().then_some(slave)
+}
+
+fn numbers(text: &str) -> Option<(u32, u32)> {
+    let (major, minor) = text.split_once(':')?;
+    Some((major.parse().ok()?, minor.parse().ok()?))
+}
+
+fn text(path: &Path) -> Option<String> {
+    Some(fs::read_to_string(path).ok()?.trim().to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+
+    #[test]
+    fn a_partition_on_a_disk_is_the_disk() {
+        let sys = tempfile::tempdir().unwrap();
+        let disk = sys.path().join("devices/sda");
+        fs::create_dir_all(disk.join("queue")).unwrap();
+        fs::create_dir_all(disk.join("sda2")).unwrap();
+        fs::create_dir_all(sys.path().join("dev/block")).unwrap();
+        fs::write(disk.join("queue/rotational"), "1\n").unwrap();
+        fs::write(disk.join("queue/logical_block_size"), "512\n").unwrap();
+        fs::write(disk.join("queue/physical_block_size"), "4096\n").unwrap();
+        fs::write(disk.join("sda2/partition"), "2\n").unwrap();
+        symlink(disk.join("sda2"), sys.path().join("dev/block/8:2")).unwrap();
+        let found = beneath(sys.path(), 8, 2, 0);
+        assert_eq!(found.name.as_deref(), Some("sda"));
+        assert_eq!(found.rotational, Some(true));
+        assert_eq!(found.logical_bytes, Some(512));
+        assert_eq!(found.medium_bytes, Some(4096));
+        assert_eq!(beneath(sys.path(), 8, 9, 0), Physical::default());
+    }
+
+    #[test]
+    fn mounts_are_found_by_number() {
+        let table = "22 27 0:20 / /dev/shm rw - tmpfs shm rw\n\
+                     23 27 0:31 /a /home rw shared:1 - btrfs /dev/sdb1 rw,x\n";
+        let found = mounted(table, 0, 31).unwrap();
+        assert_eq!(found, ("btrfs".to_owned(), "/dev/sdb1".to_owned()));
+        assert_eq!(mounted(table, 0, 2), None);
+    }
+}

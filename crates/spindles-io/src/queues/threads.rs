@@ -1,0 +1,277 @@
+//! Plain `pread` and `pwrite` in a pool of threads, for where `io_uring` is
+//! forbidden.
+
+#![expect(
+    unsafe_code,
+    reason = "system calls on memory that is shared with other threads"
+)]
+
+use super::{Queue, Wait};
+use crate::buffers::Memory;
+use crate::transfer::{Abilities, After, Call, FileIndex, Tag, Transfer};
+use rustix::fs::{FallocateFlags, fallocate, fdatasync};
+use rustix::io::Errno;
+use spindles_block::{BufferId, MemberResult};
+use std::collections::VecDeque;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
+use std::{io, mem, thread};
+
+/// Threads of a pool: as many operations are under way at once.
+const THREADS: usize = 16;
+/// Room for as many transfers is made at the start.
+const ROOM: usize = 4096;
+
+/// What the owner and the threads share.
+#[derive(Debug)]
+struct Shared {
+    state: Mutex<State>,
+    /// There is something to do, or the end has come.
+    work: Condvar,
+    /// Something was done.
+    done: Condvar,
+    zeros: Memory,
+}
+
+// SAFETY: `zeros` is only an address of memory that nobody writes; the rest is made to be shared.
+unsafe impl Sync for Shared {}
+
+#[derive(Debug)]
+struct State {
+    files: Vec<(Arc<OwnedFd>, Abilities)>,
+    todo: VecDeque<Transfer>,
+    done: VecDeque<(Tag, MemberResult)>,
+    closing: bool,
+}
+
+/// A pool of threads.
+#[derive(Debug)]
+pub(super) struct Threads {
+    shared: Arc<Shared>,
+    workers: Vec<thread::JoinHandle<()>>,
+    /// Started, and to be handed over with the next turn.
+    started: Vec<Transfer>,
+    /// Collected, and not yet given back.
+    collected: VecDeque<(Tag, MemberResult)>,
+    files: usize,
+    in_flight: usize,
+}
+
+impl Threads {
+    pub(super) fn new(zeros: Memory) -> Self {
+        Self {
+            shared: Arc::new(Shared {
+                state: Mutex::new(State {
+                    files: Vec::new(),
+                    todo: VecDeque::with_capacity(ROOM),
+                    done: VecDeque::with_capacity(ROOM),
+                    closing: false,
+                }),
+                work: Condvar::new(),
+                done: Condvar::new(),
+                zeros,
+            }),
+            workers: Vec::new(),
+            started: Vec::with_capacity(ROOM),
+            collected: VecDeque::with_capacity(ROOM),
+            files: 0,
+            in_flight: 0,
+        }
+    }
+}
+
+impl Shared {
+    /// The state; a thread that panicked took the whole process with it or left it whole.
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn work(&self) {
+        let mut state = self.state();
+        loop {
+            if let Some(mut transfer) = state.todo.pop_front() {
+                let file = usize::from(transfer.file.0);
+                let (descriptor, before) = state.files[file].clone();
+                drop(state);
+                let mut abilities = before;
+                let result = self.run(&mut transfer, &descriptor, &mut abilities);
+                state = self.state();
+                if abilities != before {
+                    state.files[file].1 = abilities;
+                }
+                state.done.push_back((transfer.tag, result));
+                self.done.notify_one();
+            } else if state.closing {
+                return;
+            } else {
+                state = self
+                    .work
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner);
+            }
+        }
+    }
+
+    fn run(
+        &self,
+        transfer: &mut Transfer,
+        file: &OwnedFd,
+        abilities: &mut Abilities,
+    ) -> MemberResult {
+        loop {
+            let result = self.call(transfer, file);
+            if let After::Done(result) = transfer.advance(result, abilities) {
+                return result;
+            }
+        }
+    }
+
+    /// Makes the transfer's next call.
+    fn call(&self, transfer: &Transfer, file: &OwnedFd) -> Result<u64, Errno> {
+        let descriptor = file.as_raw_fd();
+        let offset = i64::try_from(transfer.offset()).expect("devices end before 2^63");
+        let length = usize::try_from(transfer.length()).expect("64 bits");
+        let done = usize::try_from(transfer.done()).expect("64 bits");
+        let vector = |start: NonNull<u8>| libc::iovec {
+            iov_base: start.as_ptr().cast(),
+            iov_len: length,
+        };
+        match transfer.call() {
+            Call::Read => {
+                // SAFETY: the driver gave memory of `bytes` bytes, of which `done` are behind us,
+                // and leaves it to us until the transfer ends.
+                let moved = unsafe {
+                    let start = transfer.memory.start.add(done);
+                    libc::pread(descriptor, start.as_ptr().cast(), length, offset)
+                };
+                moved_or_errno(moved)
+            }
+            Call::Write { durable } => {
+                let flags = if durable { libc::RWF_DSYNC } else { 0 };
+                // SAFETY: as above; the memory is only read.
+                let moved = unsafe {
+                    let vector = vector(transfer.memory.start.add(done));
+                    libc::pwritev2(descriptor, &raw const vector, 1, offset, flags)
+                };
+                moved_or_errno(moved)
+            }
+            Call::WriteZeros => {
+                let vector = vector(self.zeros.start);
+                // SAFETY: `zeros` has as many zeros as one call writes, and outlives the threads.
+                let moved = unsafe { libc::pwritev(descriptor, &raw const vector, 1, offset) };
+                moved_or_errno(moved)
+            }
+            Call::Fdatasync => fdatasync(file).map(|()| 0),
+            Call::PunchHole | Call::ZeroRange => {
+                let flags = match transfer.call() {
+                    Call::PunchHole => FallocateFlags::PUNCH_HOLE,
+                    _ => FallocateFlags::ZERO_RANGE,
+                };
+                let flags = flags | FallocateFlags::KEEP_SIZE;
+                fallocate(file, flags, transfer.offset(), transfer.length()).map(|()| 0)
+            }
+        }
+    }
+}
+
+fn moved_or_errno(moved: isize) -> Result<u64, Errno> {
+    u64::try_from(moved).map_err(|_| {
+        Errno::from_io_error(&io::Error::last_os_error()).expect("the call has just failed")
+    })
+}
+
+impl Queue for Threads {
+    fn name(&self) -> &'static str {
+        "threads"
+    }
+
+    fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
+        let index = u16::try_from(self.files).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        while self.workers.len() < THREADS {
+            let shared = Arc::clone(&self.shared);
+            let thread = thread::Builder::new()
+                .name("spindles-io".to_owned())
+                .stack_size(128 << 10)
+                .spawn(move || shared.work())?;
+            self.workers.push(thread);
+        }
+        self.shared
+            .state()
+            .files
+            .push((Arc::new(file), Abilities::ALL));
+        self.files += 1;
+        Ok(FileIndex(index))
+    }
+
+    fn add_buffer(&mut self, _buffer: BufferId, _start: NonNull<u8>, _bytes: usize) {}
+
+    fn start(&mut self, transfer: Transfer) {
+        self.started.push(transfer);
+        self.in_flight += 1;
+    }
+
+    fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
+        let done = self.collected.pop_front()?;
+        self.in_flight -= 1;
+        Some(done)
+    }
+
+    fn turn(&mut self, wait: Wait) {
+        if self.in_flight == 0 {
+            if let Wait::AtMost(time) = wait {
+                thread::sleep(time);
+            }
+            return;
+        }
+        let deadline = match wait {
+            Wait::AtMost(time) => Some(Instant::now() + time),
+            Wait::No | Wait::Forever => None,
+        };
+        let mut state = self.shared.state();
+        for transfer in self.started.drain(..) {
+            let abilities = state.files[usize::from(transfer.file.0)].1;
+            state.todo.push_back(transfer.limited_to(abilities));
+            self.shared.work.notify_one();
+        }
+        while state.done.is_empty() && self.collected.is_empty() {
+            let time = match (wait, deadline) {
+                (Wait::No, _) => break,
+                (_, None) => None,
+                (_, Some(deadline)) => match deadline.checked_duration_since(Instant::now()) {
+                    Some(time) => Some(time),
+                    None => break,
+                },
+            };
+            state = match time {
+                None => self
+                    .shared
+                    .done
+                    .wait(state)
+                    .unwrap_or_else(PoisonError::into_inner),
+                Some(time) => {
+                    let waited = self.shared.done.wait_timeout(state, time);
+                    waited.unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        self.collected.extend(state.done.drain(..));
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+impl Drop for Threads {
+    /// What was handed over is done before the buffers and files go.
+    fn drop(&mut self) {
+        self.shared.state().closing = true;
+        self.shared.work.notify_all();
+        for thread in mem::take(&mut self.workers) {
+            // A thread that panicked has said so itself.
+            drop(thread.join());
+        }
+    }
+}

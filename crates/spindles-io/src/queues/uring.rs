@@ -1,0 +1,291 @@
+//! `io_uring`: one ring per target, shared by all its members, with registered files
+//! and buffers. Everything started between two turns goes to the kernel in one call.
+
+#![expect(unsafe_code, reason = "the kernel works on memory by address")]
+
+use super::{Queue, Wait};
+use crate::buffers::Memory;
+use crate::transfer::{Abilities, After, Call, FileIndex, Tag, Transfer};
+use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::{IoUring, opcode, squeue};
+use rustix::io::Errno;
+use spindles_block::{BufferId, MemberResult};
+use std::collections::VecDeque;
+use std::io;
+use std::os::fd::{AsRawFd, OwnedFd};
+use std::ptr::NonNull;
+
+/// Operations handed over in one call at most; more are handed over in several.
+const SUBMISSIONS: u32 = 512;
+/// Operations in the kernel at most; more wait their turn here.
+const SLOTS: u16 = 1024;
+/// Files of a ring at most.
+const FILES: u32 = 256;
+/// Buffers with a number below this are registered where the kernel lets us.
+const BUFFERS: u32 = 1024;
+
+/// A ring.
+#[derive(Debug)]
+pub(super) struct Uring {
+    /// Goes first: with the ring closed and drained, nothing works on what follows.
+    ring: Ring,
+    slots: Vec<Option<Transfer>>,
+    free: Vec<u16>,
+    backlog: VecDeque<Transfer>,
+    done: VecDeque<(Tag, MemberResult)>,
+    files: Vec<(OwnedFd, Abilities)>,
+    registered: Vec<bool>,
+    in_flight: usize,
+    zeros: Memory,
+}
+
+struct Ring(IoUring);
+
+impl std::fmt::Debug for Ring {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("Ring")
+    }
+}
+
+impl Uring {
+    pub(super) fn new(zeros: Memory) -> io::Result<Self> {
+        let ring = build()?;
+        ring.submitter().register_files_sparse(FILES)?;
+        // Without the table no buffer is registered, and everything else works.
+        let buffers = match ring.submitter().register_buffers_sparse(BUFFERS) {
+            Ok(()) => usize::try_from(BUFFERS).expect("64 bits"),
+            Err(_) => 0,
+        };
+        Ok(Self {
+            ring: Ring(ring),
+            slots: vec![None; usize::from(SLOTS)],
+            free: (0..SLOTS).rev().collect(),
+            backlog: VecDeque::with_capacity(usize::from(SLOTS)),
+            done: VecDeque::with_capacity(usize::from(SLOTS)),
+            files: Vec::new(),
+            registered: vec![false; buffers],
+            in_flight: 0,
+            zeros,
+        })
+    }
+
+    /// Puts the slot's next call into the ring.
+    fn push(&mut self, slot: u16) {
+        let transfer = self.slots[usize::from(slot)]
+            .as_ref()
+            .expect("a slot in use");
+        let entry = self.entry(transfer).user_data(u64::from(slot));
+        loop {
+            // SAFETY: the memory of the call is the driver's, who leaves it to the transfer until
+            // it ends, and unmaps it only after this queue is gone; `drop` waits for all calls.
+            if unsafe { self.ring.0.submission().push(&entry) }.is_ok() {
+                return;
+            }
+            enter(self.ring.0.submit());
+        }
+    }
+
+    fn entry(&self, transfer: &Transfer) -> squeue::Entry {
+        let file = Fixed(u32::from(transfer.file.0));
+        let offset = transfer.offset();
+        let length = u32::try_from(transfer.length()).expect("one call moves less than 4 GiB");
+        let done = usize::try_from(transfer.done()).expect("64 bits");
+        // The place is computed without `unsafe`: it is only an address until the kernel has it.
+        let start = transfer.memory.start.as_ptr().wrapping_add(done);
+        let registered = u16::try_from(transfer.memory.buffer.0)
+            .ok()
+            .filter(|buffer| self.registered.get(usize::from(*buffer)) == Some(&true));
+        match (transfer.call(), registered) {
+            (Call::Read, Some(buffer)) => opcode::ReadFixed::new(file, start, length, buffer)
+                .offset(offset)
+                .build(),
+            (Call::Read, None) => opcode::Read::new(file, start, length)
+                .offset(offset)
+                .build(),
+            (Call::Write { durable }, Some(buffer)) => {
+                opcode::WriteFixed::new(file, start, length, buffer)
+                    .offset(offset)
+                    .rw_flags(write_flags(durable))
+                    .build()
+            }
+            (Call::Write { durable }, None) => opcode::Write::new(file, start, length)
+                .offset(offset)
+                .rw_flags(write_flags(durable))
+                .build(),
+            (Call::WriteZeros, _) => opcode::Write::new(file, self.zeros.start.as_ptr(), length)
+                .offset(offset)
+                .build(),
+            (Call::Fdatasync, _) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+            (Call::PunchHole, _) => allocate(file, libc::FALLOC_FL_PUNCH_HOLE, offset, length),
+            (Call::ZeroRange, _) => allocate(file, libc::FALLOC_FL_ZERO_RANGE, offset, length),
+        }
+    }
+
+    /// Takes what the kernel has finished.
+    fn reap(&mut self) {
+        while let Some(entry) = { self.ring.0.completion().next() } {
+            let slot = u16::try_from(entry.user_data()).expect("we named it");
+            let transfer = self.slots[usize::from(slot)]
+                .as_mut()
+                .expect("a slot in use");
+            let result = u64::try_from(entry.result())
+                .map_err(|_| Errno::from_raw_os_error(-entry.result()));
+            let abilities = &mut self.files[usize::from(transfer.file.0)].1;
+            match transfer.advance(result, abilities) {
+                After::Again => self.push(slot),
+                After::Done(result) => {
+                    self.done.push_back((transfer.tag, result));
+                    if let Some(next) = self.backlog.pop_front() {
+                        self.occupy(slot, next);
+                    } else {
+                        self.slots[usize::from(slot)] = None;
+                        self.free.push(slot);
+                    }
+                }
+            }
+        }
+    }
+
+    fn occupy(&mut self, slot: u16, transfer: Transfer) {
+        let abilities = self.files[usize::from(transfer.file.0)].1;
+        self.slots[usize::from(slot)] = Some(transfer.limited_to(abilities));
+        self.push(slot);
+    }
+
+    /// Whether anything is in the kernel or on its way.
+    fn busy(&self) -> bool {
+        self.free.len() < self.slots.len()
+    }
+}
+
+/// A ring as fast as this kernel can make one.
+fn build() -> io::Result<IoUring> {
+    let mut builder = IoUring::builder();
+    builder.setup_clamp().setup_cqsize(u32::from(SLOTS) * 2);
+    let mut single = builder.clone();
+    single
+        .setup_single_issuer()
+        .setup_defer_taskrun()
+        .setup_taskrun_flag();
+    match single.build(SUBMISSIONS) {
+        // Linux before 6.1 does not know these.
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => builder.build(SUBMISSIONS),
+        built => built,
+    }
+}
+
+fn write_flags(durable: bool) -> i32 {
+    if durable { libc::RWF_DSYNC } else { 0 }
+}
+
+fn allocate(file: Fixed, mode: i32, offset: u64, length: u32) -> squeue::Entry {
+    opcode::Fallocate::new(file, u64::from(length))
+        .offset(offset)
+        .mode(mode | libc::FALLOC_FL_KEEP_SIZE)
+        .build()
+}
+
+/// What entering the kernel may answer. Anything else means that the ring is broken, and with it
+/// every promise about memory in flight: there is nothing to go on with.
+fn enter(result: io::Result<usize>) {
+    if let Err(error) = result {
+        let passing = [libc::EINTR, libc::EAGAIN, libc::EBUSY, libc::ETIME];
+        assert!(
+            error
+                .raw_os_error()
+                .is_some_and(|code| passing.contains(&code)),
+            "io_uring broke: {error}"
+        );
+    }
+}
+
+impl Queue for Uring {
+    fn name(&self) -> &'static str {
+        "io_uring"
+    }
+
+    fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
+        let index = u16::try_from(self.files.len()).map_err(|_| io::ErrorKind::OutOfMemory)?;
+        let registered = self
+            .ring
+            .0
+            .submitter()
+            .register_files_update(u32::from(index), &[file.as_raw_fd()])?;
+        assert_eq!(registered, 1, "one file was given");
+        self.files.push((file, Abilities::ALL));
+        Ok(FileIndex(index))
+    }
+
+    fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {
+        let index = usize::try_from(buffer.0).expect("64 bits");
+        if let Some(registered) = self.registered.get_mut(index) {
+            let vector = libc::iovec {
+                iov_base: start.as_ptr().cast(),
+                iov_len: bytes,
+            };
+            // SAFETY: the driver keeps the memory where it is until this queue is gone.
+            let result = unsafe {
+                self.ring
+                    .0
+                    .submitter()
+                    .register_buffers_update(buffer.0, &[vector], None)
+            };
+            // Refused where it is too long or more than the user may lock: then it goes by address.
+            *registered = result.is_ok();
+        }
+    }
+
+    fn start(&mut self, transfer: Transfer) {
+        self.in_flight += 1;
+        match self.free.pop() {
+            Some(slot) => self.occupy(slot, transfer),
+            None => self.backlog.push_back(transfer),
+        }
+    }
+
+    fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
+        let done = self.done.pop_front()?;
+        self.in_flight -= 1;
+        Some(done)
+    }
+
+    fn turn(&mut self, wait: Wait) {
+        if !self.busy() {
+            if let Wait::AtMost(time) = wait
+                && self.done.is_empty()
+            {
+                std::thread::sleep(time);
+            }
+            return;
+        }
+        // With results at hand there is nothing to wait for.
+        let nothing = self.done.is_empty() && self.ring.0.completion().is_empty();
+        let wait = if nothing { wait } else { Wait::No };
+        match wait {
+            Wait::No => enter(self.ring.0.submit()),
+            Wait::Forever => enter(self.ring.0.submit_and_wait(1)),
+            Wait::AtMost(time) => {
+                let time = Timespec::from(time);
+                let arguments = SubmitArgs::new().timespec(&time);
+                enter(self.ring.0.submitter().submit_with_args(1, &arguments));
+            }
+        }
+        self.reap();
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+}
+
+impl Drop for Uring {
+    /// Whatever is in the kernel ends before the buffers and files go.
+    fn drop(&mut self) {
+        self.in_flight -= self.backlog.len();
+        self.backlog.clear();
+        while self.busy() {
+            self.turn(Wait::Forever);
+            self.done.clear();
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! What everything that carries block requests looks like from above: a single
+//! device, a file, memory, or an array.
+
+use crate::{CloseError, TargetFacts};
+use spindles_block::{BufferId, Reply, Request};
+
+/// Carries block requests. It belongs to one thread, which polls it.
+///
+/// The bytes of a request belong to the target from `submit` to the reply: what `buffer` shows of
+/// them meanwhile is any mixture of old and new.
+pub trait Target {
+    /// What it is, read when it was opened.
+    fn facts(&self) -> &TargetFacts;
+
+    /// A new buffer of zeros for requests of this target, aligned for direct I/O and registered
+    /// with the kernel where possible. It lives as long as the target.
+    fn allocate(&mut self, blocks: u32) -> BufferId;
+
+    /// The bytes of a buffer.
+    fn buffer(&self, buffer: BufferId) -> &[u8];
+
+    /// The bytes of a buffer, to be changed.
+    fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8];
+
+    /// Takes a request of at most `facts().request_blocks_max` blocks, or nothing. Reads fill the
+    /// buffer, writes are taken from it; [`spindles_block::BufferSlice::ZEROS`] may be written.
+    ///
+    /// # Errors
+    ///
+    /// `Busy` when as many requests are in flight as there is room for: try again after the next
+    /// reply.
+    fn submit(&mut self, request: Request) -> Result<(), Busy>;
+
+    /// Does what is to be done and gives the next reply, in the order in which requests end. With
+    /// `wait` it returns `None` only when no request is in flight.
+    fn poll(&mut self, wait: bool) -> Option<Reply>;
+
+    /// What the member devices were asked since the target was opened.
+    fn counters(&self) -> Counters;
+
+    /// Answers what is in flight, makes everything durable, marks an array as clean, lets go of
+    /// the devices.
+    ///
+    /// # Errors
+    ///
+    /// When not everything became durable.
+    fn close(self: Box<Self>) -> Result<(), CloseError>;
+}
+
+/// There is no room for another request; nothing was taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Busy;
+
+/// What every device of a target was asked, in the order of `TargetFacts::devices`.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// One per device.
+    pub devices: Vec<DeviceCounters>,
+}
+
+impl Counters {
+    /// All devices together.
+    #[must_use]
+    pub fn total(&self) -> DeviceCounters {
+        let mut total = DeviceCounters::default();
+        for device in &self.devices {
+            total.reads += device.reads;
+            total.writes += device.writes;
+            total.bytes_read += device.bytes_read;
+            total.bytes_written += device.bytes_written;
+            total.flushes += device.flushes;
+            total.zeroings += device.zeroings;
+            total.bytes_zeroed += device.bytes_zeroed;
+            total.errors += device.errors;
+        }
+        total
+    }
+}
+
+/// What one device was asked.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct DeviceCounters {
+    /// Reads.
+    pub reads: u64,
+    /// Writes, with and without FUA.
+    pub writes: u64,
+    /// Bytes of the reads.
+    pub bytes_read: u64,
+    /// Bytes of the writes.
+    pub bytes_written: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Discards and write-zeroes.
+    pub zeroings: u64,
+    /// Bytes of the discards and write-zeroes.
+    pub bytes_zeroed: u64,
+    /// Operations that failed.
+    pub errors: u64,
+}

@@ -1,0 +1,312 @@
+//! One operation on one file as a chain of system calls: what to call next, and
+//! what its result means. Both queues run these.
+
+use crate::buffers::Memory;
+use rustix::io::Errno;
+use spindles_block::{MemberError, MemberResult, Operation};
+
+/// A file of a queue.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FileIndex(pub(crate) u16);
+
+/// What the driver calls a transfer; comes back with its result.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Tag(pub(crate) u64);
+
+/// What a file can do beside reading and writing; learnt from its refusals.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Abilities {
+    /// Punching holes.
+    pub(crate) punch: bool,
+    /// Zeroing a range.
+    pub(crate) zero_range: bool,
+}
+
+impl Abilities {
+    /// Everything, until it is refused.
+    pub(crate) const ALL: Self = Self {
+        punch: true,
+        zero_range: true,
+    };
+}
+
+/// A system call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Call {
+    /// Read `bytes` at `offset` into the memory from `done` on.
+    Read,
+    /// Write them; with `durable` as `RWF_DSYNC` does.
+    Write {
+        durable: bool,
+    },
+    /// Write that many zeros.
+    WriteZeros,
+    Fdatasync,
+    PunchHole,
+    ZeroRange,
+}
+
+/// What to do after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum After {
+    /// Make the call that `call` now says.
+    Again,
+    /// It is done.
+    Done(MemberResult),
+}
+
+/// An operation under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Transfer {
+    pub(crate) tag: Tag,
+    pub(crate) file: FileIndex,
+    pub(crate) memory: Memory,
+    operation: Operation,
+    offset_bytes: u64,
+    bytes: u64,
+    done_bytes: u64,
+    call: Call,
+}
+
+/// At most so much in one call: the kernel's own limit is just below 2 GiB.
+const CALL_BYTES_MAX: u64 = 1 << 30;
+/// At most so many zeros in one call.
+pub(crate) const ZEROS_BYTES_MAX: u64 = 4 << 20;
+
+impl Transfer {
+    pub(crate) fn new(
+        tag: Tag,
+        file: FileIndex,
+        operation: Operation,
+        offset_bytes: u64,
+        bytes: u64,
+        memory: Memory,
+    ) -> Self {
+        let call = match operation {
+            Operation::Read => Call::Read,
+            Operation::Write { fua } => Call::Write { durable: fua },
+            Operation::Flush => Call::Fdatasync,
+            Operation::Discard => Call::PunchHole,
+            Operation::WriteZeroes { .. } => Call::ZeroRange,
+        };
+        Self {
+            tag,
+            file,
+            memory,
+            operation,
+            offset_bytes,
+            bytes,
+            done_bytes: 0,
+            call,
+        }
+    }
+
+    /// The same for a file of which it is known what it refuses.
+    pub(crate) fn limited_to(mut self, abilities: Abilities) -> Self {
+        if self.call == Call::PunchHole && !abilities.punch {
+            self.call = Call::ZeroRange;
+        }
+        if self.call == Call::ZeroRange && !abilities.zero_range {
+            self.call = Call::WriteZeros;
+        }
+        self
+    }
+
+    /// The call to make now.
+    pub(crate) fn call(&self) -> Call {
+        self.call
+    }
+
+    /// Where in the file it goes on.
+    pub(crate) fn offset(&self) -> u64 {
+        self.offset_bytes + self.done_bytes
+    }
+
+    /// How many bytes of the memory are done.
+    pub(crate) fn done(&self) -> u64 {
+        self.done_bytes
+    }
+
+    /// How many bytes the call is for.
+    pub(crate) fn length(&self) -> u64 {
+        let bytes_max = match self.call {
+            Call::WriteZeros => ZEROS_BYTES_MAX,
+            _ => CALL_BYTES_MAX,
+        };
+        (self.bytes - self.done_bytes).min(bytes_max)
+    }
+
+    /// Takes the call's result: the bytes it moved, or why it failed.
+    pub(crate) fn advance(
+        &mut self,
+        result: Result<u64, Errno>,
+        abilities: &mut Abilities,
+    ) -> After {
+        match result {
+            Ok(moved) => self.moved(moved),
+            Err(Errno::INTR | Errno::AGAIN) => After::Again,
+            Err(errno) => self.failed(errno, abilities),
+        }
+    }
+
+    fn moved(&mut self, moved: u64) -> After {
+        match self.call {
+            Call::Read | Call::Write { .. } | Call::WriteZeros => {
+                self.done_bytes += moved.min(self.length());
+                if self.done_bytes < self.bytes {
+                    return match (moved, self.call) {
+                        // The end of a file that was cut off: those blocks are lost.
+                        (0, Call::Read) => After::Done(Err(MemberError::Medium)),
+                        (0, _) => After::Done(Err(MemberError::Gone)),
+                        _ => After::Again,
+                    };
+                }
+                if self.call == Call::WriteZeros {
+                    return self.zeroed();
+                }
+            }
+            Call::PunchHole | Call::ZeroRange => {
+                self.done_bytes += self.length();
+                if self.done_bytes < self.bytes {
+                    return After::Again;
+                }
+                return self.zeroed();
+            }
+            Call::Fdatasync => {}
+        }
+        After::Done(Ok(()))
+    }
+
+    /// Zeros are in place; with FUA they are still to be made durable.
+    fn zeroed(&mut self) -> After {
+        if self.operation == (Operation::WriteZeroes { fua: true }) {
+            self.call = Call::Fdatasync;
+            return After::Again;
+        }
+        After::Done(Ok(()))
+    }
+
+    fn failed(&mut self, errno: Errno, abilities: &mut Abilities) -> After {
+        let refused = matches!(
+            errno,
+            Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM
+        );
+        match self.call {
+            // What has been punched or zeroed so far stays: it is done again, which is no harm.
+            Call::PunchHole if refused => {
+                abilities.punch = false;
+                *self = self.limited_to(*abilities);
+                After::Again
+            }
+            Call::ZeroRange if refused => {
+                abilities.zero_range = false;
+                self.call = Call::WriteZeros;
+                After::Again
+            }
+            Call::Read => After::Done(Err(match errno {
+                Errno::NODEV | Errno::NXIO | Errno::BADF | Errno::NOMEDIUM => MemberError::Gone,
+                _ => MemberError::Medium,
+            })),
+            _ => After::Done(Err(MemberError::Gone)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs an operation of 8192 bytes at 4096 against the results given, and prints the calls it
+    /// made and how it ended.
+    fn check(operation: Operation, results: &[Result<u64, Errno>], expected: &str) {
+        let mut abilities = Abilities::ALL;
+        let mut transfer = Transfer::new(
+            Tag(1),
+            FileIndex(0),
+            operation,
+            4096,
+            if operation == Operation::Flush {
+                0
+            } else {
+                8192
+            },
+            Memory::NONE,
+        );
+        let mut printed = Vec::new();
+        for result in results {
+            printed.push(format!(
+                "{:?} {}+{}",
+                transfer.call(),
+                transfer.offset(),
+                transfer.length()
+            ));
+            match transfer.advance(*result, &mut abilities) {
+                After::Again => {}
+                After::Done(end) => printed.push(format!("{end:?}")),
+            }
+        }
+        assert_eq!(printed.join("; "), expected, "{operation:?}");
+    }
+
+    #[test]
+    fn transfers() {
+        let fua = Operation::Write { fua: true };
+        let zeroes = Operation::WriteZeroes { fua: false };
+        check(Operation::Read, &[Ok(8192)], "Read 4096+8192; Ok(())");
+        check(
+            Operation::Read,
+            &[Ok(4096), Err(Errno::INTR), Ok(4096)],
+            "Read 4096+8192; Read 8192+4096; Read 8192+4096; Ok(())",
+        );
+        check(Operation::Read, &[Ok(0)], "Read 4096+8192; Err(Medium)");
+        check(
+            Operation::Read,
+            &[Err(Errno::IO)],
+            "Read 4096+8192; Err(Medium)",
+        );
+        check(
+            Operation::Read,
+            &[Err(Errno::NODEV)],
+            "Read 4096+8192; Err(Gone)",
+        );
+        check(
+            fua,
+            &[Ok(512), Ok(7680)],
+            "Write { durable: true } 4096+8192; Write { durable: true } 4608+7680; Ok(())",
+        );
+        check(
+            fua,
+            &[Err(Errno::IO)],
+            "Write { durable: true } 4096+8192; Err(Gone)",
+        );
+        check(
+            fua,
+            &[Err(Errno::NOSPC)],
+            "Write { durable: true } 4096+8192; Err(Gone)",
+        );
+        check(Operation::Flush, &[Ok(0)], "Fdatasync 4096+0; Ok(())");
+        check(
+            Operation::Flush,
+            &[Err(Errno::IO)],
+            "Fdatasync 4096+0; Err(Gone)",
+        );
+        check(Operation::Discard, &[Ok(0)], "PunchHole 4096+8192; Ok(())");
+        check(
+            Operation::Discard,
+            &[Err(Errno::OPNOTSUPP), Err(Errno::OPNOTSUPP), Ok(8192)],
+            "PunchHole 4096+8192; ZeroRange 4096+8192; WriteZeros 4096+8192; Ok(())",
+        );
+        check(
+            Operation::Discard,
+            &[Err(Errno::IO)],
+            "PunchHole 4096+8192; Err(Gone)",
+        );
+        check(zeroes, &[Ok(0)], "ZeroRange 4096+8192; Ok(())");
+        check(
+            Operation::WriteZeroes { fua: true },
+            &[Err(Errno::OPNOTSUPP), Ok(4096), Ok(4096), Ok(0)],
+            "ZeroRange 4096+8192; WriteZeros 4096+8192; WriteZeros 8192+4096; \
+             Fdatasync 12288+0; Ok(())",
+        );
+    }
+}

@@ -1,0 +1,370 @@
+//! One test for every kind of device, through every queue: what is written is read
+//! back, zeros are zeros, and errors are answers.
+
+mod common;
+
+use common::{Loop, pattern, run, skip};
+use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Reply, Request, RequestError};
+use spindles_io::{BACKENDS, Direct, IoChoice, OpenError, OpenOptions, Stack, Target, open_device};
+use std::path::Path;
+
+const BYTES: u64 = 4 << 20;
+const QUEUES: [IoChoice; 2] = [IoChoice::Uring, IoChoice::Threads];
+const SIZES: [BlockSize; 2] = [BlockSize::B512, BlockSize::B4096];
+
+fn place(buffer: spindles_block::BufferId) -> BufferSlice {
+    BufferSlice {
+        buffer,
+        first_block: 0,
+    }
+}
+
+/// Everything that a device which keeps its contents promises.
+fn check_contents(target: &mut dyn Target) {
+    let blocks_all = target.facts().blocks;
+    let block_bytes = usize::try_from(target.facts().block_size.bytes()).unwrap();
+    assert_eq!(target.facts().bytes(), BYTES);
+    let all = u32::try_from(blocks_all).unwrap();
+    let buffer = target.allocate(all);
+    let place = place(buffer);
+    let mut model = vec![0; usize::try_from(BYTES).unwrap()];
+
+    // Fresh devices read as zeros; so does a stale buffer afterwards.
+    target.buffer_mut(buffer).fill(0xAA);
+    run(target, Operation::Read, 0, all, place).unwrap();
+    assert!(target.buffer(buffer) == model, "fresh");
+
+    // Writes of many lengths and places, with and without FUA, in part over each other.
+    for (seed, (block, blocks)) in [(0, 1), (1, 7), (5, 64), (all / 2, all / 4), (all - 1, 1)]
+        .into_iter()
+        .enumerate()
+    {
+        let bytes = usize::try_from(blocks).unwrap() * block_bytes;
+        let start = usize::try_from(block).unwrap() * block_bytes;
+        let data = pattern(u64::try_from(seed).unwrap(), bytes);
+        target.buffer_mut(buffer)[..bytes].copy_from_slice(&data);
+        model[start..start + bytes].copy_from_slice(&data);
+        let fua = seed % 2 == 0;
+        run(
+            target,
+            Operation::Write { fua },
+            u64::from(block),
+            blocks,
+            place,
+        )
+        .unwrap();
+    }
+    let flush = run(target, Operation::Flush, 0, 0, BufferSlice::NONE);
+    flush.unwrap();
+
+    // Zeros, each way there is.
+    for (operation, block, blocks, buffer) in [
+        (Operation::Discard, all / 2, 16, BufferSlice::NONE),
+        (
+            Operation::WriteZeroes { fua: false },
+            all / 2 + 64,
+            9,
+            BufferSlice::NONE,
+        ),
+        (
+            Operation::WriteZeroes { fua: true },
+            2,
+            1,
+            BufferSlice::NONE,
+        ),
+        (Operation::Write { fua: false }, 20, 3, BufferSlice::ZEROS),
+    ] {
+        run(target, operation, u64::from(block), blocks, buffer).unwrap();
+        let start = usize::try_from(block).unwrap() * block_bytes;
+        model[start..start + usize::try_from(blocks).unwrap() * block_bytes].fill(0);
+    }
+    target.buffer_mut(buffer).fill(0x55);
+    run(target, Operation::Read, 0, all, place).unwrap();
+    assert!(target.buffer(buffer) == model, "after writes and zeros");
+
+    // Many in flight, each into its own part of the buffer, answered in any order.
+    target.buffer_mut(buffer).fill(0x55);
+    let part = all / 64;
+    for token in 0..64 {
+        let first_block = token * part;
+        let request = Request {
+            token: u64::from(token),
+            operation: Operation::Read,
+            block: BlockIndex(u64::from(first_block)),
+            blocks: part,
+            buffer: BufferSlice {
+                buffer,
+                first_block,
+            },
+        };
+        target.submit(request).unwrap();
+    }
+    let mut tokens: Vec<u64> = std::iter::from_fn(|| target.poll(true))
+        .map(|Reply { token, result }| {
+            assert_eq!(result, Ok(()));
+            token
+        })
+        .collect();
+    tokens.sort_unstable();
+    assert_eq!(tokens, (0..64).collect::<Vec<_>>());
+    assert!(target.buffer(buffer) == model, "in parts");
+
+    let counters = target.counters().total();
+    assert_eq!(
+        (counters.writes, counters.flushes, counters.zeroings),
+        (6, 1, 3)
+    );
+    assert_eq!(counters.bytes_read, 3 * BYTES);
+    assert_eq!(counters.errors, 0);
+}
+
+/// What every device promises, whether it keeps its contents or not.
+fn check_answers(target: &mut dyn Target) {
+    let blocks = target.facts().blocks;
+    let buffer = target.allocate(4);
+    let place = place(buffer);
+    for (block, count) in [(blocks, 1), (blocks - 1, 2), (u64::MAX, 1)] {
+        for operation in [Operation::Read, Operation::Write { fua: false }] {
+            let answer = run(target, operation, block.min(u64::MAX - 7), count, place);
+            assert_eq!(answer, Err(RequestError::OutOfRange));
+        }
+    }
+    assert!(target.poll(false).is_none());
+    assert!(target.poll(true).is_none());
+}
+
+fn options(io: IoChoice, block_size: BlockSize) -> OpenOptions {
+    OpenOptions {
+        io,
+        block_size: Some(block_size),
+        ..OpenOptions::default()
+    }
+}
+
+fn check(name: &str, backend: &str, options: &OpenOptions) {
+    let mut target = open_device(name, options).unwrap();
+    let facts = target.facts().clone();
+    assert_eq!(facts.devices[0].backend, backend);
+    let expected_io = match (backend, options.io) {
+        ("mem" | "null", _) => "inline",
+        (_, IoChoice::Threads) => "threads",
+        _ => "io_uring",
+    };
+    assert_eq!(facts.io, expected_io);
+    if backend != "null" {
+        check_contents(target.as_mut());
+    }
+    check_answers(target.as_mut());
+    target.close().unwrap();
+}
+
+#[test]
+fn every_backend_keeps_its_promises() {
+    let folder = tempfile::tempdir().unwrap();
+    for (io, size) in QUEUES
+        .into_iter()
+        .flat_map(|io| SIZES.map(|size| (io, size)))
+    {
+        for backend in BACKENDS {
+            for direct in [Direct::Auto, Direct::Never] {
+                let name = format!("{}-{io:?}-{size:?}-{direct:?}", backend.name);
+                let Some(made) = backend.fresh(folder.path(), &name, BYTES) else {
+                    continue;
+                };
+                let options = OpenOptions {
+                    direct,
+                    ..options(io, size)
+                };
+                check(&made.unwrap(), backend.name, &options);
+            }
+        }
+    }
+}
+
+#[test]
+fn loop_devices_keep_the_promises_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for (sector_bytes, io) in [512, 4096]
+        .into_iter()
+        .flat_map(|s| QUEUES.map(|io| (s, io)))
+    {
+        for size in SIZES {
+            let path = folder
+                .path()
+                .join(format!("{sector_bytes}-{io:?}-{size:?}"));
+            std::fs::File::create_new(&path)
+                .unwrap()
+                .set_len(BYTES)
+                .unwrap();
+            let device = match Loop::new(&path, sector_bytes) {
+                Ok(device) => device,
+                Err(reason) => return skip("loop_devices_keep_the_promises_too", &reason),
+            };
+            let options = options(io, size);
+            if size.bytes() < sector_bytes {
+                let error = open_device(&device.0, &options).err().unwrap();
+                assert!(matches!(error, OpenError::BlockSize { .. }), "{error}");
+                continue;
+            }
+            check(&device.0, "device", &options);
+            let read_only = OpenOptions {
+                read_only: true,
+                ..options
+            };
+            let target = open_device(&device.0, &read_only).unwrap();
+            assert_eq!(target.facts().devices[0].sector_bytes, sector_bytes);
+            assert!(target.facts().devices[0].direct);
+            drop(target);
+        }
+    }
+}
+
+/// A file that was cut off behind the target's back.
+#[test]
+fn blocks_that_are_lost_are_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    for io in QUEUES {
+        let path = folder.path().join(format!("{io:?}"));
+        std::fs::write(&path, pattern(1, 65536)).unwrap();
+        let name = path.to_str().unwrap();
+        let mut target = open_device(name, &options(io, BlockSize::B4096)).unwrap();
+        let buffer = place(target.allocate(16));
+        run(target.as_mut(), Operation::Read, 0, 16, buffer).unwrap();
+        let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+        file.set_len(32768).unwrap();
+        run(target.as_mut(), Operation::Read, 0, 8, buffer).unwrap();
+        let answer = run(target.as_mut(), Operation::Read, 4, 8, buffer);
+        assert_eq!(answer, Err(RequestError::BeyondTolerance));
+        assert_eq!(target.counters().total().errors, 1);
+    }
+}
+
+#[test]
+fn a_read_only_target_refuses_writes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, pattern(1, 65536)).unwrap();
+    for name in [path.to_str().unwrap(), "mem:64K"] {
+        let options = OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        };
+        let mut target = open_device(name, &options).unwrap();
+        let buffer = place(target.allocate(1));
+        run(target.as_mut(), Operation::Read, 0, 1, buffer).unwrap();
+        for operation in [
+            Operation::Write { fua: true },
+            Operation::Discard,
+            Operation::WriteZeroes { fua: false },
+        ] {
+            let answer = run(target.as_mut(), operation, 0, 1, buffer);
+            assert_eq!(answer, Err(RequestError::ReadOnly));
+        }
+        target.close().unwrap();
+    }
+    assert_eq!(std::fs::read(&path).unwrap(), pattern(1, 65536));
+}
+
+#[test]
+fn there_is_room_for_so_many_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::File::create_new(&path)
+        .unwrap()
+        .set_len(65536)
+        .unwrap();
+    for name in [path.to_str().unwrap(), "mem:64K"] {
+        let options = OpenOptions {
+            requests_max: 4,
+            ..OpenOptions::default()
+        };
+        let mut target = open_device(name, &options).unwrap();
+        let buffer = place(target.allocate(1));
+        let request = |token| Request {
+            token,
+            operation: Operation::Read,
+            block: BlockIndex(0),
+            blocks: 1,
+            buffer,
+        };
+        for round in 0..100 {
+            for token in 0..4 {
+                target.submit(request(token)).unwrap();
+            }
+            if round == 0 {
+                target.submit(request(4)).unwrap_err();
+            }
+            assert_eq!(std::iter::from_fn(|| target.poll(true)).count(), 4);
+        }
+    }
+}
+
+#[test]
+fn errors_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    std::fs::write(path("small"), [0; 4095]).unwrap();
+    std::fs::write(path("held"), [0; 4096]).unwrap();
+    let _held = open_device(&path("held"), &OpenOptions::default()).unwrap();
+    for (name, expected) in [
+        (
+            path("none"),
+            "can't open {}: No such file or directory (os error 2)",
+        ),
+        (
+            path("small"),
+            "{} holds 4095 bytes, less than one block of 4096: make it larger",
+        ),
+        (
+            path("held"),
+            "{} is in use by another program: stop or unmount that first",
+        ),
+        (
+            path("."),
+            "{} is a folder: give a file, a block device, mem:SIZE or null:SIZE",
+        ),
+        (
+            "/dev/zero".to_owned(),
+            "{} is a character device: give a file, a block device, mem:SIZE or null:SIZE",
+        ),
+        (
+            "mem:1X".to_owned(),
+            "{}: \"1X\" is not a size: write a number with K, M, G or T, such as 64K or 2G",
+        ),
+        (
+            "null:".to_owned(),
+            "{}: \"\" is not a size: write a number with K, M, G or T, such as 64K or 2G",
+        ),
+    ] {
+        let error = open_device(&name, &OpenOptions::default()).err().unwrap();
+        assert_eq!(error.to_string(), expected.replace("{}", &name));
+    }
+}
+
+/// What the medium is, is known down to the disk, and shared devices are found out.
+#[test]
+fn facts_come_from_the_device() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::File::create_new(&path)
+        .unwrap()
+        .set_len(BYTES)
+        .unwrap();
+    let below = physical_device(&path);
+    match Loop::new(&path, 4096) {
+        Ok(device) => assert_eq!(physical_device(Path::new(&device.0)), below),
+        Err(reason) => skip("facts_come_from_the_device", &reason),
+    }
+    assert_eq!(
+        physical_device(Path::new("mem:1M")).as_deref(),
+        Some("memory")
+    );
+    assert_eq!(physical_device(Path::new("null:1M")), None);
+}
+
+fn physical_device(path: &Path) -> Option<String> {
+    let mut stack = Stack::new(&OpenOptions::default()).unwrap();
+    let device = stack.add_device(path.to_str().unwrap()).unwrap();
+    let target = stack.into_target(device);
+    target.facts().devices[0].physical_device.clone()
+}
