@@ -1,0 +1,737 @@
+//! The executor: carries out the plan of a column, step by step.
+//!
+//! ```text
+//!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Committing ──▶ Writing ──▶ Acknowledging
+//!      │                      │  ▲
+//!      └────────lock-free─────┘  └── a read failed: another plan without that slot
+//! ```
+//!
+//! An error before the commit asks for another plan; an error after it puts the member out and
+//! goes on. `Committing` waits until it is durable that the array is dirty, `Acknowledging` until
+//! it is durable which members are out.
+
+use crate::{
+    Engine, Mutation, SLOT_BITS, index,
+    output::{Event, OutReason, Output},
+    plan::{Ask, Health, Plan, Strategy, Work, plan},
+    slots::SlotSet,
+};
+use spindles_block::{
+    BlockIndex, BufferSlice, Compute, ComputeResult, MemberError, MemberIndex, MemberIo,
+    MemberIoId, MemberResult, MemberSet, Operand, Operation, RequestError, Step, StepId,
+};
+use spindles_layout::GroupIndex;
+
+/// Whom a column works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Nobody,
+    Request(u32),
+    Resync,
+}
+
+/// How far a column has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Free,
+    Starting,
+    /// One read of one chunk, without a plan.
+    Direct,
+    Flushing,
+    Locking,
+    Reading,
+    Computing(Work),
+    Committing,
+    Writing,
+    Acknowledging,
+}
+
+/// A range of rows in the chunks of one group, and what is being done with it.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of one column, each set and read by itself"
+)]
+pub(crate) struct Column {
+    pub(crate) phase: Phase,
+    pub(crate) owner: Owner,
+    pub(crate) ask: Ask,
+    pub(crate) group: GroupIndex,
+    /// The touched data slots are `first..end_slot`.
+    pub(crate) first: u8,
+    pub(crate) end_slot: u8,
+    /// Of a direct read.
+    pub(crate) member: MemberIndex,
+    /// The copy to read.
+    preferred: u8,
+    /// The rows under way are `low..low + blocks`, the column's end is at `end`.
+    pub(crate) low: u32,
+    pub(crate) blocks: u32,
+    pub(crate) end: u32,
+    pub(crate) pending: u32,
+    locked: bool,
+    /// Of the reads under way, one failed.
+    read_failed: bool,
+    corrupt: bool,
+    mismatch: bool,
+    unreadable: SlotSet,
+    error: Option<RequestError>,
+    plan: Plan,
+    sources: u16,
+    targets: u16,
+}
+
+impl Column {
+    pub(crate) const fn free() -> Self {
+        Self {
+            phase: Phase::Free,
+            owner: Owner::Nobody,
+            ask: Ask::Read,
+            group: GroupIndex(0),
+            first: 0,
+            end_slot: 0,
+            member: MemberIndex(0),
+            preferred: 0,
+            low: 0,
+            blocks: 0,
+            end: 0,
+            pending: 0,
+            locked: false,
+            read_failed: false,
+            corrupt: false,
+            mismatch: false,
+            unreadable: SlotSet::EMPTY,
+            error: None,
+            plan: Plan {
+                strategy: Strategy::Direct,
+                reads: SlotSet::EMPTY,
+                recover: SlotSet::EMPTY,
+                encode: SlotSet::EMPTY,
+                writes: SlotSet::EMPTY,
+                writes_always: SlotSet::EMPTY,
+            },
+            sources: 0,
+            targets: 0,
+        }
+    }
+
+    fn touched(&self) -> SlotSet {
+        SlotSet::range(self.first, self.end_slot)
+    }
+}
+
+impl Engine {
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
+    pub(crate) fn member_io(
+        &mut self,
+        column: u32,
+        slot: u8,
+        member: MemberIndex,
+        operation: Operation,
+        offset: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        let member = self.swapped(member, operation);
+        let block = self.members[usize::from(member.0)]
+            .data_start
+            .plus(offset.0);
+        self.output(Output::Member(MemberIo {
+            id: MemberIoId(column << SLOT_BITS | u32::from(slot)),
+            member,
+            operation,
+            block,
+            blocks,
+            buffer,
+        }));
+    }
+
+    #[inline]
+    fn swapped(&self, member: MemberIndex, operation: Operation) -> MemberIndex {
+        let both = self.geometry.members() > 1 && self.missing.is_empty();
+        if self.mutated(Mutation::SwapMembers)
+            && both
+            && operation == Operation::Read
+            && member.0 < 2
+        {
+            return MemberIndex(1 - member.0);
+        }
+        member
+    }
+
+    /// The I/O of one slot of a column, at the column's rows.
+    fn slot_io(&mut self, id: u32, slot: u8, operation: Operation, buffer: BufferSlice) {
+        let column = &self.columns[index(id)];
+        let (low, blocks) = (column.low, column.blocks);
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let offset = place.offset.plus(u64::from(low));
+        if self.shape.copies && self.shape.slots > 1 {
+            let load = &mut self.members[usize::from(place.member.0)].load;
+            load.in_flight += 1;
+            load.last_end = offset.plus(u64::from(blocks));
+        }
+        self.member_io(id, slot, place.member, operation, offset, blocks, buffer);
+    }
+
+    /// Where a row of the column's scratch space is.
+    fn row(&self, id: u32, row: u8) -> BufferSlice {
+        let row = id * self.scratch_rows() + u32::from(row);
+        BufferSlice {
+            buffer: self.scratch,
+            first_block: row * self.limits.column_blocks,
+        }
+    }
+
+    /// Where parity `slot` as it should be is computed to, beside what was read.
+    fn witness_row(&self, id: u32, slot: u8) -> BufferSlice {
+        self.row(id, slot + (self.shape.slots - self.shape.data))
+    }
+
+    /// Where the client's data for data slot `slot` of the column is.
+    fn client(&self, id: u32, slot: u8) -> BufferSlice {
+        let column = &self.columns[index(id)];
+        let Owner::Request(request) = column.owner else {
+            panic!("a column that touches data belongs to a request");
+        };
+        let group = &self.groups[index(id)];
+        let block = group
+            .first_block
+            .plus(u64::from(slot) * u64::from(group.blocks) + u64::from(column.low));
+        self.requests[index(request)].place(block)
+    }
+
+    /// Where what is read from `slot` goes: to the client where it asked for it.
+    fn read_place(&self, id: u32, slot: u8) -> BufferSlice {
+        let column = &self.columns[index(id)];
+        if column.ask == Ask::Read {
+            if self.shape.copies {
+                // The copy that is the truth.
+                if column.plan.reads.first() == Some(slot) {
+                    return self.client(id, 0);
+                }
+            } else if column.touched().contains(slot) {
+                return self.client(id, slot);
+            }
+        }
+        self.row(id, slot)
+    }
+
+    /// Where the data of `slot` are as they shall be after the plan.
+    fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
+        let column = &self.columns[index(id)];
+        if column.ask == Ask::Write && column.touched().contains(slot) {
+            return self.client(id, slot);
+        }
+        self.read_place(id, slot)
+    }
+
+    fn writes_zeros(&self, id: u32) -> bool {
+        match self.columns[index(id)].owner {
+            Owner::Request(request) => matches!(
+                self.requests[index(request)].operation,
+                Operation::Discard | Operation::WriteZeroes { .. }
+            ),
+            Owner::Nobody | Owner::Resync => false,
+        }
+    }
+
+    /// Begins a column whose fields are set and whose group is filled in.
+    pub(crate) fn start(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.locked = false;
+        column.read_failed = false;
+        column.corrupt = false;
+        column.mismatch = false;
+        column.unreadable = SlotSet::EMPTY;
+        column.error = None;
+        self.plan_column(id);
+    }
+
+    /// What waited in `ready` goes on.
+    pub(crate) fn run(&mut self, id: u32) {
+        match self.columns[index(id)].phase {
+            Phase::Locking => {
+                self.columns[index(id)].locked = true;
+                self.plan_column(id);
+            }
+            Phase::Committing => self.commit(id),
+            Phase::Acknowledging => self.acknowledge(id),
+            phase => panic!("a column in phase {phase:?} is not ready"),
+        }
+    }
+
+    /// The slots of the column's group whose members are missing.
+    fn missing_slots(&self, id: u32) -> SlotSet {
+        if self.missing.is_empty() {
+            return SlotSet::EMPTY;
+        }
+        let slots = self.groups[index(id)].slots();
+        (0..self.shape.slots)
+            .filter(|&slot| self.missing.contains(slots[usize::from(slot)].member))
+            .fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    fn plan_column(&mut self, id: u32) {
+        let missing = self.missing_slots(id);
+        let column = self.columns[index(id)];
+        let unreadable = missing.or(column.unreadable);
+        let settled = self.settled(column.group, column.low + column.blocks);
+        let touched = column.touched();
+        let readable = if self.shape.copies {
+            settled
+        } else {
+            settled && touched.and(unreadable).is_empty()
+        };
+        // A read of what is there and settled sees the old or the new of a write in flight, as on
+        // any disk; everything else must not meet one half-way.
+        let lock = !(column.ask == Ask::Read && readable)
+            && self.shape.slots > 1
+            && !self.mutated(Mutation::DropStripeLock);
+        if lock && !column.locked {
+            if !self.locks.acquire(id, column.group, column.low, column.end) {
+                self.columns[index(id)].phase = Phase::Locking;
+                return;
+            }
+            self.columns[index(id)].locked = true;
+        }
+
+        let health = Health {
+            missing,
+            unreadable,
+            settled,
+            trust_unsettled: self.trust_unsettled,
+        };
+        let preferred = if column.ask == Ask::Read && self.shape.copies {
+            self.choose_copy(id, unreadable)
+        } else {
+            0
+        };
+        let Some(mut plan) = plan(self.shape, health, column.ask, touched, preferred) else {
+            let error = if column.corrupt {
+                RequestError::Corrupt
+            } else {
+                RequestError::BeyondTolerance
+            };
+            self.columns[index(id)].error.get_or_insert(error);
+            return self.finish(id);
+        };
+        if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
+            // The parity of zeros is zeros, for every linear code.
+            plan.strategy = Strategy::Direct;
+            plan.encode = SlotSet::EMPTY;
+        }
+        let scratch_max = self.limits.column_blocks;
+        let column = &mut self.columns[index(id)];
+        if plan.strategy != Strategy::Direct && column.blocks > scratch_max {
+            // A direct read that failed goes on in pieces that fit the scratch space.
+            column.blocks = scratch_max;
+            return self.plan_column(id);
+        }
+        column.plan = plan;
+        column.preferred = preferred;
+        if plan.reads.is_empty() {
+            return self.work(id, None);
+        }
+        column.phase = Phase::Reading;
+        column.pending = plan.reads.count();
+        for slot in plan.reads.iter() {
+            let place = self.read_place(id, slot);
+            self.slot_io(id, slot, Operation::Read, place);
+        }
+    }
+
+    /// The readable copy with the lowest cost; 0 where none is readable.
+    fn choose_copy(&mut self, id: u32, unreadable: SlotSet) -> u8 {
+        let low = u64::from(self.columns[index(id)].low);
+        let slots = self.groups[index(id)].slots();
+        let chosen = self
+            .shape
+            .all()
+            .minus(unreadable)
+            .iter()
+            .min_by_key(|&slot| {
+                let place = &slots[usize::from(slot)];
+                let load = &self.members[usize::from(place.member.0)].load;
+                (
+                    load.write_mostly,
+                    (self.read_policy.cost)(load, place.offset.plus(low)),
+                )
+            })
+            .unwrap_or(0);
+        self.reads_chosen += 1;
+        let member = slots[usize::from(chosen)].member;
+        self.members[usize::from(member.0)].load.last_chosen = self.reads_chosen;
+        chosen
+    }
+
+    /// A member I/O of a column came back.
+    #[inline]
+    pub(crate) fn column_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
+        let column = &mut self.columns[index(id)];
+        assert!(column.pending > 0, "a member I/O came back twice");
+        column.pending -= 1;
+        if column.phase == Phase::Direct {
+            return match result {
+                Ok(()) => self.finish_direct(id),
+                Err(error) => self.direct_failed(id, slot, error),
+            };
+        }
+        let done = column.pending == 0;
+        let member = match column.phase {
+            Phase::Flushing => MemberIndex(slot),
+            _ => self.groups[index(id)].slots()[usize::from(slot)].member,
+        };
+        if column.phase != Phase::Flushing && self.shape.copies && self.shape.slots > 1 {
+            self.members[usize::from(member.0)].load.in_flight -= 1;
+        }
+        if let Err(error) = result {
+            self.column_io_failed(id, slot, member, error);
+        }
+        if !done {
+            return;
+        }
+        let column = &mut self.columns[index(id)];
+        match column.phase {
+            Phase::Reading if column.read_failed => {
+                column.read_failed = false;
+                self.plan_column(id);
+            }
+            Phase::Reading => self.work(id, None),
+            Phase::Writing => self.written(id),
+            Phase::Flushing => {
+                if !self.missing.is_empty() && !self.geometry.survives(self.missing) {
+                    self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+                }
+                self.acknowledge(id);
+            }
+            phase => panic!("a member I/O came back in phase {phase:?}"),
+        }
+    }
+
+    fn column_io_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
+        if self.columns[index(id)].phase == Phase::Reading {
+            return self.read_failed(id, slot, member, error);
+        }
+        if !self.put_out(member, OutReason::Error(error)) {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+        }
+    }
+
+    fn read_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
+        let column = &mut self.columns[index(id)];
+        column.read_failed = true;
+        column.unreadable = column.unreadable.with(slot);
+        column.corrupt |= error == MemberError::Corrupt;
+        match error {
+            MemberError::Gone => {
+                self.put_out(member, OutReason::Error(error));
+            }
+            MemberError::Medium | MemberError::Corrupt => {
+                self.output(Output::Event(Event::MemberFault { member, error }));
+            }
+        }
+    }
+
+    fn direct_failed(&mut self, id: u32, slot: u8, error: MemberError) {
+        let column = &self.columns[index(id)];
+        let (member, group) = (column.member, column.group);
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Starting;
+        column.locked = false;
+        column.corrupt = false;
+        column.mismatch = false;
+        column.unreadable = SlotSet::EMPTY;
+        column.error = None;
+        self.read_failed(id, slot, member, error);
+        self.columns[index(id)].read_failed = false;
+        self.plan_column(id);
+    }
+
+    /// The computation after `done`, or the commit.
+    fn work(&mut self, id: u32, done: Option<Work>) {
+        let Some(work) = self.columns[index(id)].plan.work_after(done) else {
+            return self.commit(id);
+        };
+        let base = index(id) * self.operands_per_column();
+        let mut cursor = base;
+        let plan = self.columns[index(id)].plan;
+        let touched = self.columns[index(id)].touched();
+        match work {
+            Work::Recover => {
+                for slot in plan.reads.lowest(u32::from(self.shape.data)).iter() {
+                    self.operand(id, &mut cursor, slot, self.read_place(id, slot));
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+                for slot in plan.recover.iter() {
+                    self.operand(id, &mut cursor, slot, self.read_place(id, slot));
+                }
+            }
+            Work::Update => {
+                for slot in touched.iter() {
+                    self.operand(id, &mut cursor, slot, self.row(id, slot));
+                    self.operand(id, &mut cursor, slot, self.client(id, slot));
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+                for slot in plan.reads.minus(touched).iter() {
+                    self.operand(id, &mut cursor, slot, self.row(id, slot));
+                }
+            }
+            Work::Encode => {
+                for slot in 0..self.shape.data {
+                    self.operand(id, &mut cursor, slot, self.new_place(id, slot));
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+                for slot in plan.encode.iter() {
+                    self.operand(id, &mut cursor, slot, self.parity_place(id, slot));
+                }
+            }
+            Work::Compare => {
+                for slot in plan.writes.minus(plan.writes_always).iter() {
+                    let (is, should_be) = if self.shape.copies {
+                        let truth = plan.reads.first().expect("a copy was read");
+                        (self.read_place(id, slot), self.read_place(id, truth))
+                    } else {
+                        (self.row(id, slot), self.witness_row(id, slot))
+                    };
+                    self.operand(id, &mut cursor, slot, is);
+                    self.operand(id, &mut cursor, slot, should_be);
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+            }
+        }
+        let column = &mut self.columns[index(id)];
+        column.targets = count(cursor - base) - column.sources;
+        column.phase = Phase::Computing(work);
+        self.output(Output::Compute(StepId(id)));
+    }
+
+    /// Where parity is as it shall be after the plan.
+    fn parity_place(&self, id: u32, slot: u8) -> BufferSlice {
+        match self.columns[index(id)].plan.strategy {
+            Strategy::Settle => self.witness_row(id, slot),
+            _ => self.row(id, slot),
+        }
+    }
+
+    fn operands_per_column(&self) -> usize {
+        self.operands.len() / self.columns.len()
+    }
+
+    fn operand(&mut self, id: u32, cursor: &mut usize, slot: u8, slice: BufferSlice) {
+        let code_index = self.groups[index(id)].slots()[usize::from(slot)].code_index;
+        self.operands[*cursor] = Operand {
+            index: code_index,
+            slice,
+        };
+        *cursor += 1;
+    }
+
+    /// What `Output::Compute(id)` asks for.
+    pub fn step(&self, id: StepId) -> Step<'_> {
+        let column = &self.columns[index(id.0)];
+        let Phase::Computing(work) = column.phase else {
+            panic!("a step is asked for in phase {:?}", column.phase);
+        };
+        let base = index(id.0) * self.operands_per_column();
+        let (sources, rest) = self.operands[base..].split_at(usize::from(column.sources));
+        Step {
+            compute: match work {
+                Work::Recover | Work::Encode => Compute::Solve,
+                Work::Update => Compute::Update,
+                Work::Compare => Compute::Compare,
+            },
+            data_chunks: self.shape.data,
+            parity_chunks: self.geometry.parity_chunks(),
+            blocks: column.blocks,
+            sources,
+            targets: &rest[..usize::from(column.targets)],
+        }
+    }
+
+    /// A step of computation of a column came back.
+    pub(crate) fn column_computed(&mut self, id: u32, result: ComputeResult) {
+        let column = &mut self.columns[index(id)];
+        let Phase::Computing(work) = column.phase else {
+            panic!("a computation came back in phase {:?}", column.phase);
+        };
+        if work == Work::Compare {
+            match result {
+                ComputeResult::Done => column.plan.writes = column.plan.writes_always,
+                ComputeResult::Mismatch => column.mismatch = true,
+                ComputeResult::Located(_) => panic!("nothing was to be located"),
+            }
+        }
+        self.work(id, Some(work));
+    }
+
+    /// The commit point: from here on a member that fails is out.
+    fn commit(&mut self, id: u32) {
+        let plan = self.columns[index(id)].plan;
+        if plan.writes.is_empty() || self.read_only {
+            return self.finish_rows(id);
+        }
+        if !self.may_commit() {
+            self.columns[index(id)].phase = Phase::Committing;
+            self.gated.push_back(id);
+            return;
+        }
+        // Members may have gone since the plan was made; what it computed for the others holds.
+        let mut writes = plan.writes.minus(self.missing_slots(id));
+        if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
+            writes = writes.minus(self.shape.redundant());
+        }
+        if self.metadata.broken || writes.is_empty() {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            return self.acknowledge(id);
+        }
+        let (fua, zeros) = self.write_kind(id);
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Writing;
+        column.pending = writes.count();
+        for slot in writes.iter() {
+            let data = slot < self.shape.data || self.shape.copies;
+            let parity_of_zeros = plan.strategy == Strategy::Direct;
+            let operation = match zeros {
+                Some(operation) if data || parity_of_zeros => operation,
+                _ => Operation::Write { fua },
+            };
+            let source = self.write_source(id, slot);
+            self.slot_io(id, slot, operation, source);
+        }
+    }
+
+    fn write_kind(&self, id: u32) -> (bool, Option<Operation>) {
+        let Owner::Request(request) = self.columns[index(id)].owner else {
+            return (false, None);
+        };
+        if self.columns[index(id)].ask != Ask::Write {
+            return (false, None);
+        }
+        let honest = !self.mutated(Mutation::SkipFua);
+        match self.requests[index(request)].operation {
+            Operation::Write { fua } => (fua && honest, None),
+            Operation::WriteZeroes { fua } => {
+                let fua = fua && honest;
+                (fua, Some(Operation::WriteZeroes { fua }))
+            }
+            Operation::Discard => (false, Some(Operation::Discard)),
+            Operation::Read | Operation::Flush => (false, None),
+        }
+    }
+
+    fn write_source(&self, id: u32, slot: u8) -> BufferSlice {
+        let column = &self.columns[index(id)];
+        if self.shape.copies {
+            return match (column.ask, column.plan.reads.first()) {
+                (Ask::Write, _) | (_, None) => self.client(id, 0),
+                (Ask::Read | Ask::Settle, Some(truth)) => self.read_place(id, truth),
+            };
+        }
+        if slot < self.shape.data {
+            return self.new_place(id, slot);
+        }
+        match column.plan.strategy {
+            Strategy::Direct => BufferSlice::ZEROS,
+            _ => self.parity_place(id, slot),
+        }
+    }
+
+    fn written(&mut self, id: u32) {
+        let parity = u32::from(self.shape.slots - self.shape.data);
+        if !self.shape.copies && self.missing_slots(id).count() > parity {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+        }
+        self.acknowledge(id);
+    }
+
+    /// Nothing that skipped a member is acknowledged before that is durable.
+    fn acknowledge(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Acknowledging;
+        if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
+            self.gated.push_back(id);
+            return;
+        }
+        let column = &mut self.columns[index(id)];
+        if self.metadata.broken && column.ask == Ask::Write {
+            column.error = Some(RequestError::BeyondTolerance);
+        }
+        self.finish_rows(id);
+    }
+
+    /// The rows are done; on to the next, or the end.
+    fn finish_rows(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.low += column.blocks;
+        if column.low < column.end && column.error.is_none() {
+            column.blocks = column.end - column.low;
+            column.unreadable = SlotSet::EMPTY;
+            return self.plan_column(id);
+        }
+        self.finish(id);
+    }
+
+    /// As `finish`, for a read that had neither plan nor lock.
+    #[inline]
+    fn finish_direct(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Free;
+        let Owner::Request(request) = column.owner else {
+            panic!("a direct read belongs to a request");
+        };
+        self.free_columns.push(id);
+        self.request_part_done(request, None);
+    }
+
+    fn finish(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Free;
+        let (owner, error, mismatch) = (column.owner, column.error, column.mismatch);
+        if column.locked {
+            column.locked = false;
+            self.locks.release(id, &mut self.ready);
+        }
+        match owner {
+            Owner::Request(request) => {
+                self.free_columns.push(id);
+                self.request_part_done(request, error);
+            }
+            Owner::Resync => {
+                self.free_job_columns.push(id);
+                self.resync_part_done(error.is_none(), mismatch);
+            }
+            Owner::Nobody => panic!("a column without an owner ended"),
+        }
+    }
+
+    /// Flushes all members for a column.
+    pub(crate) fn flush_members(&mut self, id: u32, skip: bool) {
+        let column = &mut self.columns[index(id)];
+        column.locked = false;
+        column.error = None;
+        column.low = 0;
+        column.blocks = 0;
+        column.end = 0;
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        if skip || active.is_empty() {
+            return self.acknowledge(id);
+        }
+        column.pending = active.count();
+        for member in active.iter() {
+            self.output(Output::Member(MemberIo {
+                id: MemberIoId(id << SLOT_BITS | u32::from(member.0)),
+                member,
+                operation: Operation::Flush,
+                block: BlockIndex(0),
+                blocks: 0,
+                buffer: BufferSlice::NONE,
+            }));
+        }
+    }
+}
+
+fn count(operands: usize) -> u16 {
+    u16::try_from(operands).expect("operands of one column")
+}

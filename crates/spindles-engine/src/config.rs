@@ -1,0 +1,113 @@
+//! What an engine is opened with.
+
+use crate::{consistency::Policy, read_policies::ReadPolicy};
+use alloc::{boxed::Box, vec::Vec};
+use core::fmt;
+use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
+use spindles_format::{ArrayRecord, DeviceRecord};
+use spindles_layout::Geometry;
+
+/// Sizes of the pools, reserved at open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests taken and not answered; one more is `Busy`.
+    pub requests: u32,
+    /// Columns under way for requests, at least one. More let one large request use all members.
+    pub columns: u32,
+    /// Length of a column that needs scratch space, in blocks.
+    pub column_blocks: u32,
+}
+
+impl Limits {
+    /// Limits for `requests` in flight of an array with `block_size`.
+    #[must_use]
+    pub fn for_depth(requests: u32, block_size: BlockSize) -> Self {
+        Self {
+            requests,
+            columns: (2 * requests).clamp(32, 4096),
+            column_blocks: (64 * 1024) / block_size.bytes(),
+        }
+    }
+}
+
+/// Where the array keeps what it must not forget. Scratch arrays have none.
+#[derive(Clone, Debug)]
+pub struct Persistence {
+    /// What the superblocks of all members say alike, as the truth at opening.
+    pub array: Box<ArrayRecord>,
+    /// Each member's own part; `None` for a missing member.
+    pub devices: Vec<Option<DeviceRecord>>,
+}
+
+/// What an engine is opened with.
+#[derive(Clone, Debug)]
+pub struct Config {
+    /// The map.
+    pub geometry: Geometry,
+    /// The addressing unit.
+    pub block_size: BlockSize,
+    /// Members that are not there.
+    pub missing: MemberSet,
+    /// First block of each member's data area, counted from the start of its device.
+    pub data_start: Vec<BlockIndex>,
+    /// The superblocks.
+    pub persistence: Option<Persistence>,
+    /// Whether redundancy is known to agree with data.
+    pub clean: bool,
+    /// Whether nothing may be written, metadata included.
+    pub read_only: bool,
+    /// Open an array that is unclean and degraded: what was in flight at the crash may then be
+    /// wrong in places that were not written.
+    pub force: bool,
+    /// What is done about crashes.
+    pub consistency: &'static Policy,
+    /// Which copy reads take.
+    pub read_policy: &'static ReadPolicy,
+    /// Members that are read only when no other copy is left.
+    pub write_mostly: MemberSet,
+    /// Sizes of the pools.
+    pub limits: Limits,
+    /// The driver's buffer of `Engine::scratch_blocks` blocks for the engine's use.
+    pub scratch: BufferId,
+    /// The driver's name for `Engine::metadata`.
+    pub metadata: BufferId,
+    /// The planted fault.
+    #[cfg(feature = "canary")]
+    pub mutation: crate::mutation::Mutation,
+}
+
+/// Why an array can't be opened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OpenError {
+    /// More members are missing than the level survives.
+    BeyondTolerance {
+        /// The members that are missing.
+        missing: MemberSet,
+    },
+    /// The array was not closed and members are missing: with parity, untouched data might be
+    /// reconstructed wrong.
+    UncleanDegraded {
+        /// The members that are missing.
+        missing: MemberSet,
+    },
+}
+
+impl fmt::Display for OpenError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::BeyondTolerance { missing } => {
+                write!(
+                    f,
+                    "more members are missing than the level survives: {missing:?}"
+                )
+            }
+            Self::UncleanDegraded { missing } => write!(
+                f,
+                "the array was not closed and members are missing: {missing:?}; parity may not \
+                 match data, so reconstructed blocks could be wrong"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for OpenError {}

@@ -1,0 +1,490 @@
+//! The engine's state, its opening, and the doors through which inputs come.
+
+use crate::{
+    CLOSE_FLUSH, SLOT_BITS, SYSTEM_IO,
+    columns::Column,
+    config::{Config, Limits, OpenError},
+    consistency::Policy,
+    index,
+    jobs::resync::Resync,
+    locks::Locks,
+    member::{ArrayState, Member, MemberEvent},
+    metadata::Metadata,
+    mutation::Mutation,
+    output::{Busy, Command, CommandError, Event, OutReason, Output},
+    plan::Shape,
+    read_policies::{MemberLoad, ReadPolicy},
+    requests::RequestSlot,
+};
+use alloc::{collections::VecDeque, vec, vec::Vec};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex,
+    MemberIo, MemberIoId, MemberResult, MemberSet, Operand, Operation, Request, StepId,
+};
+use spindles_format::MemberState;
+use spindles_layout::{Geometry, Group};
+
+/// Columns kept back for jobs, so that clients can't starve them nor they clients.
+pub(crate) const JOB_COLUMNS: u32 = 8;
+
+/// What is known of a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemberInfo {
+    pub(crate) index: MemberIndex,
+    pub(crate) state: Member,
+    pub(crate) data_start: BlockIndex,
+    pub(crate) load: MemberLoad,
+}
+
+/// How far a close has come.
+///
+/// ```text
+///  Open ──Close──▶ Draining ──idle──▶ Flushing ──▶ Marking ──▶ Closed
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    Open,
+    Draining,
+    Flushing { pending: u32 },
+    Marking,
+    Closed,
+}
+
+/// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
+/// `command`; after each, `poll_output` is to be drained.
+#[derive(Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the array"
+)]
+pub struct Engine {
+    pub(crate) geometry: Geometry,
+    pub(crate) shape: Shape,
+    pub(crate) block_size: BlockSize,
+    pub(crate) read_only: bool,
+    pub(crate) trust_unsettled: bool,
+    pub(crate) policy: &'static Policy,
+    pub(crate) read_policy: &'static ReadPolicy,
+    pub(crate) limits: Limits,
+    pub(crate) scratch: BufferId,
+    pub(crate) metadata_buffer: BufferId,
+    pub(crate) members: Vec<MemberInfo>,
+    pub(crate) missing: MemberSet,
+    pub(crate) requests: Vec<RequestSlot>,
+    pub(crate) free_requests: Vec<u32>,
+    pub(crate) columns: Vec<Column>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) operands: Vec<Operand>,
+    pub(crate) free_columns: Vec<u32>,
+    pub(crate) free_job_columns: Vec<u32>,
+    /// Requests that have blocks left to hand out and wait for a column, in order.
+    pub(crate) stalled: VecDeque<u32>,
+    /// Columns that can go on.
+    pub(crate) ready: VecDeque<u32>,
+    /// Columns that wait for a superblock update.
+    pub(crate) gated: VecDeque<u32>,
+    pub(crate) locks: Locks,
+    pub(crate) outputs: VecDeque<Output>,
+    pub(crate) metadata: Metadata,
+    /// False until what was found at opening is durable: a degraded array does not serve before.
+    pub(crate) serving: bool,
+    pub(crate) resync: Option<Resync>,
+    /// Whether redundancy agrees with data everywhere.
+    pub(crate) all_settled: bool,
+    pub(crate) closing: Closing,
+    pub(crate) reads_chosen: u64,
+    #[cfg(feature = "canary")]
+    mutation: Mutation,
+}
+
+impl Engine {
+    /// Opens an array on members that are there, or says why not. Begins a resync where one is
+    /// due, and records newly missing members before anything is served: drain the outputs.
+    pub fn open(now: Instant, config: Config) -> Result<Self, OpenError> {
+        let geometry = config.geometry;
+        let count = geometry.members();
+        let missing = config.missing;
+        assert_eq!(
+            config.data_start.len(),
+            usize::from(count),
+            "a data start for every member"
+        );
+        assert!(
+            missing.difference(MemberSet::all(count)).is_empty(),
+            "missing members exist"
+        );
+        assert!(config.limits.requests > 0 && config.limits.columns > 0);
+        assert!(config.limits.column_blocks > 0);
+        if !geometry.survives(missing) {
+            return Err(OpenError::BeyondTolerance { missing });
+        }
+        let redundant = geometry.redundancy() > 0;
+        let parity = geometry.parity_chunks() > 0;
+        let clean = config.clean || !redundant || !config.consistency.resync_after_crash;
+        if !clean && parity && !missing.is_empty() && !config.force {
+            return Err(OpenError::UncleanDegraded { missing });
+        }
+
+        let shape = Shape {
+            data: geometry.data_chunks(),
+            slots: geometry.data_chunks() + geometry.redundancy(),
+            copies: !parity,
+        };
+        let members = (0..count)
+            .map(MemberIndex)
+            .map(|member| MemberInfo {
+                index: member,
+                state: if missing.contains(member) {
+                    Member::Missing { reason: None }
+                } else {
+                    Member::Active
+                },
+                data_start: config.data_start[usize::from(member.0)],
+                load: MemberLoad {
+                    write_mostly: config.write_mostly.contains(member),
+                    ..MemberLoad::default()
+                },
+            })
+            .collect();
+        let all_columns = config.limits.columns + JOB_COLUMNS;
+        let outputs_max = index(all_columns) * usize::from(shape.slots.max(count))
+            + index(config.limits.requests)
+            + usize::from(count) * 4
+            + 16;
+        let operands_per_column = 2 * usize::from(shape.slots) + 8;
+        let mut engine = Self {
+            shape,
+            block_size: config.block_size,
+            read_only: config.read_only,
+            trust_unsettled: config.force,
+            policy: config.consistency,
+            read_policy: config.read_policy,
+            limits: config.limits,
+            scratch: config.scratch,
+            metadata_buffer: config.metadata,
+            members,
+            missing,
+            requests: vec![RequestSlot::free(); index(config.limits.requests)],
+            free_requests: (0..config.limits.requests).rev().collect(),
+            columns: vec![Column::free(); index(all_columns)],
+            groups: vec![Group::empty(); index(all_columns)],
+            operands: vec![
+                Operand {
+                    index: 0,
+                    slice: BufferSlice::NONE
+                };
+                index(all_columns) * operands_per_column
+            ],
+            free_columns: (0..config.limits.columns).rev().collect(),
+            free_job_columns: (config.limits.columns..all_columns).rev().collect(),
+            stalled: VecDeque::with_capacity(index(config.limits.requests)),
+            ready: VecDeque::with_capacity(index(all_columns)),
+            gated: VecDeque::with_capacity(index(all_columns)),
+            locks: Locks::new(all_columns),
+            outputs: VecDeque::with_capacity(outputs_max),
+            metadata: Metadata::new(config.persistence, count, !clean),
+            serving: true,
+            resync: None,
+            all_settled: clean || config.read_only,
+            closing: Closing::Open,
+            reads_chosen: 0,
+            #[cfg(feature = "canary")]
+            mutation: config.mutation,
+            geometry,
+        };
+        if engine.mutated(Mutation::SkipSettle) {
+            engine.all_settled = true;
+        }
+        if !engine.all_settled {
+            engine.resync = Some(Resync::new());
+            engine
+                .outputs
+                .push_back(Output::Event(Event::ResyncStarted));
+        }
+        if engine.missing_unrecorded() && !engine.read_only {
+            engine.serving = false;
+            engine.want_update();
+        }
+        engine.pump(now);
+        Ok(engine)
+    }
+
+    /// Whether a member is missing that the superblocks call active.
+    fn missing_unrecorded(&self) -> bool {
+        self.metadata
+            .persistence
+            .as_ref()
+            .is_some_and(|persistence| {
+                self.missing.iter().any(|member| {
+                    persistence.array.member[usize::from(member.0)].state == MemberState::Active
+                })
+            })
+    }
+
+    /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
+    pub fn scratch_blocks(&self) -> u32 {
+        u32::try_from(self.columns.len()).expect("columns are counted in 32 bits")
+            * self.scratch_rows()
+            * self.limits.column_blocks
+    }
+
+    /// Rows of a column's scratch space: every chunk, and the parity it should have.
+    pub(crate) fn scratch_rows(&self) -> u32 {
+        match self.shape.slots {
+            1 => 0,
+            slots => u32::from(slots) + u32::from(self.geometry.parity_chunks()),
+        }
+    }
+
+    /// How many member I/Os one member can have in flight: what an array below must take.
+    pub fn member_ios_per_member_max(&self) -> u32 {
+        self.limits.columns + JOB_COLUMNS + 2
+    }
+
+    /// The map.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// The addressing unit.
+    pub fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    #[cfg(feature = "canary")]
+    pub(crate) fn mutated(&self, fault: Mutation) -> bool {
+        self.mutation == fault
+    }
+
+    #[cfg(not(feature = "canary"))]
+    #[expect(clippy::unused_self, reason = "the same as with the feature")]
+    #[inline]
+    pub(crate) fn mutated(&self, _fault: Mutation) -> bool {
+        false
+    }
+
+    /// Takes all that `request` will ever need, or nothing. Its reply comes as an output, which
+    /// also tells what was wrong with it.
+    pub fn submit(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
+        self.assert_drained();
+        self.take_request(request)?;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// A member I/O came back.
+    pub fn complete_member(&mut self, now: Instant, id: MemberIoId, result: MemberResult) {
+        self.assert_drained();
+        if id.0 & SYSTEM_IO == 0 {
+            let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
+            self.column_io_done(id.0 >> SLOT_BITS, slot, result);
+        } else {
+            let member = MemberIndex(u8::try_from(id.0 & 0xff).expect("eight bits"));
+            if id.0 & CLOSE_FLUSH == 0 {
+                self.superblock_written(member, result);
+            } else {
+                self.close_flushed(member, result);
+            }
+        }
+        self.pump(now);
+    }
+
+    /// A step of computation came back.
+    pub fn complete_compute(&mut self, now: Instant, id: StepId, result: ComputeResult) {
+        self.assert_drained();
+        self.column_computed(id.0, result);
+        self.pump(now);
+    }
+
+    /// The moment asked for by `poll_timeout` has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.assert_drained();
+        self.pump(now);
+    }
+
+    /// When the engine wants to be woken. It has no timers of its own.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        None
+    }
+
+    /// Asks something of the running array.
+    pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
+        self.assert_drained();
+        match command {
+            Command::Close => {
+                if self.closing == Closing::Open {
+                    self.closing = Closing::Draining;
+                }
+            }
+            Command::Fail(member) => self.fail(member)?,
+        }
+        self.pump(now);
+        Ok(())
+    }
+
+    fn fail(&mut self, member: MemberIndex) -> Result<(), CommandError> {
+        if self.read_only {
+            return Err(CommandError::ReadOnly);
+        }
+        if member.0 >= self.geometry.members() {
+            return Err(CommandError::NoSuchMember);
+        }
+        if self.missing.contains(member) {
+            return Err(CommandError::AlreadyOut);
+        }
+        if !self.geometry.survives(self.missing.with(member)) {
+            return Err(CommandError::BeyondTolerance);
+        }
+        assert!(
+            self.put_out(member, OutReason::Command),
+            "the level survives it"
+        );
+        Ok(())
+    }
+
+    /// The next effect to carry out. To be called until `None` after every input.
+    #[inline]
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The one contract of the callers.
+    #[inline]
+    fn assert_drained(&self) {
+        assert!(
+            self.outputs.is_empty(),
+            "the outputs must be drained between two inputs"
+        );
+    }
+
+    #[inline]
+    pub(crate) fn output(&mut self, output: Output) {
+        // Growing would be an allocation on the data path; the capacity covers the worst case.
+        debug_assert!(self.outputs.len() < self.outputs.capacity());
+        self.outputs.push_back(output);
+    }
+
+    /// Puts a member out after an error or on command. Whether the array goes on without it: if
+    /// not, copies keep their last member, whose errors are answered one by one, and an array
+    /// with parity has failed.
+    pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
+        if self.missing.contains(member) {
+            return self.geometry.survives(self.missing);
+        }
+        let missing = self.missing.with(member);
+        let survives = self.geometry.survives(missing);
+        if !survives && self.shape.copies {
+            if let OutReason::Error(error) = reason {
+                self.output(Output::Event(Event::MemberFault { member, error }));
+            }
+            return false;
+        }
+        let info = &mut self.members[usize::from(member.0)];
+        info.state = info
+            .state
+            .next(MemberEvent::Out(reason))
+            .expect("an active member goes out");
+        self.missing = missing;
+        self.output(Output::Event(Event::MemberOut { member, reason }));
+        if survives {
+            self.want_update();
+        } else {
+            self.output(Output::Event(Event::ArrayFailed { missing }));
+        }
+        survives
+    }
+
+    /// The state of the array.
+    pub fn state(&self) -> ArrayState {
+        ArrayState::of(&self.geometry, self.missing)
+    }
+
+    /// Goes on with all that can go on.
+    #[inline]
+    pub(crate) fn pump(&mut self, _now: Instant) {
+        if !self.ready.is_empty()
+            || !self.stalled.is_empty()
+            || self.resync.is_some()
+            || self.closing != Closing::Open
+        {
+            self.pump_all();
+        }
+    }
+
+    fn pump_all(&mut self) {
+        loop {
+            if let Some(column) = self.ready.pop_front() {
+                self.run(column);
+            } else if !self.advance_stalled() && !self.pump_resync() {
+                break;
+            }
+        }
+        self.pump_closing();
+    }
+
+    fn idle(&self) -> bool {
+        self.free_requests.len() == self.requests.len()
+            && self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
+            && !self.metadata.busy()
+    }
+
+    fn pump_closing(&mut self) {
+        if self.closing != Closing::Draining || !self.idle() {
+            return;
+        }
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        if self.read_only || active.is_empty() {
+            self.closed(false);
+            return;
+        }
+        self.closing = Closing::Flushing {
+            pending: active.count(),
+        };
+        for member in active.iter() {
+            self.output(Output::Member(MemberIo {
+                id: MemberIoId(SYSTEM_IO | CLOSE_FLUSH | u32::from(member.0)),
+                member,
+                operation: Operation::Flush,
+                block: BlockIndex(0),
+                blocks: 0,
+                buffer: BufferSlice::NONE,
+            }));
+        }
+    }
+
+    fn close_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+        let Closing::Flushing { pending } = self.closing else {
+            panic!("a flush of a close came back, and there is no close");
+        };
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.metadata.broken = true;
+        }
+        if pending > 1 {
+            self.closing = Closing::Flushing {
+                pending: pending - 1,
+            };
+            return;
+        }
+        let clean = self.all_settled && !self.metadata.broken && self.state() != ArrayState::Failed;
+        self.closing = Closing::Marking;
+        if clean && self.metadata.dirty && self.metadata.persistence.is_some() {
+            self.metadata.dirty = false;
+            self.want_update();
+        }
+        self.update_done_while_closing();
+    }
+
+    /// After a superblock update: the last thing a close waits for.
+    pub(crate) fn update_done_while_closing(&mut self) {
+        if self.closing == Closing::Marking && !self.metadata.busy() {
+            self.closed(!self.metadata.dirty && !self.metadata.broken);
+        }
+    }
+
+    fn closed(&mut self, clean: bool) {
+        self.closing = Closing::Closed;
+        self.output(Output::Event(Event::Closed { clean }));
+    }
+}

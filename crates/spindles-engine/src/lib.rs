@@ -1,0 +1,50 @@
+//! The array engine of Spindles, sans-IO: requests, completions and commands go in, outputs come
+//! out, and nothing else happens. Time is an argument, payloads are handles, limits are reserved
+//! at open. `plan.rs` decides, `columns.rs` does.
+
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+#[cfg(test)]
+extern crate std;
+
+mod columns;
+pub mod config;
+pub mod consistency;
+mod engine;
+pub mod jobs;
+mod locks;
+pub mod member;
+mod metadata;
+pub mod mutation;
+pub mod output;
+pub mod plan;
+pub mod read_policies;
+mod requests;
+pub mod slots;
+mod status;
+
+pub use config::{Config, Limits, OpenError, Persistence};
+pub use consistency::{POLICIES, Policy};
+pub use engine::Engine;
+pub use member::{ArrayState, Member};
+pub use mutation::Mutation;
+pub use output::{Busy, Command, CommandError, Event, OutReason, Output};
+pub use read_policies::{READ_POLICIES, ReadPolicy};
+pub use status::{MemberStatus, ResyncStatus, Status};
+
+/// Set in the ids of member I/O that belongs to no column: superblock writes.
+pub(crate) const SYSTEM_IO: u32 = 1 << 31;
+/// Set beside `SYSTEM_IO` for the flushes of a close.
+pub(crate) const CLOSE_FLUSH: u32 = 1 << 30;
+/// Bits of a member I/O's id that hold the slot in its column.
+pub(crate) const SLOT_BITS: u32 = 6;
+
+/// A pool index as an index of a slice.
+#[inline]
+pub(crate) fn index(value: u32) -> usize {
+    usize::try_from(value).expect("pools are smaller than the address space")
+}
+
+const _: () = assert!(spindles_block::MEMBERS_MAX as u32 <= 1 << SLOT_BITS);

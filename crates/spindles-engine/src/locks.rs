@@ -1,0 +1,155 @@
+//! Range locks on columns: who changes a column, or must see it unchanged, goes one at a time and
+//! in order of arrival. Sized at open, in place, without allocation.
+
+use crate::index;
+use alloc::{collections::VecDeque, vec, vec::Vec};
+use spindles_layout::GroupIndex;
+
+const NONE: u32 = u32::MAX;
+
+#[derive(Clone, Copy, Debug)]
+struct Entry {
+    group: GroupIndex,
+    low: u32,
+    end: u32,
+    previous: u32,
+    next: u32,
+    held: bool,
+}
+
+/// One lock per column slot, in hash buckets by group, each bucket in order of arrival.
+#[derive(Debug)]
+pub(crate) struct Locks {
+    heads: Vec<u32>,
+    tails: Vec<u32>,
+    /// How many wait in each bucket, so that an uncontended release looks at nothing.
+    waiting: Vec<u32>,
+    entries: Vec<Entry>,
+    shift: u32,
+}
+
+impl Locks {
+    pub(crate) fn new(columns: u32) -> Self {
+        let buckets = index(columns.next_power_of_two().max(2));
+        Self {
+            heads: vec![NONE; buckets],
+            tails: vec![NONE; buckets],
+            waiting: vec![0; buckets],
+            entries: vec![
+                Entry {
+                    group: GroupIndex(0),
+                    low: 0,
+                    end: 0,
+                    previous: NONE,
+                    next: NONE,
+                    held: false
+                };
+                index(columns)
+            ],
+            shift: 64 - buckets.trailing_zeros(),
+        }
+    }
+
+    fn bucket(&self, group: GroupIndex) -> usize {
+        // Fibonacci hashing: neighbouring groups go to different buckets.
+        let hash = group.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
+        usize::try_from(hash).expect("less than the number of buckets")
+    }
+
+    fn blocked(&self, bucket: usize, column: u32) -> bool {
+        let wanted = self.entries[index(column)];
+        let mut at = self.heads[bucket];
+        while at != column {
+            let other = self.entries[index(at)];
+            if other.group == wanted.group && other.low < wanted.end && wanted.low < other.end {
+                return true;
+            }
+            at = other.next;
+        }
+        false
+    }
+
+    /// Whether `column` has `low..end` of every chunk of `group` now; otherwise it waits, and a
+    /// release will name it.
+    pub(crate) fn acquire(&mut self, column: u32, group: GroupIndex, low: u32, end: u32) -> bool {
+        let bucket = self.bucket(group);
+        let previous = self.tails[bucket];
+        self.entries[index(column)] = Entry {
+            group,
+            low,
+            end,
+            previous,
+            next: NONE,
+            held: false,
+        };
+        if previous == NONE {
+            self.heads[bucket] = column;
+        } else {
+            self.entries[index(previous)].next = column;
+        }
+        self.tails[bucket] = column;
+        let held = !self.blocked(bucket, column);
+        self.entries[index(column)].held = held;
+        self.waiting[bucket] += u32::from(!held);
+        held
+    }
+
+    /// Gives up what `column` has, and appends those that have theirs now to `granted`.
+    pub(crate) fn release(&mut self, column: u32, granted: &mut VecDeque<u32>) {
+        let entry = self.entries[index(column)];
+        assert!(
+            entry.held,
+            "column {column} releases a lock that it does not have"
+        );
+        let bucket = self.bucket(entry.group);
+        match entry.previous {
+            NONE => self.heads[bucket] = entry.next,
+            previous => self.entries[index(previous)].next = entry.next,
+        }
+        match entry.next {
+            NONE => self.tails[bucket] = entry.previous,
+            next => self.entries[index(next)].previous = entry.previous,
+        }
+        self.entries[index(column)].held = false;
+        if self.waiting[bucket] == 0 {
+            return;
+        }
+        let mut at = entry.next;
+        while at != NONE {
+            if !self.entries[index(at)].held && !self.blocked(bucket, at) {
+                self.entries[index(at)].held = true;
+                self.waiting[bucket] -= 1;
+                granted.push_back(at);
+            }
+            at = self.entries[index(at)].next;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn overlapping_ranges_go_in_order_of_arrival() {
+        let mut locks = Locks::new(8);
+        let mut granted = VecDeque::new();
+        let group = GroupIndex(7);
+        assert!(locks.acquire(0, group, 0, 4));
+        assert!(locks.acquire(1, group, 4, 8));
+        assert!(!locks.acquire(2, group, 2, 6));
+        // Nothing overtakes one that waits.
+        assert!(!locks.acquire(3, group, 3, 4));
+        assert!(locks.acquire(4, GroupIndex(8), 0, 8));
+        locks.release(0, &mut granted);
+        assert!(granted.is_empty());
+        locks.release(1, &mut granted);
+        assert_eq!(granted.drain(..).collect::<Vec<_>>(), [2]);
+        locks.release(2, &mut granted);
+        assert_eq!(granted.drain(..).collect::<Vec<_>>(), [3]);
+        locks.release(3, &mut granted);
+        locks.release(4, &mut granted);
+        assert!(granted.is_empty());
+        assert!(locks.acquire(5, group, 0, 8));
+    }
+}

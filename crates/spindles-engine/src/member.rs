@@ -1,0 +1,98 @@
+//! The states of a member and of the array.
+
+use crate::output::OutReason;
+use spindles_block::MemberSet;
+use spindles_layout::Geometry;
+
+/// The state of a member's position.
+///
+/// ```text
+///            Out(reason)
+///  Active ───────────────▶ Missing { reason }
+/// ```
+///
+/// A position comes back by a rebuild, which is a job of its own.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Member {
+    /// Holds correct data for its position.
+    Active,
+    /// Nothing usable is in this position.
+    Missing {
+        /// Since this opening, and why; `None` for one that was missing at opening.
+        reason: Option<OutReason>,
+    },
+}
+
+/// What can happen to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemberEvent {
+    /// It is put out.
+    Out(OutReason),
+}
+
+impl Member {
+    /// The whole state machine. `None` is a move that must not happen.
+    #[must_use]
+    pub const fn next(self, event: MemberEvent) -> Option<Self> {
+        match (self, event) {
+            (Self::Active, MemberEvent::Out(reason)) => Some(Self::Missing {
+                reason: Some(reason),
+            }),
+            (Self::Missing { .. }, MemberEvent::Out(_)) => None,
+        }
+    }
+}
+
+/// The state of an array, told by its members.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ArrayState {
+    /// All redundancy is there.
+    Healthy,
+    /// Some redundancy is gone, all data is readable.
+    Degraded,
+    /// Some data is lost.
+    Failed,
+}
+
+impl ArrayState {
+    /// The state of an array of which `missing` are out.
+    #[must_use]
+    pub fn of(geometry: &Geometry, missing: MemberSet) -> Self {
+        if missing.is_empty() {
+            Self::Healthy
+        } else if geometry.survives(missing) {
+            Self::Degraded
+        } else {
+            Self::Failed
+        }
+    }
+
+    /// The word for people.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Degraded => "degraded",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::MemberError;
+
+    #[test]
+    fn a_member_goes_out_once() {
+        let out = MemberEvent::Out(OutReason::Error(MemberError::Gone));
+        let missing = Member::Active.next(out).expect("active members can go out");
+        assert_eq!(
+            missing,
+            Member::Missing {
+                reason: Some(OutReason::Error(MemberError::Gone))
+            }
+        );
+        assert_eq!(missing.next(out), None);
+    }
+}

@@ -1,0 +1,352 @@
+//! What is to be done for one column of one redundancy group, decided before anything is done.
+//!
+//! A *column* is the same range of blocks in every chunk of a group. A plan goes reads, computation,
+//! **commit**, writes; it is a value that prints, and one executor runs any of them
+//! (`engine.rs`). Levels differ only in the slots of their groups: `data` chunks first, then
+//! redundancy, any `data` of which recover the rest.
+
+use crate::slots::SlotSet;
+use core::fmt;
+use spindles_layout::{Group, Role};
+
+/// What is asked of a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ask {
+    /// Read the touched data chunks.
+    Read,
+    /// Replace the touched data chunks.
+    Write,
+    /// Make redundancy agree with data; nothing is touched.
+    Settle,
+}
+
+/// How a plan reaches its goal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Strategy {
+    /// The members hold what is asked, or take what is given, as it is.
+    Direct,
+    /// Read other chunks and compute the missing ones.
+    Reconstruct,
+    /// Read old data and old parity, write new ones.
+    ReadModifyWrite,
+    /// Read the untouched data, compute parity anew.
+    ReconstructWrite,
+    /// Recover untouched data first, then as `ReconstructWrite`.
+    RecoverWrite,
+    /// All data chunks are given, nothing is read.
+    FullStripeWrite,
+    /// Read everything, correct the redundancy that disagrees.
+    Settle,
+}
+
+/// A computation between the reads and the commit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Recover `Plan::recover` from what was read.
+    Recover,
+    /// Change the parity that was read by what the touched data differ in.
+    Update,
+    /// Compute `Plan::encode` from all data chunks.
+    Encode,
+    /// Compare what was read with what it should be; equal means there is nothing to write.
+    Compare,
+}
+
+/// The steps for one column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Plan {
+    /// How.
+    pub strategy: Strategy,
+    /// Slots to read.
+    pub reads: SlotSet,
+    /// Slots to recover from those read.
+    pub recover: SlotSet,
+    /// Parity slots to compute from data.
+    pub encode: SlotSet,
+    /// Slots to write after the commit.
+    pub writes: SlotSet,
+    /// Of `writes`, those written even if the comparison finds no difference.
+    pub writes_always: SlotSet,
+}
+
+/// What a plan must know of the group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// Slots whose member is missing: neither read nor written.
+    pub missing: SlotSet,
+    /// Slots that can't be read here; includes `missing`.
+    pub unreadable: SlotSet,
+    /// Whether redundancy is known to agree with data.
+    pub settled: bool,
+    /// Whether to recover missing data from redundancy that is not settled: only when the
+    /// administrator forced it.
+    pub trust_unsettled: bool,
+}
+
+/// The shape of a group, as much of it as planning needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Data chunks.
+    pub data: u8,
+    /// All chunks.
+    pub slots: u8,
+    /// Whether redundancy is copies of the one data chunk, or parity.
+    pub copies: bool,
+}
+
+impl Shape {
+    /// All data chunks.
+    #[must_use]
+    pub const fn all_data(self) -> SlotSet {
+        SlotSet::range(0, self.data)
+    }
+
+    /// All parity chunks; for copies those after the first.
+    #[must_use]
+    pub const fn redundant(self) -> SlotSet {
+        SlotSet::range(self.data, self.slots)
+    }
+
+    /// All chunks.
+    #[must_use]
+    pub const fn all(self) -> SlotSet {
+        SlotSet::range(0, self.slots)
+    }
+}
+
+/// Plans one column. `touched` are the data slots asked for (of copies: slot 0, and `preferred`
+/// the copy to read). `None` when more is lost than the group survives.
+#[must_use]
+pub fn plan(
+    shape: Shape,
+    health: Health,
+    ask: Ask,
+    touched: SlotSet,
+    preferred: u8,
+) -> Option<Plan> {
+    match (ask, shape.copies) {
+        (Ask::Read, true) if health.settled => plan_copy_read(health, preferred),
+        (Ask::Read | Ask::Settle, true) => plan_copy_settle(shape, health),
+        (Ask::Write, true) => plan_copy_write(shape, health),
+        (Ask::Read, false) if health.settled => plan_parity_read(shape, health, touched),
+        (Ask::Read | Ask::Settle, false) => plan_parity_settle(shape, health),
+        (Ask::Write, false) => plan_parity_write(shape, health, touched),
+    }
+}
+
+const fn direct(reads: SlotSet, writes: SlotSet) -> Plan {
+    Plan {
+        strategy: Strategy::Direct,
+        reads,
+        recover: SlotSet::EMPTY,
+        encode: SlotSet::EMPTY,
+        writes,
+        writes_always: writes,
+    }
+}
+
+fn plan_copy_read(health: Health, preferred: u8) -> Option<Plan> {
+    let readable = SlotSet::one(preferred).minus(health.unreadable);
+    (!readable.is_empty()).then(|| direct(readable, SlotSet::EMPTY))
+}
+
+fn plan_copy_write(shape: Shape, health: Health) -> Option<Plan> {
+    let writes = shape.all().minus(health.missing);
+    (!writes.is_empty()).then(|| direct(SlotSet::EMPTY, writes))
+}
+
+/// One readable copy is the truth; the others are compared with it and corrected.
+fn plan_copy_settle(shape: Shape, health: Health) -> Option<Plan> {
+    let readable = shape.all().minus(health.unreadable);
+    let others = shape
+        .all()
+        .minus(health.missing)
+        .minus(SlotSet::one(readable.first()?));
+    Some(Plan {
+        strategy: Strategy::Settle,
+        reads: readable,
+        recover: SlotSet::EMPTY,
+        encode: SlotSet::EMPTY,
+        writes: others,
+        writes_always: others.minus(readable),
+    })
+}
+
+fn plan_parity_read(shape: Shape, health: Health, touched: SlotSet) -> Option<Plan> {
+    let lost = touched.and(health.unreadable);
+    if lost.is_empty() {
+        return Some(direct(touched, SlotSet::EMPTY));
+    }
+    let sources = recovery_sources(shape, health)?;
+    Some(Plan {
+        strategy: Strategy::Reconstruct,
+        reads: sources,
+        recover: lost,
+        encode: SlotSet::EMPTY,
+        writes: SlotSet::EMPTY,
+        writes_always: SlotSet::EMPTY,
+    })
+}
+
+/// The chunks to recover any others from: data first, then the lowest parity.
+fn recovery_sources(shape: Shape, health: Health) -> Option<SlotSet> {
+    let sources = shape
+        .all()
+        .minus(health.unreadable)
+        .lowest(u32::from(shape.data));
+    (sources.count() == u32::from(shape.data)).then_some(sources)
+}
+
+fn plan_parity_settle(shape: Shape, health: Health) -> Option<Plan> {
+    let lost = shape.all_data().and(health.unreadable);
+    let parity = shape.redundant().minus(health.missing);
+    let mut compared = parity.minus(health.unreadable);
+    if !lost.is_empty() {
+        // Redundancy that is not settled says nothing certain about data.
+        if !health.trust_unsettled {
+            return None;
+        }
+        compared = compared.minus(recovery_sources(shape, health)?);
+    }
+    let sources = shape.all_data().minus(health.unreadable);
+    let witnesses = if lost.is_empty() {
+        SlotSet::EMPTY
+    } else {
+        recovery_sources(shape, health)?.minus(sources)
+    };
+    let encode = parity.minus(witnesses);
+    Some(Plan {
+        strategy: Strategy::Settle,
+        reads: sources.or(witnesses).or(compared),
+        recover: lost,
+        encode,
+        writes: encode.or(lost.minus(health.missing)),
+        writes_always: encode.minus(compared).or(lost.minus(health.missing)),
+    })
+}
+
+fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<Plan> {
+    if health.missing.count() > u32::from(shape.slots - shape.data) {
+        return None;
+    }
+    let parity = shape.redundant().minus(health.missing);
+    let untouched = shape.all_data().minus(touched);
+    let writes = touched.minus(health.missing).or(parity);
+    let make = |strategy, reads, recover, encode| Plan {
+        strategy,
+        reads,
+        recover,
+        encode,
+        writes,
+        writes_always: writes,
+    };
+    if parity.is_empty() {
+        return Some(direct(SlotSet::EMPTY, writes));
+    }
+    if untouched.is_empty() {
+        return Some(make(
+            Strategy::FullStripeWrite,
+            SlotSet::EMPTY,
+            SlotSet::EMPTY,
+            parity,
+        ));
+    }
+
+    let modify = touched.or(parity);
+    let can_modify = health.settled && modify.and(health.unreadable).is_empty();
+    let can_reconstruct = untouched.and(health.unreadable).is_empty();
+    // Fewest reads; the writes are the same. At a tie the one that does not depend on old parity.
+    if can_reconstruct && !(can_modify && modify.count() < untouched.count()) {
+        return Some(make(
+            Strategy::ReconstructWrite,
+            untouched,
+            SlotSet::EMPTY,
+            parity,
+        ));
+    }
+    if can_modify {
+        return Some(make(
+            Strategy::ReadModifyWrite,
+            modify,
+            SlotSet::EMPTY,
+            SlotSet::EMPTY,
+        ));
+    }
+    if !(health.settled || health.trust_unsettled) {
+        return None;
+    }
+    let lost = untouched.and(health.unreadable);
+    Some(make(
+        Strategy::RecoverWrite,
+        recovery_sources(shape, health)?,
+        lost,
+        parity,
+    ))
+}
+
+impl Plan {
+    /// The computation that follows `done` (`None`: the reads).
+    #[must_use]
+    pub fn work_after(&self, done: Option<Work>) -> Option<Work> {
+        let recover = (!self.recover.is_empty()).then_some(Work::Recover);
+        match (self.strategy, done) {
+            (Strategy::ReadModifyWrite, None) => Some(Work::Update),
+            (_, None) if recover.is_some() => recover,
+            (_, None | Some(Work::Recover)) if !self.encode.is_empty() => Some(Work::Encode),
+            (Strategy::Settle, None | Some(Work::Recover | Work::Encode))
+                if self.writes != self.writes_always =>
+            {
+                Some(Work::Compare)
+            }
+            _ => None,
+        }
+    }
+
+    /// The plan as text: `ReadModifyWrite; read 0:d0 4:p0; write 0:d0 4:p0`, each slot as
+    /// member:role.
+    pub fn describe<'a>(&'a self, group: &'a Group) -> impl fmt::Display + 'a {
+        Described { plan: self, group }
+    }
+}
+
+struct Described<'a> {
+    plan: &'a Plan,
+    group: &'a Group,
+}
+
+impl fmt::Display for Described<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}; read", self.plan.strategy)?;
+        self.slots(f, self.plan.reads)?;
+        if !self.plan.recover.is_empty() {
+            f.write_str("; recover")?;
+            self.slots(f, self.plan.recover)?;
+        }
+        if !self.plan.writes.is_empty() {
+            f.write_str("; write")?;
+            self.slots(f, self.plan.writes)?;
+        }
+        Ok(())
+    }
+}
+
+impl Described<'_> {
+    fn slots(&self, f: &mut fmt::Formatter<'_>, set: SlotSet) -> fmt::Result {
+        // In order of the members, as one looks at a row of devices.
+        for member in 0..=spindles_block::MEMBERS_MAX {
+            for index in set.iter() {
+                let slot = &self.group.slots()[usize::from(index)];
+                if slot.member.0 != member {
+                    continue;
+                }
+                let role = match slot.role {
+                    Role::Data(data) => ('d', data),
+                    Role::Copy(_) => ('d', 0),
+                    Role::Parity(parity) => ('p', parity),
+                };
+                write!(f, " {}:{}{}", member, role.0, role.1)?;
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,305 @@
+//! Requests, and how they are cut into columns.
+//!
+//! A request has a cursor and hands out columns as long as there are free ones; what is left
+//! waits in `stalled`. A column never waits for another column to be free, so there is always one
+//! that ends.
+
+use crate::{
+    Engine, Mutation,
+    columns::{Owner, Phase},
+    engine::Closing,
+    index,
+    output::{Busy, Output},
+    plan::Ask,
+};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Reply, Request, RequestError};
+
+/// A request that was taken.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RequestSlot {
+    pub(crate) token: u64,
+    pub(crate) operation: Operation,
+    pub(crate) block: BlockIndex,
+    pub(crate) end: BlockIndex,
+    pub(crate) buffer: BufferSlice,
+    /// The first block of the group part that is being handed out.
+    next: BlockIndex,
+    /// How far into the chunks of that group columns were handed out.
+    low: u32,
+    handed_out: bool,
+    pub(crate) pending: u32,
+    pub(crate) error: Option<RequestError>,
+}
+
+impl RequestSlot {
+    pub(crate) const fn free() -> Self {
+        Self {
+            token: 0,
+            operation: Operation::Flush,
+            block: BlockIndex(0),
+            end: BlockIndex(0),
+            buffer: BufferSlice::NONE,
+            next: BlockIndex(0),
+            low: 0,
+            handed_out: false,
+            pending: 0,
+            error: None,
+        }
+    }
+
+    /// Where the data of array block `block` is.
+    pub(crate) fn place(&self, block: BlockIndex) -> BufferSlice {
+        if matches!(
+            self.operation,
+            Operation::Discard | Operation::WriteZeroes { .. }
+        ) {
+            return BufferSlice::ZEROS;
+        }
+        let blocks = u32::try_from(block.0 - self.block.0).expect("within the request");
+        self.buffer.plus(blocks)
+    }
+}
+
+impl Engine {
+    pub(crate) fn take_request(&mut self, request: Request) -> Result<(), Busy> {
+        if self.closing != Closing::Open {
+            return Err(Busy);
+        }
+        let slot = self.free_requests.pop().ok_or(Busy)?;
+        let end = request.block.0.checked_add(u64::from(request.blocks));
+        let in_range = end.is_some_and(|end| end <= self.geometry.blocks());
+        let flush = request.operation == Operation::Flush;
+        if !in_range || (request.operation.is_write() && self.read_only) {
+            self.free_requests.push(slot);
+            let error = if in_range {
+                RequestError::ReadOnly
+            } else {
+                RequestError::OutOfRange
+            };
+            self.output(Output::Reply(Reply {
+                token: request.token,
+                result: Err(error),
+            }));
+            return Ok(());
+        }
+        assert!(
+            flush == (request.blocks == 0),
+            "a request has blocks, unless it is a flush: {request:?}"
+        );
+        let carries_data = matches!(request.operation, Operation::Read | Operation::Write { .. });
+        assert!(
+            !carries_data || request.buffer.buffer != BufferId::NONE,
+            "a read or write has a buffer"
+        );
+        self.requests[index(slot)] = RequestSlot {
+            token: request.token,
+            operation: request.operation,
+            block: request.block,
+            end: request.block.plus(u64::from(request.blocks)),
+            buffer: request.buffer,
+            next: request.block,
+            low: 0,
+            handed_out: false,
+            pending: 0,
+            error: None,
+        };
+        if !self.stalled.is_empty() || !self.advance(slot) {
+            self.stalled.push_back(slot);
+        }
+        Ok(())
+    }
+
+    /// Lets the request that waits longest go on. Whether it came to its end.
+    pub(crate) fn advance_stalled(&mut self) -> bool {
+        let Some(&request) = self.stalled.front() else {
+            return false;
+        };
+        let done = self.advance(request);
+        if done {
+            self.stalled.pop_front();
+        }
+        done
+    }
+
+    /// Hands out columns of a request while there are free ones. Whether all are handed out.
+    fn advance(&mut self, request: u32) -> bool {
+        if !self.serving {
+            return false;
+        }
+        while !self.requests[index(request)].handed_out {
+            if self.free_columns.is_empty() {
+                return false;
+            }
+            match self.requests[index(request)].operation {
+                Operation::Flush => {
+                    self.requests[index(request)].handed_out = true;
+                    self.start_flush(request);
+                }
+                Operation::Read => self.hand_out_read(request),
+                Operation::Write { .. } | Operation::Discard | Operation::WriteZeroes { .. } => {
+                    self.hand_out_column(request, Ask::Write);
+                }
+            }
+        }
+        true
+    }
+
+    /// A read of one chunk whose member is there goes straight to it; anything else is a column.
+    #[inline]
+    fn hand_out_read(&mut self, request: u32) {
+        let direct = self.all_settled && (self.shape.slots == 1 || !self.shape.copies);
+        if !direct {
+            return self.hand_out_column(request, Ask::Read);
+        }
+        let slot = &mut self.requests[index(request)];
+        let location = self.geometry.locate(slot.next);
+        let wanted = slot.end.0 - slot.next.0;
+        let here = !self.missing.contains(location.member);
+        let last = wanted <= u64::from(location.blocks_left);
+        // What spans chunks of a degraded group is read once for all of them, as a column.
+        if !here || !(last || self.missing.is_empty()) || slot.low > 0 {
+            return self.hand_out_column(request, Ask::Read);
+        }
+        let blocks = location
+            .blocks_left
+            .min(u32::try_from(wanted).unwrap_or(u32::MAX));
+        let buffer = slot.place(slot.next);
+        slot.next = slot.next.plus(u64::from(blocks));
+        slot.handed_out = last;
+        slot.pending += 1;
+
+        let id = self.free_columns.pop().expect("the caller looked");
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Direct;
+        column.owner = Owner::Request(request);
+        column.ask = Ask::Read;
+        column.group = location.group;
+        column.first = location.data_index;
+        column.end_slot = location.data_index + 1;
+        column.low = location.block_in_chunk;
+        column.blocks = blocks;
+        column.end = location.block_in_chunk + blocks;
+        column.member = location.member;
+        column.pending = 1;
+        self.member_io(
+            id,
+            location.data_index,
+            location.member,
+            Operation::Read,
+            location.offset,
+            blocks,
+            buffer,
+        );
+    }
+
+    /// Hands out the next column: the longest run of rows in which the request touches the same
+    /// chunks of its group, as long as scratch space allows.
+    fn hand_out_column(&mut self, request: u32, ask: Ask) {
+        let id = self.free_columns.pop().expect("the caller looked");
+        let slot = &mut self.requests[index(request)];
+        let location = self.geometry.locate(slot.next);
+        let group = &mut self.groups[index(id)];
+        self.geometry.group_into(location.group, group);
+        let chunk = group.blocks;
+        let group_end = group
+            .first_block
+            .plus(u64::from(chunk) * u64::from(group.data_chunks));
+        let part_end = slot.end.min(group_end);
+        let last = part_end.0 - 1 - group.first_block.0;
+        let first_slot = location.data_index;
+        let first_row = location.block_in_chunk;
+        let last_slot = u8::try_from(last / u64::from(chunk)).expect("a slot of the group");
+        let last_end = u32::try_from(last % u64::from(chunk)).expect("within the chunk") + 1;
+
+        // The rows of the part: from `first_row` in its first chunk to `last_end` in its last.
+        let one_chunk = first_slot == last_slot;
+        let rows_end = if one_chunk { last_end } else { chunk };
+        let mut low = if one_chunk {
+            slot.low.max(first_row)
+        } else {
+            slot.low
+        };
+        let (first, end_slot, cut) = loop {
+            let first = first_slot + u8::from(low < first_row);
+            let end_slot = last_slot + u8::from(low < last_end);
+            let cut = [first_row, last_end, rows_end]
+                .into_iter()
+                .filter(|&cut| cut > low)
+                .min()
+                .expect("rows are left");
+            if first < end_slot {
+                break (first, end_slot, cut);
+            }
+            low = cut;
+        };
+        let zeros = matches!(
+            slot.operation,
+            Operation::Discard | Operation::WriteZeroes { .. }
+        );
+        let whole = first == 0 && end_slot == self.shape.data;
+        let needs_scratch = if self.shape.copies {
+            !self.all_settled && ask == Ask::Read
+        } else {
+            !(zeros && whole)
+        };
+        let length = if needs_scratch {
+            self.limits.column_blocks
+        } else {
+            u32::MAX
+        };
+        let end = low + length.min(cut - low);
+        if end == rows_end {
+            slot.next = part_end;
+            slot.low = 0;
+            slot.handed_out = part_end == slot.end;
+        } else {
+            slot.low = end;
+        }
+        slot.pending += 1;
+
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Starting;
+        column.owner = Owner::Request(request);
+        column.ask = ask;
+        column.group = location.group;
+        column.first = first;
+        column.end_slot = end_slot;
+        column.low = low;
+        column.blocks = end - low;
+        column.end = end;
+        self.start(id);
+    }
+
+    /// A column of a request ended.
+    pub(crate) fn request_part_done(&mut self, request: u32, error: Option<RequestError>) {
+        let slot = &mut self.requests[index(request)];
+        assert!(slot.pending > 0, "a column of a request ended twice");
+        slot.pending -= 1;
+        // The first error stands; `Corrupt` says more than the others.
+        if slot.error.is_none() || error == Some(RequestError::Corrupt) {
+            slot.error = error.or(slot.error);
+        }
+        if slot.pending == 0 && slot.handed_out {
+            let reply = Reply {
+                token: slot.token,
+                result: match slot.error {
+                    None => Ok(()),
+                    Some(error) => Err(error),
+                },
+            };
+            self.free_requests.push(request);
+            self.output(Output::Reply(reply));
+        }
+    }
+
+    fn start_flush(&mut self, request: u32) {
+        let id = self.free_columns.pop().expect("the caller looked");
+        self.requests[index(request)].pending += 1;
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Flushing;
+        column.owner = Owner::Request(request);
+        column.ask = Ask::Write;
+        let skip = self.mutated(Mutation::SkipFlush);
+        self.flush_members(id, skip);
+    }
+}
