@@ -79,6 +79,18 @@ impl Expression {
         }
     }
 
+    /// What to tell whoever makes such an array: legal, but hardly meant.
+    pub fn notes(&self) -> Vec<&'static str> {
+        let Self::Array { level, members, .. } = self else {
+            return Vec::new();
+        };
+        let own = level
+            .note
+            .filter(|(usual, _)| members.len() < usize::from(*usual));
+        let inner = members.iter().flat_map(Self::notes);
+        own.map(|(_, note)| note).into_iter().chain(inner).collect()
+    }
+
     /// The devices, from left to right.
     pub fn leaves(&self) -> Vec<&str> {
         match self {

@@ -3,6 +3,7 @@
 
 mod bench;
 mod completions;
+mod layout;
 mod man;
 
 use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
@@ -30,7 +31,12 @@ pub(crate) struct Command {
 }
 
 /// All commands, in the order in which help lists them.
-pub(crate) static COMMANDS: &[&Command] = &[&bench::COMMAND, &completions::COMMAND, &man::COMMAND];
+pub(crate) static COMMANDS: &[&Command] = &[
+    &bench::COMMAND,
+    &completions::COMMAND,
+    &layout::COMMAND,
+    &man::COMMAND,
+];
 
 /// Adds the commands of a table as subcommands: for this table and for those of `bench` and `lab`.
 pub(crate) fn with_commands(parent: clap::Command, table: &[&Command]) -> clap::Command {

@@ -1,0 +1,134 @@
+//! `spindles layout`: the map of an array as a table.
+
+use super::Command;
+use crate::failure::Usage;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
+use serde_json::json;
+use spindles_block::{BlockSize, SizeBytes};
+use spindles_layout::{Expression, LEVELS, Numbers, Redundancy, Table, chunk_blocks};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "layout",
+    about: "Show where an array puts its data, as a table: D0 D1 D2 P",
+    details: "One line per stripe, one column per device: D data, C a further copy of the data \
+              chunk of that number, P Q R parity (p q r: of an array within an array with \
+              parity), - unused. Nothing is read or written, the devices need not exist: give \
+              their number or their names.\n\n\
+              spindles layout 'raid6(5)' --stripes 5\n\
+              spindles layout 'raid10:far2(5)'\n\
+              spindles layout 'raid5(4)' --layout left-asymmetric --numbers array\n\
+              spindles layout 'raid0(raid5(3),raid5(3))'",
+    hidden: false,
+    arguments: |command| {
+        let levels = LEVELS.iter().map(|level| {
+            let layouts = level.layouts.iter().map(|row| row.name);
+            let layouts: Vec<&str> = layouts.filter(|name| !name.is_empty()).collect();
+            let layouts = match (layouts.as_slice(), level.redundancy) {
+                ([], _) => String::new(),
+                (names, Redundancy::Copies) => format!("; N copies as {}N", names.join("N, ")),
+                (names, _) => format!("; {}", names.join(", ")),
+            };
+            format!("\n  {:<7} {}{layouts}", level.name, level.summary)
+        });
+        let details = format!(
+            "{}\n\nLevels:{}",
+            COMMAND.details,
+            levels.collect::<String>()
+        );
+        Arguments::augment_args(command).after_help(details)
+    },
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The array: raid5(4) for four devices, or with their names, raid5(a,b,c,d)
+    #[arg(value_name = "EXPR")]
+    expression: String,
+    /// How many stripes to show; with a far layout, of each section [default: one rotation]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=STRIPES_MAX))]
+    stripes: Option<u32>,
+    /// How chunks lie on the members, where the level has a choice
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
+    /// The chunk size, any multiple of the block [default: the level's]
+    #[arg(long, value_name = "SIZE")]
+    chunk: Option<SizeBytes>,
+    /// Count data chunks anew in each stripe, or through the array [default: by the level]
+    #[arg(long, value_name = "FROM")]
+    numbers: Option<NumbersFrom>,
+}
+
+const STRIPES_MAX: i64 = 10_000;
+
+#[derive(Clone, Copy, ValueEnum)]
+enum NumbersFrom {
+    /// What a member holds in the stripe
+    Stripe,
+    /// Where a sequential read goes
+    Array,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let mut expression = Expression::parse_counted(&arguments.expression).map_err(Usage::error)?;
+    if let Some(layout) = &arguments.layout {
+        expression = expression.with_layout(layout).map_err(Usage::error)?;
+    }
+    let Expression::Array {
+        level,
+        layout,
+        members,
+    } = &expression
+    else {
+        unreachable!("expressions are arrays");
+    };
+    let layout = layout.unwrap_or_else(|| level.layout_default()).to_string();
+    let chunk = arguments
+        .chunk
+        .unwrap_or(SizeBytes(level.chunk_bytes.into()));
+    chunk_blocks(chunk.0, BlockSize::B512)
+        .map_err(|error| Usage::error(format!("--chunk {chunk}: {error}")))?;
+    let numbers = match arguments.numbers {
+        None => Table::numbers_default(&expression),
+        Some(NumbersFrom::Stripe) => Numbers::Stripe,
+        Some(NumbersFrom::Array) => Numbers::Array,
+    };
+    let one_rotation = u32::try_from(expression.leaves().len().max(2))?;
+    let stripes = arguments.stripes.unwrap_or(one_rotation);
+    let table = Table::new(&expression, stripes, numbers).map_err(Usage::error)?;
+
+    let spaced_layout = match layout.as_str() {
+        "" => String::new(),
+        layout => format!(" {layout}"),
+    };
+    ui.line(format!(
+        "{level}{spaced_layout}: {} members, chunks of {chunk}; holds {}; survives {}\n",
+        members.len(),
+        level.capacity,
+        level.survives,
+    ));
+    ui.line(table.to_string().trim_end());
+    for note in expression.notes() {
+        ui.note(note);
+    }
+    let rows = table
+        .rows
+        .iter()
+        .map(|row| row.iter().map(ToString::to_string));
+    ui.json(&json!({
+        "expression": expression.to_string(),
+        "level": level.name,
+        "layout": layout,
+        "members": members.len(),
+        "chunk_bytes": chunk.0,
+        "capacity": level.capacity,
+        "survives": level.survives,
+        "columns": table.columns,
+        "sections": table.sections,
+        "rows": rows.map(Iterator::collect::<Vec<_>>).collect::<Vec<_>>(),
+        "notes": expression.notes(),
+    }));
+    Ok(())
+}
