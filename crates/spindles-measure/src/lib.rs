@@ -6,6 +6,7 @@
 
 mod histogram;
 mod record;
+pub mod statistics;
 
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use record::{

@@ -1,0 +1,71 @@
+//! The steady state of SNIA's Solid State Storage Performance Test Specification
+//! (2.0.2, 2.1.24): over the last five rounds the range is at most 20 % of the
+//! mean and the best-fit line rises or falls by at most 10 % of it.
+
+use super::{count, mean};
+
+/// Rounds the test looks at.
+pub const WINDOW: usize = 5;
+const RANGE_MAX: f64 = 0.20;
+const EXCURSION_MAX: f64 = 0.10;
+
+/// The test's outcome, as fractions of the mean.
+#[derive(Clone, Copy, Debug, PartialEq, serde::Serialize)]
+pub struct Steady {
+    /// Largest less smallest of the window.
+    pub range: f64,
+    /// What the best-fit line rises by over the window.
+    pub excursion: f64,
+}
+
+impl Steady {
+    /// Whether both bounds hold.
+    pub fn holds(&self) -> bool {
+        self.range <= RANGE_MAX && self.excursion.abs() <= EXCURSION_MAX
+    }
+}
+
+/// Tests the last [`WINDOW`] rounds. `None` when there are fewer.
+pub fn steady(rounds: &[f64]) -> Option<Steady> {
+    let window = rounds.last_chunk::<WINDOW>()?;
+    let centre = mean(window);
+    if centre <= 0.0 {
+        return None;
+    }
+    let most = window.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let least = window.iter().copied().fold(f64::INFINITY, f64::min);
+    let span = count(window) - 1.0;
+    let (mut product, mut spread, mut x) = (0.0, 0.0, -span / 2.0);
+    for value in window {
+        product += x * (value - centre);
+        spread += x * x;
+        x += 1.0;
+    }
+    Some(Steady {
+        range: (most - least) / centre,
+        excursion: product / spread * span / centre,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_bounds_are_tested_on_the_last_five() {
+        for (rounds, holds) in [
+            (&[100.0, 101.0, 99.0, 100.0, 100.0][..], true),
+            (&[500.0, 100.0, 101.0, 99.0, 100.0, 100.0], true),
+            (&[100.0, 100.0, 121.0, 100.0, 100.0], false),
+            // A steady climb: range 12 %, line 12 %.
+            (&[94.0, 97.0, 100.0, 103.0, 106.0], false),
+            (&[96.0, 98.0, 100.0, 102.0, 104.0], true),
+        ] {
+            let found = steady(rounds).unwrap();
+            assert_eq!(found.holds(), holds, "{rounds:?}: {found:?}");
+        }
+        let climb = steady(&[94.0, 97.0, 100.0, 103.0, 106.0]).unwrap();
+        assert!((climb.excursion - 0.12).abs() < 1e-12 && (climb.range - 0.12).abs() < 1e-12);
+        assert!(steady(&[1.0; 4]).is_none());
+    }
+}
