@@ -4,10 +4,20 @@
 
 #![forbid(unsafe_code)]
 
+mod analysis;
+mod change;
+pub mod doubts;
+pub mod example;
 mod histogram;
 mod record;
 pub mod statistics;
 
+pub use analysis::{
+    Analysis, AnalysisError, Cell, Comparison, Latency, Repetition, SIGNIFICANCE,
+    UNCORRECTED_COMPARISONS_MAX, Verdict, percent_of,
+};
+pub use change::{Change, ChangeRow, change};
+pub use doubts::Finding;
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use record::{
     Cpu, Device, Doubt, Environment, Experiment, Io, Phase, Rate, ReadError, Record, Run, SCHEMA,

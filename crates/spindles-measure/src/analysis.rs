@@ -1,0 +1,535 @@
+//! What the records of one experiment say: a cell for each system × workload, a
+//! comparison with the single disk for each cell, and every doubt about them.
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::histogram::to_f64;
+use crate::statistics::{
+    Estimate, Steady, geometric_mean, holm, mean_of_blocks, median, median_of_blocks, outliers,
+    steady,
+};
+use crate::{
+    Cpu, Environment, Experiment, Finding, Histogram, Rate, Record, Run, System, Traffic, Workload,
+};
+
+/// From this many comparisons on, a verdict must also hold after Holm's correction.
+pub const UNCORRECTED_COMPARISONS_MAX: usize = 10;
+/// Probability of calling equal systems different that a verdict accepts.
+pub const SIGNIFICANCE: f64 = 0.05;
+
+/// Everything a report says, drawn from records alone.
+#[derive(Clone, Debug, Serialize)]
+pub struct Analysis {
+    /// What was to be measured.
+    pub experiment: Experiment,
+    /// Where it was measured.
+    pub environment: Environment,
+    /// One for each system × workload that has a run, workload by workload.
+    pub cells: Vec<Cell>,
+    /// Each cell against the baseline's, the control's among them.
+    pub comparisons: Vec<Comparison>,
+    /// What to doubt, worst first.
+    pub findings: Vec<Finding>,
+    /// Every run, as it was recorded.
+    #[serde(skip)]
+    pub runs: Vec<Run>,
+}
+
+/// One workload on one system: all its repetitions.
+#[derive(Clone, Debug, Serialize)]
+pub struct Cell {
+    /// Name of the system.
+    pub system: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// What the rate counts.
+    pub rate: Rate,
+    /// Every repetition that finished, in the order of their blocks.
+    pub repetitions: Vec<Repetition>,
+    /// Repetitions that did not finish.
+    pub failed: usize,
+    /// Median rate per second.
+    pub median: f64,
+    /// Geometric mean of the rate per second.
+    pub geometric_mean: f64,
+    /// SNIA's steady state over the last five repetitions, where there are so many.
+    pub steady: Option<Steady>,
+    /// Latency per operation, all repetitions together.
+    pub latency: BTreeMap<String, Latency>,
+    /// CPU time of all repetitions together.
+    pub cpu_ns: Cpu,
+    /// Wall time of all repetitions together.
+    pub elapsed_ns: u64,
+    /// What the rate counts, of all repetitions together.
+    pub counted: u64,
+    /// Operations of all repetitions together.
+    pub operations: u64,
+    /// Bytes moved by the workload.
+    pub application: Traffic,
+    /// Bytes moved by the members.
+    pub members: Traffic,
+}
+
+/// One repetition's result.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct Repetition {
+    /// Repetition block.
+    pub block: u32,
+    /// Place among all runs of the experiment.
+    pub order: u32,
+    /// Bytes or operations per second.
+    pub per_second: f64,
+    /// Far from its fellows; shown and kept.
+    pub outlier: bool,
+}
+
+/// Latencies of one kind of operation, in nanoseconds.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Latency {
+    /// Operations counted.
+    pub count: u64,
+    /// Half took at most this.
+    pub p50_ns: u64,
+    /// 90 of 100 took at most this.
+    pub p90_ns: u64,
+    /// 99 of 100 took at most this.
+    pub p99_ns: u64,
+    /// 999 of 1000 took at most this.
+    pub p99_9_ns: u64,
+    /// The longest.
+    pub max_ns: u64,
+    /// All of them.
+    pub histogram: Histogram,
+}
+
+/// What a comparison came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// Faster than the baseline.
+    Faster,
+    /// Slower than the baseline.
+    Slower,
+    /// The figures do not tell them apart.
+    NoDifferenceShown,
+}
+
+impl Verdict {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Faster => "faster",
+            Self::Slower => "slower",
+            Self::NoDifferenceShown => "no difference shown",
+        }
+    }
+}
+
+/// A cell against the cell of the baseline in the same repetition blocks. The estimates are
+/// natural logarithms of the ratio of rates: 0 is equal, above 0 faster.
+#[derive(Clone, Debug, Serialize)]
+pub struct Comparison {
+    /// Name of the system.
+    pub system: String,
+    /// Name of the workload.
+    pub workload: String,
+    /// Whether the system is the baseline once more (the A/A pair).
+    pub control: bool,
+    /// Log-ratio: mean over blocks.
+    pub log_ratio: Estimate,
+    /// Log-ratio: median over blocks.
+    pub log_ratio_median: Estimate,
+    /// The p-value after Holm's correction over all comparisons of the experiment.
+    pub p_corrected: f64,
+    /// How far apart the A/A pair came out for this workload, as a log-ratio.
+    pub noise_floor: Option<f64>,
+    /// What it came to.
+    pub verdict: Verdict,
+}
+
+impl Comparison {
+    /// Difference of the rate from the baseline in percent: geometric mean, lower and upper end.
+    pub fn percent(&self) -> (f64, f64, f64) {
+        percent_of(&self.log_ratio)
+    }
+}
+
+/// A log-ratio as a difference in percent: the figure, the lower and the upper end.
+pub fn percent_of(estimate: &Estimate) -> (f64, f64, f64) {
+    let percent = |log: f64| log.exp_m1() * 100.0;
+    (
+        percent(estimate.value),
+        percent(estimate.low),
+        percent(estimate.high),
+    )
+}
+
+impl Cell {
+    /// Bytes the members wrote per byte the workload wrote.
+    pub fn write_amplification(&self) -> Option<f64> {
+        per(self.members.written, self.application.written)
+    }
+
+    /// Bytes the members read per byte the workload read. Above 1 where parity is updated.
+    pub fn read_amplification(&self) -> Option<f64> {
+        per(self.members.read, self.application.read)
+    }
+
+    /// Bytes the members moved per byte the workload moved, both directions together.
+    pub fn traffic_amplification(&self) -> Option<f64> {
+        per(self.members.total(), self.application.total())
+    }
+
+    /// CPU time in nanoseconds (workload, engine, rest of the machine) for one thing counted:
+    /// a byte or an operation.
+    pub fn cpu_per_counted(&self) -> Option<(f64, f64, f64)> {
+        let share = |ns: u64| per(ns, self.counted);
+        Some((
+            share(self.cpu_ns.workload)?,
+            share(self.cpu_ns.engine)?,
+            share(self.cpu_ns.rest())?,
+        ))
+    }
+
+    /// Logical CPUs kept busy on average, the whole machine.
+    pub fn cpus_busy(&self) -> f64 {
+        per(self.cpu_ns.machine, self.elapsed_ns).unwrap_or(0.0)
+    }
+}
+
+fn per(amount: u64, of: u64) -> Option<f64> {
+    (of > 0).then(|| to_f64(amount) / to_f64(of))
+}
+
+/// Why records make no report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum AnalysisError {
+    /// Not a single run among them.
+    #[error("there is no run among the records: nothing was measured yet")]
+    NoRuns,
+}
+
+impl Analysis {
+    /// Analyses records. Several experiments one after the other (the same one run again) are
+    /// joined: the repetition blocks of the later ones follow those of the earlier.
+    ///
+    /// # Errors
+    /// When there is no run.
+    pub fn of(records: &[Record]) -> Result<Self, AnalysisError> {
+        let (experiment, environment, runs) = joined(records);
+        if runs.is_empty() {
+            return Err(AnalysisError::NoRuns);
+        }
+        let experiment = completed(experiment, &runs);
+        let cells = cells_of(&experiment, &runs);
+        let comparisons = comparisons_of(&experiment, &cells);
+        let mut analysis = Self {
+            experiment,
+            environment,
+            cells,
+            comparisons,
+            findings: Vec::new(),
+            runs,
+        };
+        analysis.findings = crate::doubts::findings(&analysis);
+        Ok(analysis)
+    }
+
+    /// The cell of a system and a workload.
+    pub fn cell(&self, system: &str, workload: &str) -> Option<&Cell> {
+        self.cells
+            .iter()
+            .find(|cell| cell.system == system && cell.workload == workload)
+    }
+
+    /// The comparison of a system for a workload.
+    pub fn comparison(&self, system: &str, workload: &str) -> Option<&Comparison> {
+        self.comparisons
+            .iter()
+            .find(|c| c.system == system && c.workload == workload)
+    }
+
+    /// The systems that are compared: all but the baseline and the control.
+    pub fn compared(&self) -> impl Iterator<Item = &System> {
+        self.experiment.systems.iter().filter(|system| {
+            system.name != self.experiment.baseline
+                && Some(&system.name) != self.experiment.control.as_ref()
+        })
+    }
+
+    /// Repetition blocks with at least one run.
+    pub fn blocks(&self) -> usize {
+        let mut blocks: Vec<u32> = self.runs.iter().map(|run| run.repetition_block).collect();
+        blocks.sort_unstable();
+        blocks.dedup();
+        blocks.len()
+    }
+}
+
+fn joined(records: &[Record]) -> (Experiment, Environment, Vec<Run>) {
+    let mut experiment: Option<Experiment> = None;
+    let mut environment: Option<Environment> = None;
+    let mut runs: Vec<Run> = Vec::new();
+    let (mut block_offset, mut order_offset) = (0, 0);
+    for record in records {
+        match record {
+            Record::Experiment(this) if experiment.is_none() => experiment = Some(this.clone()),
+            Record::Experiment(_) => {
+                block_offset = runs
+                    .iter()
+                    .map(|run| run.repetition_block + 1)
+                    .max()
+                    .unwrap_or(0);
+                order_offset = runs.iter().map(|run| run.order + 1).max().unwrap_or(0);
+            }
+            Record::Environment(this) => {
+                environment.get_or_insert_with(|| this.clone());
+            }
+            Record::Run(run) => {
+                let mut run = Run::clone(run);
+                run.repetition_block = run.repetition_block.saturating_add(block_offset);
+                run.order = run.order.saturating_add(order_offset);
+                runs.push(run);
+            }
+        }
+    }
+    (
+        experiment.unwrap_or_default(),
+        environment.unwrap_or_default(),
+        runs,
+    )
+}
+
+/// The experiment with every system and workload that has a run, even where its own record
+/// is missing or cut short.
+fn completed(mut experiment: Experiment, runs: &[Run]) -> Experiment {
+    for run in runs {
+        if !experiment
+            .systems
+            .iter()
+            .any(|system| system.name == run.system.name)
+        {
+            experiment.systems.push(run.system.clone());
+        }
+        if !experiment
+            .workloads
+            .iter()
+            .any(|workload| workload.name == run.workload.name)
+        {
+            experiment.workloads.push(run.workload.clone());
+        }
+        experiment.scaled |= run.scaled;
+        experiment.shared_device |= run.shared_device;
+    }
+    if experiment.name.is_empty() {
+        experiment.name.clone_from(&runs[0].experiment);
+    }
+    let known = experiment
+        .systems
+        .iter()
+        .any(|system| system.name == experiment.baseline);
+    if !known {
+        let single = experiment
+            .systems
+            .iter()
+            .find(|system| system.level == "single");
+        let baseline = single.or(experiment.systems.first());
+        experiment.baseline = baseline.map_or(String::new(), |system| system.name.clone());
+    }
+    experiment
+}
+
+fn cells_of(experiment: &Experiment, runs: &[Run]) -> Vec<Cell> {
+    let mut cells = Vec::new();
+    for workload in &experiment.workloads {
+        for system in &experiment.systems {
+            let mut mine: Vec<&Run> = runs
+                .iter()
+                .filter(|run| run.system.name == system.name && run.workload.name == workload.name)
+                .collect();
+            if !mine.is_empty() {
+                mine.sort_by_key(|run| run.repetition_block);
+                cells.push(cell_of(system, workload, &mine));
+            }
+        }
+    }
+    cells
+}
+
+fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
+    let good: Vec<&&Run> = runs
+        .iter()
+        .filter(|run| run.failed.is_none() && run.per_second() > 0.0)
+        .collect();
+    let rates: Vec<f64> = good.iter().map(|run| run.per_second()).collect();
+    let logs: Vec<f64> = rates.iter().map(|rate| rate.ln()).collect();
+    let repetitions = good
+        .iter()
+        .zip(outliers(&logs))
+        .map(|(run, outlier)| Repetition {
+            block: run.repetition_block,
+            order: run.order,
+            per_second: run.per_second(),
+            outlier,
+        })
+        .collect();
+    let mut cell = Cell {
+        system: system.name.clone(),
+        workload: workload.name.clone(),
+        rate: workload.rate,
+        repetitions,
+        failed: runs.len() - good.len(),
+        median: median(&rates),
+        geometric_mean: geometric_mean(&rates),
+        steady: steady(&rates),
+        latency: BTreeMap::new(),
+        cpu_ns: Cpu::default(),
+        elapsed_ns: 0,
+        counted: 0,
+        operations: 0,
+        application: Traffic::default(),
+        members: Traffic::default(),
+    };
+    let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
+    for run in good {
+        cell.cpu_ns.workload += run.cpu_ns.workload;
+        cell.cpu_ns.engine += run.cpu_ns.engine;
+        cell.cpu_ns.machine += run.cpu_ns.machine;
+        cell.elapsed_ns += run.elapsed_ns;
+        cell.counted += run.counted;
+        cell.operations += run.operations;
+        cell.application.read += run.application.read;
+        cell.application.written += run.application.written;
+        cell.members.read += run.members.read;
+        cell.members.written += run.members.written;
+        for (operation, histogram) in &run.latency {
+            histograms
+                .entry(operation.clone())
+                .or_default()
+                .merge(histogram);
+        }
+    }
+    cell.latency = histograms
+        .into_iter()
+        .filter(|(_, histogram)| !histogram.is_empty())
+        .map(|(operation, histogram)| (operation, latency_of(histogram)))
+        .collect();
+    cell
+}
+
+fn latency_of(histogram: Histogram) -> Latency {
+    Latency {
+        count: histogram.total(),
+        p50_ns: histogram.percentile(50.0),
+        p90_ns: histogram.percentile(90.0),
+        p99_ns: histogram.percentile(99.0),
+        p99_9_ns: histogram.percentile(99.9),
+        max_ns: histogram.max(),
+        histogram,
+    }
+}
+
+fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> Vec<Comparison> {
+    let mut comparisons: Vec<Comparison> = cells
+        .iter()
+        .filter(|cell| cell.system != experiment.baseline)
+        .filter_map(|cell| {
+            let baseline = cells.iter().find(|other| {
+                other.workload == cell.workload && other.system == experiment.baseline
+            })?;
+            Some(compared(experiment, cell, baseline))
+        })
+        .collect();
+
+    // The A/A pairs are a measure of the others, not questions beside them: corrected apart.
+    let asked: Vec<usize> = (0..comparisons.len())
+        .filter(|&i| !comparisons[i].control)
+        .collect();
+    let controls: Vec<usize> = (0..comparisons.len())
+        .filter(|&i| comparisons[i].control)
+        .collect();
+    for indices in [&asked, &controls] {
+        let p_values: Vec<f64> = indices
+            .iter()
+            .map(|&i| comparisons[i].log_ratio.p_value)
+            .collect();
+        for (&index, p) in indices.iter().zip(holm(&p_values)) {
+            comparisons[index].p_corrected = p;
+        }
+    }
+    let floors: BTreeMap<String, f64> = comparisons
+        .iter()
+        .filter(|c| c.control && c.log_ratio.blocks > 0)
+        .map(|c| (c.workload.clone(), c.log_ratio.value.abs()))
+        .collect();
+    let corrected = asked.len() > UNCORRECTED_COMPARISONS_MAX;
+    for comparison in &mut comparisons {
+        if !comparison.control {
+            comparison.noise_floor = floors.get(&comparison.workload).copied();
+        }
+        let p = if corrected && !comparison.control {
+            Some(comparison.p_corrected)
+        } else {
+            None
+        };
+        comparison.verdict = verdict(&comparison.log_ratio, p, comparison.noise_floor);
+    }
+    comparisons
+}
+
+fn compared(experiment: &Experiment, cell: &Cell, baseline: &Cell) -> Comparison {
+    let logs: Vec<f64> = cell
+        .repetitions
+        .iter()
+        .filter_map(|mine| {
+            let theirs = baseline
+                .repetitions
+                .iter()
+                .find(|other| other.block == mine.block)?;
+            Some((mine.per_second / theirs.per_second).ln())
+        })
+        .collect();
+    let seed = seed_of(experiment.seed, &[&cell.system, &cell.workload]);
+    let log_ratio = mean_of_blocks(&logs, seed);
+    Comparison {
+        system: cell.system.clone(),
+        workload: cell.workload.clone(),
+        control: Some(&cell.system) == experiment.control.as_ref(),
+        log_ratio_median: median_of_blocks(&logs, seed),
+        p_corrected: log_ratio.p_value,
+        noise_floor: None,
+        verdict: Verdict::NoDifferenceShown,
+        log_ratio,
+    }
+}
+
+/// The verdict on a log-ratio. A difference is said only when the interval leaves out "equal",
+/// when it holds after the correction (where there is one), and when it is larger than what
+/// two identical systems showed.
+pub(crate) fn verdict(
+    log_ratio: &Estimate,
+    p_corrected: Option<f64>,
+    noise_floor: Option<f64>,
+) -> Verdict {
+    let shown = log_ratio.excludes_zero()
+        && p_corrected.is_none_or(|p| p < SIGNIFICANCE)
+        && noise_floor.is_none_or(|floor| log_ratio.value.abs() > floor);
+    match (shown, log_ratio.value > 0.0) {
+        (false, _) => Verdict::NoDifferenceShown,
+        (true, true) => Verdict::Faster,
+        (true, false) => Verdict::Slower,
+    }
+}
+
+/// A seed of its own for each comparison, from the experiment's (FNV-1a over the names).
+pub(crate) fn seed_of(seed: u64, names: &[&str]) -> u64 {
+    let mut hash = 0xcbf2_9ce4_8422_2325 ^ seed;
+    for name in names {
+        for &byte in name.as_bytes().iter().chain(&[0xff]) {
+            hash = (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3);
+        }
+    }
+    hash
+}

@@ -1,0 +1,63 @@
+//! Figures that a cache may have made: bytes that never reached the members, or
+//! members that were reached through the page cache.
+
+use super::{Kind, by_workload, percent};
+use crate::histogram::to_f64;
+
+/// Share of bytes that may be missing at the members before we speak of a cache.
+const HIT_MAX: f64 = 0.05;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "cache-effect",
+    title: "A cache may have answered",
+    remedy: "These figures may be those of memory, not of a disk. Use members on a file system \
+             that supports O_DIRECT (ext4, xfs, btrfs; not tmpfs or overlayfs) or block devices, \
+             or sizes of at least twice the memory.",
+    find: |analysis| {
+        let buffered: Vec<&crate::Run> = analysis
+            .runs
+            .iter()
+            .filter(|run| !run.io.direct && !super::no_disk::without_disk(run))
+            .collect();
+        let mut found = Vec::new();
+        if buffered.len() == analysis.runs.len() {
+            found.push("every run went through the page cache".to_owned());
+        } else if !buffered.is_empty() {
+            found.push(format!(
+                "{} of {} runs went through the page cache",
+                buffered.len(),
+                analysis.runs.len()
+            ));
+        }
+        // Reads that were not rebuilt from fewer members must be seen there in full.
+        found.extend(by_workload(analysis, |cell| {
+            let hit = 1.0 - cell.read_amplification()?;
+            (hit > HIT_MAX)
+                .then(|| format!("{} of the bytes were not read from members", percent(hit)))
+        }));
+        found.extend(device_hits(analysis));
+        found
+    },
+};
+
+/// Runs whose physical devices moved fewer bytes than the members asked for.
+fn device_hits(analysis: &crate::Analysis) -> Vec<String> {
+    by_workload(analysis, |cell| {
+        let (mut asked, mut moved) = (0, 0);
+        for run in &analysis.runs {
+            let mine = run.system.name == cell.system && run.workload.name == cell.workload;
+            if let Some(devices) = run.devices.filter(|_| mine) {
+                asked += run.members.read;
+                moved += devices.read;
+            }
+        }
+        let hit = 1.0 - to_f64(moved) / to_f64(asked.max(1));
+        (asked > 0 && hit > HIT_MAX).then(|| {
+            format!(
+                "{} of the bytes read did not come from the device",
+                percent(hit)
+            )
+        })
+    })
+}

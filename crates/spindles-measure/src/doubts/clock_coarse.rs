@@ -1,0 +1,24 @@
+//! Latencies near the resolution of the clock.
+
+use super::{Kind, by_workload};
+
+/// A median latency below this many ticks of the clock is called coarse.
+const TICKS_MIN: u64 = 20;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "clock-coarse",
+    title: "The clock is coarse",
+    remedy: "These latencies are only a few ticks of the clock; their percentiles are steps of it. \
+             Rates are not affected.",
+    find: |analysis| {
+        let tick = analysis.environment.clock_resolution_ns;
+        by_workload(analysis, |cell| {
+            let short = cell
+                .latency
+                .values()
+                .find(|latency| latency.p50_ns < tick * TICKS_MIN)?;
+            Some(format!("median {} ns, tick {tick} ns", short.p50_ns))
+        })
+    },
+};

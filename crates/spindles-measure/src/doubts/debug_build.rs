@@ -1,0 +1,15 @@
+//! A program built without optimisation.
+
+use super::Kind;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "debug-build",
+    title: "Debug build",
+    remedy: "The program was built without optimisation, so everything that costs CPU is many \
+             times too slow. Run it with `cargo run --release`.",
+    find: |analysis| match &*analysis.environment.profile {
+        "debug" => vec!["the records come from a debug build".to_owned()],
+        _ => Vec::new(),
+    },
+};

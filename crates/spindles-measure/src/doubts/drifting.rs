@@ -1,0 +1,46 @@
+//! The machine grew faster or slower in the course of the experiment.
+
+use super::Kind;
+use crate::analysis::SIGNIFICANCE;
+use crate::histogram::to_f64;
+use crate::statistics::{drift, median};
+
+/// A drift below this is of no consequence, as a log-ratio (2 %).
+const EXCURSION_MIN: f64 = 0.02;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "drifting",
+    title: "Drift",
+    remedy: "The machine itself changed while the experiment ran (heat, ageing of the device, \
+             other work). The random order within blocks keeps comparisons fair, but the absolute \
+             figures depend on when they were taken.",
+    find: |analysis| {
+        // Each figure against the median of its own cell, in the order of time.
+        let points: Vec<(f64, f64)> = analysis
+            .cells
+            .iter()
+            .flat_map(|cell| {
+                let logs: Vec<f64> = cell.repetitions.iter().map(|r| r.per_second.ln()).collect();
+                let centre = median(&logs);
+                cell.repetitions
+                    .iter()
+                    .zip(logs)
+                    .map(move |(repetition, log)| {
+                        (to_f64(u64::from(repetition.order)), log - centre)
+                    })
+            })
+            .collect();
+        match drift(&points) {
+            Some(drift)
+                if drift.p_value < SIGNIFICANCE && drift.excursion.abs() > EXCURSION_MIN =>
+            {
+                let percent = drift.excursion.exp_m1() * 100.0;
+                vec![format!(
+                    "from the first run to the last the rates changed by {percent:+.1} %"
+                )]
+            }
+            _ => Vec::new(),
+        }
+    },
+};

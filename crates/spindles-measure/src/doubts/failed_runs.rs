@@ -1,0 +1,37 @@
+//! Runs that did not finish, or are missing.
+
+use super::Kind;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "failed-runs",
+    title: "Runs did not finish",
+    remedy: "They count nowhere else in this report. A comparison uses only the repetition blocks \
+             in which both sides finished.",
+    find: |analysis| {
+        let mut found: Vec<String> = analysis
+            .runs
+            .iter()
+            .filter_map(|run| {
+                let reason = run.failed.as_deref()?;
+                Some(format!(
+                    "{} × {}: {reason}",
+                    run.system.name, run.workload.name
+                ))
+            })
+            .collect();
+        found.sort();
+        found.dedup();
+        let experiment = &analysis.experiment;
+        let planned = experiment.systems.len()
+            * experiment.workloads.len()
+            * usize::try_from(experiment.repetition_blocks).unwrap_or(0);
+        if analysis.runs.len() < planned {
+            let missing = planned - analysis.runs.len();
+            found.push(format!(
+                "{missing} of {planned} planned runs are missing: interrupted"
+            ));
+        }
+        found
+    },
+};

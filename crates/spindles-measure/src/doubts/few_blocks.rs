@@ -1,0 +1,27 @@
+//! Too few repetition blocks for an interval that can be relied on.
+
+use super::Kind;
+use crate::statistics::BOOTSTRAP_BLOCKS_MIN;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "few-blocks",
+    title: "Few repetitions",
+    remedy: "Intervals from so few repetitions assume well-behaved noise. Ask for at least 5 \
+             repetition blocks, better 8.",
+    find: |analysis| {
+        let fewest = analysis
+            .comparisons
+            .iter()
+            .map(|c| c.log_ratio.blocks)
+            .min();
+        match fewest.unwrap_or_else(|| analysis.blocks()) {
+            fewest if fewest < BOOTSTRAP_BLOCKS_MIN => {
+                vec![format!(
+                    "some comparisons rest on {fewest} repetition blocks"
+                )]
+            }
+            _ => Vec::new(),
+        }
+    },
+};

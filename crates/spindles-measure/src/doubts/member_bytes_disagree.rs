@@ -1,0 +1,35 @@
+//! Bytes written by the workload that the members never saw, or members whose
+//! own counters do not add up.
+
+use super::{Kind, by_workload, percent};
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "member-bytes-disagree",
+    title: "Bytes at the members do not add up",
+    remedy: "Fewer bytes were written to the members than the workload wrote, or the members' \
+             counters contradict their sum. Please report this with the records: it is a fault \
+             of the measurement or of the array.",
+    find: |analysis| {
+        let mut found = by_workload(analysis, |cell| {
+            let share = cell.write_amplification()?;
+            (share < 1.0).then(|| format!("{} of the bytes written arrived", percent(share)))
+        });
+        let contradictions = analysis
+            .runs
+            .iter()
+            .filter(|run| !run.each_member.is_empty())
+            .filter(|run| {
+                let read: u64 = run.each_member.iter().map(|traffic| traffic.read).sum();
+                let written: u64 = run.each_member.iter().map(|traffic| traffic.written).sum();
+                (read, written) != (run.members.read, run.members.written)
+            })
+            .count();
+        if contradictions > 0 {
+            found.push(format!(
+                "the members' counters contradict their sum in {contradictions} runs"
+            ));
+        }
+        found
+    },
+};

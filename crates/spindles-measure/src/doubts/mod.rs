@@ -1,0 +1,192 @@
+//! The doubts there are about figures: each kind is a row of one table, finds its
+//! evidence in an analysis, and says what to do about it. A runner may record a
+//! doubt of any kind as well; what it recorded and what is found here are shown
+//! together.
+
+mod cache_effect;
+mod clock_coarse;
+mod cpu_bound;
+mod debug_build;
+mod drifting;
+mod failed_runs;
+mod few_blocks;
+mod fluctuating;
+mod member_bytes_disagree;
+mod no_control;
+mod no_disk;
+mod noise_floor_high;
+mod not_steady;
+mod outliers;
+mod scaled;
+mod shared_device;
+mod short_runs;
+mod undecided;
+mod virtual_machine;
+
+use std::collections::BTreeMap;
+
+use serde::Serialize;
+
+use crate::{Analysis, Run};
+
+/// A kind of doubt.
+#[derive(Debug)]
+pub struct Kind {
+    /// Its name in records: `few-blocks`.
+    pub name: &'static str,
+    /// A few plain words.
+    pub title: &'static str,
+    /// What it means for the reader and what to do about it.
+    pub remedy: &'static str,
+    /// The evidence in an analysis, one sentence each. Empty when there is none.
+    pub find: fn(&Analysis) -> Vec<String>,
+}
+
+/// All kinds, what matters most first.
+pub static KINDS: &[&Kind] = &[
+    &failed_runs::KIND,
+    &debug_build::KIND,
+    &member_bytes_disagree::KIND,
+    &cache_effect::KIND,
+    &no_disk::KIND,
+    &shared_device::KIND,
+    &scaled::KIND,
+    &few_blocks::KIND,
+    &noise_floor_high::KIND,
+    &no_control::KIND,
+    &drifting::KIND,
+    &not_steady::KIND,
+    &fluctuating::KIND,
+    &outliers::KIND,
+    &undecided::KIND,
+    &cpu_bound::KIND,
+    &short_runs::KIND,
+    &clock_coarse::KIND,
+    &virtual_machine::KIND,
+];
+
+/// The kind of this name.
+pub fn by_name(name: &str) -> Option<&'static Kind> {
+    KINDS.iter().copied().find(|kind| kind.name == name)
+}
+
+/// A doubt with its evidence, ready to be read.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// Name of its kind.
+    pub kind: String,
+    /// A few plain words.
+    pub title: String,
+    /// What to do about it.
+    pub remedy: String,
+    /// The evidence, one sentence each.
+    pub details: Vec<String>,
+}
+
+impl Finding {
+    pub(crate) fn new(kind: &str, title: &str, remedy: &str, details: Vec<String>) -> Self {
+        Self {
+            kind: kind.to_owned(),
+            title: title.to_owned(),
+            remedy: remedy.to_owned(),
+            details,
+        }
+    }
+}
+
+/// Everything to be doubted in an analysis: the kinds in the order of the table, then
+/// recorded doubts of kinds this version does not know.
+pub(crate) fn findings(analysis: &Analysis) -> Vec<Finding> {
+    let mut recorded = recorded(&analysis.runs);
+    let mut findings = Vec::new();
+    for kind in KINDS {
+        let mut details = (kind.find)(analysis);
+        for detail in recorded.remove(kind.name).unwrap_or_default() {
+            if !details.contains(&detail) {
+                details.push(detail);
+            }
+        }
+        if !details.is_empty() {
+            findings.push(Finding::new(kind.name, kind.title, kind.remedy, details));
+        }
+    }
+    for (name, details) in recorded {
+        findings.push(Finding::new(&name, &name.replace('-', " "), "", details));
+    }
+    findings
+}
+
+/// What the runner doubted, by kind: each remark once, with where it was made.
+fn recorded(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
+    let mut places: BTreeMap<(String, String), Vec<String>> = BTreeMap::new();
+    for run in runs {
+        for doubt in &run.doubts {
+            let place = format!("{} × {}", run.system.name, run.workload.name);
+            let known = places
+                .entry((doubt.kind.clone(), doubt.detail.clone()))
+                .or_default();
+            if !known.contains(&place) {
+                known.push(place);
+            }
+        }
+    }
+    let mut everywhere: Vec<(&str, &str)> = runs
+        .iter()
+        .map(|run| (run.system.name.as_str(), run.workload.name.as_str()))
+        .collect();
+    everywhere.sort_unstable();
+    everywhere.dedup();
+    let mut by_kind: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for ((kind, detail), at) in places {
+        let text = match (detail.is_empty(), at.len() == everywhere.len()) {
+            (true, true) => "every run".to_owned(),
+            (false, true) => detail,
+            (true, false) => listed(&at),
+            (false, false) => format!("{detail} ({})", listed(&at)),
+        };
+        by_kind.entry(kind).or_default().push(text);
+    }
+    by_kind
+}
+
+/// Names with commas, cut after six.
+fn listed(names: &[String]) -> String {
+    const SHOWN: usize = 6;
+    match names.get(SHOWN..) {
+        Some(more) if !more.is_empty() => {
+            format!("{} and {} more", names[..SHOWN].join(", "), more.len())
+        }
+        _ => names.join(", "),
+    }
+}
+
+/// The cells for which `note` has something to say, one sentence for each workload:
+/// `block-write: raid5 (…), raid6 (…)`.
+fn by_workload(analysis: &Analysis, note: impl Fn(&crate::Cell) -> Option<String>) -> Vec<String> {
+    analysis
+        .experiment
+        .workloads
+        .iter()
+        .filter_map(|workload| {
+            let notes: Vec<String> = analysis
+                .cells
+                .iter()
+                .filter(|cell| cell.workload == workload.name)
+                .filter_map(|cell| {
+                    let said = note(cell)?;
+                    Some(if said.is_empty() {
+                        cell.system.clone()
+                    } else {
+                        format!("{} ({said})", cell.system)
+                    })
+                })
+                .collect();
+            (!notes.is_empty()).then(|| format!("{}: {}", workload.name, notes.join(", ")))
+        })
+        .collect()
+}
+
+/// A fraction in percent without decimals.
+fn percent(fraction: f64) -> String {
+    format!("{:.0} %", fraction * 100.0)
+}

@@ -1,0 +1,18 @@
+//! No A/A pair.
+
+use super::Kind;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "no-control",
+    title: "No A/A pair",
+    remedy: "Without the same system measured twice under two names, nobody knows how large \
+             a difference this machine shows where there is none. Add one to the experiment.",
+    find: |analysis| {
+        if analysis.comparisons.is_empty() || analysis.comparisons.iter().any(|c| c.control) {
+            Vec::new()
+        } else {
+            vec!["the experiment has no control".to_owned()]
+        }
+    },
+};

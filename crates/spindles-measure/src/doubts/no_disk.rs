@@ -1,0 +1,25 @@
+//! Members that are memory or nothing at all.
+
+use super::Kind;
+use crate::Run;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "no-disk",
+    title: "No disk was involved",
+    remedy: "Members in memory show what the software costs at most, never what storage delivers. \
+             For that use files or block devices.",
+    find: |analysis| match analysis.runs.iter().filter(|run| without_disk(run)).count() {
+        0 => Vec::new(),
+        count if count == analysis.runs.len() => vec!["all members are in memory".to_owned()],
+        count => vec![format!(
+            "{count} of {} runs used members in memory",
+            analysis.runs.len()
+        )],
+    },
+};
+
+/// Whether the members of a run are memory or null.
+pub(super) fn without_disk(run: &Run) -> bool {
+    matches!(run.io.backend.as_str(), "mem" | "null")
+}

@@ -1,0 +1,34 @@
+//! Two identical systems came out different.
+
+use super::Kind;
+use crate::Verdict;
+
+/// Difference of an A/A pair from which on it is worth a word, as a log-ratio (5 %).
+const FLOOR_MAX: f64 = 0.048_79;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "noise-floor-high",
+    title: "Identical systems came out different",
+    remedy: "The same single disk was measured twice under two names. Where the two differ, so may \
+             everything else by as much: no verdict is given for smaller differences. Quieten the \
+             machine or ask for more repetition blocks.",
+    find: |analysis| {
+        analysis
+            .comparisons
+            .iter()
+            .filter(|c| c.control && c.log_ratio.blocks > 0)
+            .filter(|c| {
+                c.verdict != Verdict::NoDifferenceShown || c.log_ratio.value.abs() > FLOOR_MAX
+            })
+            .map(|c| {
+                let (value, low, high) = c.percent();
+                if low.is_finite() && high.is_finite() {
+                    format!("{}: {value:+.1} % ({low:+.1} to {high:+.1})", c.workload)
+                } else {
+                    format!("{}: {value:+.1} %", c.workload)
+                }
+            })
+            .collect()
+    },
+};

@@ -1,0 +1,27 @@
+//! All members on one physical device.
+
+use super::Kind;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "shared-device",
+    title: "All members share one physical device",
+    remedy: "This measures the cost of the software, not the gain of the spindles: more members \
+             cannot be faster than the one device they share. For the gain, give every member \
+             a device of its own.",
+    find: |analysis| {
+        if !analysis.experiment.shared_device {
+            return Vec::new();
+        }
+        let names: Vec<&str> = analysis
+            .environment
+            .devices
+            .iter()
+            .map(|device| device.name.as_str())
+            .collect();
+        vec![match names[..] {
+            [] => "one device holds all members".to_owned(),
+            _ => format!("all members lie on {}", names.join(", ")),
+        }]
+    },
+};

@@ -1,0 +1,15 @@
+//! A machine that shares its hardware with neighbours nobody here can see.
+
+use super::Kind;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "virtual-machine",
+    title: "Virtual machine",
+    remedy: "Neighbours on the same hardware may take CPU and disk time at any moment, and the \
+             host may cache. Intervals show the part of it that varied.",
+    find: |analysis| match &*analysis.environment.virtualization {
+        "" | "none" => Vec::new(),
+        kind => vec![format!("measured under {kind}")],
+    },
+};
