@@ -10,6 +10,8 @@
 extern crate alloc;
 
 mod areas;
+mod assembly;
+mod choose;
 mod crc32c;
 mod error;
 mod record;
@@ -17,6 +19,8 @@ mod text;
 pub mod versions;
 
 pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for};
+pub use assembly::{AssembleError, Assembly, Reason, Refusal};
+pub use choose::{Found, choose};
 pub use crc32c::crc32c;
 pub use error::DecodeError;
 pub use record::{ArrayRecord, Features, MemberRecord, MemberState, Uuid};

@@ -1,0 +1,213 @@
+//! An array put together of the devices found, or why not: every refusal names its device.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+use core::fmt;
+
+use spindles_block::{MemberIndex, MemberSet};
+
+use crate::{ArrayRecord, DecodeError, DeviceRecord, Uuid};
+
+/// Why a device can't take part while the others can.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reason {
+    /// Neither slot holds a good superblock.
+    Corrupt(DecodeError),
+    /// The device is shorter than when it became a member.
+    Truncated {
+        /// What it has.
+        bytes: u64,
+        /// What it had.
+        expected_bytes: u64,
+    },
+    /// The array went on without it.
+    Stale {
+        /// The device's generation.
+        generation: u64,
+        /// The array's.
+        newest: u64,
+        /// Since when the array knows that it is missing; `None` if it counted on it: then the
+        /// device went back in time, or was not reached by the last write before a crash.
+        out_since: Option<u64>,
+    },
+    /// The array has another device in its position.
+    Replaced,
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Corrupt(error) => error.fmt(f),
+            Self::Truncated {
+                bytes,
+                expected_bytes,
+            } => write!(
+                f,
+                "truncated: it has {bytes} bytes and had {expected_bytes} when it became a member"
+            ),
+            Self::Stale {
+                generation,
+                newest,
+                out_since: Some(since),
+            } => write!(
+                f,
+                "stale: the array goes on without it since generation {since} and is at {newest}, \
+                 it has generation {generation}"
+            ),
+            Self::Stale {
+                generation,
+                newest,
+                out_since: None,
+            } => write!(
+                f,
+                "stale: it has generation {generation} and the others are at {newest}: an old \
+                 copy, or a device that went back in time"
+            ),
+            Self::Replaced => f.write_str("replaced: the array has another device in its position"),
+        }
+    }
+}
+
+/// A device that can't take part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// Which of the devices given.
+    pub found: usize,
+    /// Its name.
+    pub name: String,
+    /// The position it would have, where its superblock could be read.
+    pub member: Option<MemberIndex>,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl fmt::Display for Refusal {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.name, self.reason)
+    }
+}
+
+/// An array put together. Whether its level survives what is missing is for the level to say.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Assembly {
+    /// The truth.
+    pub array: ArrayRecord,
+    /// By position: which of the devices given fills it.
+    pub devices: Vec<Option<usize>>,
+    /// By position: what that device says of itself.
+    pub records: Vec<Option<DeviceRecord>>,
+    /// Positions without a device. More than the record says where devices were not given or
+    /// were refused.
+    pub missing: MemberSet,
+    /// Members that missed the last superblock write. Before anything else is written, `array`
+    /// must be made durable on them: a member may never fall two generations behind.
+    pub lagging: MemberSet,
+    /// Devices that can't take part, and why.
+    pub refused: Vec<Refusal>,
+    /// A feature in use forbids this version to write.
+    pub read_only: bool,
+}
+
+/// Why no array can be put together of the devices given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum AssembleError {
+    /// None were given.
+    NoDevices,
+    /// A device has no superblock of ours.
+    NotAMember {
+        /// Its name.
+        name: String,
+    },
+    /// A device's superblock is too new.
+    Unsupported {
+        /// Its name.
+        name: String,
+        /// What is too new about it.
+        error: DecodeError,
+    },
+    /// A device belongs to another array.
+    Foreign {
+        /// Its name.
+        name: String,
+        /// The name of its array.
+        array: String,
+        /// The identity of its array.
+        uuid: Uuid,
+        /// The name of the array of most devices given.
+        expected: String,
+        /// The identity of that array.
+        expected_uuid: Uuid,
+    },
+    /// Two devices are the same member: the same device twice, or a copy.
+    Duplicate {
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+        /// The position that both have.
+        member: MemberIndex,
+    },
+    /// Two halves went on without each other.
+    SplitBrain {
+        /// The devices of one half.
+        one: Vec<String>,
+        /// The devices of the other half.
+        other: Vec<String>,
+    },
+    /// Every device was refused.
+    NothingLeft {
+        /// Why.
+        refused: Vec<Refusal>,
+    },
+}
+
+impl fmt::Display for AssembleError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::NoDevices => f.write_str("no devices were given"),
+            Self::NotAMember { name } => write!(
+                f,
+                "{name} has no Spindles superblock; leave it out, or check that it is the device \
+                 you mean"
+            ),
+            Self::Unsupported { name, error } => {
+                write!(f, "{name}: {error}; use a newer version of Spindles")
+            }
+            Self::Foreign {
+                name,
+                array,
+                uuid,
+                expected,
+                expected_uuid,
+            } => write!(
+                f,
+                "{name} belongs to another array, '{array}' ({uuid}); the others belong to \
+                 '{expected}' ({expected_uuid}); give the devices of one array"
+            ),
+            Self::Duplicate {
+                first,
+                second,
+                member,
+            } => write!(
+                f,
+                "{first} and {second} are both member {member}: one is a copy of the other, or \
+                 the same device under another name; leave one out"
+            ),
+            Self::SplitBrain { one, other } => write!(
+                f,
+                "split brain: {} went on without {}, and the other way round; both hold writes \
+                 that the other doesn't have; decide which half to keep and give only its devices",
+                one.join(", "),
+                other.join(", ")
+            ),
+            Self::NothingLeft { refused } => {
+                f.write_str("no device can be used")?;
+                refused
+                    .iter()
+                    .try_for_each(|refusal| write!(f, "; {refusal}"))
+            }
+        }
+    }
+}
+
+impl core::error::Error for AssembleError {}

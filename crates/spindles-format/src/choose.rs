@@ -1,0 +1,386 @@
+//! Which of the records that a set of devices carries is the truth, and which devices may take
+//! part.
+//!
+//! Every record names the members it was written for. Before anything is done on the strength of
+//! a record it is durable on all members that it calls active, so:
+//!
+//! - a member one generation behind a record that calls it active missed only the last write of
+//!   superblocks, and nothing was done since that it doesn't have: it *lags*, and is good;
+//! - a member two or more behind a record that calls it active went back in time: *stale*;
+//! - a record that calls a device active which holds another record of the same generation, or
+//!   went on without it, was never finished: its own device is *stale*, whatever the generation;
+//! - two records that each call the other's devices missing are two histories: *split brain*.
+//!
+//! `docs/format.md` has the rules with examples.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use spindles_block::{MemberIndex, MemberSet};
+
+use crate::versions::Decoded;
+use crate::{
+    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, MemberState, Reason, Refusal,
+    Uuid, decode,
+};
+
+/// What was read off one device.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// What people call the device.
+    pub name: String,
+    /// How long it is.
+    pub bytes: u64,
+    record: Decoded,
+    /// What is wrong with the slots that are, although another one is good.
+    damage: Option<DecodeError>,
+}
+
+impl Found {
+    /// A device of that length, with what lies in its two slots (fewer bytes where it ends
+    /// before, `Err` where it can't be read).
+    #[must_use]
+    pub fn new(name: String, bytes: u64, slots: [Result<&[u8], DecodeError>; 2]) -> Self {
+        let mut slot_of_generation = 0_u64;
+        let slots = slots.map(|slot| {
+            let decoded = slot.and_then(decode).and_then(|(array, device)| {
+                if array.generation % 2 == slot_of_generation {
+                    Ok((array, device))
+                } else {
+                    Err(DecodeError::Invalid {
+                        what: "it lies in the slot of another generation",
+                    })
+                }
+            });
+            slot_of_generation += 1;
+            decoded
+        });
+        let (record, damage) = match slots {
+            [Ok(even), Ok(odd)] if even.0.generation > odd.0.generation => (Ok(even), None),
+            [Ok(_), Ok(odd)] => (Ok(odd), None),
+            // A blank slot is one that nothing was written to yet.
+            [Ok(one), Err(error)] | [Err(error), Ok(one)] => (
+                Ok(one),
+                Some(error).filter(|error| *error != DecodeError::NotOurs),
+            ),
+            [Err(even), Err(odd)] => {
+                let telling = |error: &DecodeError| match error {
+                    DecodeError::Features { .. } => 6,
+                    DecodeError::Version { .. } => 5,
+                    DecodeError::Checksum { .. } => 4,
+                    DecodeError::Invalid { .. } => 3,
+                    DecodeError::Unreadable => 2,
+                    DecodeError::Short { .. } => 1,
+                    DecodeError::NotOurs => 0,
+                };
+                let more = if telling(&even) >= telling(&odd) {
+                    even
+                } else {
+                    odd
+                };
+                (Err(more), None)
+            }
+        };
+        Self {
+            name,
+            bytes,
+            record,
+            damage,
+        }
+    }
+
+    /// The newest good record.
+    pub fn record(&self) -> Result<&(ArrayRecord, DeviceRecord), DecodeError> {
+        self.record.as_ref().map_err(|error| *error)
+    }
+
+    /// What is wrong with one slot while the other one is good: a superblock write was torn, or a
+    /// superblock rotted.
+    #[must_use]
+    pub const fn damage(&self) -> Option<DecodeError> {
+        self.damage
+    }
+
+    fn identity(&self) -> Option<(Uuid, MemberIndex, Uuid)> {
+        let (array, device) = self.record.as_ref().ok()?;
+        Some((array.uuid, device.member, own_uuid(array, device)))
+    }
+}
+
+fn own_uuid(array: &ArrayRecord, device: &DeviceRecord) -> Uuid {
+    array.member[usize::from(device.member.0)].device_uuid
+}
+
+/// A record and the devices that hold it.
+struct Class<'found> {
+    record: &'found ArrayRecord,
+    holders: Vec<usize>,
+}
+
+/// Which of two records has to give way.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Loser {
+    Newer,
+    Older,
+    /// Two histories.
+    Neither,
+}
+
+/// Puts an array together of what was found: in any order, with members missing, each device that
+/// can't take part refused with its reason.
+pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
+    if found.is_empty() {
+        return Err(AssembleError::NoDevices);
+    }
+    refuse_mistakes(found)?;
+
+    let mut refused = Vec::new();
+    let mut classes: Vec<Class<'_>> = Vec::new();
+    for (index, device) in found.iter().enumerate() {
+        match device.record() {
+            Err(error) => refused.push(Refusal {
+                found: index,
+                name: device.name.clone(),
+                member: None,
+                reason: Reason::Corrupt(error),
+            }),
+            Ok((record, _)) => match classes.iter_mut().find(|class| class.record == record) {
+                Some(class) => class.holders.push(index),
+                None => classes.push(Class {
+                    record,
+                    holders: alloc::vec![index],
+                }),
+            },
+        }
+    }
+    classes.sort_by_key(|class| core::cmp::Reverse(class.record.generation));
+    let Some(truth) = find_truth(found, &classes)? else {
+        return Err(AssembleError::NothingLeft { refused });
+    };
+
+    let array = classes[truth].record;
+    let mut assembly = Assembly {
+        array: array.clone(),
+        devices: alloc::vec![None; usize::from(array.members)],
+        records: alloc::vec![None; usize::from(array.members)],
+        missing: MemberSet::all(array.members),
+        lagging: MemberSet::EMPTY,
+        refused,
+        read_only: array.features.must_read_only(),
+    };
+    for class in &classes {
+        for &index in &class.holders {
+            let (_, device) = found[index].record().expect("classes are of good records");
+            let member = device.member;
+            match judge(found, &classes[truth], class, index) {
+                Ok(lagging) => {
+                    assembly.devices[usize::from(member.0)] = Some(index);
+                    assembly.records[usize::from(member.0)] = Some(*device);
+                    assembly.missing = assembly.missing.without(member);
+                    if lagging {
+                        assembly.lagging = assembly.lagging.with(member);
+                    }
+                }
+                Err(reason) => assembly.refused.push(Refusal {
+                    found: index,
+                    name: found[index].name.clone(),
+                    member: Some(member),
+                    reason,
+                }),
+            }
+        }
+    }
+    assembly.refused.sort_by_key(|refusal| refusal.found);
+    if assembly.devices.iter().all(Option::is_none) {
+        return Err(AssembleError::NothingLeft {
+            refused: assembly.refused,
+        });
+    }
+    Ok(assembly)
+}
+
+/// What is a mistake of the caller, not damage of a device: nothing is put together.
+fn refuse_mistakes(found: &[Found]) -> Result<(), AssembleError> {
+    for device in found {
+        let name = || device.name.clone();
+        match device.record() {
+            Err(DecodeError::NotOurs) => return Err(AssembleError::NotAMember { name: name() }),
+            Err(error @ (DecodeError::Version { .. } | DecodeError::Features { .. })) => {
+                return Err(AssembleError::Unsupported {
+                    name: name(),
+                    error,
+                });
+            }
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let good = || {
+        found
+            .iter()
+            .filter_map(|device| Some((device, device.record().ok()?)))
+    };
+    let count_of = |uuid| good().filter(|(_, (array, _))| array.uuid == uuid).count();
+    // The array of most devices; of as many, that of the first.
+    let expected = good()
+        .rev()
+        .map(|(_, (array, _))| array)
+        .max_by_key(|array| count_of(array.uuid));
+    for (device, (array, _)) in good() {
+        if let Some(expected) = expected.filter(|expected| expected.uuid != array.uuid) {
+            return Err(AssembleError::Foreign {
+                name: device.name.clone(),
+                array: array.name.as_str().into(),
+                uuid: array.uuid,
+                expected: expected.name.as_str().into(),
+                expected_uuid: expected.uuid,
+            });
+        }
+    }
+    for (index, second) in found.iter().enumerate() {
+        let Some(identity) = second.identity() else {
+            continue;
+        };
+        let same = |first: &&Found| first.identity() == Some(identity);
+        if let Some(first) = found[..index].iter().find(same) {
+            return Err(AssembleError::Duplicate {
+                first: first.name.clone(),
+                second: second.name.clone(),
+                member: identity.1,
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The one record that no other makes give way. `None` where there are no records.
+fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, AssembleError> {
+    let mut lost = alloc::vec![false; classes.len()];
+    let mut split = Vec::new();
+    for newer in 0..classes.len() {
+        for older in newer + 1..classes.len() {
+            match loser(found, &classes[newer], &classes[older]) {
+                Loser::Newer => lost[newer] = true,
+                Loser::Older => lost[older] = true,
+                Loser::Neither => split.push((newer, older)),
+            }
+        }
+    }
+    let names = |class: usize| -> Vec<String> {
+        let holders = classes[class].holders.iter();
+        holders.map(|&index| found[index].name.clone()).collect()
+    };
+    let mut left = (0..classes.len()).filter(|&class| !lost[class]);
+    let (first, second) = (left.next(), left.next());
+    // A split between records that both gave way to a third is history. One that the truth is
+    // part of is not.
+    let fatal = split.iter().find(|(newer, older)| match second {
+        Some(_) => !lost[*newer] && !lost[*older],
+        None => first == Some(*newer) || first == Some(*older),
+    });
+    if let Some(&(newer, older)) = fatal {
+        return Err(AssembleError::SplitBrain {
+            one: names(newer),
+            other: names(older),
+        });
+    }
+    assert!(
+        second.is_none(),
+        "two records of which neither gave way are a split"
+    );
+    if first.is_none() && !classes.is_empty() {
+        // All gave way to each other: no history leads there.
+        return Err(AssembleError::SplitBrain {
+            one: names(0),
+            other: (1..classes.len()).flat_map(names).collect(),
+        });
+    }
+    Ok(first)
+}
+
+/// Whether `record` counts on one of these devices.
+fn sees(record: &ArrayRecord, found: &[Found], holders: &[usize]) -> bool {
+    holders
+        .iter()
+        .any(|&holder| position(record, &found[holder]).is_some_and(|s| s == MemberState::Active))
+}
+
+/// What `record` says of that very device; `None` where it doesn't know it.
+fn position(record: &ArrayRecord, device: &Found) -> Option<MemberState> {
+    let (_, member, uuid) = device.identity()?;
+    let position = record.members().get(usize::from(member.0))?;
+    (position.device_uuid == uuid).then_some(position.state)
+}
+
+fn loser(found: &[Found], newer: &Class<'_>, older: &Class<'_>) -> Loser {
+    let newer_sees = sees(newer.record, found, &older.holders);
+    let older_sees = sees(older.record, found, &newer.holders);
+    let behind = newer.record.generation - older.record.generation;
+    let older_knows = newer
+        .holders
+        .iter()
+        .any(|&holder| position(older.record, &found[holder]).is_some());
+    match (newer_sees, older_sees) {
+        // Each counts on the other: the newer one follows the older one. Not so two of the same
+        // generation: the array was open in two places.
+        (true, true) if behind > 0 => Loser::Older,
+        // The newer one counts on a device that went on without it: it was never finished.
+        (true, false) if behind <= 1 => Loser::Newer,
+        // Or its devices joined later, and the older one went back to before that.
+        (true, false) if !older_knows => Loser::Older,
+        (true, true | false) => Loser::Neither,
+        // The devices of the newer one were part of the older one, and went on without it.
+        (false, true) => Loser::Older,
+        // They never met: the newer one's devices joined after the older one's were out.
+        (false, false) => {
+            let out = |&holder: &usize| match position(newer.record, &found[holder]) {
+                Some(MemberState::Missing { out_since }) => out_since > older.record.generation,
+                _ => false,
+            };
+            if !older_knows && older.holders.iter().all(out) {
+                Loser::Older
+            } else {
+                Loser::Neither
+            }
+        }
+    }
+}
+
+/// Whether the device may take part, and if so whether it lags.
+fn judge(
+    found: &[Found],
+    truth: &Class<'_>,
+    class: &Class<'_>,
+    index: usize,
+) -> Result<bool, Reason> {
+    let (_, device) = found[index].record().expect("classes are of good records");
+    let newest = truth.record.generation;
+    let generation = class.record.generation;
+    let stale = |out_since| Reason::Stale {
+        generation,
+        newest,
+        out_since,
+    };
+    match position(truth.record, &found[index]) {
+        None => return Err(Reason::Replaced),
+        Some(MemberState::Missing { out_since }) => return Err(stale(Some(out_since))),
+        Some(MemberState::Active) => {}
+    }
+    let lagging = class.record != truth.record;
+    let one_behind = generation + 1 == newest && sees(class.record, found, &truth.holders);
+    if lagging && !one_behind {
+        return Err(stale(None));
+    }
+    if found[index].bytes < device.device_bytes {
+        return Err(Reason::Truncated {
+            bytes: found[index].bytes,
+            expected_bytes: device.device_bytes,
+        });
+    }
+    let counted_on = truth.record.member[usize::from(device.member.0)].data_blocks;
+    if device.data_blocks() != counted_on {
+        return Err(Reason::Corrupt(DecodeError::Invalid {
+            what: "its data area has another length than the array counts on",
+        }));
+    }
+    Ok(lagging)
+}
