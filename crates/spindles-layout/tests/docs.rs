@@ -1,0 +1,97 @@
+//! The tables of `docs/levels.md` are those of the level table. `UPDATE=1` writes them anew.
+
+use spindles_block::SizeBytes;
+use spindles_layout::{Expression, LEVELS, Level, Redundancy, Table};
+use std::fmt::Write as _;
+
+const LEVELS_MD: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/levels.md");
+
+#[test]
+fn docs_show_the_levels_as_they_are() {
+    let on_disk = std::fs::read_to_string(LEVELS_MD).expect("docs/levels.md");
+    let mut text = on_disk.clone();
+    for (name, part) in [
+        ("levels", levels()),
+        ("layouts", layouts()),
+        ("maps", maps()),
+    ] {
+        text = with_part(&text, name, &part);
+    }
+    if std::env::var_os("UPDATE").is_some() {
+        std::fs::write(LEVELS_MD, &text).expect("docs/levels.md is written");
+        return;
+    }
+    assert!(
+        text == on_disk,
+        "docs/levels.md is stale: UPDATE=1 cargo test -p spindles-layout"
+    );
+}
+
+fn with_part(text: &str, name: &str, part: &str) -> String {
+    let begin = format!("<!-- {name}: UPDATE=1 cargo test -p spindles-layout -->\n");
+    let end = format!("<!-- {name} end -->");
+    let (before, rest) = text.split_once(&begin).expect("the part begins");
+    let (_, after) = rest.split_once(&end).expect("the part ends");
+    format!("{before}{begin}{part}{end}{after}")
+}
+
+fn levels() -> String {
+    let mut text = "| level | | members | holds | survives | default chunk |\n\
+                    |---|---|---|---|---|---|\n"
+        .to_owned();
+    for level in LEVELS {
+        let Level {
+            name,
+            summary,
+            members_min,
+            capacity,
+            survives,
+            ..
+        } = level;
+        let note = level
+            .note
+            .map_or(String::new(), |(usual, _)| format!(" (usually ≥ {usual})"));
+        let chunk = SizeBytes(level.chunk_bytes.into());
+        let row = format!("`{name}` | {summary} | ≥ {members_min}{note} | {capacity} | {survives}");
+        writeln!(text, "| {row} | {chunk} |").expect("strings take everything");
+    }
+    text
+}
+
+fn layouts() -> String {
+    let mut text = "| level | layout | |\n|---|---|---|\n".to_owned();
+    for level in LEVELS {
+        let copies = match level.redundancy {
+            Redundancy::Copies => " N",
+            _ => "",
+        };
+        for row in level.layouts.iter().filter(|row| !row.name.is_empty()) {
+            let line = format!("| `{level}` | `{}{copies}` | {} |", row.name, row.summary);
+            writeln!(text, "{line}").expect("strings take everything");
+        }
+    }
+    text
+}
+
+fn maps() -> String {
+    let mut text = String::new();
+    for level in LEVELS {
+        for row in level.layouts {
+            let members = match level.redundancy {
+                Redundancy::Parity(chunks) => chunks + 3,
+                Redundancy::Copies => 5,
+                _ => 3,
+            };
+            let layout = match row.name {
+                "" => String::new(),
+                name => format!(":{name}"),
+            };
+            let expression = format!("{level}{layout}({members})");
+            let parsed = Expression::parse_counted(&expression).expect("an expression");
+            let numbers = Table::numbers_default(&parsed);
+            let table = Table::new(&parsed, 4, numbers).expect("a table");
+            write!(text, "`{expression}`\n\n```\n{table}```\n\n").expect("strings take everything");
+        }
+    }
+    text
+}
