@@ -1,4 +1,4 @@
-//! The tables of `docs/levels.md` are those of the level table. `UPDATE=1` writes them anew.
+//! The tables of `docs/levels.md` are those of the level table. `SPINDLES_UPDATE=1` writes them anew.
 
 use spindles_block::SizeBytes;
 use spindles_layout::{Expression, LEVELS, Level, Redundancy, Table};
@@ -17,18 +17,18 @@ fn docs_show_the_levels_as_they_are() {
     ] {
         text = with_part(&text, name, &part);
     }
-    if std::env::var_os("UPDATE").is_some() {
+    if std::env::var_os("SPINDLES_UPDATE").is_some() {
         std::fs::write(LEVELS_MD, &text).expect("docs/levels.md is written");
         return;
     }
     assert!(
         text == on_disk,
-        "docs/levels.md is stale: UPDATE=1 cargo test -p spindles-layout"
+        "docs/levels.md is stale: SPINDLES_UPDATE=1 cargo test -p spindles-layout"
     );
 }
 
 fn with_part(text: &str, name: &str, part: &str) -> String {
-    let begin = format!("<!-- {name}: UPDATE=1 cargo test -p spindles-layout -->\n");
+    let begin = format!("<!-- {name}: SPINDLES_UPDATE=1 cargo test -p spindles-layout -->\n");
     let end = format!("<!-- {name} end -->");
     let (before, rest) = text.split_once(&begin).expect("the part begins");
     let (_, after) = rest.split_once(&end).expect("the part ends");

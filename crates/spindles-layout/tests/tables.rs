@@ -1,5 +1,5 @@
 //! The printed map of every level and layout, compared with tables that were checked by hand
-//! against the formulas. `UPDATE=1` writes them anew: then look at the difference.
+//! against the formulas. `SPINDLES_UPDATE=1` writes them anew: then look at the difference.
 
 use spindles_layout::{Expression, LEVELS, Numbers, Table};
 use std::fmt::Write as _;
@@ -48,7 +48,7 @@ fn tables_are_as_checked_by_hand() {
         let table = Table::new(&parsed, *stripes, numbers).expect(expression);
         writeln!(text, "{expression}\n{table}").unwrap();
     }
-    if std::env::var_os("UPDATE").is_some() {
+    if std::env::var_os("SPINDLES_UPDATE").is_some() {
         std::fs::write(TABLES, &text).unwrap();
     }
     assert_eq!(std::fs::read_to_string(TABLES).unwrap(), text);
