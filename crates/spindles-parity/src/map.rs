@@ -1,7 +1,6 @@
 //! From chunks known and wanted to the linear map that a kernel runs.
 
 use crate::{CHUNKS_MAX, Code, Kernel, gf, kernels};
-use core::array;
 
 /// As `CHUNKS_MAX`.
 pub(crate) const SOURCES_MAX: usize = 64;
@@ -10,50 +9,41 @@ pub(crate) const TARGETS_MAX: usize = 3;
 
 const _: () = assert!(CHUNKS_MAX as usize == SOURCES_MAX);
 
-/// What a kernel runs: `targets[t] = sum of coefficients[t][s] * sources[s]`. All slices have one
-/// length.
-///
-/// A *delta* has its sources in pairs: `targets[t] += sum of coefficients[t][s] * (sources[2s] +
-/// sources[2s + 1])`.
-pub(crate) struct Map<'a> {
+/// What a kernel runs, over slices of one length, `bytes`.
+pub(crate) struct Map<'a, 'source, 'target> {
     pub(crate) bytes: usize,
-    pub(crate) delta: bool,
-    pub(crate) source_count: usize,
-    pub(crate) target_count: usize,
-    pub(crate) sources: [&'a [u8]; SOURCES_MAX],
-    pub(crate) targets: [&'a mut [u8]; TARGETS_MAX],
-    pub(crate) coefficients: [Row; TARGETS_MAX],
+    pub(crate) sources: Sources<'a, 'source>,
+    /// At most `TARGETS_MAX`.
+    pub(crate) targets: &'a mut [(u8, &'target mut [u8])],
+    /// What each source, or pair, counts in each target.
+    pub(crate) rows: [Row; TARGETS_MAX],
+}
+
+/// What a map takes in.
+#[derive(Clone, Copy)]
+pub(crate) enum Sources<'a, 'bytes> {
+    /// `targets[t] = sum over s of rows[t][s] * plain[s]`.
+    Plain(&'a [(u8, &'bytes [u8])]),
+    /// `targets[t] += sum over s of rows[t][s] * (old[s] + new[s])`.
+    Pairs(&'a [(u8, &'bytes [u8], &'bytes [u8])]),
 }
 
 /// What each source counts in one target.
-type Row = [u8; SOURCES_MAX];
+pub(crate) type Row = [u8; SOURCES_MAX];
 
-impl<'a> Map<'a> {
-    fn new(bytes: usize, delta: bool) -> Self {
-        Self {
-            bytes,
-            delta,
-            source_count: 0,
-            target_count: 0,
-            sources: [&[]; SOURCES_MAX],
-            targets: array::from_fn(|_| Default::default()),
-            coefficients: [[0; SOURCES_MAX]; TARGETS_MAX],
-        }
-    }
-
-    fn push_source(&mut self, source: &'a [u8]) {
-        assert_eq!(source.len(), self.bytes, "chunks differ in length");
-        self.sources[self.source_count] = source;
-        self.source_count += 1;
-    }
-
-    /// Adds a target; its row of coefficients is for the caller to fill.
-    fn push_target(&mut self, target: &'a mut [u8]) -> &mut Row {
-        assert_eq!(target.len(), self.bytes, "chunks differ in length");
-        self.targets[self.target_count] = target;
-        self.target_count += 1;
-        &mut self.coefficients[self.target_count - 1]
-    }
+fn run(kernel: &Kernel, map: &mut Map<'_, '_, '_>) {
+    let bytes = map.bytes;
+    let same = match map.sources {
+        Sources::Plain(sources) => sources.iter().all(|(_, s)| s.len() == bytes),
+        Sources::Pairs(pairs) => pairs
+            .iter()
+            .all(|(_, old, new)| old.len() == bytes && new.len() == bytes),
+    };
+    assert!(
+        same && map.targets.iter().all(|(_, t)| t.len() == bytes),
+        "chunks differ in length"
+    );
+    kernels::run(kernel, map);
 }
 
 /// See [`crate::solve`].
@@ -72,17 +62,22 @@ pub(crate) fn solve(
     );
     let missing = Missing::new(code, data_chunks, sources);
     for targets in targets.chunks_mut(TARGETS_MAX) {
-        let mut map = Map::new(sources[0].1.len(), false);
-        for (_, source) in sources {
-            map.push_source(source);
-        }
-        for (index, target) in targets {
-            let row = map.push_target(target);
+        let mut rows = [[0; SOURCES_MAX]; TARGETS_MAX];
+        for (row, (target, _)) in rows.iter_mut().zip(&*targets) {
             for (coefficient, (source, _)) in row.iter_mut().zip(sources) {
-                *coefficient = missing.coefficient(*index, *source);
+                *coefficient = missing.coefficient(*target, *source);
             }
         }
-        kernels::run(kernel, &mut map);
+        let bytes = sources[0].1.len();
+        run(
+            kernel,
+            &mut Map {
+                bytes,
+                sources: Sources::Plain(sources),
+                targets,
+                rows,
+            },
+        );
     }
 }
 
@@ -96,21 +91,25 @@ pub(crate) fn update(
 ) {
     check(code, data_chunks);
     for targets in targets.chunks_mut(TARGETS_MAX) {
-        for pairs in pairs.chunks(SOURCES_MAX / 2) {
-            let mut map = Map::new(pairs[0].1.len(), true);
-            for (index, old, new) in pairs {
-                assert!(*index < data_chunks, "pairs are of data chunks");
-                map.push_source(old);
-                map.push_source(new);
-            }
-            for (index, target) in &mut *targets {
-                let parity = parity_of(code, data_chunks, *index).expect("targets are parity");
-                let row = map.push_target(target);
+        for pairs in pairs.chunks(SOURCES_MAX) {
+            let mut rows = [[0; SOURCES_MAX]; TARGETS_MAX];
+            for (row, (target, _)) in rows.iter_mut().zip(&*targets) {
+                let parity = parity_of(code, data_chunks, *target).expect("targets are parity");
                 for (coefficient, (data, ..)) in row.iter_mut().zip(pairs) {
+                    assert!(*data < data_chunks, "pairs are of data chunks");
                     *coefficient = (code.coefficient)(parity, *data);
                 }
             }
-            kernels::run(kernel, &mut map);
+            let bytes = pairs[0].1.len();
+            run(
+                kernel,
+                &mut Map {
+                    bytes,
+                    sources: Sources::Pairs(pairs),
+                    targets,
+                    rows,
+                },
+            );
         }
     }
 }

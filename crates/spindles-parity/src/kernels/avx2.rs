@@ -26,9 +26,9 @@ pub(super) static KERNEL: Kernel = Kernel {
 };
 
 #[target_feature(enable = "avx2")]
-fn run(map: &mut Map<'_>) {
+fn run(map: &mut Map<'_, '_, '_>) {
     // SAFETY: AVX2 is enabled here.
-    unsafe { columns::run::<Avx2, 4, 4, 2>(map) }
+    unsafe { columns::run::<Avx2, 8, 4, 3>(map) }
 }
 
 #[derive(Clone, Copy)]
@@ -109,12 +109,12 @@ impl Vector for Avx2 {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_add(self, b: Self) -> Self {
         // SAFETY: the caller's.
         unsafe {
             let carries = _mm256_cmpgt_epi8(_mm256_setzero_si256(), self.0);
             let reduced = _mm256_and_si256(carries, _mm256_set1_epi8(0x1d));
-            Self(_mm256_xor_si256(_mm256_add_epi8(self.0, self.0), reduced))
+            Self(_mm256_add_epi8(self.0, self.0)).add2(Self(reduced), b)
         }
     }
 }

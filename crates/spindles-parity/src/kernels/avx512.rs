@@ -32,9 +32,9 @@ pub(super) fn available() -> bool {
 }
 
 #[target_feature(enable = "avx512f,avx512bw")]
-fn run(map: &mut Map<'_>) {
+fn run(map: &mut Map<'_, '_, '_>) {
     // SAFETY: both are enabled here.
-    unsafe { columns::run::<Avx512, 4, 4, 4>(map) }
+    unsafe { columns::run::<Avx512, 8, 4, 3>(map) }
 }
 
 /// A vector; what all kernels of AVX-512 share.
@@ -108,11 +108,11 @@ impl Vector for Avx512 {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_add(self, b: Self) -> Self {
         // SAFETY: the caller's.
         unsafe {
             let reduced = _mm512_maskz_set1_epi8(_mm512_movepi8_mask(self.0), 0x1d);
-            Self(_mm512_xor_si512(_mm512_add_epi8(self.0, self.0), reduced))
+            Self(_mm512_add_epi8(self.0, self.0)).add2(Self(reduced), b)
         }
     }
 }

@@ -13,8 +13,9 @@
 
 use crate::{
     gf,
-    map::{Map, SOURCES_MAX, TARGETS_MAX},
+    map::{Map, Row, SOURCES_MAX, Sources},
 };
+use core::mem::MaybeUninit;
 
 /// A vector register's worth of bytes. Everything is inlined into a function that enables the
 /// instructions it needs; only there may it be called.
@@ -37,7 +38,8 @@ pub(super) trait Vector: Copy {
     unsafe fn add(self, b: Self) -> Self;
     unsafe fn add2(self, b: Self, c: Self) -> Self;
     unsafe fn times(self, factor: Self::Factor) -> Self;
-    unsafe fn double(self) -> Self;
+    /// `2 * self + b`.
+    unsafe fn double_add(self, b: Self) -> Self;
 }
 
 /// A multiplication table for two nibbles: products of 0..16, then of 16 times that.
@@ -64,10 +66,13 @@ pub(super) static NIBBLES: [Nibbles; 256] = {
 
 /// A way from the sources of a column to its sums.
 trait Shape {
+    /// One source, or pair, with its index.
+    type Source<'bytes>;
+
     /// The sums at byte `at` of `T` targets, `W` vectors each. With `PART`, only the first
     /// `bytes` bytes of the vector are there, and `W` is 1.
     unsafe fn sums<V: Vector, const T: usize, const W: usize, const PART: bool>(
-        inputs: &Inputs<V>,
+        inputs: &Inputs<'_, V, Self::Source<'_>, T>,
         at: usize,
         bytes: usize,
     ) -> [[V; W]; T];
@@ -80,12 +85,23 @@ struct Powers;
 /// What the targets hold, plus factors times differences of pairs. `PLAIN` as above.
 struct Delta<const PLAIN: bool>;
 
+type Plain<'bytes> = (u8, &'bytes [u8]);
+type Pair<'bytes> = (u8, &'bytes [u8], &'bytes [u8]);
+
 /// A map as the shapes want it.
-struct Inputs<V: Vector> {
-    count: usize,
-    sources: [*const u8; SOURCES_MAX],
-    targets: [*mut u8; TARGETS_MAX],
-    factors: [[V::Factor; SOURCES_MAX]; TARGETS_MAX],
+struct Inputs<'a, V: Vector, Source, const T: usize> {
+    sources: &'a [Source],
+    targets: [*mut u8; T],
+    /// For each source there is one.
+    factors: [[MaybeUninit<V::Factor>; SOURCES_MAX]; T],
+}
+
+impl<V: Vector, Source, const T: usize> Inputs<'_, V, Source, T> {
+    #[inline(always)]
+    unsafe fn factor(&self, t: usize, s: usize) -> V::Factor {
+        // SAFETY: `columns` has set those of all sources.
+        unsafe { self.factors[t].get_unchecked(s).assume_init() }
+    }
 }
 
 /// Runs a map. `W1`, `W2` and `W3` are the vectors in a column for one, two and three targets.
@@ -95,75 +111,68 @@ struct Inputs<V: Vector> {
 /// The instructions of `V` must be there.
 #[inline(always)]
 pub(super) unsafe fn run<V: Vector, const W1: usize, const W2: usize, const W3: usize>(
-    map: &mut Map<'_>,
+    map: &mut Map<'_, '_, '_>,
 ) {
-    let count = map.source_count >> u8::from(map.delta);
-    let plain = map.coefficients[0][..count].iter().all(|c| *c == 1);
     // SAFETY: the caller's.
     unsafe {
-        match (map.target_count, map.delta, plain) {
-            (1, false, false) => columns::<V, Solve<false>, 1, W1>(map, count),
-            (2, false, false) => columns::<V, Solve<false>, 2, W2>(map, count),
-            (3, false, false) => columns::<V, Solve<false>, 3, W3>(map, count),
-            (1, false, true) => columns::<V, Solve<true>, 1, W1>(map, count),
-            (2, false, true) if V::DOUBLES && is_powers(map) => {
-                columns::<V, Powers, 2, W2>(map, count);
+        match map.sources {
+            Sources::Plain(sources) => {
+                let plain = map.rows[0][..sources.len()].iter().all(|c| *c == 1);
+                match (map.targets.len(), plain) {
+                    (1, false) => columns::<V, Solve<false>, 1, W1>(map, sources),
+                    (2, false) => columns::<V, Solve<false>, 2, W2>(map, sources),
+                    (3, false) => columns::<V, Solve<false>, 3, W3>(map, sources),
+                    (1, true) => columns::<V, Solve<true>, 1, W1>(map, sources),
+                    (targets, true) if V::DOUBLES && is_powers(map, sources.len()) => match targets
+                    {
+                        2 => columns::<V, Powers, 2, W2>(map, sources),
+                        _ => columns::<V, Powers, 3, W3>(map, sources),
+                    },
+                    (2, true) => columns::<V, Solve<true>, 2, W2>(map, sources),
+                    (3, true) => columns::<V, Solve<true>, 3, W3>(map, sources),
+                    (targets, _) => unreachable!("{targets} targets in one pass"),
+                }
             }
-            (3, false, true) if V::DOUBLES && is_powers(map) => {
-                columns::<V, Powers, 3, W3>(map, count);
+            Sources::Pairs(pairs) => {
+                let plain = map.rows[0][..pairs.len()].iter().all(|c| *c == 1);
+                match (map.targets.len(), plain) {
+                    (1, false) => columns::<V, Delta<false>, 1, W1>(map, pairs),
+                    (2, false) => columns::<V, Delta<false>, 2, W2>(map, pairs),
+                    (3, false) => columns::<V, Delta<false>, 3, W3>(map, pairs),
+                    (1, true) => columns::<V, Delta<true>, 1, W1>(map, pairs),
+                    (2, true) => columns::<V, Delta<true>, 2, W2>(map, pairs),
+                    (3, true) => columns::<V, Delta<true>, 3, W3>(map, pairs),
+                    (targets, _) => unreachable!("{targets} targets in one pass"),
+                }
             }
-            (2, false, true) => columns::<V, Solve<true>, 2, W2>(map, count),
-            (3, false, true) => columns::<V, Solve<true>, 3, W3>(map, count),
-            (1, true, false) => columns::<V, Delta<false>, 1, W1>(map, count),
-            (2, true, false) => columns::<V, Delta<false>, 2, W2>(map, count),
-            (3, true, false) => columns::<V, Delta<false>, 3, W3>(map, count),
-            (1, true, true) => columns::<V, Delta<true>, 1, W1>(map, count),
-            (2, true, true) => columns::<V, Delta<true>, 2, W2>(map, count),
-            (3, true, true) => columns::<V, Delta<true>, 3, W3>(map, count),
-            (targets, ..) => unreachable!("{targets} targets in one pass"),
         }
     }
 }
 
 /// Whether source i counts 2^i in the second target and 4^i in the third, if there is one.
-fn is_powers(map: &Map<'_>) -> bool {
-    let (mut two, mut four) = (1, 1);
-    for source in 0..map.source_count {
-        if map.coefficients[1][source] != two {
-            return false;
-        }
-        if map.target_count > 2 && map.coefficients[2][source] != four {
-            return false;
-        }
-        two = gf::double(two);
-        four = gf::double(gf::double(four));
-    }
-    true
+fn is_powers(map: &Map<'_, '_, '_>, count: usize) -> bool {
+    let follows = |row: &Row, step: fn(u8) -> u8| {
+        row[0] == 1 && (1..count).all(|source| row[source] == step(row[source - 1]))
+    };
+    follows(&map.rows[1], gf::double)
+        && (map.targets.len() < 3 || follows(&map.rows[2], |c| gf::double(gf::double(c))))
 }
 
 /// Wide columns first, then columns of one vector, then the rest.
 #[inline(always)]
 unsafe fn columns<V: Vector, S: Shape, const T: usize, const W: usize>(
-    map: &mut Map<'_>,
-    count: usize,
+    map: &mut Map<'_, '_, '_>,
+    sources: &[S::Source<'_>],
 ) {
-    let mut inputs = Inputs::<V> {
-        count,
-        sources: [core::ptr::null(); SOURCES_MAX],
-        targets: [core::ptr::null_mut(); TARGETS_MAX],
-        factors: [[V::factor(0); SOURCES_MAX]; TARGETS_MAX],
+    let mut inputs = Inputs::<V, S::Source<'_>, T> {
+        sources,
+        targets: [core::ptr::null_mut(); T],
+        factors: [[const { MaybeUninit::uninit() }; SOURCES_MAX]; T],
     };
-    for (pointer, source) in inputs
-        .sources
-        .iter_mut()
-        .zip(&map.sources[..map.source_count])
-    {
-        *pointer = source.as_ptr();
-    }
     for t in 0..T {
-        inputs.targets[t] = map.targets[t].as_mut_ptr();
-        for s in 0..count {
-            inputs.factors[t][s] = V::factor(map.coefficients[t][s]);
+        inputs.targets[t] = map.targets[t].1.as_mut_ptr();
+        for s in 0..sources.len() {
+            inputs.factors[t][s].write(V::factor(map.rows[t][s]));
         }
     }
     let bytes = map.bytes;
@@ -210,9 +219,11 @@ unsafe fn fetch<V: Vector, const PART: bool>(from: *const u8, w: usize, bytes: u
 }
 
 impl<const PLAIN: bool> Shape for Solve<PLAIN> {
+    type Source<'bytes> = Plain<'bytes>;
+
     #[inline(always)]
     unsafe fn sums<V: Vector, const T: usize, const W: usize, const PART: bool>(
-        inputs: &Inputs<V>,
+        inputs: &Inputs<'_, V, Plain<'_>, T>,
         at: usize,
         bytes: usize,
     ) -> [[V; W]; T] {
@@ -221,8 +232,9 @@ impl<const PLAIN: bool> Shape for Solve<PLAIN> {
             let mut sums = [[V::zero(); W]; T];
             let mut s = 0;
             // Two sources at a time, for instructions that add three vectors.
-            while s + 2 <= inputs.count {
-                let (a, b) = (inputs.sources[s].add(at), inputs.sources[s + 1].add(at));
+            while s + 2 <= inputs.sources.len() {
+                let a = inputs.sources.get_unchecked(s).1.as_ptr().add(at);
+                let b = inputs.sources.get_unchecked(s + 1).1.as_ptr().add(at);
                 for w in 0..W {
                     let a = fetch::<V, PART>(a, w, bytes);
                     let b = fetch::<V, PART>(b, w, bytes);
@@ -230,22 +242,22 @@ impl<const PLAIN: bool> Shape for Solve<PLAIN> {
                         sums[t][w] = if PLAIN && t == 0 {
                             sums[t][w].add2(a, b)
                         } else {
-                            let factors = &inputs.factors[t];
-                            sums[t][w].add2(a.times(factors[s]), b.times(factors[s + 1]))
+                            let a = a.times(inputs.factor(t, s));
+                            sums[t][w].add2(a, b.times(inputs.factor(t, s + 1)))
                         };
                     }
                 }
                 s += 2;
             }
-            if s < inputs.count {
-                let a = inputs.sources[s].add(at);
+            if s < inputs.sources.len() {
+                let a = inputs.sources.get_unchecked(s).1.as_ptr().add(at);
                 for w in 0..W {
                     let a = fetch::<V, PART>(a, w, bytes);
                     for t in 0..T {
                         let a = if PLAIN && t == 0 {
                             a
                         } else {
-                            a.times(inputs.factors[t][s])
+                            a.times(inputs.factor(t, s))
                         };
                         sums[t][w] = sums[t][w].add(a);
                     }
@@ -257,27 +269,44 @@ impl<const PLAIN: bool> Shape for Solve<PLAIN> {
 }
 
 impl Shape for Powers {
+    type Source<'bytes> = Plain<'bytes>;
+
     #[inline(always)]
     unsafe fn sums<V: Vector, const T: usize, const W: usize, const PART: bool>(
-        inputs: &Inputs<V>,
+        inputs: &Inputs<'_, V, Plain<'_>, T>,
         at: usize,
         bytes: usize,
     ) -> [[V; W]; T] {
         // SAFETY: the caller's.
         unsafe {
             let mut sums = [[V::zero(); W]; T];
-            let mut s = inputs.count;
-            while s > 0 {
+            let mut s = inputs.sources.len();
+            if s % 2 == 1 {
                 s -= 1;
-                let a = inputs.sources[s].add(at);
+                let a = inputs.sources.get_unchecked(s).1.as_ptr().add(at);
                 for w in 0..W {
                     let a = fetch::<V, PART>(a, w, bytes);
                     for t in 0..T {
-                        let mut sum = sums[t][w];
-                        for _ in 0..t {
-                            sum = sum.double();
-                        }
-                        sums[t][w] = sum.add(a);
+                        sums[t][w] = a;
+                    }
+                }
+            }
+            while s > 0 {
+                s -= 2;
+                let a = inputs.sources.get_unchecked(s).1.as_ptr().add(at);
+                let b = inputs.sources.get_unchecked(s + 1).1.as_ptr().add(at);
+                for w in 0..W {
+                    let a = fetch::<V, PART>(a, w, bytes);
+                    let b = fetch::<V, PART>(b, w, bytes);
+                    for t in 0..T {
+                        sums[t][w] = match t {
+                            0 => sums[t][w].add2(a, b),
+                            1 => sums[t][w].double_add(b).double_add(a),
+                            _ => {
+                                let sum = sums[t][w].double_add(V::zero()).double_add(b);
+                                sum.double_add(V::zero()).double_add(a)
+                            }
+                        };
                     }
                 }
             }
@@ -287,9 +316,11 @@ impl Shape for Powers {
 }
 
 impl<const PLAIN: bool> Shape for Delta<PLAIN> {
+    type Source<'bytes> = Pair<'bytes>;
+
     #[inline(always)]
     unsafe fn sums<V: Vector, const T: usize, const W: usize, const PART: bool>(
-        inputs: &Inputs<V>,
+        inputs: &Inputs<'_, V, Pair<'_>, T>,
         at: usize,
         bytes: usize,
     ) -> [[V; W]; T] {
@@ -301,19 +332,16 @@ impl<const PLAIN: bool> Shape for Delta<PLAIN> {
                     sums[t][w] = fetch::<V, PART>(inputs.targets[t].add(at), w, bytes);
                 }
             }
-            for s in 0..inputs.count {
-                let (old, new) = (
-                    inputs.sources[2 * s].add(at),
-                    inputs.sources[2 * s + 1].add(at),
-                );
+            for s in 0..inputs.sources.len() {
+                let (_, old, new) = inputs.sources.get_unchecked(s);
                 for w in 0..W {
-                    let old = fetch::<V, PART>(old, w, bytes);
-                    let new = fetch::<V, PART>(new, w, bytes);
+                    let old = fetch::<V, PART>(old.as_ptr().add(at), w, bytes);
+                    let new = fetch::<V, PART>(new.as_ptr().add(at), w, bytes);
                     for t in 0..T {
                         sums[t][w] = if PLAIN && t == 0 {
                             sums[t][w].add2(old, new)
                         } else {
-                            sums[t][w].add(old.add(new).times(inputs.factors[t][s]))
+                            sums[t][w].add(old.add(new).times(inputs.factor(t, s)))
                         };
                     }
                 }

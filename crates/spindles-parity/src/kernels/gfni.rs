@@ -23,9 +23,9 @@ pub(super) static KERNEL: Kernel = Kernel {
 };
 
 #[target_feature(enable = "avx512f,avx512bw,gfni")]
-fn run(map: &mut Map<'_>) {
+fn run(map: &mut Map<'_, '_, '_>) {
     // SAFETY: all three are enabled here.
-    unsafe { columns::run::<Gfni, 4, 4, 4>(map) }
+    unsafe { columns::run::<Gfni, 8, 8, 4>(map) }
 }
 
 /// For each number of the field, multiplication by it as `gf2p8affineqb` wants it: byte 7 - i of
@@ -118,8 +118,8 @@ impl Vector for Gfni {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_add(self, b: Self) -> Self {
         // SAFETY: the caller's.
-        unsafe { Self(self.0.double()) }
+        unsafe { Self(self.0.double_add(b.0)) }
     }
 }

@@ -26,7 +26,7 @@ pub struct Kernel {
     /// Whether this machine can run it.
     pub available: fn() -> bool,
     /// Runs a map. Safe to call only where `available` says so.
-    pub(crate) run: unsafe fn(&mut Map<'_>),
+    pub(crate) run: unsafe fn(&mut Map<'_, '_, '_>),
 }
 
 /// All kernels for this architecture, slowest first.
@@ -58,7 +58,7 @@ pub fn best_kernel() -> &'static Kernel {
 }
 
 /// Runs `map` with `kernel`.
-pub(crate) fn run(kernel: &Kernel, map: &mut Map<'_>) {
+pub(crate) fn run(kernel: &Kernel, map: &mut Map<'_, '_, '_>) {
     debug_assert!((kernel.available)());
     #[expect(unsafe_code, reason = "the one call of a kernel")]
     // SAFETY: a kernel comes either from `best_kernel`, which asked whether it is available, or

@@ -24,7 +24,7 @@ pub(super) static KERNEL: Kernel = Kernel {
 };
 
 #[target_feature(enable = "neon")]
-fn run(map: &mut Map<'_>) {
+fn run(map: &mut Map<'_, '_, '_>) {
     // SAFETY: NEON is enabled here.
     unsafe { columns::run::<Neon, 4, 4, 4>(map) }
 }
@@ -104,12 +104,12 @@ impl Vector for Neon {
     }
 
     #[inline(always)]
-    unsafe fn double(self) -> Self {
+    unsafe fn double_add(self, b: Self) -> Self {
         // SAFETY: the caller's.
         unsafe {
             let carries = vcltzq_s8(vreinterpretq_s8_u8(self.0));
             let reduced = vandq_u8(carries, vdupq_n_u8(0x1d));
-            Self(veorq_u8(vaddq_u8(self.0, self.0), reduced))
+            Self(vaddq_u8(self.0, self.0)).add2(Self(reduced), b)
         }
     }
 }

@@ -1,7 +1,10 @@
 //! Plain Rust, byte by byte: the reference that every other kernel must equal.
 
 use super::Kernel;
-use crate::{gf, map::Map};
+use crate::{
+    gf,
+    map::{Map, Sources},
+};
 
 pub(super) static KERNEL: Kernel = Kernel {
     name: "scalar",
@@ -10,40 +13,42 @@ pub(super) static KERNEL: Kernel = Kernel {
     run,
 };
 
-fn run(map: &mut Map<'_>) {
-    for (target, row) in map
-        .targets
-        .iter_mut()
-        .zip(&map.coefficients)
-        .take(map.target_count)
-    {
-        if !map.delta {
-            target.fill(0);
-        }
-        for (index, source) in map.sources[..map.source_count].iter().enumerate() {
-            // In a delta, sources come in pairs that share a coefficient.
-            let coefficient = row[if map.delta { index / 2 } else { index }];
-            match coefficient {
-                0 => {}
-                1 => add(target, source),
-                _ => add_times(coefficient, target, source),
+fn run(map: &mut Map<'_, '_, '_>) {
+    for ((_, target), row) in map.targets.iter_mut().zip(&map.rows) {
+        match map.sources {
+            Sources::Plain(sources) => {
+                target.fill(0);
+                for ((_, source), coefficient) in sources.iter().zip(row) {
+                    add_times(*coefficient, target, source);
+                }
+            }
+            Sources::Pairs(pairs) => {
+                for ((_, old, new), coefficient) in pairs.iter().zip(row) {
+                    add_times(*coefficient, target, old);
+                    add_times(*coefficient, target, new);
+                }
             }
         }
     }
 }
 
-fn add(target: &mut [u8], source: &[u8]) {
-    for (t, s) in target.iter_mut().zip(source) {
-        *t ^= s;
-    }
-}
-
+/// `target += coefficient * source`.
 fn add_times(coefficient: u8, target: &mut [u8], source: &[u8]) {
-    let mut product = [0; 256];
-    for (value, byte) in product.iter_mut().zip(0..=255) {
-        *value = gf::mul(coefficient, byte);
-    }
-    for (t, s) in target.iter_mut().zip(source) {
-        *t ^= product[usize::from(*s)];
+    match coefficient {
+        0 => {}
+        1 => {
+            for (t, s) in target.iter_mut().zip(source) {
+                *t ^= s;
+            }
+        }
+        _ => {
+            let mut product = [0; 256];
+            for (value, byte) in product.iter_mut().zip(0..=255) {
+                *value = gf::mul(coefficient, byte);
+            }
+            for (t, s) in target.iter_mut().zip(source) {
+                *t ^= product[usize::from(*s)];
+            }
+        }
     }
 }
