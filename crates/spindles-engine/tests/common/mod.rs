@@ -1,0 +1,435 @@
+//! A driver on memory for tests: it completes what is under way in an order drawn from a seed, and
+//! fails what the test says.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at the first thing that is not so"
+)]
+
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError,
+    MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,
+};
+use spindles_engine::{
+    Command, Config, Engine, Event, Limits, OpenError, Output, Persistence, Policy, ReadPolicy,
+};
+use spindles_format::{
+    ArrayRecord, DeviceRecord, Features, MemberRecord, MemberState, Text, Uuid, areas_for,
+};
+use spindles_layout::{Geometry, Spec};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+
+pub(crate) const BLOCK: usize = 512;
+const SCRATCH: BufferId = BufferId(0);
+const METADATA: BufferId = BufferId(1);
+const CLIENT: u32 = 16;
+
+/// A small generator of our own: the tests need no more than repeatable disorder.
+pub(crate) struct Rng(pub(crate) u64);
+
+impl Rng {
+    pub(crate) fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+enum Pending {
+    Member(MemberIo),
+    Compute(StepId),
+}
+
+pub(crate) struct World {
+    pub(crate) engine: Engine,
+    pub(crate) members: Vec<Vec<u8>>,
+    pub(crate) data_start: Vec<u64>,
+    buffers: BTreeMap<u32, Vec<u8>>,
+    pending: Vec<Pending>,
+    pub(crate) replies: VecDeque<Reply>,
+    pub(crate) events: Vec<Event>,
+    pub(crate) rng: Rng,
+    /// Members that answer nothing but `Gone`.
+    pub(crate) gone: MemberSet,
+    /// Blocks of members that can't be read until they are written.
+    pub(crate) medium: BTreeSet<(u8, u64)>,
+    /// The member I/O as text, when the test wants to see it.
+    pub(crate) trace: Option<Vec<String>>,
+    next_buffer: u32,
+}
+
+pub(crate) struct Setup {
+    pub(crate) spec: Spec,
+    pub(crate) missing: MemberSet,
+    pub(crate) clean: bool,
+    pub(crate) persistent: bool,
+    pub(crate) force: bool,
+    pub(crate) requests: u32,
+    pub(crate) column_blocks: u32,
+    pub(crate) read_policy: &'static str,
+    pub(crate) seed: u64,
+}
+
+impl Setup {
+    pub(crate) fn new(spec: Spec) -> Self {
+        Self {
+            spec,
+            missing: MemberSet::EMPTY,
+            clean: true,
+            persistent: false,
+            force: false,
+            requests: 4,
+            column_blocks: 4,
+            read_policy: "nearest",
+            seed: 1,
+        }
+    }
+
+    pub(crate) fn open(&self) -> Result<World, OpenError> {
+        let geometry = Geometry::new(&self.spec).expect("a legal array");
+        let count = geometry.members();
+        let start = if self.persistent { 512 } else { 3 };
+        let persistence = self.persistent.then(|| persistence(self, &geometry));
+        let data_start = match &persistence {
+            Some(persistence) => persistence
+                .devices
+                .iter()
+                .map(|device| device.as_ref().expect("all are there").data_start().0)
+                .collect(),
+            None => vec![start; usize::from(count)],
+        };
+        let members = self
+            .spec
+            .member_blocks
+            .iter()
+            .zip(&data_start)
+            .map(|(blocks, start)| vec![0; usize::try_from(start + blocks).unwrap() * BLOCK])
+            .collect();
+        let engine = Engine::open(
+            Instant(0),
+            Config {
+                geometry,
+                block_size: BlockSize::B512,
+                missing: self.missing,
+                data_start: data_start.iter().map(|&start| BlockIndex(start)).collect(),
+                persistence,
+                clean: self.clean,
+                read_only: false,
+                force: self.force,
+                consistency: Policy::by_name("resync").unwrap(),
+                read_policy: ReadPolicy::by_name(self.read_policy).unwrap(),
+                write_mostly: MemberSet::EMPTY,
+                limits: Limits {
+                    requests: self.requests,
+                    columns: self.requests,
+                    column_blocks: self.column_blocks,
+                },
+                scratch: SCRATCH,
+                metadata: METADATA,
+                #[cfg(feature = "canary")]
+                mutation: spindles_engine::Mutation::None,
+            },
+        )?;
+        let scratch = vec![0xee; usize::try_from(engine.scratch_blocks()).unwrap() * BLOCK];
+        let mut world = World {
+            engine,
+            members,
+            data_start,
+            buffers: BTreeMap::from([(SCRATCH.0, scratch)]),
+            pending: Vec::new(),
+            replies: VecDeque::new(),
+            events: Vec::new(),
+            rng: Rng(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
+            gone: self.missing,
+            medium: BTreeSet::new(),
+            trace: None,
+            next_buffer: CLIENT,
+        };
+        world.drain();
+        Ok(world)
+    }
+
+    /// As `open`, with members filled by `fill` (member, byte) before anything is completed.
+    pub(crate) fn open_filled(
+        &self,
+        fill: impl Fn(usize, usize) -> u8,
+    ) -> Result<World, OpenError> {
+        let mut world = self.open()?;
+        for (member, bytes) in world.members.iter_mut().enumerate() {
+            for (at, byte) in bytes.iter_mut().enumerate() {
+                *byte = fill(member, at);
+            }
+        }
+        Ok(world)
+    }
+}
+
+fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
+    let mut member = [MemberRecord::NONE; 64];
+    let mut devices = Vec::new();
+    for (index, &blocks) in setup.spec.member_blocks.iter().enumerate() {
+        let position = MemberIndex(u8::try_from(index).unwrap());
+        let device: DeviceRecord =
+            areas_for((blocks + 1024) * 512 * 2, BlockSize::B512, position).unwrap();
+        member[index] = MemberRecord {
+            device_uuid: Uuid([u8::try_from(index).unwrap() + 1; 16]),
+            data_blocks: device.data_blocks(),
+            state: MemberState::Active,
+        };
+        devices.push(Some(device));
+    }
+    Persistence {
+        array: Box::new(ArrayRecord {
+            uuid: Uuid([7; 16]),
+            name: Text::new("test").unwrap(),
+            created_s: 0,
+            generation: 1,
+            block_size: BlockSize::B512,
+            level: Text::new(geometry.level().name).unwrap(),
+            layout: Text::new(&geometry.layout_name()).unwrap(),
+            chunk_blocks: geometry.chunk_blocks(),
+            members: geometry.members(),
+            clean: setup.clean,
+            consistency: Text::new("resync").unwrap(),
+            features: Features::default(),
+            member,
+        }),
+        devices,
+    }
+}
+
+impl World {
+    fn drain(&mut self) {
+        while let Some(output) = self.engine.poll_output() {
+            match output {
+                Output::Member(io) => {
+                    if let Some(trace) = &mut self.trace {
+                        trace.push(describe(&io));
+                    }
+                    self.pending.push(Pending::Member(io));
+                }
+                Output::Compute(step) => self.pending.push(Pending::Compute(step)),
+                Output::Reply(reply) => self.replies.push_back(reply),
+                Output::Event(event) => self.events.push(event),
+            }
+        }
+    }
+
+    pub(crate) fn idle(&self) -> bool {
+        self.pending.is_empty()
+    }
+
+    /// Completes one thing under way, drawn at random.
+    pub(crate) fn step(&mut self) {
+        let bound = u64::try_from(self.pending.len()).unwrap();
+        let at = usize::try_from(self.rng.below(bound)).unwrap();
+        let now = Instant(0);
+        match self.pending.swap_remove(at) {
+            Pending::Member(io) => {
+                let result = self.carry_out(&io);
+                self.engine.complete_member(now, io.id, result);
+            }
+            Pending::Compute(id) => {
+                let result = compute(&self.engine.step(id), &mut self.buffers);
+                self.engine.complete_compute(now, id, result);
+            }
+        }
+        self.drain();
+    }
+
+    pub(crate) fn run(&mut self) {
+        while !self.idle() {
+            self.step();
+        }
+    }
+
+    fn carry_out(&mut self, io: &MemberIo) -> Result<(), MemberError> {
+        if self.gone.contains(io.member) {
+            return Err(MemberError::Gone);
+        }
+        let blocks = io.block.0..io.block.0 + u64::from(io.blocks);
+        let member = &mut self.members[usize::from(io.member.0)];
+        let range = usize::try_from(blocks.start).unwrap() * BLOCK
+            ..usize::try_from(blocks.end).unwrap() * BLOCK;
+        let length = range.len();
+        match io.operation {
+            Operation::Read => {
+                if blocks
+                    .clone()
+                    .any(|block| self.medium.contains(&(io.member.0, block)))
+                {
+                    return Err(MemberError::Medium);
+                }
+                let at = usize::try_from(io.buffer.first_block).unwrap() * BLOCK;
+                let buffer = self.buffers.get_mut(&io.buffer.buffer.0).unwrap();
+                buffer[at..at + length].copy_from_slice(&member[range]);
+            }
+            Operation::Write { .. } => {
+                let bytes = if io.buffer.buffer == METADATA {
+                    self.engine.metadata_of(io).to_vec()
+                } else {
+                    read_slice(&self.buffers, io.buffer, length)
+                };
+                member[range].copy_from_slice(&bytes);
+                blocks.for_each(|block| drop(self.medium.remove(&(io.member.0, block))));
+            }
+            Operation::Discard | Operation::WriteZeroes { .. } => {
+                member[range].fill(0);
+                blocks.for_each(|block| drop(self.medium.remove(&(io.member.0, block))));
+            }
+            Operation::Flush => {}
+        }
+        Ok(())
+    }
+
+    /// Submits, completing what is under way while the engine is busy. The token and the buffer.
+    pub(crate) fn submit(
+        &mut self,
+        operation: Operation,
+        block: u64,
+        bytes: Vec<u8>,
+        blocks: u32,
+    ) -> u64 {
+        let id = self.next_buffer;
+        self.next_buffer += 1;
+        let carries = matches!(operation, Operation::Read | Operation::Write { .. });
+        if carries {
+            self.buffers.insert(id, bytes);
+        }
+        let buffer = if carries {
+            BufferSlice {
+                buffer: BufferId(id),
+                first_block: 0,
+            }
+        } else {
+            BufferSlice::NONE
+        };
+        let request = Request {
+            token: u64::from(id),
+            operation,
+            block: BlockIndex(block),
+            blocks,
+            buffer,
+        };
+        while self.engine.submit(Instant(0), request).is_err() {
+            self.step();
+        }
+        self.drain();
+        u64::from(id)
+    }
+
+    pub(crate) fn write(&mut self, block: u64, bytes: &[u8]) -> Result<(), RequestError> {
+        let blocks = u32::try_from(bytes.len() / BLOCK).unwrap();
+        let token = self.submit(
+            Operation::Write { fua: false },
+            block,
+            bytes.to_vec(),
+            blocks,
+        );
+        self.run();
+        self.result(token)
+    }
+
+    pub(crate) fn read(&mut self, block: u64, blocks: u32) -> Result<Vec<u8>, RequestError> {
+        let length = usize::try_from(blocks).unwrap() * BLOCK;
+        let token = self.submit(Operation::Read, block, vec![0xdd; length], blocks);
+        self.run();
+        self.result(token)?;
+        Ok(self.buffer(token))
+    }
+
+    pub(crate) fn buffer(&mut self, token: u64) -> Vec<u8> {
+        self.buffers.remove(&u32::try_from(token).unwrap()).unwrap()
+    }
+
+    pub(crate) fn result(&mut self, token: u64) -> Result<(), RequestError> {
+        let at = self
+            .replies
+            .iter()
+            .position(|reply| reply.token == token)
+            .expect("a reply");
+        self.replies.remove(at).unwrap().result
+    }
+
+    pub(crate) fn close(&mut self) -> bool {
+        self.engine.command(Instant(0), Command::Close).unwrap();
+        self.drain();
+        self.run();
+        match self.events.last() {
+            Some(&Event::Closed { clean }) => clean,
+            other => panic!("not closed but {other:?}"),
+        }
+    }
+
+    pub(crate) fn fail(&mut self, member: u8) {
+        self.engine
+            .command(Instant(0), Command::Fail(MemberIndex(member)))
+            .unwrap();
+        self.gone = self.gone.with(MemberIndex(member));
+        self.drain();
+        self.run();
+    }
+}
+
+fn describe(io: &MemberIo) -> String {
+    let word = match io.operation {
+        Operation::Read => "read",
+        Operation::Write { fua: false } => "write",
+        Operation::Write { fua: true } => "write-fua",
+        Operation::Flush => "flush",
+        Operation::Discard => "discard",
+        Operation::WriteZeroes { .. } => "zero",
+    };
+    format!("{word} {}:{}+{}", io.member, io.block, io.blocks)
+}
+
+fn read_slice(buffers: &BTreeMap<u32, Vec<u8>>, slice: BufferSlice, length: usize) -> Vec<u8> {
+    if slice.buffer == BufferId::ZEROS {
+        return vec![0; length];
+    }
+    let at = usize::try_from(slice.first_block).unwrap() * BLOCK;
+    buffers[&slice.buffer.0][at..at + length].to_vec()
+}
+
+fn compute(step: &Step<'_>, buffers: &mut BTreeMap<u32, Vec<u8>>) -> ComputeResult {
+    let length = usize::try_from(step.blocks).unwrap() * BLOCK;
+    let code = spindles_parity::by_parity_chunks(step.parity_chunks);
+    let read = |operand: &spindles_block::Operand| {
+        (operand.index, read_slice(buffers, operand.slice, length))
+    };
+    let sources: Vec<(u8, Vec<u8>)> = step.sources.iter().map(read).collect();
+    let mut targets: Vec<(u8, Vec<u8>)> = step.targets.iter().map(read).collect();
+    let mut outputs: Vec<(u8, &mut [u8])> = targets
+        .iter_mut()
+        .map(|(index, bytes)| (*index, &mut bytes[..]))
+        .collect();
+    match step.compute {
+        Compute::Solve => {
+            let inputs: Vec<(u8, &[u8])> = sources
+                .iter()
+                .map(|(index, bytes)| (*index, &bytes[..]))
+                .collect();
+            spindles_parity::solve(code, step.data_chunks, &inputs, &mut outputs);
+        }
+        Compute::Update => {
+            let pairs: Vec<(u8, &[u8], &[u8])> = sources
+                .chunks_exact(2)
+                .map(|pair| (pair[0].0, &pair[0].1[..], &pair[1].1[..]))
+                .collect();
+            spindles_parity::update(code, step.data_chunks, &pairs, &mut outputs);
+        }
+        Compute::Compare => {
+            if sources.chunks_exact(2).any(|pair| pair[0].1 != pair[1].1) {
+                return ComputeResult::Mismatch;
+            }
+        }
+        Compute::Copy => panic!("the engine copies nothing"),
+    }
+    for (operand, (_, bytes)) in step.targets.iter().zip(targets) {
+        let at = usize::try_from(operand.slice.first_block).unwrap() * BLOCK;
+        let buffer = buffers.get_mut(&operand.slice.buffer.0).unwrap();
+        buffer[at..at + length].copy_from_slice(&bytes);
+    }
+    ComputeResult::Done
+}

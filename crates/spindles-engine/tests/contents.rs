@@ -1,0 +1,348 @@
+//! What is written is read back, at every level, in any order of completion, whoever fails.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at the first thing that is not so"
+)]
+
+mod common;
+
+use common::{BLOCK, Setup, World};
+use spindles_block::{MemberIndex, MemberSet, Operation};
+use spindles_layout::{Geometry, LEVELS, Level, Spec};
+
+/// Every level with a few member counts, layouts and chunks.
+fn arrays() -> Vec<Spec> {
+    let mut specs = Vec::new();
+    for level in LEVELS {
+        for members in [level.members_min, level.members_min + 1, 5] {
+            if members < level.members_min {
+                continue;
+            }
+            for row in level.layouts {
+                for chunk_blocks in [1, 3, 8] {
+                    let layout = if row.name.is_empty() {
+                        None
+                    } else {
+                        Some(level.layout(row.name).expect("a layout of the table"))
+                    };
+                    let spec = Spec {
+                        level,
+                        layout,
+                        chunk_blocks,
+                        member_blocks: vec![72; usize::from(members)],
+                    };
+                    if Geometry::new(&spec).is_ok() {
+                        specs.push(spec);
+                    }
+                }
+            }
+        }
+    }
+    specs
+}
+
+/// Every set of missing members of at most three that the level survives.
+fn survivable(geometry: &Geometry) -> Vec<MemberSet> {
+    (0u64..1 << geometry.members())
+        .map(MemberSet::from_bits)
+        .filter(|&set| set.count() <= 3 && geometry.survives(set))
+        .collect()
+}
+
+/// Random writes, zeroes and reads in flight together where they don't overlap, checked against a
+/// plain copy of the array.
+fn exercise(world: &mut World, model: &mut [u8], rounds: u32) {
+    let blocks = u64::try_from(model.len() / BLOCK).unwrap();
+    for _ in 0..rounds {
+        let mut at = world.rng.below(4);
+        let mut reads = Vec::new();
+        let mut writes = Vec::new();
+        while at < blocks {
+            let length = 1 + world.rng.below(24).min(blocks - at - 1);
+            let count = u32::try_from(length).unwrap();
+            let range =
+                usize::try_from(at).unwrap() * BLOCK..usize::try_from(at + length).unwrap() * BLOCK;
+            match world.rng.below(8) {
+                0..4 => {
+                    let tag = u8::try_from(world.rng.below(251)).unwrap();
+                    for (offset, byte) in model[range.clone()].iter_mut().enumerate() {
+                        *byte = tag ^ u8::try_from((offset * 7 + offset / BLOCK) % 256).unwrap();
+                    }
+                    let bytes = model[range].to_vec();
+                    let fua = world.rng.below(4) == 0;
+                    writes.push(world.submit(Operation::Write { fua }, at, bytes, count));
+                }
+                4 => {
+                    model[range].fill(0);
+                    let operation = match world.rng.below(2) {
+                        0 => Operation::Discard,
+                        _ => Operation::WriteZeroes { fua: false },
+                    };
+                    writes.push(world.submit(operation, at, Vec::new(), count));
+                }
+                5 => writes.push(world.submit(Operation::Flush, 0, Vec::new(), 0)),
+                _ => {
+                    let buffer = vec![0xdd; range.len()];
+                    reads.push((world.submit(Operation::Read, at, buffer, count), range));
+                }
+            }
+            at += length + world.rng.below(3);
+        }
+        world.run();
+        for token in writes {
+            world.result(token).expect("within the tolerance");
+        }
+        for (token, range) in reads {
+            world.result(token).expect("within the tolerance");
+            assert!(
+                world.buffer(token) == model[range],
+                "a read returns what was written"
+            );
+        }
+    }
+    let all = world
+        .read(0, u32::try_from(blocks).unwrap())
+        .expect("within the tolerance");
+    assert!(all == model, "the whole array reads back");
+}
+
+fn model_of(geometry: &Geometry) -> Vec<u8> {
+    vec![0; usize::try_from(geometry.blocks()).unwrap() * BLOCK]
+}
+
+#[test]
+fn healthy_then_degraded() {
+    for (seed, spec) in (1..).zip(arrays()) {
+        let geometry = Geometry::new(&spec).unwrap();
+        for missing in survivable(&geometry) {
+            let setup = Setup {
+                seed,
+                ..Setup::new(spec.clone())
+            };
+            let mut world = setup.open().unwrap();
+            let mut model = model_of(&geometry);
+            exercise(&mut world, &mut model, 2);
+            for member in missing.iter() {
+                world.fail(member.0);
+            }
+            exercise(&mut world, &mut model, 2);
+        }
+    }
+}
+
+#[test]
+fn members_fail_in_the_middle() {
+    for (seed, spec) in (1..).zip(arrays()) {
+        let geometry = Geometry::new(&spec).unwrap();
+        for missing in survivable(&geometry) {
+            let setup = Setup {
+                seed,
+                persistent: true,
+                ..Setup::new(spec.clone())
+            };
+            let mut world = setup.open().unwrap();
+            let mut model = model_of(&geometry);
+            exercise(&mut world, &mut model, 1);
+            // From now on whoever asks them learns that they are gone.
+            world.gone = missing;
+            exercise(&mut world, &mut model, 2);
+            for member in missing.iter().take(usize::from(geometry.redundancy() > 0)) {
+                let state = world.engine.status().members[usize::from(member.0)].state;
+                assert_ne!(
+                    state,
+                    spindles_engine::Member::Active,
+                    "{:?}",
+                    spec.level.name
+                );
+            }
+        }
+    }
+}
+
+#[test]
+fn latent_sector_errors_are_answered_from_redundancy() {
+    for (seed, spec) in (1..).zip(arrays()) {
+        let geometry = Geometry::new(&spec).unwrap();
+        if geometry.redundancy() == 0 {
+            continue;
+        }
+        let mut world = Setup {
+            seed,
+            ..Setup::new(spec.clone())
+        }
+        .open()
+        .unwrap();
+        let mut model = model_of(&geometry);
+        exercise(&mut world, &mut model, 2);
+        let start = world.data_start[1];
+        world.medium = (start..start + 72).map(|block| (1, block)).collect();
+        exercise(&mut world, &mut model, 2);
+        assert!(
+            world
+                .engine
+                .status()
+                .members
+                .iter()
+                .all(|member| { member.state == spindles_engine::Member::Active })
+        );
+    }
+}
+
+#[test]
+fn an_unclean_array_is_made_consistent() {
+    for (seed, spec) in (1..).zip(arrays()) {
+        let geometry = Geometry::new(&spec).unwrap();
+        let setup = Setup {
+            seed,
+            clean: false,
+            persistent: true,
+            ..Setup::new(spec.clone())
+        };
+        let noise = |member: usize, at: usize| {
+            u8::try_from((member * 89 + at * 31 + at / BLOCK * 17) % 256).unwrap()
+        };
+        // What a client reads before the resync reaches it stays, whoever goes missing then.
+        for missing in survivable(&geometry).into_iter().take(6) {
+            let mut world = setup.open_filled(noise).unwrap();
+            let blocks = geometry.blocks();
+            let mut seen = Vec::new();
+            for _ in 0..5 {
+                let block = world.rng.below(blocks);
+                let length = u32::try_from(1 + world.rng.below(6).min(blocks - block - 1)).unwrap();
+                let buffer = vec![0; usize::try_from(length).unwrap() * BLOCK];
+                let token = world.submit(Operation::Read, block, buffer, length);
+                seen.push((token, block, length));
+            }
+            let mut model = Vec::new();
+            world.run();
+            for (token, block, length) in seen {
+                world.result(token).unwrap();
+                model.push((block, length, world.buffer(token)));
+            }
+            for member in missing.iter() {
+                world.fail(member.0);
+            }
+            for (block, length, bytes) in model {
+                assert!(
+                    world.read(block, length).unwrap() == bytes,
+                    "stable once read"
+                );
+            }
+            assert!(world.close(), "resynchronised, so clean");
+        }
+    }
+}
+
+#[test]
+fn beyond_the_tolerance_there_are_errors() {
+    for spec in arrays() {
+        let geometry = Geometry::new(&spec).unwrap();
+        let mut world = Setup::new(spec.clone()).open().unwrap();
+        let blocks = geometry.blocks();
+        let mut model = model_of(&geometry);
+        exercise(&mut world, &mut model, 1);
+        world.gone = MemberSet::all(geometry.members()).without(MemberIndex(0));
+        if geometry.survives(world.gone) {
+            continue;
+        }
+        let mut errors = 0;
+        for block in 0..blocks {
+            let at = usize::try_from(block).unwrap() * BLOCK;
+            match world.read(block, 1) {
+                Ok(bytes) => assert!(bytes == model[at..at + BLOCK], "exact or an error"),
+                Err(_) => errors += 1,
+            }
+        }
+        assert!(errors > 0, "{} with one member left", spec.level.name);
+    }
+}
+
+#[test]
+fn a_small_write_of_raid5_costs_four_member_operations() {
+    let spec = Spec {
+        level: Level::by_name("raid5").unwrap(),
+        layout: None,
+        chunk_blocks: 8,
+        member_blocks: vec![64; 5],
+    };
+    let mut world = Setup::new(spec).open().unwrap();
+    world.trace = Some(Vec::new());
+    world.write(3, &[1; BLOCK]).unwrap();
+    let mut trace = world.trace.take().unwrap();
+    trace.sort();
+    assert_eq!(
+        trace,
+        ["read 0:6+1", "read 4:6+1", "write 0:6+1", "write 4:6+1"]
+    );
+}
+
+#[test]
+fn nothing_is_written_before_the_array_is_marked_unclean() {
+    let spec = Spec {
+        level: Level::by_name("raid1").unwrap(),
+        layout: None,
+        chunk_blocks: 8,
+        member_blocks: vec![64; 2],
+    };
+    let setup = Setup {
+        persistent: true,
+        ..Setup::new(spec)
+    };
+    let mut world = setup.open().unwrap();
+    world.trace = Some(Vec::new());
+    world.write(0, &[1; BLOCK]).unwrap();
+    assert!(world.close());
+    let trace = world.trace.take().unwrap();
+    let words: Vec<&str> = trace
+        .iter()
+        .map(|line| line.split(' ').next().unwrap())
+        .collect();
+    // Unclean, data, flush, clean; each on both members.
+    let expected = ["write-fua", "write", "flush", "write-fua"];
+    assert_eq!(words, expected.map(|word| [word; 2]).concat());
+}
+
+#[test]
+fn a_missing_member_is_recorded_before_anything_is_served() {
+    let spec = Spec {
+        level: Level::by_name("raid5").unwrap(),
+        layout: None,
+        chunk_blocks: 8,
+        member_blocks: vec![64; 3],
+    };
+    let missing = MemberSet::EMPTY.with(MemberIndex(2));
+    let setup = Setup {
+        persistent: true,
+        missing,
+        ..Setup::new(spec.clone())
+    };
+    let mut world = setup.open().unwrap();
+    let token = world.submit(Operation::Read, 0, vec![0; BLOCK], 1);
+    assert!(world.replies.is_empty());
+    world.trace = Some(Vec::new());
+    world.run();
+    world.result(token).unwrap();
+    let trace = world.trace.take().unwrap();
+    assert_eq!(
+        trace.len(),
+        1,
+        "the read was sent only after the superblocks: {trace:?}"
+    );
+    assert_eq!(world.engine.status().generation, 2);
+
+    let setup = Setup {
+        clean: false,
+        missing,
+        ..Setup::new(spec)
+    };
+    assert!(setup.open().is_err(), "unclean, degraded and parity");
+    assert!(
+        Setup {
+            force: true,
+            ..setup
+        }
+        .open()
+        .is_ok()
+    );
+}

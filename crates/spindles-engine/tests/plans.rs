@@ -1,0 +1,213 @@
+//! Plans as text, for every strategy.
+
+use spindles_block::MemberIndex;
+use spindles_engine::{
+    plan::{Ask, Health, Shape, plan},
+    slots::SlotSet,
+};
+use spindles_layout::{Geometry, Group, GroupIndex, Level, Spec};
+
+struct Case<'a> {
+    ask: Ask,
+    missing: &'a [u8],
+    unreadable: &'a [u8],
+    settled: bool,
+    touched: &'a [u8],
+}
+
+fn check(level: &str, members: u8, group: u64, case: &Case<'_>, expected: &str) {
+    let geometry = Geometry::new(&Spec {
+        level: Level::by_name(level).expect("a level"),
+        layout: None,
+        chunk_blocks: 4,
+        member_blocks: vec![64; usize::from(members)],
+    })
+    .expect("a legal array");
+    let mut filled = Group::empty();
+    geometry.group_into(GroupIndex(group), &mut filled);
+    let slots_of = |members: &[u8]| {
+        (0u8..)
+            .zip(filled.slots())
+            .filter(|(_, slot)| {
+                members
+                    .iter()
+                    .any(|&member| slot.member == MemberIndex(member))
+            })
+            .fold(SlotSet::EMPTY, |set, (index, _)| set.with(index))
+    };
+    let missing = slots_of(case.missing);
+    let health = Health {
+        missing,
+        unreadable: missing.or(slots_of(case.unreadable)),
+        settled: case.settled,
+        trust_unsettled: false,
+    };
+    let shape = Shape {
+        data: geometry.data_chunks(),
+        slots: geometry.data_chunks() + geometry.redundancy(),
+        copies: geometry.parity_chunks() == 0,
+    };
+    let touched = case
+        .touched
+        .iter()
+        .fold(SlotSet::EMPTY, |set, &slot| set.with(slot));
+    let preferred = shape.all().minus(health.unreadable).first().unwrap_or(0);
+    let found = plan(shape, health, case.ask, touched, preferred)
+        .map_or("none".into(), |plan| plan.describe(&filled).to_string());
+    assert_eq!(found, expected, "{level} of {members}, group {group}");
+}
+
+fn write<'a>(missing: &'a [u8], touched: &'a [u8]) -> Case<'a> {
+    Case {
+        ask: Ask::Write,
+        missing,
+        unreadable: &[],
+        settled: true,
+        touched,
+    }
+}
+
+fn read<'a>(missing: &'a [u8], touched: &'a [u8]) -> Case<'a> {
+    Case {
+        ask: Ask::Read,
+        missing,
+        unreadable: &[],
+        settled: true,
+        touched,
+    }
+}
+
+#[test]
+fn writes() {
+    check("raid0", 3, 1, &write(&[], &[0]), "Direct; read; write 1:d0");
+    check("raid0", 3, 1, &write(&[1], &[0]), "none");
+    check(
+        "raid1",
+        3,
+        0,
+        &write(&[1], &[0]),
+        "Direct; read; write 0:d0 2:d0",
+    );
+    check(
+        "raid5",
+        5,
+        0,
+        &write(&[], &[0]),
+        "ReadModifyWrite; read 0:d0 4:p0; write 0:d0 4:p0",
+    );
+    check(
+        "raid5",
+        5,
+        0,
+        &write(&[0], &[0]),
+        "ReconstructWrite; read 1:d1 2:d2 3:d3; write 4:p0",
+    );
+    check(
+        "raid5",
+        5,
+        0,
+        &write(&[4], &[0]),
+        "Direct; read; write 0:d0",
+    );
+    check("raid5", 5, 0, &write(&[0, 1], &[0]), "none");
+    check(
+        "raid5",
+        5,
+        0,
+        &write(&[], &[0, 1, 2, 3]),
+        "FullStripeWrite; read; write 0:d0 1:d1 2:d2 3:d3 4:p0",
+    );
+    // One chunk of raid6 of six is a tie, and what does not rely on old parity wins it.
+    check(
+        "raid6",
+        6,
+        0,
+        &write(&[], &[0]),
+        "ReconstructWrite; read 2:d1 3:d2 4:d3; write 0:p1 1:d0 5:p0",
+    );
+    check(
+        "raid6",
+        6,
+        0,
+        &write(&[5, 1], &[3]),
+        "ReadModifyWrite; read 0:p1 4:d3; write 0:p1 4:d3",
+    );
+    // Touched and untouched data are both lost: recover the untouched, then compute parity.
+    check(
+        "raid6",
+        6,
+        0,
+        &write(&[1, 2], &[0]),
+        "RecoverWrite; read 0:p1 3:d2 4:d3 5:p0; recover 2:d1; write 0:p1 5:p0",
+    );
+}
+
+#[test]
+fn reads() {
+    check("raid1", 3, 0, &read(&[0], &[0]), "Direct; read 1:d0");
+    check("raid5", 5, 0, &read(&[], &[1, 2]), "Direct; read 1:d1 2:d2");
+    check(
+        "raid5",
+        5,
+        0,
+        &read(&[2], &[1, 2]),
+        "Reconstruct; read 0:d0 1:d1 3:d3 4:p0; recover 2:d2",
+    );
+    check("raid5", 5, 0, &read(&[2, 3], &[1]), "Direct; read 1:d1");
+    check("raid5", 5, 0, &read(&[2, 3], &[2]), "none");
+    check(
+        "raid6",
+        5,
+        0,
+        &read(&[1, 2], &[0, 1]),
+        "Reconstruct; read 0:p1 3:d2 4:p0; recover 1:d0 2:d1",
+    );
+}
+
+#[test]
+fn what_is_not_settled() {
+    let case = |ask, unreadable, touched| Case {
+        ask,
+        missing: &[],
+        unreadable,
+        settled: false,
+        touched,
+    };
+    check(
+        "raid5",
+        3,
+        0,
+        &case(Ask::Settle, &[], &[]),
+        "Settle; read 0:d0 1:d1 2:p0; write 2:p0",
+    );
+    check(
+        "raid5",
+        3,
+        0,
+        &case(Ask::Read, &[], &[0]),
+        "Settle; read 0:d0 1:d1 2:p0; write 2:p0",
+    );
+    // Parity that can't be read is made anew; data that can't be read is not made from it.
+    check(
+        "raid5",
+        3,
+        0,
+        &case(Ask::Settle, &[2], &[]),
+        "Settle; read 0:d0 1:d1; write 2:p0",
+    );
+    check("raid5", 3, 0, &case(Ask::Settle, &[1], &[]), "none");
+    check(
+        "raid5",
+        5,
+        0,
+        &case(Ask::Write, &[], &[0]),
+        "ReconstructWrite; read 1:d1 2:d2 3:d3; write 0:d0 4:p0",
+    );
+    check(
+        "raid1",
+        3,
+        0,
+        &case(Ask::Read, &[0], &[0]),
+        "Settle; read 1:d0 2:d0; write 0:d0 2:d0",
+    );
+}
