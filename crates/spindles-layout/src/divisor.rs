@@ -28,12 +28,18 @@ impl Divisor {
         }
     }
 
-    /// The quotient and the remainder.
+    /// The quotient and the remainder. Wraps nowhere, and need not be checked for it: this is the
+    /// hot path of every small read.
+    #[inline]
     pub(crate) fn div_rem(self, dividend: u64) -> (u64, u64) {
-        let product = u128::from(self.factor) * u128::from(dividend);
+        let product = u128::from(self.factor).wrapping_mul(u128::from(dividend));
         let high = u64::try_from(product >> 64).expect("the upper half");
-        let quotient = (high + ((dividend - high) >> self.shift_first)) >> self.shift_last;
-        (quotient, dividend - quotient * self.by)
+        let rest = dividend.wrapping_sub(high) >> (self.shift_first & 1);
+        let quotient = high.wrapping_add(rest) >> (self.shift_last & 63);
+        (
+            quotient,
+            dividend.wrapping_sub(quotient.wrapping_mul(self.by)),
+        )
     }
 }
 
