@@ -38,7 +38,7 @@ pub enum OpenError {
         /// The device.
         device: String,
         /// What is wrong with the size.
-        source: SizeError,
+        source: spindles_block::SizeError,
     },
     /// The device is smaller than one block.
     #[error("{device} holds {bytes} bytes, less than one block of {block_bytes}: make it larger")]
@@ -82,23 +82,6 @@ pub enum OpenError {
     Environment {
         /// What it holds.
         value: String,
-    },
-}
-
-/// Why a size could not be read.
-#[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum SizeError {
-    /// Not a number with an optional unit.
-    #[error("\"{text}\" is not a size: write a number with K, M, G or T, such as 64K or 2G")]
-    NotASize {
-        /// What was given.
-        text: String,
-    },
-    /// More than 2^63 bytes.
-    #[error("\"{text}\" is more bytes than there can be")]
-    TooLarge {
-        /// What was given.
-        text: String,
     },
 }
 

@@ -11,15 +11,13 @@ mod members;
 mod options;
 mod physical;
 mod queues;
-mod size;
 mod target;
 mod transfer;
 
 pub use backends::{BACKENDS, Backend};
 pub use clock::Clock;
 pub use driver::{NodeId, Stack, open_device};
-pub use error::{CloseError, OpenError, SizeError};
+pub use error::{CloseError, OpenError};
 pub use facts::{ArrayFacts, DeviceFacts, TargetFacts};
 pub use options::{Direct, IoChoice, OpenOptions};
-pub use size::{parse_bytes, print_bytes};
 pub use target::{Busy, Counters, DeviceCounters, Target};

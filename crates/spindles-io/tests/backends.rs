@@ -329,11 +329,13 @@ fn errors_say_what_to_do() {
         ),
         (
             "mem:1X".to_owned(),
-            "{}: \"1X\" is not a size: write a number with K, M, G or T, such as 64K or 2G",
+            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) after it, for \
+             example 64K",
         ),
         (
             "null:".to_owned(),
-            "{}: \"\" is not a size: write a number with K, M, G or T, such as 64K or 2G",
+            "{}: not a size: give a whole number, with K, M, G or T (powers of 1024) after it, for \
+             example 64K",
         ),
     ] {
         let error = open_device(&name, &OpenOptions::default()).err().unwrap();

@@ -2,8 +2,8 @@
 
 use super::{Backend, Inline, Medium, Opened};
 use crate::buffers::Region;
-use crate::{DeviceFacts, OpenError, OpenOptions, parse_bytes, print_bytes};
-use spindles_block::MemberResult;
+use crate::{DeviceFacts, OpenError, OpenOptions};
+use spindles_block::{MemberResult, SizeBytes};
 
 pub(super) static BACKEND: Backend = Backend {
     name: "mem",
@@ -11,14 +11,14 @@ pub(super) static BACKEND: Backend = Backend {
     summary: "memory of this process, zeros at first; takes what is written only",
     matches: |name| name.starts_with(PREFIX),
     open,
-    fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", print_bytes(bytes)))),
+    fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes)))),
 };
 
 const PREFIX: &str = "mem:";
 
 fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
     let size = name.strip_prefix(PREFIX).expect("it matched");
-    let bytes = parse_bytes(size).map_err(|source| OpenError::Size {
+    let SizeBytes(bytes) = size.parse().map_err(|source| OpenError::Size {
         device: name.to_owned(),
         source,
     })?;

@@ -4,7 +4,7 @@ mod device;
 mod file;
 mod mem;
 mod null;
-mod opening;
+mod opening; // Not a row: what file and device share.
 
 use crate::{DeviceFacts, OpenError, OpenOptions};
 use spindles_block::MemberResult;
