@@ -272,11 +272,13 @@ impl World {
                     read_slice(&self.buffers, io.buffer, length)
                 };
                 member[range].copy_from_slice(&bytes);
-                blocks.for_each(|block| drop(self.medium.remove(&(io.member.0, block))));
+                self.medium
+                    .retain(|(at, block)| *at != io.member.0 || !blocks.contains(block));
             }
             Operation::Discard | Operation::WriteZeroes { .. } => {
                 member[range].fill(0);
-                blocks.for_each(|block| drop(self.medium.remove(&(io.member.0, block))));
+                self.medium
+                    .retain(|(at, block)| *at != io.member.0 || !blocks.contains(block));
             }
             Operation::Flush => {}
         }
