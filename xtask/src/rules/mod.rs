@@ -10,6 +10,7 @@ mod glossary;
 mod headers;
 mod level_names;
 mod licences;
+mod manifests;
 mod markdown;
 mod registries;
 
@@ -65,6 +66,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &headers::RULE,
     &level_names::RULE,
     &licences::RULE,
+    &manifests::RULE,
     &markdown::RULE,
     &registries::RULE,
 ];
