@@ -102,6 +102,8 @@ impl MemberRecord {
 pub struct ArrayRecord {
     /// The array's identity.
     pub uuid: Uuid,
+    /// The array that this one is a member of; `Uuid::NIL` for one that stands for itself.
+    pub parent: Uuid,
     /// The array's name, for people.
     pub name: Text<64>,
     /// When it was created, in seconds since 1970; for people.

@@ -45,6 +45,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
     }
     ArrayRecord {
         uuid: Uuid::from_random([identity; 16]),
+        parent: Uuid::NIL,
         name: Text::new(&format!("array{identity}")).unwrap(),
         created_s: 0,
         generation: 1,

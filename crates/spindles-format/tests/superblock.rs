@@ -24,6 +24,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
     member[1].state = MemberState::Missing { out_since: 6 };
     let array = ArrayRecord {
         uuid: Uuid::from_random([0xa5; 16]),
+        parent: Uuid::from_random([0x5a; 16]),
         name: Text::new("märz").unwrap(),
         created_s: 1_795_302_738,
         generation: 7,
@@ -119,6 +120,8 @@ fn impossible_contents_are_refused() {
     all(144, &[0x80], "the layout is no text");
     all(176, &[0; 16], "it names no consistency policy");
     all(176, &[0xc0], "the consistency policy is no text");
+    let own = sample().0.uuid.0;
+    all(224, &own, "the array is its own parent");
     all(192, &[0, 4], "its block is neither 512 nor 4096 bytes");
     all(196, &[0; 4], "its chunks have no blocks");
     all(200, &[0], "it has no members, or more than 64");
@@ -225,6 +228,7 @@ prop_compose! {
         }
         let array = ArrayRecord {
             uuid: *uuids.last().unwrap(),
+            parent: if clean { Uuid::NIL } else { uuids[0] },
             name: Text::new(&name).unwrap_or(Text::EMPTY),
             created_s,
             generation,

@@ -182,6 +182,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
     Persistence {
         array: Box::new(ArrayRecord {
             uuid: Uuid([7; 16]),
+            parent: Uuid::NIL,
             name: Text::new("test").unwrap(),
             created_s: 0,
             generation: 1,

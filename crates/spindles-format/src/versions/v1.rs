@@ -48,7 +48,8 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (204, 4, "reserved"),
     (208, 8, "device bytes"),
     (216, 8, "created"),
-    (224, 32, "reserved"),
+    (224, 16, "parent UUID"),
+    (240, 16, "reserved"),
     (256, 512, "area table"),
     (768, 3072, "member table"),
     (3840, 252, "reserved"),
@@ -137,6 +138,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     writer.skip(4);
     writer.u64(device.device_bytes);
     writer.u64(array.created_s);
+    writer.bytes(&array.parent.0);
     let mut writer = Writer(&mut out[AREAS_AT..]);
     for area in device.areas() {
         writer.u16(area.kind.0);
@@ -219,6 +221,8 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     let _reserved: [u8; 4] = reader.bytes();
     let device_bytes = reader.u64();
     let created_s = reader.u64();
+    let parent = Uuid(reader.bytes());
+    ensure(parent != uuid, "the array is its own parent")?;
 
     let mut reader = Reader(&bytes[AREAS_AT..]);
     let areas: [Area; AREAS_MAX] = core::array::from_fn(|_| {
@@ -272,6 +276,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     )?;
     let array = ArrayRecord {
         uuid,
+        parent,
         name,
         created_s,
         generation,

@@ -1,0 +1,65 @@
+//! `docs/format.md` says what the code does: its tables are compared with the code's.
+
+use spindles_format::versions::VERSIONS;
+use spindles_format::{AreaKind, SLOT_BYTES, SUPERBLOCK_BYTES};
+
+/// The cells of the tables in the section with that heading, one table after another.
+fn rows(heading: &str) -> Vec<Vec<&'static str>> {
+    let page = include_str!("../../../docs/format.md");
+    let from = page.find(heading).expect("the section is there") + heading.len();
+    let section = &page[from..];
+    let end = section.find("\n#").unwrap_or(section.len());
+    section[..end]
+        .lines()
+        .filter(|line| line.starts_with("| ") && line.as_bytes()[2].is_ascii_digit())
+        .map(|line| line.trim_matches('|').split('|').map(str::trim).collect())
+        .collect()
+}
+
+#[test]
+fn the_superblock_is_as_documented() {
+    for version in VERSIONS {
+        let documented = rows(&format!("## The superblock, version {}", version.number));
+        let fields = version.fields.iter().map(|(offset, length, name)| {
+            [offset.to_string(), length.to_string(), (*name).to_owned()]
+        });
+        assert!(
+            documented.into_iter().eq(fields),
+            "version {}",
+            version.number
+        );
+    }
+}
+
+/// The fields of each table lie side by side.
+#[test]
+fn tables_have_no_gaps() {
+    let superblock = rows("## The superblock, version 1");
+    let areas = rows("### Area table");
+    let members = rows("### Member table");
+    for (table, bytes) in [
+        (&superblock[..], SUPERBLOCK_BYTES),
+        (&areas[..6], 32),
+        (&members[..], 48),
+    ] {
+        let end = table.iter().fold(0_usize, |end, row| {
+            assert_eq!(row[0].parse(), Ok(end), "{row:?}");
+            end + row[1].parse::<usize>().expect("a length")
+        });
+        assert_eq!(end, bytes);
+    }
+    let kinds = AreaKind::NAMES.map(|(kind, name)| [kind.0.to_string(), name.to_owned()]);
+    assert!(areas.into_iter().skip(6).eq(kinds));
+}
+
+#[test]
+fn the_slots_are_as_documented() {
+    let slots: Vec<String> = rows("## A member")
+        .iter()
+        .filter(|row| row[1].starts_with("superblock slot"))
+        .map(|row| row[0].to_owned())
+        .collect();
+    let bytes = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
+    let expected = SLOT_BYTES.map(|slot| format!("{slot} to {}", slot + bytes));
+    assert_eq!(slots, expected);
+}
