@@ -56,6 +56,8 @@ pub(crate) struct World {
     pub(crate) medium: BTreeSet<(u8, u64)>,
     /// The member I/O as text, when the test wants to see it.
     pub(crate) trace: Option<Vec<String>>,
+    /// Whether what is under way is completed in the order in which it was begun.
+    pub(crate) in_order: bool,
     next_buffer: u32,
 }
 
@@ -144,6 +146,7 @@ impl Setup {
             gone: self.missing,
             medium: BTreeSet::new(),
             trace: None,
+            in_order: false,
             next_buffer: CLIENT,
         };
         world.drain();
@@ -205,15 +208,31 @@ impl World {
         while let Some(output) = self.engine.poll_output() {
             match output {
                 Output::Member(io) => {
-                    if let Some(trace) = &mut self.trace {
-                        trace.push(describe(&io));
-                    }
+                    self.note(|_| describe(&io));
                     self.pending.push(Pending::Member(io));
                 }
-                Output::Compute(step) => self.pending.push(Pending::Compute(step)),
-                Output::Reply(reply) => self.replies.push_back(reply),
-                Output::Event(event) => self.events.push(event),
+                Output::Compute(step) => {
+                    self.note(|engine| describe_step(&engine.step(step)));
+                    self.pending.push(Pending::Compute(step));
+                }
+                Output::Reply(reply) => {
+                    self.note(|_| match reply.result {
+                        Ok(()) => "reply done".into(),
+                        Err(error) => format!("reply: {error}"),
+                    });
+                    self.replies.push_back(reply);
+                }
+                Output::Event(event) => {
+                    self.note(|_| format!("event {event:?}"));
+                    self.events.push(event);
+                }
             }
+        }
+    }
+
+    fn note(&mut self, line: impl FnOnce(&Engine) -> String) {
+        if let Some(trace) = &mut self.trace {
+            trace.push(line(&self.engine));
         }
     }
 
@@ -221,12 +240,17 @@ impl World {
         self.pending.is_empty()
     }
 
-    /// Completes one thing under way, drawn at random.
+    /// Completes one thing under way: drawn at random, or the oldest.
     pub(crate) fn step(&mut self) {
         let bound = u64::try_from(self.pending.len()).unwrap();
-        let at = usize::try_from(self.rng.below(bound)).unwrap();
         let now = Instant(0);
-        match self.pending.swap_remove(at) {
+        let pending = if self.in_order {
+            self.pending.remove(0)
+        } else {
+            let at = usize::try_from(self.rng.below(bound)).unwrap();
+            self.pending.swap_remove(at)
+        };
+        match pending {
             Pending::Member(io) => {
                 let result = self.carry_out(&io);
                 self.engine.complete_member(now, io.id, result);
@@ -385,6 +409,29 @@ fn describe(io: &MemberIo) -> String {
         Operation::WriteZeroes { .. } => "zero",
     };
     format!("{word} {}:{}+{}", io.member, io.block, io.blocks)
+}
+
+fn describe_step(step: &Step<'_>) -> String {
+    let list = |operands: &[spindles_block::Operand]| {
+        let mut indices: Vec<String> = operands
+            .iter()
+            .map(|operand| operand.index.to_string())
+            .collect();
+        indices.dedup();
+        indices.join(" ")
+    };
+    let word = format!("{:?}", step.compute).to_lowercase();
+    match step.targets {
+        [] => format!("{word} {} ({} blocks)", list(step.sources), step.blocks),
+        targets => {
+            format!(
+                "{word} {} -> {} ({} blocks)",
+                list(step.sources),
+                list(targets),
+                step.blocks
+            )
+        }
+    }
 }
 
 fn read_slice(buffers: &BTreeMap<u32, Vec<u8>>, slice: BufferSlice, length: usize) -> Vec<u8> {
