@@ -100,7 +100,8 @@ pub struct Latency {
     pub p99_9_ns: u64,
     /// The longest.
     pub max_ns: u64,
-    /// All of them.
+    /// All of them. Not in JSON: the records hold them run by run.
+    #[serde(skip)]
     pub histogram: Histogram,
 }
 

@@ -1,6 +1,6 @@
 //! The machine grew faster or slower in the course of the experiment.
 
-use super::Kind;
+use super::{Kind, signed};
 use crate::analysis::SIGNIFICANCE;
 use crate::histogram::to_f64;
 use crate::statistics::{drift, median};

@@ -190,3 +190,8 @@ fn by_workload(analysis: &Analysis, note: impl Fn(&crate::Cell) -> Option<String
 fn percent(fraction: f64) -> String {
     format!("{:.0} %", fraction * 100.0)
 }
+
+/// A percentage with its sign and one decimal.
+fn signed(percent: f64) -> String {
+    format!("{percent:+.1}").replace('-', "−")
+}

@@ -1,6 +1,6 @@
 //! Two identical systems came out different.
 
-use super::Kind;
+use super::{Kind, signed};
 use crate::Verdict;
 
 /// Difference of an A/A pair from which on it is worth a word, as a log-ratio (5 %).
@@ -24,9 +24,15 @@ pub(super) static KIND: Kind = Kind {
             .map(|c| {
                 let (value, low, high) = c.percent();
                 if low.is_finite() && high.is_finite() {
-                    format!("{}: {value:+.1} % ({low:+.1} to {high:+.1})", c.workload)
+                    format!(
+                        "{}: {} % ({} … {})",
+                        c.workload,
+                        signed(value),
+                        signed(low),
+                        signed(high)
+                    )
                 } else {
-                    format!("{}: {value:+.1} %", c.workload)
+                    format!("{}: {} %", c.workload, signed(value))
                 }
             })
             .collect()

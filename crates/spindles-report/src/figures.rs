@@ -1,0 +1,218 @@
+//! Figures as people read them: rates, sizes, times, differences and dates.
+
+use spindles_measure::{Rate, Verdict, statistics::Estimate};
+
+const KIB: f64 = 1024.0;
+
+/// Bytes or operations per second: `1.82 GiB/s`, `25,300 op/s`.
+pub(crate) fn rate(per_second: f64, rate: Rate) -> String {
+    match rate {
+        Rate::Bytes => format!("{}/s", bytes(per_second)),
+        Rate::Operations => format!("{} op/s", three_digits(per_second)),
+    }
+}
+
+/// Bytes with a binary unit: `512 MiB`, `1.50 GiB`.
+pub(crate) fn bytes(bytes: f64) -> String {
+    let units = ["B", "KiB", "MiB", "GiB", "TiB"];
+    let (mut value, mut unit) = (bytes, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= KIB;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), units[unit])
+}
+
+/// Nanoseconds: `830 ns`, `12.4 µs`, `3.05 ms`, `1.20 s`.
+pub(crate) fn time(nanoseconds: f64) -> String {
+    let units = ["ns", "µs", "ms", "s"];
+    let (mut value, mut unit) = (nanoseconds, 0);
+    while value >= 999.5 && unit + 1 < units.len() {
+        value /= 1000.0;
+        unit += 1;
+    }
+    format!("{} {}", three_digits(value), units[unit])
+}
+
+/// At least three digits that mean something: `1.82`, `18.2`, `182`, `1,820`.
+pub(crate) fn three_digits(value: f64) -> String {
+    let size = value.abs();
+    if value.is_nan() || value.is_infinite() {
+        "–".to_owned()
+    } else if size >= 99.95 {
+        thousands(value)
+    } else if size >= 9.995 {
+        format!("{value:.1}")
+    } else if size > 0.0 {
+        format!("{value:.2}")
+    } else {
+        "0".to_owned()
+    }
+}
+
+fn thousands(value: f64) -> String {
+    let digits = format!("{:.0}", value.abs());
+    let mut text = String::new();
+    for (place, digit) in digits.chars().enumerate() {
+        if place > 0 && (digits.len() - place).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    if value < 0.0 {
+        format!("−{text}")
+    } else {
+        text
+    }
+}
+
+/// A difference in percent with its sign: `+4 %`, `−34 %`, `±0 %`; a decimal below 10.
+pub(crate) fn percent(percent: f64) -> String {
+    format!("{} %", signed(percent))
+}
+
+/// The same without the unit.
+pub(crate) fn signed(percent: f64) -> String {
+    if percent.is_nan() || percent.is_infinite() {
+        return "–".to_owned();
+    }
+    let size = percent.abs();
+    let digits = if size >= 9.95 {
+        thousands(size)
+    } else {
+        format!("{size:.1}")
+    };
+    let sign = match digits.as_str() {
+        "0.0" => "±",
+        _ if percent < 0.0 => "−",
+        _ => "+",
+    };
+    format!("{sign}{digits}")
+}
+
+/// The interval of a log-ratio as differences in percent: `−36 … −31`.
+pub(crate) fn interval(log_ratio: &Estimate) -> String {
+    let (_, low, high) = spindles_measure::percent_of(log_ratio);
+    if low.is_finite() && high.is_finite() {
+        format!("{} … {}", signed(low), signed(high))
+    } else {
+        "unknown".to_owned()
+    }
+}
+
+/// CPU time for each thing counted (a byte or an operation), as people read it: per GiB or
+/// per operation.
+pub(crate) fn cpu(nanoseconds_per_counted: f64, rate: Rate) -> String {
+    time(nanoseconds_per_counted * cpu_scale(rate))
+}
+
+/// What `cpu` multiplies by.
+pub(crate) fn cpu_scale(rate: Rate) -> f64 {
+    match rate {
+        Rate::Bytes => KIB * KIB * KIB,
+        Rate::Operations => 1.0,
+    }
+}
+
+/// What `cpu` counts for: `per GiB`, `per operation`.
+pub(crate) fn cpu_unit(rate: Rate) -> &'static str {
+    match rate {
+        Rate::Bytes => "per GiB",
+        Rate::Operations => "per operation",
+    }
+}
+
+/// Counts and nanoseconds as a float.
+#[expect(clippy::cast_precision_loss, reason = "three digits of it are shown")]
+pub(crate) fn float(value: u64) -> f64 {
+    value as f64
+}
+
+/// `1.36 ×`.
+pub(crate) fn times(value: f64) -> String {
+    format!("{value:.2} ×")
+}
+
+/// A verdict's mark, readable without colour.
+pub(crate) fn mark(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Faster => "▲",
+        Verdict::Slower => "▼",
+        Verdict::NoDifferenceShown => "·",
+    }
+}
+
+/// Milliseconds since 1970 as `2026-07-16 12:01 UTC`; empty for 0.
+pub(crate) fn date(unix_ms: u64) -> String {
+    if unix_ms == 0 {
+        return String::new();
+    }
+    let minutes = unix_ms / 60_000;
+    let (mut year, mut day) = (1970_u64, minutes / 1440);
+    let leap = |year: u64| {
+        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
+    };
+    loop {
+        let length = if leap(year) { 366 } else { 365 };
+        if day < length {
+            break;
+        }
+        day -= length;
+        year += 1;
+    }
+    let february = if leap(year) { 29 } else { 28 };
+    let mut month = 1;
+    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
+        if day < length {
+            break;
+        }
+        day -= length;
+        month += 1;
+    }
+    let (hour, minute) = (minutes / 60 % 24, minutes % 60);
+    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02} UTC", day + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_read_well() {
+        for (found, expected) in [
+            (rate(1_952_000_000.0, Rate::Bytes), "1.82 GiB/s"),
+            (rate(25_312.4, Rate::Operations), "25,312 op/s"),
+            (bytes(0.0), "0 B"),
+            (bytes(1023.0), "1.00 KiB"),
+            (bytes(536_870_912.0), "512 MiB"),
+            (time(999.0), "999 ns"),
+            (time(999.7), "1.00 µs"),
+            (time(3_051_000.0), "3.05 ms"),
+            (time(90e9), "90.0 s"),
+            (percent(-34.4), "−34 %"),
+            (percent(4.04), "+4.0 %"),
+            (percent(9.96), "+10 %"),
+            (percent(-0.04), "±0.0 %"),
+            (percent(1234.5), "+1,234 %"),
+            (percent(f64::INFINITY), "– %"),
+            (times(1.356), "1.36 ×"),
+        ] {
+            assert_eq!(found, expected);
+        }
+    }
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        for (seconds, expected) in [
+            (1, "1970-01-01 00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59 UTC"),
+            (951_782_400, "2000-02-29 00:00 UTC"),
+            (1_709_251_200, "2024-03-01 00:00 UTC"),
+            (1_798_761_599, "2026-12-31 23:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00 UTC"),
+        ] {
+            assert_eq!(date(seconds * 1000), expected);
+        }
+        assert_eq!(date(0), "");
+    }
+}

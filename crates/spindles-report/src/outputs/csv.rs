@@ -1,0 +1,133 @@
+//! Tidy CSV: one row per run × metric, so that any tool can filter, pivot and plot.
+
+use std::fmt::Write as _;
+
+use spindles_measure::{Analysis, Change, Rate, Run};
+
+use super::{Options, Output};
+
+pub(super) static OUTPUT: Output = Output {
+    name: "csv",
+    summary: "tidy CSV: one row for each run and metric",
+    file_name: "report.csv",
+    report,
+    change,
+};
+
+const HEADER: &str = "experiment,system,expression,level,members,workload,repetition_block,order,\
+                      seed,operation,metric,unit,value\n";
+
+fn report(analysis: &Analysis, _: &Options) -> String {
+    let mut text = HEADER.to_owned();
+    for run in &analysis.runs {
+        run_rows(run, &mut text);
+    }
+    text
+}
+
+fn run_rows(run: &Run, text: &mut String) {
+    let key = [
+        field(&run.experiment),
+        field(&run.system.name),
+        field(&run.system.expression),
+        field(&run.system.level),
+        run.system.members.to_string(),
+        field(&run.workload.name),
+        run.repetition_block.to_string(),
+        run.order.to_string(),
+        run.seed.to_string(),
+    ]
+    .join(",");
+    let mut row = |operation: &str, metric: &str, unit: &str, value: String| {
+        writeln!(text, "{key},{},{metric},{unit},{value}", field(operation))
+            .expect("writing to a string does not fail");
+    };
+    if let Some(reason) = &run.failed {
+        row("", "failed", "reason", field(reason));
+        return;
+    }
+    let unit = match run.workload.rate {
+        Rate::Bytes => "bytes/s",
+        Rate::Operations => "operations/s",
+    };
+    row("", "rate", unit, format!("{:.3}", run.per_second()));
+    row("", "elapsed", "ns", run.elapsed_ns.to_string());
+    row("", "operations", "1", run.operations.to_string());
+    row(
+        "read",
+        "application",
+        "bytes",
+        run.application.read.to_string(),
+    );
+    row(
+        "write",
+        "application",
+        "bytes",
+        run.application.written.to_string(),
+    );
+    row("read", "members", "bytes", run.members.read.to_string());
+    row("write", "members", "bytes", run.members.written.to_string());
+    row("", "cpu_workload", "ns", run.cpu_ns.workload.to_string());
+    row("", "cpu_engine", "ns", run.cpu_ns.engine.to_string());
+    row("", "cpu_machine", "ns", run.cpu_ns.machine.to_string());
+    for (operation, histogram) in &run.latency {
+        for (metric, percent) in [
+            ("latency_p50", 50.0),
+            ("latency_p90", 90.0),
+            ("latency_p99", 99.0),
+            ("latency_p99.9", 99.9),
+        ] {
+            row(
+                operation,
+                metric,
+                "ns",
+                histogram.percentile(percent).to_string(),
+            );
+        }
+        row(operation, "latency_max", "ns", histogram.max().to_string());
+    }
+}
+
+fn change(change: &Change, _: &Options) -> String {
+    let mut text =
+        "system,workload,before,after,ratio,ratio_low,ratio_high,p_corrected,verdict\n".to_owned();
+    for row in &change.rows {
+        let estimate = &row.log_ratio;
+        writeln!(
+            text,
+            "{},{},{:.3},{:.3},{:.6},{:.6},{:.6},{:.6},{}",
+            field(&row.system),
+            field(&row.workload),
+            row.before,
+            row.after,
+            estimate.value.exp(),
+            estimate.low.exp(),
+            estimate.high.exp(),
+            row.p_corrected,
+            row.verdict.words(),
+        )
+        .expect("writing to a string does not fail");
+    }
+    text
+}
+
+/// A field, quoted where RFC 4180 asks for it.
+fn field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::field;
+
+    #[test]
+    fn fields_are_quoted_where_needed() {
+        assert_eq!(field("raid5"), "raid5");
+        assert_eq!(field("raid5(a,b)"), "\"raid5(a,b)\"");
+        assert_eq!(field("a \"b\""), "\"a \"\"b\"\"\"");
+    }
+}

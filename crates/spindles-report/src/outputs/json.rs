@@ -1,0 +1,44 @@
+//! JSON with the version of its schema. The runs themselves are in the records
+//! file; here is what was drawn from them.
+
+use serde_json::{Value, json};
+use spindles_measure::{Analysis, Change, SCHEMA};
+
+use super::{Options, Output};
+
+pub(super) static OUTPUT: Output = Output {
+    name: "json",
+    summary: "everything that was drawn from the records, for programs",
+    file_name: "report.json",
+    report,
+    change,
+};
+
+fn report(analysis: &Analysis, _: &Options) -> String {
+    document("report", serde_json::to_value(analysis))
+}
+
+fn change(change: &Change, _: &Options) -> String {
+    document("change", serde_json::to_value(change))
+}
+
+fn document(kind: &str, value: serde_json::Result<Value>) -> String {
+    let mut value = value.expect("an analysis holds strings, numbers and maps with string keys");
+    round(&mut value);
+    let document = json!({ "schema": SCHEMA, "kind": kind, kind: value });
+    format!("{document:#}\n")
+}
+
+/// Nine digits are more than any measurement has, and the same on every machine.
+fn round(value: &mut Value) {
+    match value {
+        Value::Number(number) if number.is_f64() => {
+            let exact = number.as_f64().unwrap_or(0.0);
+            let rounded: f64 = format!("{exact:.8e}").parse().unwrap_or(exact);
+            *value = json!(rounded);
+        }
+        Value::Array(values) => values.iter_mut().for_each(round),
+        Value::Object(values) => values.values_mut().for_each(round),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
+    }
+}

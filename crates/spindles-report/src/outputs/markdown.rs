@@ -1,0 +1,174 @@
+//! Markdown: pastes into an issue or a note.
+
+use std::fmt::Write as _;
+
+use spindles_measure::{Analysis, Change, Finding, Workload};
+
+use super::{Options, Output};
+use crate::{figures, headline, words};
+
+pub(super) static OUTPUT: Output = Output {
+    name: "markdown",
+    summary: "Markdown tables that paste into an issue",
+    file_name: "report.md",
+    report,
+    change,
+};
+
+fn report(analysis: &Analysis, _: &Options) -> String {
+    let mut text = format!("# {}\n\n", cell(&analysis.experiment.name));
+    let headline = headline(analysis);
+    line(&mut text, &format!("**{}**", headline.lead));
+    for sentence in &headline.extremes {
+        line(&mut text, sentence);
+    }
+    text.push('\n');
+    for caveat in &headline.caveats {
+        line(&mut text, &format!("> {caveat}  "));
+    }
+    line(&mut text, &format!("\n{}.", words::extent(analysis)));
+    for workload in &analysis.experiment.workloads {
+        workload_table(analysis, workload, &mut text);
+    }
+    doubts(&analysis.findings, &mut text);
+    environment(analysis, &mut text);
+    text
+}
+
+fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
+    line(
+        text,
+        &format!(
+            "\n## {}\n\n{}\n",
+            cell(&workload.name),
+            cell(&workload.summary)
+        ),
+    );
+    let per = figures::cpu_unit(workload.rate);
+    table_head(
+        text,
+        &[
+            "system",
+            "rate",
+            "difference",
+            "95 % interval",
+            "verdict",
+            "p99",
+            "member bytes",
+        ],
+        &[&format!("CPU {per}")],
+    );
+    for system in &analysis.experiment.systems {
+        let Some(found) = analysis.cell(&system.name, &workload.name) else {
+            continue;
+        };
+        let comparison = analysis.comparison(&system.name, &workload.name);
+        let p99 = found.latency.values().map(|latency| latency.p99_ns).max();
+        let columns = [
+            cell(&system.name),
+            figures::rate(found.median, found.rate),
+            comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
+            comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
+            match comparison {
+                None => "baseline".to_owned(),
+                Some(c) => format!("{} {}", figures::mark(c.verdict), c.verdict.words()),
+            },
+            p99.map_or(String::new(), |ns| figures::time(figures::float(ns))),
+            found
+                .traffic_amplification()
+                .map_or(String::new(), figures::times),
+            found
+                .cpu_per_counted()
+                .map_or(String::new(), |(workload, engine, rest)| {
+                    figures::cpu(workload + engine + rest, found.rate)
+                }),
+        ];
+        line(text, &format!("| {} |", columns.join(" | ")));
+    }
+}
+
+fn change(change: &Change, _: &Options) -> String {
+    let mut text = "# Before and after\n\n".to_owned();
+    for (what, (name, started)) in [("Before", &change.before), ("After", &change.after)] {
+        line(
+            &mut text,
+            &format!("- {what}: {}, {}", cell(name), figures::date(*started)),
+        );
+    }
+    text.push('\n');
+    table_head(
+        &mut text,
+        &[
+            "workload",
+            "system",
+            "before",
+            "after",
+            "change",
+            "95 % interval",
+            "verdict",
+        ],
+        &[],
+    );
+    for row in &change.rows {
+        let columns = [
+            cell(&row.workload),
+            cell(&row.system),
+            figures::rate(row.before, row.rate),
+            figures::rate(row.after, row.rate),
+            figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
+            figures::interval(&row.log_ratio),
+            format!("{} {}", figures::mark(row.verdict), row.verdict.words()),
+        ];
+        line(&mut text, &format!("| {} |", columns.join(" | ")));
+    }
+    for (name, before, after) in &change.environment {
+        line(
+            &mut text,
+            &format!("\n- {name}: {} before, {} after", cell(before), cell(after)),
+        );
+    }
+    for only in &change.unmatched {
+        line(&mut text, &format!("\n- {}", cell(only)));
+    }
+    doubts(&change.findings, &mut text);
+    text
+}
+
+fn doubts(findings: &[Finding], text: &mut String) {
+    if findings.is_empty() {
+        return;
+    }
+    line(text, "\n## Doubts\n");
+    for finding in findings {
+        line(
+            text,
+            &format!("- **{}.** {}", cell(&finding.title), cell(&finding.remedy)),
+        );
+        for detail in &finding.details {
+            line(text, &format!("  - {}", cell(detail)));
+        }
+    }
+}
+
+fn environment(analysis: &Analysis, text: &mut String) {
+    line(text, "\n## Environment\n");
+    table_head(text, &["what", "value"], &[]);
+    for (name, value) in words::environment(analysis) {
+        line(text, &format!("| {} | {} |", cell(&name), cell(&value)));
+    }
+}
+
+fn table_head(text: &mut String, columns: &[&str], more: &[&str]) {
+    let all: Vec<&str> = columns.iter().chain(more).copied().collect();
+    line(text, &format!("| {} |", all.join(" | ")));
+    line(text, &format!("|{}", " --- |".repeat(all.len())));
+}
+
+/// Text that stays in its cell.
+fn cell(text: &str) -> String {
+    text.replace('|', "\\|").replace(['\n', '\r'], " ")
+}
+
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("writing to a string does not fail");
+}

@@ -1,0 +1,58 @@
+//! The forms a report comes in: one row each. What is drawn is the same
+//! everywhere; only the form differs.
+
+mod csv;
+mod json;
+mod markdown;
+mod terminal;
+
+use spindles_measure::{Analysis, Change};
+
+/// A form of reports.
+#[derive(Debug)]
+pub struct Output {
+    /// Its name: `markdown`.
+    pub name: &'static str,
+    /// One line for the help text.
+    pub summary: &'static str,
+    /// The name of the file it is usually kept in.
+    pub file_name: &'static str,
+    /// The report of one experiment.
+    pub report: fn(&Analysis, &Options) -> String,
+    /// The report of a change from one experiment to another.
+    pub change: fn(&Change, &Options) -> String,
+}
+
+/// What may be chosen about a report.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Columns of the terminal.
+    pub width: u16,
+    /// Whether the terminal shows colours.
+    pub colour: bool,
+    /// Names of the sections wanted, of those that have sections. Empty: all.
+    pub sections: Vec<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            width: 100,
+            colour: false,
+            sections: Vec::new(),
+        }
+    }
+}
+
+/// All forms.
+pub static OUTPUTS: &[&Output] = &[
+    &terminal::OUTPUT,
+    &markdown::OUTPUT,
+    &csv::OUTPUT,
+    &json::OUTPUT,
+];
+
+/// The form of this name.
+pub fn by_name(name: &str) -> Option<&'static Output> {
+    OUTPUTS.iter().copied().find(|output| output.name == name)
+}

@@ -1,0 +1,379 @@
+//! The terminal: a table for each workload, the doubts, then everything at a
+//! glance and the headline, because a terminal shows its end. Columns that do
+//! not fit are left out, least needed first.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
+use spindles_measure::{Analysis, Change, Finding, Verdict, Workload};
+
+use super::{Options, Output};
+use crate::{figures, headline, words};
+
+pub(super) static OUTPUT: Output = Output {
+    name: "terminal",
+    summary: "tables for a terminal",
+    file_name: "report.txt",
+    report,
+    change,
+};
+
+/// A column: its title and, row by row, its texts. Columns to the right of the first are
+/// aligned to the right where they hold figures.
+struct Column {
+    title: String,
+    texts: Vec<String>,
+    figures: bool,
+    /// The least needed goes first where there is no room; 0 always stays.
+    expendable: u8,
+}
+
+fn report(analysis: &Analysis, options: &Options) -> String {
+    let mut text = String::new();
+    for workload in &analysis.experiment.workloads {
+        let title = format!("{} · {}", workload.name, workload.summary);
+        line(&mut text, title.trim_end_matches(" · "));
+        text.push_str(&drawn(columns(analysis, workload), options));
+        text.push('\n');
+    }
+    doubts(&analysis.findings, options, &mut text);
+    overview(analysis, options, &mut text);
+    let headline = headline(analysis);
+    for sentence in headline
+        .caveats
+        .iter()
+        .chain([&headline.lead])
+        .chain(&headline.extremes)
+    {
+        wrapped(&mut text, sentence, "", options.width);
+    }
+    coloured(text, options)
+}
+
+fn columns(analysis: &Analysis, workload: &Workload) -> Vec<Column> {
+    let per = figures::cpu_unit(workload.rate);
+    let mut columns = [
+        ("system", false, 0),
+        ("rate", true, 0),
+        ("difference", true, 0),
+        ("95 % interval", true, 2),
+        ("verdict", false, 0),
+        ("p99", true, 4),
+        ("member bytes", true, 3),
+        (&*format!("CPU {per}"), true, 5),
+    ]
+    .map(|(title, figures, expendable)| Column {
+        title: title.to_owned(),
+        texts: Vec::new(),
+        figures,
+        expendable,
+    });
+    for system in &analysis.experiment.systems {
+        let Some(cell) = analysis.cell(&system.name, &workload.name) else {
+            continue;
+        };
+        let comparison = analysis.comparison(&system.name, &workload.name);
+        let p99 = cell.latency.values().map(|latency| latency.p99_ns).max();
+        let texts = [
+            system.name.clone(),
+            figures::rate(cell.median, cell.rate),
+            comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
+            comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
+            match comparison {
+                None => "  baseline".to_owned(),
+                Some(c) => format!("{} {}", figures::mark(c.verdict), c.verdict.words()),
+            },
+            p99.map_or(String::new(), |ns| figures::time(figures::float(ns))),
+            cell.traffic_amplification()
+                .map_or(String::new(), figures::times),
+            cell.cpu_per_counted()
+                .map_or(String::new(), |(workload, engine, rest)| {
+                    figures::cpu(workload + engine + rest, cell.rate)
+                }),
+        ];
+        for (column, text) in columns.iter_mut().zip(texts) {
+            column.texts.push(text);
+        }
+    }
+    columns.into()
+}
+
+/// Workloads down, systems across: each difference with its mark. Where that is too wide,
+/// systems down and workloads across, and where that is too wide as well, nothing.
+fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
+    let experiment = &analysis.experiment;
+    let systems: Vec<&str> = analysis
+        .compared()
+        .map(|system| system.name.as_str())
+        .collect();
+    if systems.is_empty() {
+        return;
+    }
+    let column = |title: &str, texts: Vec<String>, figures: bool| Column {
+        title: title.to_owned(),
+        texts,
+        figures,
+        expendable: 0,
+    };
+    let difference = |system: &str, workload: &str| {
+        analysis
+            .comparison(system, workload)
+            .map_or(String::new(), |c| {
+                format!(
+                    "{} {}",
+                    figures::signed(c.percent().0),
+                    figures::mark(c.verdict)
+                )
+            })
+    };
+    let names: Vec<String> = experiment
+        .workloads
+        .iter()
+        .map(|w| w.name.clone())
+        .collect();
+    let rates: Vec<String> = experiment
+        .workloads
+        .iter()
+        .map(|workload| {
+            analysis
+                .cell(&experiment.baseline, &workload.name)
+                .map_or(String::new(), |cell| figures::rate(cell.median, cell.rate))
+        })
+        .collect();
+    let mut columns = vec![
+        column("", names.clone(), false),
+        column(&experiment.baseline, rates, true),
+    ];
+    for system in &systems {
+        let texts = names.iter().map(|name| difference(system, name)).collect();
+        columns.push(column(system, texts, true));
+    }
+    if width_of(&columns) > usize::from(options.width) {
+        columns = vec![column(
+            "",
+            systems.iter().map(|&s| s.to_owned()).collect(),
+            false,
+        )];
+        for name in &names {
+            let texts = systems
+                .iter()
+                .map(|system| difference(system, name))
+                .collect();
+            columns.push(column(name, texts, true));
+        }
+    }
+    if width_of(&columns) <= usize::from(options.width) {
+        let baseline = words::baseline_name(analysis);
+        line(
+            text,
+            &format!("Difference from {baseline} in percent: ▲ faster, ▼ slower, · none shown"),
+        );
+        text.push_str(&drawn(columns, options));
+        text.push('\n');
+    }
+}
+
+fn change(change: &Change, options: &Options) -> String {
+    let mut text = String::new();
+    for (what, (name, started)) in [("before", &change.before), ("after", &change.after)] {
+        line(
+            &mut text,
+            &format!("{what:6}  {name}  {}", figures::date(*started)),
+        );
+    }
+    text.push('\n');
+    let column = |title: &str, figures: bool, expendable: u8, texts: Vec<String>| Column {
+        title: title.to_owned(),
+        texts,
+        figures,
+        expendable,
+    };
+    let rows = &change.rows;
+    let columns = vec![
+        column(
+            "workload",
+            false,
+            0,
+            rows.iter().map(|row| row.workload.clone()).collect(),
+        ),
+        column(
+            "system",
+            false,
+            0,
+            rows.iter().map(|row| row.system.clone()).collect(),
+        ),
+        column(
+            "before",
+            true,
+            3,
+            rows.iter()
+                .map(|r| figures::rate(r.before, r.rate))
+                .collect(),
+        ),
+        column(
+            "after",
+            true,
+            1,
+            rows.iter()
+                .map(|r| figures::rate(r.after, r.rate))
+                .collect(),
+        ),
+        column(
+            "change",
+            true,
+            0,
+            rows.iter()
+                .map(|row| figures::percent(spindles_measure::percent_of(&row.log_ratio).0))
+                .collect(),
+        ),
+        column(
+            "95 % interval",
+            true,
+            2,
+            rows.iter()
+                .map(|row| figures::interval(&row.log_ratio))
+                .collect(),
+        ),
+        column(
+            "verdict",
+            false,
+            0,
+            rows.iter()
+                .map(|row| format!("{} {}", figures::mark(row.verdict), row.verdict.words()))
+                .collect(),
+        ),
+    ];
+    text.push_str(&drawn(columns, options));
+    text.push('\n');
+    for (name, before, after) in &change.environment {
+        wrapped(
+            &mut text,
+            &format!("{name}: {before} before, {after} after"),
+            "",
+            options.width,
+        );
+    }
+    for only in &change.unmatched {
+        wrapped(&mut text, only, "", options.width);
+    }
+    doubts(&change.findings, options, &mut text);
+    let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
+    let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
+    line(
+        &mut text,
+        &format!(
+            "{faster} faster, {slower} slower, {} without a difference shown.",
+            rows.len() - faster - slower
+        ),
+    );
+    coloured(text, options)
+}
+
+fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
+    if findings.is_empty() {
+        return;
+    }
+    line(text, "Doubts");
+    for finding in findings {
+        wrapped(
+            text,
+            &format!("! {}: {}", finding.title, finding.remedy),
+            "  ",
+            options.width,
+        );
+        for detail in &finding.details {
+            wrapped(text, &format!("  - {detail}"), "    ", options.width);
+        }
+    }
+    text.push('\n');
+}
+
+/// The columns that fit, as a table.
+fn drawn(mut columns: Vec<Column>, options: &Options) -> String {
+    while width_of(&columns) > usize::from(options.width) {
+        let least = columns
+            .iter()
+            .map(|column| column.expendable)
+            .max()
+            .unwrap_or(0);
+        if least == 0 {
+            break;
+        }
+        columns.retain(|column| column.expendable != least);
+    }
+    let mut table = Table::new();
+    table.load_style(TableStyle::new().header_separator(LineStyle::none().fill('─').junction('─')));
+    table.set_header(columns.iter().map(|column| column.title.as_str()));
+    for row in 0..columns
+        .iter()
+        .map(|column| column.texts.len())
+        .max()
+        .unwrap_or(0)
+    {
+        table.add_row(columns.iter().map(|column| column.texts[row].as_str()));
+    }
+    for (index, column) in columns.iter().enumerate() {
+        if let Some(drawn) = table.column_mut(index).filter(|_| column.figures) {
+            drawn.set_cell_alignment(CellAlignment::Right);
+        }
+    }
+    let mut text = String::new();
+    for drawn in table.lines() {
+        line(&mut text, drawn.trim_end());
+    }
+    text
+}
+
+/// Characters a table of these columns takes: a space on both sides of each, one between them.
+fn width_of(columns: &[Column]) -> usize {
+    let width = |text: &String| text.chars().count();
+    let texts: usize = columns
+        .iter()
+        .map(|column| {
+            column
+                .texts
+                .iter()
+                .map(width)
+                .max()
+                .unwrap_or(0)
+                .max(width(&column.title))
+                + 3
+        })
+        .sum();
+    texts.saturating_sub(1)
+}
+
+/// A sentence broken between words, with later lines set in by `indent`.
+fn wrapped(text: &mut String, sentence: &str, indent: &str, width: u16) {
+    let width = usize::from(width.max(20));
+    let lead = sentence.len() - sentence.trim_start().len();
+    let mut row = " ".repeat(lead);
+    let mut empty = true;
+    for word in sentence.split_whitespace() {
+        let room = row.chars().count() + 1 + word.chars().count() <= width;
+        if !empty && !room {
+            line(text, &row);
+            indent.clone_into(&mut row);
+            empty = true;
+        }
+        if !empty {
+            row.push(' ');
+        }
+        row.push_str(word);
+        empty = false;
+    }
+    line(text, &row);
+}
+
+fn coloured(text: String, options: &Options) -> String {
+    if !options.colour {
+        return text;
+    }
+    text.replace("▲ faster", "\u{1b}[32m▲ faster\u{1b}[0m")
+        .replace("▼ slower", "\u{1b}[33m▼ slower\u{1b}[0m")
+        .replace("\n! ", "\n\u{1b}[33m!\u{1b}[0m ")
+}
+
+fn line(text: &mut String, line: &str) {
+    writeln!(text, "{line}").expect("writing to a string does not fail");
+}

@@ -1,0 +1,309 @@
+//! What a report says in plain words: the headline, and names as people read them.
+
+use spindles_measure::{Analysis, Comparison, Verdict};
+
+use crate::figures;
+
+/// The first lines of a report.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Headline {
+    /// One sentence: what the comparisons came to.
+    pub lead: String,
+    /// Where the differences are largest.
+    pub extremes: Vec<String>,
+    /// What a reader must know before believing the figures.
+    pub caveats: Vec<String>,
+}
+
+/// The headline of an analysis.
+pub fn headline(analysis: &Analysis) -> Headline {
+    let asked: Vec<&Comparison> = analysis.comparisons.iter().filter(|c| !c.control).collect();
+    let count = |verdict| asked.iter().filter(|c| c.verdict == verdict).count();
+    let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
+    let equal = asked.len() - faster - slower;
+    let baseline = baseline_name(analysis);
+    let lead = if asked.is_empty() {
+        format!(
+            "{} runs; nothing to compare them with.",
+            analysis.runs.len()
+        )
+    } else {
+        format!(
+            "Against {baseline}: {}, {}, {} of {} comparisons.",
+            some(faster, "faster in "),
+            some(slower, "slower in "),
+            some(equal, "no difference shown in "),
+            asked.len(),
+        )
+    };
+    Headline {
+        lead,
+        extremes: extremes(&asked),
+        caveats: caveats(analysis),
+    }
+}
+
+fn some(count: usize, what: &str) -> String {
+    if count == 0 {
+        format!("{what}none")
+    } else {
+        format!("{what}{count}")
+    }
+}
+
+fn extremes(asked: &[&Comparison]) -> Vec<String> {
+    let most = |verdict: Verdict, sign: f64| {
+        asked
+            .iter()
+            .filter(|c| c.verdict == verdict)
+            .max_by(|a, b| (sign * a.log_ratio.value).total_cmp(&(sign * b.log_ratio.value)))
+    };
+    let said = |what: &str, comparison: &Comparison| {
+        let (percent, ..) = comparison.percent();
+        format!(
+            "{what}: {} in {}, {} (95 % interval {}).",
+            comparison.system,
+            comparison.workload,
+            figures::percent(percent),
+            figures::interval(&comparison.log_ratio),
+        )
+    };
+    let mut extremes = Vec::new();
+    match most(Verdict::Faster, 1.0) {
+        Some(comparison) => extremes.push(said("Largest gain", comparison)),
+        None if !asked.is_empty() => extremes.push("No gain was shown anywhere.".to_owned()),
+        None => {}
+    }
+    if let Some(comparison) = most(Verdict::Slower, -1.0) {
+        extremes.push(said("Largest loss", comparison));
+    }
+    extremes
+}
+
+fn caveats(analysis: &Analysis) -> Vec<String> {
+    let mut caveats = Vec::new();
+    if analysis.experiment.shared_device {
+        caveats.push(
+            "All members share one physical device: this measures the cost of the software, \
+             not the gain of the spindles."
+                .to_owned(),
+        );
+    }
+    if analysis.experiment.scaled {
+        caveats.push(match &*analysis.experiment.scaled_how {
+            "" => "Scaled sizes: less data than the workloads define.".to_owned(),
+            how => format!("Scaled sizes: {}.", how.trim_end_matches('.')),
+        });
+    }
+    // Whatever else makes the figures worthless belongs at the top too.
+    for kind in [
+        "failed-runs",
+        "debug-build",
+        "member-bytes-disagree",
+        "cache-effect",
+        "no-disk",
+    ] {
+        let found = analysis
+            .findings
+            .iter()
+            .find(|finding| finding.kind == kind);
+        if let Some(finding) = found {
+            caveats.push(format!(
+                "{}: {}.",
+                finding.title,
+                finding.details.join("; ")
+            ));
+        }
+    }
+    if let Some(floor) = noise_floor(analysis) {
+        caveats.push(floor);
+    }
+    caveats
+}
+
+/// How far the A/A pair came out apart at most, in words.
+pub(crate) fn noise_floor(analysis: &Analysis) -> Option<String> {
+    let widest = analysis
+        .comparisons
+        .iter()
+        .filter(|c| c.control && c.log_ratio.blocks > 0)
+        .max_by(|a, b| a.log_ratio.value.abs().total_cmp(&b.log_ratio.value.abs()))?;
+    let (percent, ..) = widest.percent();
+    Some(format!(
+        "Noise floor: {} measured twice under two names differed by at most {:.1} % ({}).",
+        baseline_name(analysis),
+        percent.abs(),
+        widest.workload,
+    ))
+}
+
+/// The baseline as people call it.
+pub(crate) fn baseline_name(analysis: &Analysis) -> String {
+    let experiment = &analysis.experiment;
+    let baseline = experiment
+        .systems
+        .iter()
+        .find(|system| system.name == experiment.baseline);
+    match baseline {
+        Some(system) if system.level == "single" => "the single disk".to_owned(),
+        _ => experiment.baseline.clone(),
+    }
+}
+
+/// `8 systems × 7 workloads × 6 repetition blocks`.
+pub(crate) fn extent(analysis: &Analysis) -> String {
+    let plural = |count: usize, what: &str| {
+        if count == 1 {
+            format!("1 {what}")
+        } else {
+            format!("{count} {what}s")
+        }
+    };
+    format!(
+        "{} × {} × {}",
+        plural(analysis.experiment.systems.len(), "system"),
+        plural(analysis.experiment.workloads.len(), "workload"),
+        plural(analysis.blocks(), "repetition block"),
+    )
+}
+
+/// The I/O backends that ran: `io_uring, direct`.
+pub(crate) fn backends(analysis: &Analysis) -> String {
+    let mut all: Vec<String> = analysis
+        .runs
+        .iter()
+        .filter(|run| !run.io.backend.is_empty())
+        .map(|run| {
+            let direct = if run.io.direct { ", direct" } else { "" };
+            format!("{}{direct}", run.io.backend)
+        })
+        .collect();
+    all.sort();
+    all.dedup();
+    all.join("; ")
+}
+
+/// Where it was measured: name and value of everything that is known.
+pub(crate) fn environment(analysis: &Analysis) -> Vec<(String, String)> {
+    let environment = &analysis.environment;
+    let experiment = &analysis.experiment;
+    let size = |bytes: u64| match bytes {
+        0 => String::new(),
+        bytes => figures::bytes(figures::float(bytes)),
+    };
+    let mut rows: Vec<(String, String)> = [
+        ("experiment", experiment.name.clone()),
+        ("began", figures::date(experiment.started_unix_ms)),
+        ("extent", extent(analysis)),
+        ("seed", experiment.seed.to_string()),
+        (
+            "spindles",
+            joined(&[
+                &environment.tool_version,
+                &environment.commit,
+                &environment.profile,
+            ]),
+        ),
+        ("I/O", backends(analysis)),
+        ("operating system", environment.os.clone()),
+        ("kernel", environment.kernel.clone()),
+        ("CPU", environment.cpu_model.clone()),
+        (
+            "logical CPUs",
+            match environment.cpus {
+                0 => String::new(),
+                cpus => cpus.to_string(),
+            },
+        ),
+        ("frequency governor", environment.governor.clone()),
+        ("virtualization", environment.virtualization.clone()),
+        ("memory", size(environment.memory_bytes)),
+        ("memory available", size(environment.memory_available_bytes)),
+        ("file system", environment.file_system.clone()),
+        ("mount options", environment.mount_options.clone()),
+        (
+            "clock resolution",
+            match environment.clock_resolution_ns {
+                0 => String::new(),
+                ns => figures::time(figures::float(ns)),
+            },
+        ),
+    ]
+    .map(|(name, value)| (name.to_owned(), value))
+    .into();
+    for device in &environment.devices {
+        let kind = if device.rotational {
+            "spinning"
+        } else {
+            "not spinning"
+        };
+        let sector = match device.sector_bytes {
+            0 => String::new(),
+            bytes => format!("sectors of {bytes} bytes"),
+        };
+        let scheduler = match &*device.scheduler {
+            "" => String::new(),
+            name => format!("scheduler {name}"),
+        };
+        let facts = [
+            &*device.model,
+            &*device.serial,
+            &*size(device.bytes),
+            kind,
+            &*sector,
+            &*scheduler,
+        ];
+        rows.push((format!("device {}", device.name), joined(&facts)));
+    }
+    rows.extend(
+        environment
+            .more
+            .iter()
+            .map(|(name, value)| (name.clone(), value.clone())),
+    );
+    rows.retain(|(_, value)| !value.is_empty());
+    rows
+}
+
+fn joined(parts: &[&str]) -> String {
+    let known: Vec<&str> = parts
+        .iter()
+        .copied()
+        .filter(|part| !part.is_empty())
+        .collect();
+    known.join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_measure::example;
+
+    #[test]
+    fn the_headline_says_what_came_out_and_what_it_is_not() {
+        let analysis = Analysis::of(&example::records(6)).unwrap();
+        let headline = headline(&analysis);
+        assert!(
+            headline
+                .lead
+                .starts_with("Against the single disk: faster in ")
+        );
+        assert!(
+            headline.lead.ends_with(" of 49 comparisons."),
+            "{}",
+            headline.lead
+        );
+        assert!(
+            headline.extremes[1].starts_with("Largest loss: "),
+            "{:?}",
+            headline.extremes
+        );
+        assert_eq!(
+            headline.caveats[0],
+            "All members share one physical device: this measures the cost of the software, \
+             not the gain of the spindles."
+        );
+        assert!(headline.caveats[1].starts_with("Scaled sizes: 64 to 512 MiB"));
+        assert!(headline.caveats[2].starts_with("Noise floor: the single disk measured twice"));
+    }
+}
