@@ -84,13 +84,24 @@ fn crates(repo: &Repo) -> String {
     )
 }
 
-/// The registries and the rows of each.
+/// The registries and what each says of itself. Not their rows: a new row touches no third place.
 fn tables(repo: &Repo) -> String {
-    let mut table = "| registry | rows |\n|---|---|\n".to_owned();
+    let mut table = "| registry | what it holds |
+|---|---|
+"
+    .to_owned();
     for file in registries::registries(repo) {
         let folder = file.path.strip_suffix("mod.rs").unwrap_or(&file.path);
-        let rows = registries::rows(file).join(", ");
-        writeln!(table, "| `{folder}` | {rows} |").expect("strings take everything");
+        let header = file
+            .text()
+            .lines()
+            .map_while(|line| line.strip_prefix("//! "));
+        let header = header.collect::<Vec<_>>().join(" ");
+        let sentence = header
+            .split_once(". ")
+            .map_or(header.as_str(), |(first, _)| first);
+        let sentence = sentence.trim_end_matches('.');
+        writeln!(table, "| `{folder}` | {sentence} |").expect("strings take everything");
     }
     table
 }
@@ -102,17 +113,17 @@ mod tests {
 
     #[test]
     fn it_finds_stale_parts() {
-        let row = "//! X.\nmod a;\npub static T: &[&R] = &[&a::R];\n";
+        let row = "//! The Xs:\n//! all. One file each.\nmod a;\npub static T: &[&R] = &[&a::R];\n";
         let page = |rows: &str| {
             format!(
-                "# A\n\n<!-- generated: registries -->\n| registry | rows |\n|---|---|\n{rows}\
+                "# A\n\n<!-- generated: registries -->\n| registry | what it holds |\n|---|---|\n{rows}\
                  <!-- end -->\nafter"
             )
         };
-        let good = page("| `x/` | a |\n");
+        let good = page("| `x/` | The Xs: all |\n");
         let files = [("a.md", good.as_str()), ("x/mod.rs", row), ("x/a.rs", "")];
         for (bad, what) in [
-            (page("| `x/` | b |\n"), "stale"),
+            (page("| `x/` | The Ys |\n"), "stale"),
             (
                 good.replace("registries", "poems"),
                 "nothing generates poems",

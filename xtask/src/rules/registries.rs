@@ -30,7 +30,7 @@ pub(crate) fn registries(repo: &Repo) -> impl Iterator<Item = &File> {
 }
 
 /// The rows of a registry: the names of their modules, in the order of the table.
-pub(crate) fn rows(file: &File) -> Vec<String> {
+fn rows(file: &File) -> Vec<String> {
     let table = table(file).unwrap_or_default();
     let mut rows: Vec<String> = Vec::new();
     for (at, _) in table.match_indices("::") {
