@@ -1,14 +1,7 @@
 //! Scenarios as text: what is done to an array, and every output of the engine in order.
-//! `UPDATE=1 cargo test -p spindles-engine --test scenarios` writes what is found.
+//! `UPDATE=1 cargo test -p spindles-engine scenarios` writes what is found.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test stops at the first thing that is not so"
-)]
-
-mod common;
-
-use common::{BLOCK, Setup, World};
+use crate::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_layout::{Level, Spec};
 use std::{collections::BTreeMap, fs, path::Path};
@@ -135,7 +128,7 @@ fn replay(text: &str) -> String {
 
 #[test]
 fn scenarios() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/scenarios");
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/engine/scenarios");
     let mut paths: Vec<_> = fs::read_dir(folder)
         .unwrap()
         .map(|entry| entry.unwrap().path())

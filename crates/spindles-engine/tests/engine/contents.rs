@@ -1,13 +1,6 @@
 //! What is written is read back, at every level, in any order of completion, whoever fails.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test stops at the first thing that is not so"
-)]
-
-mod common;
-
-use common::{BLOCK, Setup, World};
+use crate::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_layout::{Geometry, LEVELS, Level, Spec};
 
@@ -270,6 +263,7 @@ fn a_small_write_of_raid5_costs_four_member_operations() {
     world.trace = Some(Vec::new());
     world.write(3, &[1; BLOCK]).unwrap();
     let mut trace = world.trace.take().unwrap();
+    trace.retain(|line| line.contains(':'));
     trace.sort();
     assert_eq!(
         trace,
@@ -296,6 +290,7 @@ fn nothing_is_written_before_the_array_is_marked_unclean() {
     let trace = world.trace.take().unwrap();
     let words: Vec<&str> = trace
         .iter()
+        .filter(|line| line.contains(':') && !line.starts_with("event"))
         .map(|line| line.split(' ').next().unwrap())
         .collect();
     // Unclean, data, flush, clean; each on both members.
@@ -324,9 +319,12 @@ fn a_missing_member_is_recorded_before_anything_is_served() {
     world.run();
     world.result(token).unwrap();
     let trace = world.trace.take().unwrap();
+    let reads = trace
+        .iter()
+        .filter(|line| line.starts_with("read "))
+        .count();
     assert_eq!(
-        trace.len(),
-        1,
+        reads, 1,
         "the read was sent only after the superblocks: {trace:?}"
     );
     assert_eq!(world.engine.status().generation, 2);

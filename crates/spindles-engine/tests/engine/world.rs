@@ -1,11 +1,6 @@
 //! A driver on memory for tests: it completes what is under way in an order drawn from a seed, and
 //! fails what the test says.
 
-#![expect(
-    clippy::unwrap_used,
-    reason = "a test stops at the first thing that is not so"
-)]
-
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError,
     MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,

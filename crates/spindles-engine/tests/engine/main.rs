@@ -1,0 +1,11 @@
+//! The engine on memory members: its plans, what it makes of contents, and its outputs in order.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test stops at the first thing that is not so"
+)]
+
+mod contents;
+mod plans;
+mod scenarios;
+mod world;
