@@ -6,6 +6,7 @@ mod buffers;
 mod clock;
 mod driver;
 mod error;
+pub mod export;
 mod facts;
 mod members;
 mod options;
