@@ -178,6 +178,12 @@ impl Buffers {
         unsafe { slice::from_raw_parts_mut(start.as_ptr(), bytes) }
     }
 
+    /// Start and length of a place that may be written.
+    pub(crate) fn extent_of(&self, place: BufferSlice, blocks: u32) -> (NonNull<u8>, usize) {
+        assert_ne!(place.buffer, BufferId::ZEROS, "zeros are not written to");
+        self.place(place, blocks)
+    }
+
     /// The memory of a place, for an operation that may `fill` it.
     pub(crate) fn memory(&self, place: BufferSlice, blocks: u32, fill: bool) -> Memory {
         if place.buffer == BufferId::NONE {

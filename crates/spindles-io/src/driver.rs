@@ -1,27 +1,31 @@
-//! The driver: carries the requests of a target to its devices and the answers
-//! back, on the thread of whoever polls it.
+//! The driver: devices and arrays put together from the leaves up, and the target
+//! that comes of it.
 
-use crate::members::{DeviceIndex, DeviceIo, Members};
-use crate::queues::Wait;
-use crate::transfer::Tag;
-use crate::{Busy, CloseError, Counters, OpenError, OpenOptions, Target, TargetFacts};
-use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, MemberError, MemberResult, Operation, Reply, Request,
-    RequestError,
+use crate::core::{Core, Node};
+use crate::{
+    ArrayFacts, Busy, CloseError, Counters, DeviceFacts, OpenError, OpenOptions, Target,
+    TargetFacts,
 };
-use std::collections::VecDeque;
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, Operation, Reply, Request, RequestError,
+};
+use spindles_engine::{Command, CommandError, Config, Event, Status};
 
-/// Longest request of a single device.
+/// Longest request.
 const REQUEST_BYTES_MAX: u32 = 16 << 20;
 
-/// A device of a stack.
+/// A device or an array of a stack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct NodeId(DeviceIndex);
+pub struct NodeId(Node);
 
-/// Devices that are being put together to a target: first devices, then what is made of them.
+/// Devices and arrays that are being put together, from the leaves up, all on this thread. What
+/// is there can be read and written at once, so that an array inside another can be examined
+/// before the outer one is made.
 #[derive(Debug)]
 pub struct Stack {
-    members: Members,
+    core: Core,
+    /// For reads and writes while it is being put together.
+    buffer: Option<(BufferId, u32)>,
 }
 
 impl Stack {
@@ -32,8 +36,14 @@ impl Stack {
     /// When the system refuses memory.
     pub fn new(options: &OpenOptions) -> Result<Self, OpenError> {
         Ok(Self {
-            members: Members::new(options)?,
+            core: Core::new(options)?,
+            buffer: None,
         })
+    }
+
+    /// The unit of all requests.
+    pub fn block_size(&self) -> BlockSize {
+        self.core.members.block_size()
     }
 
     /// Opens a device: a path, `mem:SIZE` or `null:SIZE`.
@@ -42,13 +52,154 @@ impl Stack {
     ///
     /// Says what is wrong with the device.
     pub fn add_device(&mut self, name: &str) -> Result<NodeId, OpenError> {
-        self.members.add(name).map(NodeId)
+        self.core
+            .members
+            .add(name)
+            .map(|device| NodeId(Node::Device(device)))
     }
 
-    /// Makes the target whose requests go to `root`.
+    /// Opens an array over nodes that are not members of another. The buffers that `config` names
+    /// are replaced by the stack's own. Work that is due at opening has begun when this returns.
+    ///
+    /// # Errors
+    ///
+    /// As the engine answers.
+    pub fn add_array(
+        &mut self,
+        name: &str,
+        config: Config,
+        members: &[Option<NodeId>],
+    ) -> Result<NodeId, spindles_engine::OpenError> {
+        let nodes: Vec<Option<Node>> = members.iter().map(|node| node.map(|node| node.0)).collect();
+        let array = self.core.open(name, config, &nodes)?;
+        Ok(NodeId(Node::Array(array)))
+    }
+
+    /// The size of a node.
+    pub fn blocks(&self, node: NodeId) -> u64 {
+        self.core.blocks(node.0)
+    }
+
+    /// What a device is; `None` for an array.
+    pub fn device_facts(&self, node: NodeId) -> Option<&DeviceFacts> {
+        match node.0 {
+            Node::Device(device) => Some(self.core.members.facts(device)),
+            Node::Array(_) => None,
+        }
+    }
+
+    /// The state of an array; `None` for a device.
+    pub fn status(&self, node: NodeId) -> Option<Status> {
+        match node.0 {
+            Node::Device(_) => None,
+            Node::Array(array) => Some(self.core.array(array).engine.status()),
+        }
+    }
+
+    /// Reads whole blocks of a node that is not a member yet, and waits for them.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn read(
+        &mut self,
+        node: NodeId,
+        block: BlockIndex,
+        into: &mut [u8],
+    ) -> Result<(), RequestError> {
+        let blocks = self.blocks_of(into.len());
+        let buffer = self.buffer_of(blocks);
+        self.run(node, Operation::Read, block, blocks, buffer)?;
+        into.copy_from_slice(self.core.members.buffers.slice(buffer, blocks));
+        Ok(())
+    }
+
+    /// Writes whole blocks of a node that is not a member yet, durably, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn write(
+        &mut self,
+        node: NodeId,
+        block: BlockIndex,
+        from: &[u8],
+    ) -> Result<(), RequestError> {
+        let blocks = self.blocks_of(from.len());
+        let buffer = self.buffer_of(blocks);
+        self.core
+            .members
+            .buffers
+            .slice_mut(buffer, blocks)
+            .copy_from_slice(from);
+        self.run(node, Operation::Write { fua: true }, block, blocks, buffer)
+    }
+
+    /// Makes everything written to a node durable, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn flush(&mut self, node: NodeId) -> Result<(), RequestError> {
+        self.run(node, Operation::Flush, BlockIndex(0), 0, BufferSlice::NONE)
+    }
+
+    fn blocks_of(&self, bytes: usize) -> u32 {
+        let block_bytes = usize::try_from(self.block_size().bytes()).expect("64 bits");
+        assert!(bytes.is_multiple_of(block_bytes), "whole blocks only");
+        u32::try_from(bytes / block_bytes).expect("a few blocks")
+    }
+
+    fn buffer_of(&mut self, blocks: u32) -> BufferSlice {
+        let buffer = match self.buffer {
+            Some((buffer, room)) if room >= blocks => buffer,
+            _ => {
+                let buffer = self.core.members.allocate(blocks.max(64));
+                self.buffer = Some((buffer, blocks.max(64)));
+                buffer
+            }
+        };
+        BufferSlice {
+            buffer,
+            first_block: 0,
+        }
+    }
+
+    fn run(
+        &mut self,
+        node: NodeId,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) -> Result<(), RequestError> {
+        let end = block.0.checked_add(u64::from(blocks));
+        if end.is_none_or(|end| end > self.blocks(node)) {
+            return Err(RequestError::OutOfRange);
+        }
+        let request = Request {
+            token: 0,
+            operation,
+            block,
+            blocks,
+            buffer,
+        };
+        self.core
+            .submit(node.0, request)
+            .expect("nothing else is in flight");
+        loop {
+            if let Some(reply) = self.core.replies.pop_front() {
+                return reply.result;
+            }
+            self.core.turn(true);
+        }
+    }
+
+    /// Makes the target whose requests go to `root`. What `root` does not need is still closed
+    /// with it.
     #[must_use]
     pub fn into_target(self, root: NodeId) -> Box<dyn Target> {
-        Box::new(Driver::new(self, root))
+        Box::new(Driver::new(self, root.0))
     }
 }
 
@@ -66,79 +217,100 @@ pub fn open_device(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>,
 /// A stack that carries requests.
 #[derive(Debug)]
 struct Driver {
-    members: Members,
-    root: DeviceIndex,
+    core: Core,
+    root: Node,
     facts: TargetFacts,
-    replies: VecDeque<Reply>,
-    /// Tokens of requests in flight on a single device.
-    tokens: Vec<u64>,
-    free: Vec<u32>,
+    /// Requests taken and not answered, counting replies that nobody has fetched.
+    in_flight: u32,
 }
 
 impl Driver {
-    fn new(stack: Stack, root: NodeId) -> Self {
-        let members = stack.members;
-        let root = root.0;
-        let options = members.options();
-        let requests_max = options.requests_max.max(1);
-        let (io, io_reason) = members.io();
+    fn new(stack: Stack, root: Node) -> Self {
+        let core = stack.core;
+        let options = core.members.options();
+        let (io, io_reason) = core.members.io();
+        let (name, array) = match root {
+            Node::Device(device) => (core.members.facts(device).name.clone(), None),
+            Node::Array(index) => {
+                let array = core.array(index);
+                (array.name.clone(), Some(array_facts(&array.engine)))
+            }
+        };
+        let leaves = core.leaves(root);
         let facts = TargetFacts {
-            name: members.facts(root).name.clone(),
-            blocks: members.blocks(root),
-            block_size: members.block_size(),
-            request_blocks_max: REQUEST_BYTES_MAX / members.block_size().bytes(),
-            requests_max,
+            name,
+            blocks: core.blocks(root),
+            block_size: core.members.block_size(),
+            request_blocks_max: REQUEST_BYTES_MAX / core.members.block_size().bytes(),
+            requests_max: options.requests_max.max(1),
             read_only: options.read_only,
             io,
             io_reason,
-            devices: vec![members.facts(root).clone()],
-            array: None,
+            devices: leaves
+                .into_iter()
+                .map(|device| core.members.facts(device).clone())
+                .collect(),
+            array,
         };
-        let capacity = usize::try_from(requests_max).expect("64 bits");
         Self {
-            members,
+            core,
             root,
             facts,
-            replies: VecDeque::with_capacity(capacity),
-            tokens: vec![0; capacity],
-            free: (0..requests_max).rev().collect(),
+            in_flight: 0,
         }
-    }
-
-    fn in_flight(&self) -> usize {
-        self.tokens.len() - self.free.len()
     }
 
     /// Why a request can't be right, before anything is done for it.
     fn refuse(&self, request: &Request) -> Option<RequestError> {
-        let writes = request.operation.is_write();
         let end = request.block.0.checked_add(u64::from(request.blocks));
         if end.is_none_or(|end| end > self.facts.blocks) {
             return Some(RequestError::OutOfRange);
         }
-        (writes && self.facts.read_only).then_some(RequestError::ReadOnly)
+        (self.facts.read_only && request.operation.is_write()).then_some(RequestError::ReadOnly)
     }
 
-    fn finish(&mut self, tag: Tag, result: MemberResult) {
-        let slot = u32::try_from(tag.0).expect("a slot");
-        let index = usize::try_from(slot).expect("64 bits");
-        self.free.push(slot);
-        self.replies.push_back(Reply {
-            token: self.tokens[index],
-            result: result.map_err(|error| match error {
-                MemberError::Gone | MemberError::Medium => RequestError::BeyondTolerance,
-                MemberError::Corrupt => RequestError::Corrupt,
-            }),
-        });
-    }
-
-    fn collect(&mut self) {
-        while let Some((tag, result)) = self.members.next_done() {
-            if let Err(error) = result {
-                self.members.count_error(self.root, error);
+    fn close_array(&mut self, index: crate::core::ArrayIndex) -> Result<(), CloseError> {
+        let not_durable = |name: &str, reason: &str| CloseError::NotDurable {
+            target: name.to_owned(),
+            reason: reason.to_owned(),
+        };
+        let closing = self.core.command(index, Command::Close);
+        let name = self.core.array(index).name.clone();
+        closing.map_err(|_| not_durable(&name, "it can't be closed"))?;
+        loop {
+            if let Some(clean) = self.core.array(index).closed {
+                let status = self.core.array(index).engine.status();
+                // A resync that is not through leaves the array unclean, and that is no error.
+                let through = status.resync.is_none();
+                if !clean && through && !self.facts.read_only {
+                    return Err(not_durable(&name, "more members are lost than it survives"));
+                }
+                return Ok(());
             }
-            self.finish(tag, result);
+            if !self.core.busy() {
+                return Err(not_durable(&name, "it does not come to an end"));
+            }
+            self.core.turn(true);
         }
+    }
+}
+
+fn array_facts(engine: &spindles_engine::Engine) -> ArrayFacts {
+    let geometry = engine.geometry();
+    ArrayFacts {
+        level: geometry.level().name,
+        layout: geometry.layout_name(),
+        chunk_blocks: geometry.chunk_blocks(),
+        members: geometry.members(),
+        missing: engine
+            .status()
+            .members
+            .iter()
+            .filter(|member| member.state != spindles_engine::Member::Active)
+            .map(|member| member.member)
+            .collect(),
+        data_chunks: geometry.data_chunks(),
+        redundancy: geometry.redundancy(),
     }
 }
 
@@ -148,15 +320,15 @@ impl Target for Driver {
     }
 
     fn allocate(&mut self, blocks: u32) -> BufferId {
-        self.members.allocate(blocks)
+        self.core.members.allocate(blocks)
     }
 
     fn buffer(&self, buffer: BufferId) -> &[u8] {
-        self.members.buffers.buffer(buffer)
+        self.core.members.buffers.buffer(buffer)
     }
 
     fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
-        self.members.buffers.buffer_mut(buffer)
+        self.core.members.buffers.buffer_mut(buffer)
     }
 
     fn submit(&mut self, request: Request) -> Result<(), Busy> {
@@ -165,58 +337,79 @@ impl Target for Driver {
             "a request of {} blocks is longer than the target takes",
             request.blocks
         );
-        if self.replies.len() >= self.tokens.len() {
+        if self.in_flight >= self.facts.requests_max {
             return Err(Busy);
         }
-        let slot = self.free.pop().ok_or(Busy)?;
-        self.tokens[usize::try_from(slot).expect("64 bits")] = request.token;
-        let tag = Tag(u64::from(slot));
         if let Some(error) = self.refuse(&request) {
-            self.free.push(slot);
-            self.replies.push_back(Reply {
+            self.core.replies.push_back(Reply {
                 token: request.token,
                 result: Err(error),
             });
-            return Ok(());
+        } else {
+            self.core.submit(self.root, request).map_err(|_| Busy)?;
         }
-        let io = DeviceIo {
-            operation: request.operation,
-            block: request.block,
-            blocks: request.blocks,
-            buffer: request.buffer,
-        };
-        if let Some(result) = self.members.start(tag, self.root, &io) {
-            self.finish(tag, result);
-        }
+        self.in_flight += 1;
         Ok(())
     }
 
     fn poll(&mut self, wait: bool) -> Option<Reply> {
         loop {
-            if let Some(reply) = self.replies.pop_front() {
+            if let Some(reply) = self.core.replies.pop_front() {
+                self.in_flight -= 1;
                 return Some(reply);
             }
-            if self.in_flight() == 0 {
+            if self.in_flight == 0 {
+                // Jobs in the background go on all the same.
+                if self.core.busy() {
+                    self.core.turn(false);
+                }
                 return None;
             }
-            self.members
-                .turn(if wait { Wait::Forever } else { Wait::No });
-            self.collect();
-            if !wait {
-                return self.replies.pop_front();
+            self.core.turn(wait);
+            if !wait && self.core.replies.is_empty() {
+                return None;
             }
         }
     }
 
     fn counters(&self) -> Counters {
-        Counters {
-            devices: vec![self.members.counters(self.root)],
+        self.core.counters(self.root)
+    }
+
+    fn status(&self) -> Option<Status> {
+        match self.root {
+            Node::Device(_) => None,
+            Node::Array(array) => Some(self.core.array(array).engine.status()),
         }
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), CommandError> {
+        match self.root {
+            Node::Device(_) => Err(CommandError::NoSuchMember),
+            Node::Array(array) => self.core.command(array, command),
+        }
+    }
+
+    fn next_event(&mut self) -> Option<(String, Event)> {
+        let (array, event) = self.core.events.pop_front()?;
+        Some((self.core.array(array).name.clone(), event))
+    }
+
+    fn work(&mut self) -> bool {
+        let busy = self.core.busy();
+        if busy {
+            self.core.turn(true);
+        }
+        busy
     }
 
     fn close(mut self: Box<Self>) -> Result<(), CloseError> {
         while self.poll(true).is_some() {}
-        if self.facts.read_only {
+        // Members come before the arrays that are made of them.
+        for array in self.core.arrays_from_the_top() {
+            self.close_array(array)?;
+        }
+        if self.facts.read_only || matches!(self.root, Node::Array(_)) {
             return Ok(());
         }
         let flush = Request {

@@ -124,6 +124,11 @@ impl Access {
     }
 }
 
+/// Which of a slot's edge blocks holds the last block.
+fn last_edge(before: usize, blocks: &Range<u64>) -> u32 {
+    u32::from(!(before > 0 && blocks.end - blocks.start == 1))
+}
+
 fn size(bytes: u32) -> usize {
     usize::try_from(bytes).expect("64 bits")
 }
@@ -464,7 +469,7 @@ impl Export {
         let block_bytes = size(self.block_bytes);
         let payload = self.payload_range(id);
         let blocks = access.blocks(self.block_bytes);
-        let last_edge = self.last_edge(before, &blocks);
+        let last_edge = last_edge(before, &blocks);
         for (edge, from, to) in [
             (0, 0..before, payload.start - before),
             (last_edge, block_bytes - after..block_bytes, payload.end),
@@ -473,11 +478,6 @@ impl Export {
             let from = start + from.start..start + from.end;
             self.copy_edge(from, to);
         }
-    }
-
-    /// Which of a slot's edge blocks holds the last block.
-    fn last_edge(&self, before: usize, blocks: &Range<u64>) -> u32 {
-        u32::from(!(before > 0 && blocks.end - blocks.start == 1))
     }
 
     fn copy_edge(&mut self, from: Range<usize>, to: usize) {
@@ -501,7 +501,7 @@ impl Export {
         let (before, after) = (size(before), size(after));
         let block_bytes = size(self.block_bytes);
         let blocks = access.blocks(self.block_bytes);
-        let last_edge = self.last_edge(before, &blocks);
+        let last_edge = last_edge(before, &blocks);
         let fua = matches!(access.operation, Operation::WriteZeroes { fua: true });
         let mut inner = blocks.clone();
         let single = blocks.end - blocks.start == 1;

@@ -4,6 +4,8 @@
 mod backends;
 mod buffers;
 mod clock;
+mod compute;
+mod core;
 mod driver;
 mod error;
 pub mod export;

@@ -5,9 +5,7 @@ use crate::buffers::Buffers;
 use crate::queues::{self, Chosen, Wait};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
-use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, MemberError, MemberResult, Operation,
-};
+use spindles_block::{BlockIndex, BlockSize, BufferId, BufferSlice, MemberResult, Operation};
 
 /// A device at a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -142,6 +140,9 @@ impl Members {
             let mut chosen = queues::open(self.options.io, zeros)?;
             for buffer in self.buffers.ids() {
                 let (start, bytes) = self.buffers.extent(buffer);
+                if bytes == 0 {
+                    continue;
+                }
                 chosen.queue.add_buffer(buffer, start, bytes);
             }
             self.queue = Some(chosen);
@@ -165,6 +166,22 @@ impl Members {
             chosen.queue.add_buffer(buffer, start, bytes);
         }
         buffer
+    }
+
+    /// A name for a buffer that is to be provided later.
+    pub(crate) fn reserve(&mut self) -> BufferId {
+        self.buffers.allocate(0).expect("memory for buffers")
+    }
+
+    /// Gives a reserved buffer its memory.
+    pub(crate) fn provide(&mut self, buffer: BufferId, blocks: u32) {
+        self.buffers
+            .replace(buffer, blocks)
+            .expect("memory for buffers");
+        if let Some(chosen) = &mut self.queue {
+            let (start, bytes) = self.buffers.extent(buffer);
+            chosen.queue.add_buffer(buffer, start, bytes);
+        }
     }
 
     pub(crate) fn facts(&self, device: DeviceIndex) -> &DeviceFacts {
@@ -226,7 +243,7 @@ impl Members {
     }
 
     /// An operation of the device ended with an error, as `next_done` said.
-    pub(crate) fn count_error(&mut self, device: DeviceIndex, _error: MemberError) {
+    pub(crate) fn count_error(&mut self, device: DeviceIndex) {
         self.devices[device.index()].counters.errors += 1;
     }
 
@@ -239,11 +256,11 @@ impl Members {
         }
     }
 
-    /// Operations started and not yet given back by `next_done`.
-    pub(crate) fn in_flight(&self) -> usize {
+    /// Whether an operation was started and not yet given back by `next_done`.
+    pub(crate) fn busy(&self) -> bool {
         self.queue
             .as_ref()
-            .map_or(0, |chosen| chosen.queue.in_flight())
+            .is_some_and(|chosen| chosen.queue.in_flight() > 0)
     }
 }
 

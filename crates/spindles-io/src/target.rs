@@ -3,6 +3,7 @@
 
 use crate::{CloseError, TargetFacts};
 use spindles_block::{BufferId, Reply, Request};
+use spindles_engine::{Command, CommandError, Event, Status};
 
 /// Carries block requests. It belongs to one thread, which polls it.
 ///
@@ -37,6 +38,31 @@ pub trait Target {
 
     /// What the member devices were asked since the target was opened.
     fn counters(&self) -> Counters;
+
+    /// The state of an array; `None` for anything else.
+    fn status(&self) -> Option<Status> {
+        None
+    }
+
+    /// Asks something of an array. To close it, use `close`.
+    ///
+    /// # Errors
+    ///
+    /// Why the array did not take it; anything else than an array has no members.
+    fn command(&mut self, _command: Command) -> Result<(), CommandError> {
+        Err(CommandError::NoSuchMember)
+    }
+
+    /// The next thing worth telling that happened in an array, with the array's name.
+    fn next_event(&mut self) -> Option<(String, Event)> {
+        None
+    }
+
+    /// Goes on with what is under way, jobs in the background included, and waits for its next
+    /// step. `false` when nothing is under way.
+    fn work(&mut self) -> bool {
+        false
+    }
 
     /// Answers what is in flight, makes everything durable, marks an array as clean, lets go of
     /// the devices.
