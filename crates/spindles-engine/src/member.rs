@@ -95,4 +95,40 @@ mod tests {
         );
         assert_eq!(missing.next(out), None);
     }
+
+    /// Every state and event, and the table for people.
+    #[test]
+    fn the_drawn_machine_is_the_one_that_runs() {
+        let reason = OutReason::Command;
+        let states = [
+            ("active", Member::Active),
+            (
+                "missing",
+                Member::Missing {
+                    reason: Some(reason),
+                },
+            ),
+        ];
+        let events = [("out", MemberEvent::Out(reason))];
+        let name = |state: Option<Member>| {
+            states
+                .iter()
+                .find(|(_, known)| Some(*known) == state)
+                .map_or("*never*", |(name, _)| name)
+        };
+        let document = include_str!("../../../docs/states.md");
+        let mut rows = 0;
+        for (from, state) in states {
+            for (word, event) in events {
+                let row = std::format!("| {from} | {word} | {} |", name(state.next(event)));
+                assert!(document.contains(&row), "docs/states.md lacks: {row}");
+                rows += 1;
+            }
+        }
+        let table = document
+            .lines()
+            .skip_while(|line| !line.starts_with("| from"));
+        let drawn = table.take_while(|line| line.starts_with('|')).count() - 2;
+        assert_eq!(drawn, rows, "docs/states.md has rows that the code has not");
+    }
 }
