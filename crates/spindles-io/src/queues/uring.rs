@@ -287,5 +287,8 @@ impl Drop for Uring {
             self.turn(Wait::Forever);
             self.done.clear();
         }
+        // The kernel takes a ring down some time after it is closed. The files go now, so that
+        // whoever opens them next does not find them in use.
+        drop(self.ring.0.submitter().unregister_files());
     }
 }
