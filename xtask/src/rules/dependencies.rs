@@ -45,7 +45,15 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-lab",
         &["block", "layout", "io", "workload", "measure"],
-        &["serde", "serde_json", "toml", "rustix", "rand_chacha"],
+        &[
+            "serde",
+            "serde_json",
+            "toml",
+            "rustix",
+            "rand_chacha",
+            "rand_core",
+            "thiserror",
+        ],
     ),
     (
         "spindles",

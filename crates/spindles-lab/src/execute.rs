@@ -1,0 +1,503 @@
+//! Carries one workload out on open targets and measures it. Knows nothing of arrays, files or
+//! experiments.
+//!
+//! The timed window begins with the first operation and ends with the reply to the last, or, when
+//! anything was written, to the flush after it: what is counted is durable. Before the window the
+//! buffers are filled with bytes that don't compress, the warm-up runs and the target is flushed.
+
+use crate::clock::{self, MachineTicks};
+use crate::environment;
+use crate::schedule::Draw;
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
+use spindles_io::{Target, TargetFacts};
+use spindles_measure::{Histogram, Phase, Traffic};
+use spindles_workload::{BlockWorkload, Issue, Next, Plan};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+/// What one run on one target showed.
+#[derive(Debug, Default)]
+pub(crate) struct Measured {
+    /// The timed window, the last flush included.
+    pub elapsed_ns: u64,
+    /// Its last flush.
+    pub flush_ns: u64,
+    /// Reads and writes of the workload.
+    pub operations: u64,
+    /// Bytes of these.
+    pub application: Traffic,
+    /// What the rate counts, as the kind says.
+    pub counted: u64,
+    /// `read`, `write`, `flush`: from submission to reply.
+    pub latency: BTreeMap<String, Histogram>,
+    /// CPU time that the workload by itself takes, see [`replay`].
+    pub workload_cpu_ns: u64,
+    /// The window itself.
+    pub window: Option<Window>,
+    /// Bytes that the members were asked for in the window, in the order of the target's devices.
+    pub members: Vec<Traffic>,
+}
+
+/// The timed window as clocks and the kernel's counters saw it: at its begin and its end.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Window {
+    /// By the wall clock.
+    pub began: Instant,
+    /// By the wall clock.
+    pub ended: Instant,
+    /// CPU time of the process.
+    pub process_cpu_ns: (u64, u64),
+    /// CPU time of the machine.
+    pub machine: (MachineTicks, MachineTicks),
+    /// Bytes that the physical devices beneath the target moved, where the kernel says so.
+    pub devices: Option<Traffic>,
+}
+
+impl Measured {
+    /// The parts of the timed window.
+    pub(crate) fn phases(&self) -> Vec<Phase> {
+        let work_ns = self.elapsed_ns - self.flush_ns;
+        let mut phases = vec![Phase {
+            name: "operations".to_owned(),
+            begin_ns: 0,
+            elapsed_ns: work_ns,
+            operations: self.operations,
+            bytes: self.application.total(),
+        }];
+        if self.flush_ns > 0 {
+            phases.push(Phase {
+                name: "flush".to_owned(),
+                begin_ns: work_ns,
+                elapsed_ns: self.flush_ns,
+                ..Phase::default()
+            });
+        }
+        phases
+    }
+}
+
+/// Why a run has no result.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum Failure {
+    /// The user pressed Ctrl-C.
+    #[error("interrupted")]
+    Interrupted,
+    /// The workload does not fit the target, or the target answered with an error.
+    #[error("{0}")]
+    Failed(String),
+}
+
+/// What a run is told beside the plan.
+pub(crate) struct Orders<'a> {
+    /// Operations before the timed window.
+    pub warmup_operations: u32,
+    /// Set when the run is to end early.
+    pub interrupt: &'a AtomicBool,
+    /// Called when all is ready for the timed window: the start barrier of several streams.
+    pub ready: &'a dyn Fn(),
+}
+
+/// Runs the plan's workload on one target.
+pub(crate) fn run(
+    target: &mut dyn Target,
+    plan: &Plan,
+    orders: &Orders<'_>,
+) -> Result<Measured, Failure> {
+    let mut executor = Executor::new(target, plan, orders.interrupt)?;
+    if orders.warmup_operations > 0 {
+        executor.warm_up(plan, orders.warmup_operations)?;
+    }
+    executor.flush()?;
+    executor.measured = Measured::default();
+    let physical = physical_devices(executor.target.facts());
+    let counters = executor.target.counters();
+    (orders.ready)();
+    let devices = device_traffic(&physical);
+    let machine = MachineTicks::now();
+    let process_cpu_ns = clock::process_cpu_ns();
+    let began = Instant::now();
+    executor.carry_out(&mut *plan.start(), None, 0)?;
+    if plan.kind.writes {
+        let flush_began = Instant::now();
+        executor.flush()?;
+        executor.measured.flush_ns = clock::duration_ns(flush_began.elapsed());
+    }
+    let ended = Instant::now();
+    let window = Window {
+        began,
+        ended,
+        process_cpu_ns: (process_cpu_ns, clock::process_cpu_ns()),
+        machine: (machine, MachineTicks::now()),
+        devices: moved(devices, device_traffic(&physical)),
+    };
+    let after = executor.target.counters();
+    let mut measured = executor.measured;
+    measured.elapsed_ns = clock::duration_ns(ended - began);
+    measured.window = Some(window);
+    measured.members = after
+        .devices
+        .iter()
+        .zip(&counters.devices)
+        .map(|(after, before)| Traffic {
+            read: after.bytes_read - before.bytes_read,
+            written: after.bytes_written - before.bytes_written,
+        })
+        .collect();
+    measured.counted = counted(plan, &measured);
+    measured.workload_cpu_ns = replay(plan);
+    Ok(measured)
+}
+
+/// The physical devices beneath a target, each once.
+fn physical_devices(facts: &TargetFacts) -> BTreeSet<String> {
+    let devices = facts.devices.iter();
+    devices
+        .filter_map(|device| device.physical_device.clone())
+        .collect()
+}
+
+/// What they have moved since boot; `None` when the kernel does not say so of every one.
+fn device_traffic(devices: &BTreeSet<String>) -> Option<Traffic> {
+    let mut sum = Traffic::default();
+    for device in devices {
+        let (read, written) = environment::device_bytes(device)?;
+        sum.read += read;
+        sum.written += written;
+    }
+    (!devices.is_empty()).then_some(sum)
+}
+
+fn moved(before: Option<Traffic>, after: Option<Traffic>) -> Option<Traffic> {
+    let (before, after) = (before?, after?);
+    Some(Traffic {
+        read: after.read.saturating_sub(before.read),
+        written: after.written.saturating_sub(before.written),
+    })
+}
+
+fn counted(plan: &Plan, measured: &Measured) -> u64 {
+    use spindles_workload::Counted;
+    match plan.kind.counted {
+        Counted::ReadBytes => measured.application.read,
+        Counted::WrittenBytes => measured.application.written,
+        Counted::Reads => measured.application.read / u64::from(plan.chunk_bytes),
+        Counted::Writes => measured.application.written / u64::from(plan.chunk_bytes),
+    }
+}
+
+/// CPU time of the workload by itself: the same operations once more, each answered at once and
+/// carried to nowhere, with the clock readings, the touched integers and the histograms. Taken
+/// from the time of the whole, the rest is the engine's and the I/O's. Reading the CPU clock
+/// around every call instead would cost more than most of the calls.
+fn replay(plan: &Plan) -> u64 {
+    let mut workload = plan.start();
+    let mut buffer = vec![0; usize::try_from(plan.chunk_bytes).expect("a chunk fits memory")];
+    let mut sent = vec![Instant::now(); index(plan.actors())];
+    let mut in_flight: VecDeque<Issue> = VecDeque::with_capacity(index(plan.actors()));
+    let mut measured = Measured::default();
+    let cpu = clock::thread_cpu_ns();
+    loop {
+        match workload.next() {
+            Next::Issue(issue) => {
+                if let Some(integer) = issue.touch {
+                    touch(&mut buffer, integer);
+                }
+                sent[index(issue.actor)] = Instant::now();
+                in_flight.push_back(issue);
+            }
+            Next::Wait => {
+                let issue = in_flight.pop_front().expect("it waits for one of those");
+                let latency_ns = clock::duration_ns(sent[index(issue.actor)].elapsed());
+                measured.count(&issue, latency_ns);
+                workload.complete(issue.id);
+            }
+            Next::Done => break,
+        }
+    }
+    std::hint::black_box(&buffer);
+    clock::thread_cpu_ns() - cpu
+}
+
+impl Measured {
+    fn count(&mut self, issue: &Issue, latency_ns: u64) {
+        self.operations += 1;
+        let bytes = u64::from(issue.bytes);
+        let name = if issue.operation.is_write() {
+            self.application.written += bytes;
+            "write"
+        } else {
+            self.application.read += bytes;
+            "read"
+        };
+        self.latency_of(name).record(latency_ns);
+    }
+
+    fn latency_of(&mut self, name: &str) -> &mut Histogram {
+        if !self.latency.contains_key(name) {
+            self.latency.insert(name.to_owned(), Histogram::new());
+        }
+        self.latency.get_mut(name).expect("there is one now")
+    }
+}
+
+/// Increments the 32-bit integer at that index.
+fn touch(buffer: &mut [u8], integer: u32) {
+    let at = index(integer) * 4;
+    let bytes: &mut [u8; 4] = buffer[at..]
+        .first_chunk_mut()
+        .expect("the integer lies in the chunk");
+    *bytes = u32::from_le_bytes(*bytes).wrapping_add(1).to_le_bytes();
+}
+
+fn index(number: u32) -> usize {
+    usize::try_from(number).expect("32 bits fit")
+}
+
+/// What an actor has in flight.
+struct Actor {
+    buffer: BufferId,
+    issue: Option<Issue>,
+    sent: Instant,
+    /// Blocks of the issue that are not yet submitted, and requests not yet answered.
+    blocks_left: u32,
+    requests_out: u32,
+}
+
+struct Executor<'a> {
+    target: &'a mut dyn Target,
+    interrupt: &'a AtomicBool,
+    block_bytes: u32,
+    request_blocks_max: u32,
+    size_bytes: u64,
+    actors: Vec<Actor>,
+    /// Actors whose issue is not wholly submitted, because the target was busy.
+    stalled: Vec<usize>,
+    in_flight: u32,
+    measured: Measured,
+}
+
+/// The token of flushes; actors have theirs as their index.
+const FLUSH: u64 = u64::MAX;
+
+impl<'a> Executor<'a> {
+    fn new(
+        target: &'a mut dyn Target,
+        plan: &Plan,
+        interrupt: &'a AtomicBool,
+    ) -> Result<Self, Failure> {
+        let facts = target.facts();
+        let block_bytes = facts.block_size.bytes();
+        let request_blocks_max = facts.request_blocks_max;
+        let (name, chunk_bytes) = (&facts.name, plan.chunk_bytes);
+        if !chunk_bytes.is_multiple_of(block_bytes) {
+            return Err(Failure::Failed(format!(
+                "{name} has blocks of {block_bytes} bytes, so operations of {chunk_bytes} bytes \
+                 are not possible: choose a chunk that is a multiple of {block_bytes}"
+            )));
+        }
+        if facts.bytes() < plan.size_bytes {
+            return Err(Failure::Failed(format!(
+                "{name} holds {} bytes, less than the {} that {} is to work on: choose a smaller \
+                 size",
+                facts.bytes(),
+                plan.size_bytes,
+                plan.kind.name
+            )));
+        }
+        let blocks = chunk_bytes / block_bytes;
+        let mut random = Draw::new(plan.seed, 1, 0);
+        let now = Instant::now();
+        let actors = (0..plan.actors_per_stream)
+            .map(|_| {
+                let buffer = target.allocate(blocks);
+                random.fill(target.buffer_mut(buffer));
+                Actor {
+                    buffer,
+                    issue: None,
+                    sent: now,
+                    blocks_left: 0,
+                    requests_out: 0,
+                }
+            })
+            .collect();
+        Ok(Self {
+            target,
+            interrupt,
+            block_bytes,
+            request_blocks_max,
+            size_bytes: plan.size_bytes,
+            actors,
+            stalled: Vec::new(),
+            in_flight: 0,
+            measured: Measured::default(),
+        })
+    }
+
+    /// The first operations of the same kind with another seed, half the size further on.
+    fn warm_up(&mut self, plan: &Plan, operations: u32) -> Result<(), Failure> {
+        let other = Plan {
+            seed: plan.seed ^ 0x5bd1_e995,
+            ..*plan
+        };
+        let half = plan.chunks() / 2 * u64::from(plan.chunk_bytes);
+        self.carry_out(&mut *other.start(), Some(operations), half)
+    }
+
+    /// All operations of a workload, or the first `operations`; each `shift` bytes further on.
+    fn carry_out(
+        &mut self,
+        workload: &mut dyn BlockWorkload,
+        operations: Option<u32>,
+        shift: u64,
+    ) -> Result<(), Failure> {
+        let mut left = operations.unwrap_or(u32::MAX);
+        loop {
+            while self.stalled.is_empty() && left > 0 {
+                match workload.next() {
+                    Next::Issue(mut issue) => {
+                        issue.offset_bytes = (issue.offset_bytes + shift) % self.size_bytes;
+                        self.issue(issue);
+                        if operations.is_some() {
+                            left -= 1;
+                        }
+                    }
+                    Next::Wait => break,
+                    Next::Done => {
+                        assert_eq!(self.in_flight, 0);
+                        return Ok(());
+                    }
+                }
+            }
+            if left == 0 && self.in_flight == 0 {
+                return Ok(());
+            }
+            if self.interrupt.load(Ordering::Relaxed) {
+                self.drain();
+                return Err(Failure::Interrupted);
+            }
+            let mut reply = self.target.poll(true);
+            while let Some(one) = reply {
+                if let Some(id) = self.replied(one)? {
+                    workload.complete(id);
+                }
+                reply = self.target.poll(false);
+            }
+            for actor in std::mem::take(&mut self.stalled) {
+                self.submit(actor);
+            }
+        }
+    }
+
+    fn issue(&mut self, issue: Issue) {
+        let number = index(issue.actor) % self.actors.len();
+        let actor = &mut self.actors[number];
+        assert!(actor.issue.is_none());
+        if let Some(integer) = issue.touch
+            && issue.operation.is_write()
+        {
+            touch(self.target.buffer_mut(actor.buffer), integer);
+        }
+        actor.issue = Some(issue);
+        actor.blocks_left = issue.bytes / self.block_bytes;
+        actor.sent = Instant::now();
+        self.submit(number);
+    }
+
+    /// Submits what is left of the actor's issue, in requests as large as the target takes.
+    fn submit(&mut self, number: usize) {
+        let actor = &mut self.actors[number];
+        let issue = actor.issue.expect("it has one");
+        let blocks_all = issue.bytes / self.block_bytes;
+        let first = issue.offset_bytes / u64::from(self.block_bytes);
+        while actor.blocks_left > 0 {
+            let done = blocks_all - actor.blocks_left;
+            let blocks = actor.blocks_left.min(self.request_blocks_max);
+            let request = Request {
+                token: u64::try_from(number).expect("a small number"),
+                operation: issue.operation,
+                block: BlockIndex(first).plus(u64::from(done)),
+                blocks,
+                buffer: BufferSlice {
+                    buffer: actor.buffer,
+                    first_block: done,
+                },
+            };
+            if self.target.submit(request).is_err() {
+                assert!(self.in_flight > 0, "an idle target takes a request");
+                self.stalled.push(number);
+                return;
+            }
+            actor.blocks_left -= blocks;
+            actor.requests_out += 1;
+            self.in_flight += 1;
+        }
+    }
+
+    /// Notes a reply; the id of the issue when it was its last.
+    fn replied(&mut self, reply: spindles_block::Reply) -> Result<Option<u32>, Failure> {
+        self.in_flight -= 1;
+        let number = usize::try_from(reply.token).expect("an actor of ours");
+        let actor = &mut self.actors[number];
+        actor.requests_out -= 1;
+        let issue = actor.issue.expect("what is answered was issued");
+        if let Err(error) = reply.result {
+            self.drain();
+            return Err(Failure::Failed(format!(
+                "{}: {} of {} bytes at {} failed: {error}",
+                self.target.facts().name,
+                if issue.operation.is_write() {
+                    "a write"
+                } else {
+                    "a read"
+                },
+                issue.bytes,
+                issue.offset_bytes,
+            )));
+        }
+        if actor.requests_out > 0 || actor.blocks_left > 0 {
+            return Ok(None);
+        }
+        actor.issue = None;
+        let latency_ns = clock::duration_ns(actor.sent.elapsed());
+        let buffer = actor.buffer;
+        if let (Some(integer), Operation::Read) = (issue.touch, issue.operation) {
+            let at = index(integer) * 4;
+            std::hint::black_box(self.target.buffer(buffer)[at]);
+        }
+        self.measured.count(&issue, latency_ns);
+        Ok(Some(issue.id))
+    }
+
+    /// Waits for whatever is in flight.
+    fn drain(&mut self) {
+        while self.target.poll(true).is_some() {}
+        self.in_flight = 0;
+    }
+
+    fn flush(&mut self) -> Result<(), Failure> {
+        assert_eq!(self.in_flight, 0);
+        let request = Request {
+            token: FLUSH,
+            operation: Operation::Flush,
+            block: BlockIndex(0),
+            blocks: 0,
+            buffer: BufferSlice::NONE,
+        };
+        let sent = Instant::now();
+        self.target
+            .submit(request)
+            .expect("an idle target takes a request");
+        let reply = self.target.poll(true).expect("the flush is in flight");
+        assert_eq!(reply.token, FLUSH);
+        if let Err(error) = reply.result {
+            let name = &self.target.facts().name;
+            return Err(Failure::Failed(format!(
+                "{name}: the flush failed: {error}"
+            )));
+        }
+        let latency_ns = clock::duration_ns(sent.elapsed());
+        self.measured.latency_of("flush").record(latency_ns);
+        Ok(())
+    }
+}

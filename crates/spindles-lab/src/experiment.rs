@@ -1,0 +1,497 @@
+//! Experiment files: systems × workloads × repetition blocks, in TOML. Whatever is wrong with one
+//! is said with the file, the line and the remedy.
+
+use crate::targets;
+use serde::Deserialize;
+use spindles_block::SizeBytes;
+use spindles_workload::{KINDS, Kind, Params};
+use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::ops::Range;
+use std::path::PathBuf;
+use std::time::Duration;
+use toml::{Spanned, Value};
+
+/// What is to be measured, checked.
+#[derive(Clone, Debug)]
+pub struct Experiment {
+    /// Its name: `quickstart`.
+    pub name: String,
+    /// One sentence for the reader of the report.
+    pub summary: String,
+    /// Where it was read from.
+    pub source: String,
+    /// The file as it was read.
+    pub definition: String,
+    /// Seed of every random choice.
+    pub seed: u64,
+    /// How many times every workload runs on every system.
+    pub blocks: u32,
+    /// Operations before each timed window, thrown away.
+    pub warmup_operations: u32,
+    /// No further block is begun when it would end later than this.
+    pub time_limit: Option<Duration>,
+    /// How sizes are smaller than the workloads define them, in plain words; empty when not.
+    pub scaled_how: String,
+    /// What systems are made of where they count their members.
+    pub members: Members,
+    /// Where files are made; the system's temporary folder when not said.
+    pub folder: Option<PathBuf>,
+    /// The systems in the order of the report.
+    pub systems: Vec<SystemSpec>,
+    /// Name of the system that all others are compared with.
+    pub baseline: String,
+    /// Whether the baseline runs once more as another system (the A/A pair).
+    pub control: bool,
+    /// The workloads in the order in which they run.
+    pub workloads: Vec<WorkloadSpec>,
+}
+
+/// What systems are made of where they count their members.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Files in a temporary folder.
+    Files,
+    /// Memory.
+    Memory,
+    /// Nothing: writes vanish, reads give zeros.
+    Null,
+    /// These devices or files, in this order. What they hold is lost.
+    Devices(Vec<String>),
+}
+
+/// One side of the comparison.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SystemSpec {
+    /// Unique name.
+    pub name: String,
+    /// What it is: see [`targets::KINDS`].
+    pub target: String,
+    /// Chunk of the array; `None` for the level's own.
+    pub chunk_bytes: Option<u64>,
+    /// Its line in the file.
+    pub line: usize,
+}
+
+/// One workload with its choices.
+#[derive(Clone, Debug)]
+pub struct WorkloadSpec {
+    /// Unique name.
+    pub name: String,
+    /// What runs.
+    pub kind: &'static Kind,
+    /// How much of the system it works on.
+    pub size_bytes: u64,
+    /// Size of one operation, if not the kind's own.
+    pub chunk_bytes: Option<u32>,
+    /// Operations in flight, if not the kind's own.
+    pub in_flight: Option<u32>,
+    /// Operations in all, if not the kind's own.
+    pub operations: Option<u64>,
+    /// On which systems; all when not said.
+    pub systems: Option<Vec<String>>,
+}
+
+impl WorkloadSpec {
+    /// What the workload is asked to do on one target, or on `streams` at once.
+    pub fn params(&self, seed: u64, streams: u32) -> Params {
+        Params {
+            size_bytes: self.size_bytes,
+            seed,
+            streams,
+            chunk_bytes: self.chunk_bytes,
+            in_flight: self.in_flight,
+            operations: self.operations,
+        }
+    }
+
+    /// Whether it runs on that system.
+    pub fn runs_on(&self, system: &str) -> bool {
+        let listed = |names: &Vec<String>| names.iter().any(|name| name == system);
+        self.systems.as_ref().is_none_or(listed)
+    }
+}
+
+/// What is wrong with an experiment file, where, and what to do.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{file}, line {line}: {what}")]
+pub struct ExperimentError {
+    /// The file.
+    pub file: String,
+    /// The line, counted from 1.
+    pub line: usize,
+    /// What is wrong, and the remedy.
+    pub what: String,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawFile {
+    name: Spanned<String>,
+    summary: Option<String>,
+    scaled: Option<String>,
+    size: Option<Spanned<Value>>,
+    seed: Option<Spanned<Value>>,
+    blocks: Option<Spanned<Value>>,
+    warmup: Option<Spanned<Value>>,
+    time_limit_s: Option<Spanned<Value>>,
+    members: Option<Spanned<Value>>,
+    folder: Option<PathBuf>,
+    chunk: Option<Spanned<Value>>,
+    baseline: Option<Spanned<String>>,
+    control: Option<bool>,
+    #[serde(default)]
+    system: Vec<Spanned<RawSystem>>,
+    #[serde(default)]
+    workload: Vec<Spanned<RawWorkload>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawSystem {
+    name: Option<Spanned<String>>,
+    target: Spanned<String>,
+    chunk: Option<Spanned<Value>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawWorkload {
+    name: Option<Spanned<String>>,
+    kind: Spanned<String>,
+    size: Option<Spanned<Value>>,
+    chunk: Option<Spanned<Value>>,
+    in_flight: Option<Spanned<Value>>,
+    operations: Option<Spanned<Value>>,
+    systems: Option<Spanned<Vec<String>>>,
+}
+
+/// The most repetition blocks.
+const BLOCKS_MAX: u64 = 1000;
+
+impl Experiment {
+    /// Reads an experiment; `source` is what the user called the file.
+    ///
+    /// # Errors
+    /// What is wrong, with the line and the remedy.
+    pub fn parse(source: &str, text: &str) -> Result<Self, ExperimentError> {
+        let reader = Reader { source, text };
+        let raw: RawFile = toml::from_str(text).map_err(|error| reader.not_toml(&error))?;
+        reader.name(&raw.name)?;
+        let size_bytes = reader.size_or(raw.size.as_ref(), "size", 256 << 20)?;
+        let chunk = reader.size(raw.chunk.as_ref(), "chunk")?;
+        let workloads = raw
+            .workload
+            .iter()
+            .map(|raw| reader.workload(raw.get_ref(), size_bytes))
+            .collect::<Result<Vec<_>, _>>()?;
+        let systems = raw
+            .system
+            .iter()
+            .map(|raw| reader.system(raw, chunk))
+            .collect::<Result<Vec<_>, _>>()?;
+        let (Some(first), Some(_)) = (systems.first(), workloads.first()) else {
+            let missing = if systems.is_empty() {
+                "system"
+            } else {
+                "workload"
+            };
+            return Err(reader.at_line(
+                1,
+                format!("there is no {missing} in it: add a [[{missing}]] section"),
+            ));
+        };
+        let names: Vec<&str> = systems.iter().map(|system| system.name.as_str()).collect();
+        let baseline = match &raw.baseline {
+            None => first.name.clone(),
+            Some(baseline) => {
+                reader.one_of(baseline.get_ref(), &names, "baseline", &baseline.span())?;
+                baseline.get_ref().clone()
+            }
+        };
+        reader.unique("system", raw.system.iter().map(Spanned::span), &names)?;
+        let workload_names: Vec<&str> = workloads.iter().map(|spec| spec.name.as_str()).collect();
+        let spans = raw.workload.iter().map(Spanned::span);
+        reader.unique("workload", spans, &workload_names)?;
+        for raw in &raw.workload {
+            if let Some(listed) = &raw.get_ref().systems {
+                for name in listed.get_ref() {
+                    reader.one_of(name, &names, "system", &listed.span())?;
+                }
+            }
+        }
+        let seconds = reader.count(raw.time_limit_s.as_ref(), "time_limit_s", 1, 1 << 30)?;
+        let blocks = reader.count(raw.blocks.as_ref(), "blocks", 1, BLOCKS_MAX)?;
+        let warmup = reader.count(raw.warmup.as_ref(), "warmup", 0, 1 << 20)?;
+        let small = |count: u64| u32::try_from(count).expect("checked above");
+        Ok(Self {
+            name: raw.name.get_ref().clone(),
+            summary: raw.summary.unwrap_or_default(),
+            source: source.to_owned(),
+            definition: text.to_owned(),
+            seed: reader
+                .count(raw.seed.as_ref(), "seed", 0, u64::MAX)?
+                .unwrap_or(1),
+            blocks: small(blocks.unwrap_or(5)),
+            warmup_operations: small(warmup.unwrap_or(16)),
+            time_limit: seconds.map(Duration::from_secs),
+            scaled_how: raw.scaled.unwrap_or_default(),
+            members: reader.members(raw.members.as_ref())?,
+            folder: raw.folder,
+            systems,
+            baseline,
+            control: raw.control.unwrap_or(true),
+            workloads,
+        })
+    }
+}
+
+/// Says where in the text something is wrong.
+struct Reader<'a> {
+    source: &'a str,
+    text: &'a str,
+}
+
+impl Reader<'_> {
+    fn at_line(&self, line: usize, what: String) -> ExperimentError {
+        ExperimentError {
+            file: self.source.to_owned(),
+            line,
+            what,
+        }
+    }
+
+    fn line_of(&self, span: &Range<usize>) -> usize {
+        let before = self.text.get(..span.start).unwrap_or(self.text);
+        1 + before.matches('\n').count()
+    }
+
+    fn at(&self, span: &Range<usize>, what: impl Display) -> ExperimentError {
+        self.at_line(self.line_of(span), what.to_string())
+    }
+
+    fn not_toml(&self, error: &toml::de::Error) -> ExperimentError {
+        let message = error.message().replace('\n', ", ");
+        let what = match message.strip_prefix("missing field ") {
+            Some(field) => format!("{field} is missing: add it"),
+            None => message,
+        };
+        self.at(&error.span().unwrap_or(0..0), what)
+    }
+
+    fn name(&self, name: &Spanned<String>) -> Result<(), ExperimentError> {
+        let text = name.get_ref();
+        let plain = |c: char| c.is_ascii_alphanumeric() || "-_. +".contains(c);
+        if text.is_empty() || !text.chars().all(plain) || text.starts_with('.') {
+            return Err(self.at(
+                &name.span(),
+                format!(
+                    "\"{text}\" is no name: use letters, digits, '-', '_', '+', '.' and spaces"
+                ),
+            ));
+        }
+        Ok(())
+    }
+
+    fn unique(
+        &self,
+        what: &str,
+        spans: impl Iterator<Item = Range<usize>>,
+        names: &[&str],
+    ) -> Result<(), ExperimentError> {
+        let mut seen = BTreeSet::new();
+        for (span, name) in spans.zip(names) {
+            if !seen.insert(name) {
+                return Err(self.at(
+                    &span,
+                    format!(
+                        "there are two {what}s called \"{name}\": give one of them another \
+                         `name`"
+                    ),
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn one_of(
+        &self,
+        name: &str,
+        names: &[&str],
+        what: &str,
+        span: &Range<usize>,
+    ) -> Result<(), ExperimentError> {
+        if names.contains(&name) {
+            return Ok(());
+        }
+        let names = names.join(", ");
+        Err(self.at(
+            span,
+            format!("{what} \"{name}\" is none of the systems: use one of {names}"),
+        ))
+    }
+
+    fn count(
+        &self,
+        value: Option<&Spanned<Value>>,
+        key: &str,
+        min: u64,
+        max: u64,
+    ) -> Result<Option<u64>, ExperimentError> {
+        let Some(value) = value else { return Ok(None) };
+        let count = match value.get_ref() {
+            Value::Integer(integer) => u64::try_from(*integer).ok(),
+            _ => None,
+        };
+        match count.filter(|count| (min..=max).contains(count)) {
+            Some(count) => Ok(Some(count)),
+            None => Err(self.at(
+                &value.span(),
+                format!(
+                    "{key} = {} is not possible: give a whole number from {min} to {max}",
+                    value.get_ref()
+                ),
+            )),
+        }
+    }
+
+    fn size(
+        &self,
+        value: Option<&Spanned<Value>>,
+        key: &str,
+    ) -> Result<Option<u64>, ExperimentError> {
+        let Some(value) = value else { return Ok(None) };
+        let wrong = |why: &dyn Display| {
+            self.at(&value.span(), format!("{key} = {}: {why}", value.get_ref()))
+        };
+        let bytes = match value.get_ref() {
+            Value::Integer(integer) => u64::try_from(*integer)
+                .map_err(|_| wrong(&"a size can't be negative: give a whole number above 0"))?,
+            Value::String(text) => text.parse::<SizeBytes>().map_err(|why| wrong(&why))?.0,
+            _ => return Err(wrong(&"give a size such as \"64M\"")),
+        };
+        if bytes == 0 {
+            return Err(wrong(
+                &"a size must be above 0: give a size such as \"64M\"",
+            ));
+        }
+        Ok(Some(bytes))
+    }
+
+    fn size_or(
+        &self,
+        value: Option<&Spanned<Value>>,
+        key: &str,
+        default: u64,
+    ) -> Result<u64, ExperimentError> {
+        Ok(self.size(value, key)?.unwrap_or(default))
+    }
+
+    fn members(&self, value: Option<&Spanned<Value>>) -> Result<Members, ExperimentError> {
+        let Some(value) = value else {
+            return Ok(Members::Files);
+        };
+        let paths = |list: &Vec<Value>| {
+            let paths: Option<Vec<String>> = list
+                .iter()
+                .map(|path| path.as_str().map(str::to_owned))
+                .collect();
+            paths.filter(|paths| !paths.is_empty())
+        };
+        let members = match value.get_ref() {
+            Value::String(word) => match word.as_str() {
+                "files" => Some(Members::Files),
+                "mem" => Some(Members::Memory),
+                "null" => Some(Members::Null),
+                _ => None,
+            },
+            Value::Array(list) => paths(list).map(Members::Devices),
+            _ => None,
+        };
+        let Some(members) = members else {
+            return Err(self.at(
+                &value.span(),
+                format!(
+                    "members = {} is not possible: use \"files\", \"mem\", \"null\" or a list \
+                     of devices such as [\"/dev/sdb\", \"/dev/sdc\"]",
+                    value.get_ref()
+                ),
+            ));
+        };
+        if let Members::Devices(paths) = &members {
+            let mut seen = BTreeSet::new();
+            if let Some(twice) = paths.iter().find(|path| !seen.insert(*path)) {
+                return Err(self.at(
+                    &value.span(),
+                    format!("{twice} is twice among the members: name each device once"),
+                ));
+            }
+        }
+        Ok(members)
+    }
+
+    fn system(
+        &self,
+        raw: &Spanned<RawSystem>,
+        chunk: Option<u64>,
+    ) -> Result<SystemSpec, ExperimentError> {
+        let span = raw.span();
+        let raw = raw.get_ref();
+        if let Some(name) = &raw.name {
+            self.name(name)?;
+        }
+        let target = raw.target.get_ref();
+        let wrong = |what: String| self.at(&raw.target.span(), what);
+        targets::check(target).map_err(wrong)?;
+        let own = self.size(raw.chunk.as_ref(), "chunk")?;
+        let name = raw.name.as_ref().map_or(target, Spanned::get_ref);
+        Ok(SystemSpec {
+            name: name.clone(),
+            target: target.clone(),
+            chunk_bytes: own.or(chunk),
+            line: self.line_of(&span),
+        })
+    }
+
+    fn workload(&self, raw: &RawWorkload, size: u64) -> Result<WorkloadSpec, ExperimentError> {
+        if let Some(name) = &raw.name {
+            self.name(name)?;
+        }
+        let kind_name = raw.kind.get_ref();
+        let Some(kind) = spindles_workload::by_name(kind_name) else {
+            let names: Vec<_> = KINDS.iter().map(|kind| kind.name).collect();
+            return Err(self.at(
+                &raw.kind.span(),
+                format!(
+                    "there is no workload \"{kind_name}\": use one of {}",
+                    names.join(", ")
+                ),
+            ));
+        };
+        let small = |count: u64| u32::try_from(count).expect("checked");
+        let chunk = match (self.size(raw.chunk.as_ref(), "chunk")?, &raw.chunk) {
+            (Some(bytes), Some(value)) => Some(u32::try_from(bytes).map_err(|_| {
+                let what = format!("chunk = {}: choose less than 4G", value.get_ref());
+                self.at(&value.span(), what)
+            })?),
+            _ => None,
+        };
+        let spec = WorkloadSpec {
+            name: raw.name.as_ref().unwrap_or(&raw.kind).get_ref().clone(),
+            kind,
+            size_bytes: self.size_or(raw.size.as_ref(), "size", size)?,
+            chunk_bytes: chunk,
+            in_flight: self
+                .count(raw.in_flight.as_ref(), "in_flight", 1, 1024)?
+                .map(small),
+            operations: self.count(raw.operations.as_ref(), "operations", 1, 1 << 40)?,
+            systems: raw
+                .systems
+                .as_ref()
+                .map(|systems| systems.get_ref().clone()),
+        };
+        let plan = spec.kind.plan(&spec.params(0, 1));
+        plan.map_err(|error| self.at(&raw.kind.span(), format!("{kind_name}: {error}")))?;
+        Ok(spec)
+    }
+}

@@ -1,0 +1,23 @@
+//! The lab: experiments, what they run on, the runner, and where it all took place. It makes
+//! records; what is said of them is for others.
+
+#![forbid(unsafe_code)]
+
+mod arrays;
+pub mod builtin;
+mod clock;
+mod environment;
+mod execute;
+mod experiment;
+mod preflight;
+mod records;
+mod runner;
+mod schedule;
+mod scratch;
+pub mod targets;
+mod whole;
+
+pub use experiment::{Experiment, ExperimentError, Members, SystemSpec, WorkloadSpec};
+pub use records::{RECORDS_FILE, RecordsError, RecordsFile, load};
+pub use runner::{Observer, Options, Outcome, RunError, run};
+pub use scratch::remove_all;

@@ -1,0 +1,129 @@
+//! The file of records: one line each, written as they are made, so that a run that is
+//! interrupted keeps what it has.
+
+use spindles_measure::{Record, to_line};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+/// Name of the records in a folder of results.
+pub const RECORDS_FILE: &str = "records.jsonl";
+
+/// Why records could not be written or read.
+#[derive(Debug, thiserror::Error)]
+pub enum RecordsError {
+    /// The folder has records already.
+    #[error("{} holds the records of another run: choose another folder with --out", .0.display())]
+    Taken(PathBuf),
+    /// The operating system refused something.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// Which file.
+        path: PathBuf,
+        /// What it says.
+        source: io::Error,
+    },
+    /// No records there.
+    #[error(
+        "{} holds no {RECORDS_FILE}: name a folder that `spindles lab run` wrote",
+        .0.display()
+    )]
+    None(PathBuf),
+    /// What is there is no record.
+    #[error("{}, {source}", .path.display())]
+    Read {
+        /// Which file.
+        path: PathBuf,
+        /// What is wrong with it.
+        source: spindles_measure::ReadError,
+    },
+}
+
+/// A file of records that grows.
+#[derive(Debug)]
+pub struct RecordsFile {
+    file: File,
+    path: PathBuf,
+}
+
+impl RecordsFile {
+    /// A new one in `folder`, which is made where it is missing.
+    ///
+    /// # Errors
+    /// When the folder can't be written or has records already.
+    pub fn create(folder: &Path) -> Result<Self, RecordsError> {
+        let path = folder.join(RECORDS_FILE);
+        let failed = |source: io::Error| match source.kind() {
+            io::ErrorKind::AlreadyExists => RecordsError::Taken(folder.to_owned()),
+            _ => RecordsError::Io {
+                path: path.clone(),
+                source,
+            },
+        };
+        fs::create_dir_all(folder).map_err(failed)?;
+        let opened = OpenOptions::new().append(true).create_new(true).open(&path);
+        let file = opened.map_err(failed)?;
+        Ok(Self { file, path })
+    }
+
+    /// Adds one. It is in the file when this returns.
+    ///
+    /// # Errors
+    /// When the file can't be written.
+    pub fn add(&mut self, record: &Record) -> Result<(), RecordsError> {
+        self.file
+            .write_all(to_line(record).as_bytes())
+            .map_err(|source| RecordsError::Io {
+                path: self.path.clone(),
+                source,
+            })
+    }
+}
+
+/// The records in a folder of results, or in a file of them.
+///
+/// # Errors
+/// When there are none, or they can't be read.
+pub fn load(path: &Path) -> Result<Vec<Record>, RecordsError> {
+    let file = if path.is_dir() {
+        path.join(RECORDS_FILE)
+    } else {
+        path.to_owned()
+    };
+    let text = fs::read_to_string(&file).map_err(|source| match source.kind() {
+        io::ErrorKind::NotFound => RecordsError::None(path.to_owned()),
+        _ => RecordsError::Io {
+            path: file.clone(),
+            source,
+        },
+    })?;
+    spindles_measure::from_lines(&text).map_err(|source| RecordsError::Read { path: file, source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_measure::Experiment;
+
+    #[test]
+    fn records_are_there_as_soon_as_they_are_added() {
+        let parent = tempfile::tempdir().unwrap();
+        let folder = parent.path().join("a/b");
+        let mut file = RecordsFile::create(&folder).unwrap();
+        let record = Record::Experiment(Experiment::default());
+        file.add(&record).unwrap();
+        file.add(&record).unwrap();
+        assert_eq!(load(&folder).unwrap(), [record.clone(), record.clone()]);
+        assert_eq!(load(&folder.join(RECORDS_FILE)).unwrap().len(), 2);
+        let taken = RecordsFile::create(&folder).unwrap_err().to_string();
+        assert!(
+            taken.ends_with("choose another folder with --out"),
+            "{taken}"
+        );
+        let none = load(parent.path()).unwrap_err().to_string();
+        assert!(none.contains("holds no records.jsonl"), "{none}");
+        fs::write(parent.path().join("x"), "no\n").unwrap();
+        let wrong = load(&parent.path().join("x")).unwrap_err().to_string();
+        assert!(wrong.contains("x, line 1 is not a record"), "{wrong}");
+    }
+}

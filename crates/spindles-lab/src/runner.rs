@@ -1,0 +1,499 @@
+//! Runs an experiment: in each repetition block every system once, in random order; on each system
+//! every workload, in the order of the file. Records go out as they are made.
+
+use crate::clock::{self, MachineTicks};
+use crate::environment;
+use crate::execute::{self, Failure, Orders};
+use crate::experiment::{Experiment, Members, WorkloadSpec};
+use crate::preflight::{
+    self, Side, check, check_room, described, workload_record, workloads_as, writer,
+};
+use crate::records::RecordsError;
+use crate::schedule::Draw;
+use crate::targets::{self, Pool, Site};
+use crate::whole::Whole;
+use spindles_io::{OpenOptions, Target, TargetFacts};
+use spindles_measure::{Record, Run};
+use spindles_workload::{Plan, Streams};
+use std::collections::BTreeSet;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Barrier;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How to run, beside what the experiment says.
+#[derive(Debug)]
+pub struct Options<'a> {
+    /// Lose what named devices hold.
+    pub force: bool,
+    /// How devices are opened.
+    pub open: OpenOptions,
+    /// Set when the user wants to end: the run in progress is dropped, what is recorded stays.
+    pub interrupt: &'a AtomicBool,
+}
+
+/// What a run tells whoever started it.
+pub trait Observer {
+    /// A record is made. An error ends the run.
+    fn record(&mut self, record: &Record) -> Result<(), RecordsError>;
+
+    /// So many of so many runs are done; what comes now.
+    fn progress(&mut self, done: u64, total: u64, what: &str);
+}
+
+/// How an experiment ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// Whole repetition blocks recorded.
+    pub blocks: u32,
+    /// Runs recorded, failed ones included.
+    pub runs: u32,
+    /// Runs that failed.
+    pub failed: u32,
+    /// Whether the user ended it.
+    pub interrupted: bool,
+    /// Whether the time limit ended it.
+    pub out_of_time: bool,
+}
+
+/// Why an experiment could not begin or go on.
+#[derive(Debug, thiserror::Error)]
+pub enum RunError {
+    /// It does not fit what there is; the line is that of the experiment file.
+    #[error("{file}{}: {what}", .line.map(|line| format!(", line {line}")).unwrap_or_default())]
+    Experiment {
+        /// The experiment file.
+        file: String,
+        /// The line, where one is at fault.
+        line: Option<usize>,
+        /// What is wrong, and the remedy.
+        what: String,
+    },
+    /// The members could not be made.
+    #[error("{}: the members can't be made there: {source}", .folder.display())]
+    Members {
+        /// Where.
+        folder: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// There is too little room.
+    #[error(
+        "{} has room for {free_mib} MiB and the members need {needed_mib} MiB: choose another \
+         folder or a smaller size",
+        .folder.display()
+    )]
+    NoRoom {
+        /// Where.
+        folder: PathBuf,
+        /// What there is.
+        free_mib: u64,
+        /// What is needed.
+        needed_mib: u64,
+    },
+    /// The records could not be written.
+    #[error(transparent)]
+    Records(#[from] RecordsError),
+}
+
+/// How long the machine is watched before the first run, to know how busy it is without us.
+const IDLE_WATCH: Duration = Duration::from_millis(500);
+
+/// Runs the experiment.
+///
+/// # Errors
+/// When it can't begin, or records can't be written. A system or workload that fails is recorded
+/// as failed instead, and the others go on.
+pub fn run(
+    experiment: &Experiment,
+    options: &Options<'_>,
+    observer: &mut dyn Observer,
+) -> Result<Outcome, RunError> {
+    let mut runner = Runner::new(experiment, options, observer)?;
+    let ended = runner.all_blocks();
+    match ended {
+        Ok(()) => {}
+        Err(Stop::Interrupted) => runner.outcome.interrupted = true,
+        Err(Stop::Error(error)) => return Err(error),
+    }
+    Ok(runner.outcome)
+}
+
+enum Stop {
+    Interrupted,
+    Error(RunError),
+}
+
+impl From<RecordsError> for Stop {
+    fn from(error: RecordsError) -> Self {
+        Self::Error(RunError::Records(error))
+    }
+}
+
+struct Runner<'a> {
+    experiment: &'a Experiment,
+    options: &'a Options<'a>,
+    observer: &'a mut dyn Observer,
+    sides: Vec<Side>,
+    control: Option<String>,
+    size_bytes: u64,
+    pool: Pool,
+    idle_permille: u64,
+    total: u64,
+    outcome: Outcome,
+}
+
+impl<'a> Runner<'a> {
+    fn new(
+        experiment: &'a Experiment,
+        options: &'a Options<'a>,
+        observer: &'a mut dyn Observer,
+    ) -> Result<Self, RunError> {
+        let (sides, control) = preflight::sides(experiment);
+        let each = experiment.workloads.iter().map(|spec| spec.size_bytes);
+        let size_bytes = each.max().unwrap_or(0);
+        let members = check(experiment, options.force)?;
+        let folder = experiment.folder.clone();
+        let folder = folder.unwrap_or_else(targets::temporary_folder);
+        let files = experiment.members == Members::Files && members > 0;
+        if files {
+            check_room(&folder, members, size_bytes)?;
+        }
+        let runs_of = |side: &Side| {
+            let runs_on = |spec: &&WorkloadSpec| spec.runs_on(workloads_as(&side.spec));
+            experiment.workloads.iter().filter(runs_on).count()
+        };
+        let runs: usize = sides.iter().map(runs_of).sum();
+        let total = u64::try_from(runs).expect("few") * u64::from(experiment.blocks);
+        observer.progress(0, total, "laying out the members");
+        let go_on = || go_on(options.interrupt);
+        let pool = Pool::new(&experiment.members, members, size_bytes, &folder, &go_on);
+        let pool = pool.map_err(|source| RunError::Members { folder, source })?;
+        Ok(Self {
+            experiment,
+            options,
+            observer,
+            sides,
+            control,
+            size_bytes,
+            pool,
+            idle_permille: 0,
+            total,
+            outcome: Outcome {
+                blocks: 0,
+                runs: 0,
+                failed: 0,
+                interrupted: false,
+                out_of_time: false,
+            },
+        })
+    }
+
+    fn all_blocks(&mut self) -> Result<(), Stop> {
+        let began = Instant::now();
+        let shared_device = self.describe_systems()?;
+        let mut longest = Duration::ZERO;
+        for block in 0..self.experiment.blocks {
+            let block_began = Instant::now();
+            if let Some(limit) = self.experiment.time_limit
+                && block > 0
+                && began.elapsed() + longest > limit
+            {
+                self.outcome.out_of_time = true;
+                return Ok(());
+            }
+            let order = Draw::new(self.experiment.seed, 0, block.into()).order(self.sides.len());
+            for side in order {
+                self.one_system(block, side, shared_device)?;
+            }
+            self.outcome.blocks += 1;
+            longest = longest.max(block_began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// Opens every system once: what it is goes into the first records. Answers whether all
+    /// members lie on one physical device.
+    fn describe_systems(&mut self) -> Result<bool, Stop> {
+        let mut devices = BTreeSet::new();
+        let mut shared = true;
+        let mut several = false;
+        for side in 0..self.sides.len() {
+            if self.options.interrupt.load(Ordering::Relaxed) {
+                return Err(Stop::Interrupted);
+            }
+            let what = format!("preparing {}", self.sides[side].spec.name);
+            self.observer.progress(0, self.total, &what);
+            let names = self.pool.names.clone();
+            let mut system = match self.prepare(side, &names) {
+                Ok(system) => system,
+                Err(why) => {
+                    go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
+                    return Err(Stop::Error(self.wrong_system(side, &why)));
+                }
+            };
+            let target = system
+                .open()
+                .map_err(|why| Stop::Error(self.wrong_system(side, &why)))?;
+            let facts = target.facts().clone();
+            for device in &facts.devices {
+                devices.extend(device.physical_device.clone());
+            }
+            if facts.array.is_some() {
+                several = true;
+                shared &= facts.shared_physical_device().is_some();
+            }
+            let spec = &self.sides[side].spec;
+            self.sides[side].record = described(spec, &facts);
+            if let Err(why) = self.fits(side, &facts) {
+                return Err(Stop::Error(self.wrong_system(side, &why)));
+            }
+            drop(target.close());
+        }
+        let shared_device = several && shared && devices.len() == 1;
+        devices.retain(|name| name != "memory");
+        let before = MachineTicks::now();
+        self.observer
+            .progress(0, self.total, "watching the idle machine");
+        std::thread::sleep(IDLE_WATCH);
+        self.idle_permille = MachineTicks::now().since(before).busy_permille();
+        let mut environment = environment::capture(self.folder().as_deref(), &devices);
+        let idle = format!("{}.{} %", self.idle_permille / 10, self.idle_permille % 10);
+        let more = &mut environment.more;
+        more.insert("machine busy before the first run".to_owned(), idle);
+        let experiment = self.experiment_record(shared_device);
+        self.observer.record(&Record::Experiment(experiment))?;
+        self.observer.record(&Record::Environment(environment))?;
+        Ok(shared_device)
+    }
+
+    /// The folder whose file system holds what is measured, if there is one.
+    fn folder(&self) -> Option<PathBuf> {
+        let ours = self.pool.folder().map(Path::to_owned);
+        ours.or_else(|| {
+            let first = self.pool.names.first().or_else(|| {
+                let spec = &self.sides.first()?.spec;
+                Some(&spec.target)
+            })?;
+            let path = Path::new(first.strip_prefix("folder:").unwrap_or(first));
+            path.is_file().then(|| path.to_owned())
+        })
+    }
+
+    fn wrong_system(&self, side: usize, what: &str) -> RunError {
+        let spec = &self.sides[side].spec;
+        RunError::Experiment {
+            file: self.experiment.source.clone(),
+            line: (spec.line > 0).then_some(spec.line),
+            what: format!("system \"{}\": {what}", spec.name),
+        }
+    }
+
+    /// Whether every workload fits the system.
+    fn fits(&self, side: usize, facts: &TargetFacts) -> Result<(), String> {
+        let spec = &self.sides[side].spec;
+        for workload in &self.experiment.workloads {
+            let one = workload.kind.streams == Streams::One;
+            if one && workload.runs_on(workloads_as(spec)) && facts.bytes() < workload.size_bytes {
+                return Err(format!(
+                    "it holds {} MiB, and {} works on {} MiB: choose a smaller size or larger \
+                     members",
+                    facts.bytes() >> 20,
+                    workload.name,
+                    workload.size_bytes >> 20
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    fn experiment_record(&self, shared_device: bool) -> spindles_measure::Experiment {
+        let experiment = self.experiment;
+        spindles_measure::Experiment {
+            name: experiment.name.clone(),
+            summary: experiment.summary.clone(),
+            seed: experiment.seed,
+            started_unix_ms: clock::unix_ms(),
+            repetition_blocks: experiment.blocks,
+            baseline: experiment.baseline.clone(),
+            control: self.control.clone(),
+            systems: self.sides.iter().map(|side| side.record.clone()).collect(),
+            workloads: experiment.workloads.iter().map(workload_record).collect(),
+            scaled: !experiment.scaled_how.is_empty(),
+            scaled_how: experiment.scaled_how.clone(),
+            shared_device,
+            definition: experiment.definition.clone(),
+        }
+    }
+
+    fn prepare(&self, side: usize, members: &[String]) -> Result<Box<dyn targets::System>, String> {
+        let spec = &self.sides[side].spec;
+        let interrupt = self.options.interrupt;
+        let place = Site {
+            members,
+            size_bytes: self.size_bytes,
+            chunk_bytes: spec.chunk_bytes,
+            open: &self.options.open,
+            read_only: writer(self.experiment, spec).is_none(),
+            go_on: &|| go_on(interrupt),
+        };
+        (targets::kind_of(&spec.target).prepare)(&spec.target, &place)
+    }
+
+    /// Files take their places in the systems in random order, block by block. Devices keep
+    /// theirs: they may differ, and whoever listed them knows why so.
+    fn members_for(&self, block: u32, side: usize) -> Vec<String> {
+        let names = &self.pool.names;
+        if self.pool.folder().is_none() {
+            return names.clone();
+        }
+        let index = u64::from(block) << 32 | u64::try_from(side).expect("few");
+        let order = Draw::new(self.experiment.seed, 3, index).order(names.len());
+        order.into_iter().map(|at| names[at].clone()).collect()
+    }
+
+    fn one_system(&mut self, block: u32, side: usize, shared_device: bool) -> Result<(), Stop> {
+        let members = self.members_for(block, side);
+        let spec = self.sides[side].spec.clone();
+        let what = format!("block {}: {}", block + 1, spec.name);
+        let done = self.outcome.runs.into();
+        self.observer.progress(done, self.total, &what);
+        let mut system = self.prepare(side, &members);
+        let mut open: Option<Box<dyn Target>> = None;
+        for (number, workload) in self.experiment.workloads.iter().enumerate() {
+            if !workload.runs_on(workloads_as(&spec)) {
+                continue;
+            }
+            go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
+            let done = self.outcome.runs.into();
+            let what = format!("block {}: {}, {}", block + 1, spec.name, workload.name);
+            self.observer.progress(done, self.total, &what);
+            let purpose = u64::from(block) << 32 | u64::try_from(number).expect("few");
+            let seed = Draw::new(self.experiment.seed, 2, purpose).number();
+            let mut run = Run {
+                experiment: self.experiment.name.clone(),
+                system: self.sides[side].record.clone(),
+                workload: workload_record(workload),
+                repetition_block: block,
+                order: self.outcome.runs,
+                seed,
+                started_unix_ms: clock::unix_ms(),
+                scaled: !self.experiment.scaled_how.is_empty(),
+                shared_device,
+                ..Run::default()
+            };
+            let measured = match &mut system {
+                Ok(system) => self.one_run(system.as_mut(), &mut open, workload, &mut run),
+                Err(why) => Err(Failure::Failed(why.clone())),
+            };
+            match measured {
+                Ok(()) => {}
+                Err(Failure::Interrupted) => return Err(Stop::Interrupted),
+                Err(Failure::Failed(why)) => {
+                    run.failed = Some(why);
+                    self.outcome.failed += 1;
+                }
+            }
+            self.observer.record(&Record::Run(Box::new(run)))?;
+            self.outcome.runs += 1;
+        }
+        if let Some(target) = open {
+            drop(target.close());
+        }
+        Ok(())
+    }
+
+    fn one_run(
+        &self,
+        system: &mut dyn targets::System,
+        open: &mut Option<Box<dyn Target>>,
+        workload: &WorkloadSpec,
+        run: &mut Run,
+    ) -> Result<(), Failure> {
+        let plan = |streams| {
+            let plan = workload.kind.plan(&workload.params(run.seed, streams));
+            plan.map_err(|error| Failure::Failed(format!("{}: {error}", workload.name)))
+        };
+        let whole = match workload.kind.streams {
+            Streams::One => {
+                let target = match open {
+                    Some(target) => target,
+                    None => open.insert(system.open().map_err(Failure::Failed)?),
+                };
+                let orders = self.orders(&|| {});
+                let measured = execute::run(target.as_mut(), &plan(1)?, &orders)?;
+                Whole::one(measured, target.facts())
+            }
+            Streams::Members => {
+                if let Some(target) = open.take() {
+                    let closed = target.close();
+                    closed.map_err(|error| Failure::Failed(error.to_string()))?;
+                }
+                self.members_at_once(&system.devices(), &plan(1)?)?
+            }
+        };
+        whole.into_run(run, self.idle_permille);
+        Ok(())
+    }
+
+    fn orders<'b>(&'b self, ready: &'b dyn Fn()) -> Orders<'b> {
+        Orders {
+            warmup_operations: self.experiment.warmup_operations,
+            interrupt: self.options.interrupt,
+            ready,
+        }
+    }
+
+    /// Every device by itself on a thread of its own, begun together.
+    fn members_at_once(&self, devices: &[String], plan: &Plan) -> Result<Whole, Failure> {
+        let barrier = Barrier::new(devices.len());
+        let open = OpenOptions {
+            read_only: !plan.kind.writes,
+            ..self.options.open.clone()
+        };
+        let interrupt = self.options.interrupt;
+        let warmup_operations = self.experiment.warmup_operations;
+        let one = |name: &String| {
+            let waited = std::cell::Cell::new(false);
+            let ready = || {
+                waited.set(true);
+                barrier.wait();
+            };
+            let orders = Orders {
+                warmup_operations,
+                interrupt,
+                ready: &ready,
+            };
+            let result = spindles_io::open_device(name, &open)
+                .map_err(|error| Failure::Failed(error.to_string()))
+                .and_then(|mut target| {
+                    let measured = execute::run(target.as_mut(), plan, &orders)?;
+                    Ok(Whole::one(measured, target.facts()))
+                });
+            if !waited.get() {
+                barrier.wait(); // The others are not to wait for one that failed before.
+            }
+            result
+        };
+        let results: Vec<_> = std::thread::scope(|scope| {
+            let threads: Vec<_> = devices
+                .iter()
+                .map(|name| scope.spawn(|| one(name)))
+                .collect();
+            threads
+                .into_iter()
+                .map(|thread| thread.join().expect("a stream does not panic"))
+                .collect()
+        });
+        let streams = results.into_iter().collect::<Result<Vec<_>, _>>()?;
+        Ok(Whole::of_streams(streams))
+    }
+}
+
+fn go_on(interrupt: &AtomicBool) -> io::Result<()> {
+    if interrupt.load(Ordering::Relaxed) {
+        return Err(io::ErrorKind::Interrupted.into());
+    }
+    Ok(())
+}

@@ -1,0 +1,34 @@
+//! A device, a file, memory or nothing, as it is: whatever the kernel shows as a disk, be it a
+//! hardware controller's or another software's array.
+
+use super::{Kind, Needs, Raw};
+
+pub(super) static KIND: Kind = Kind {
+    name: "device",
+    syntax: "DEVICE, FILE, mem:SIZE or null:SIZE",
+    summary: "a block device, a file, memory or nothing, as it is: kernel RAID and controllers too",
+    claims: |_| true,
+    needs: |text| {
+        Ok(Needs {
+            members: 0,
+            named: named(&[text]),
+        })
+    },
+    prepare: |text, site| {
+        Ok(Box::new(Raw {
+            name: text.to_owned(),
+            options: site.open_as_is(),
+            _scratch: None,
+        }))
+    },
+};
+
+/// Those that hold something when they are opened.
+pub(super) fn named(devices: &[&str]) -> Vec<String> {
+    let fresh = |device: &str| device.starts_with("mem:") || device.starts_with("null:");
+    devices
+        .iter()
+        .filter(|device| !fresh(device))
+        .map(|device| (*device).to_owned())
+        .collect()
+}

@@ -1,0 +1,244 @@
+//! What a workload can run on. A kind of target is one file here and two lines in this one.
+
+mod array;
+mod assembled;
+mod device;
+mod folder;
+mod single;
+
+use crate::experiment::Members;
+use crate::scratch::Scratch;
+use spindles_io::{OpenOptions, Target};
+use std::io;
+use std::path::{Path, PathBuf};
+
+type Prepare = fn(&str, &Site<'_>) -> Result<Box<dyn System>, String>;
+
+/// A kind of target.
+#[derive(Debug)]
+pub struct Kind {
+    /// What help calls it.
+    pub name: &'static str,
+    /// How it is written.
+    pub syntax: &'static str,
+    /// One line of help.
+    pub summary: &'static str,
+    /// Whether a text means this kind. The first row that says so has it.
+    pub(crate) claims: fn(&str) -> bool,
+    /// What can be said before anything is opened.
+    pub(crate) needs: fn(&str) -> Result<Needs, String>,
+    /// Makes everything ready for `System::open`.
+    pub(crate) prepare: Prepare,
+}
+
+/// All kinds of targets. The last claims whatever the others don't.
+pub static KINDS: &[&Kind] = &[
+    &single::KIND,
+    &array::KIND,
+    &assembled::KIND,
+    &folder::KIND,
+    &device::KIND,
+];
+
+/// What a target needs.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Needs {
+    /// Members of the experiment, by number.
+    pub members: usize,
+    /// Devices and files that the target names: writing workloads destroy what they hold.
+    pub named: Vec<String>,
+}
+
+/// Where and from what a system is made.
+pub(crate) struct Site<'a> {
+    /// The experiment's members in the order in which this system takes them.
+    pub members: &'a [String],
+    /// How much the workloads need.
+    pub size_bytes: u64,
+    /// Chunk of an array; `None` for the level's own.
+    pub chunk_bytes: Option<u64>,
+    /// How devices are opened.
+    pub open: &'a OpenOptions,
+    /// Whether no workload writes.
+    pub read_only: bool,
+    /// Asked now and then whether to go on.
+    pub go_on: &'a dyn Fn() -> io::Result<()>,
+}
+
+impl Site<'_> {
+    /// How devices are opened that hold something.
+    fn open_as_is(&self) -> OpenOptions {
+        OpenOptions {
+            read_only: self.read_only,
+            ..self.open.clone()
+        }
+    }
+}
+
+/// A system that is ready. At most one of its targets is open at a time.
+pub(crate) trait System {
+    /// Opens it.
+    fn open(&mut self) -> Result<Box<dyn Target>, String>;
+
+    /// The devices that each can be opened by itself while the system is not open.
+    fn devices(&self) -> Vec<String>;
+}
+
+/// The kind that a text means.
+pub(crate) fn kind_of(target: &str) -> &'static Kind {
+    let claims = |kind: &&&'static Kind| (kind.claims)(target);
+    KINDS
+        .iter()
+        .find(claims)
+        .expect("the last kind claims everything")
+}
+
+/// Whether a text can be a target; what is wrong and the remedy when not.
+pub(crate) fn check(target: &str) -> Result<(), String> {
+    if target.trim().is_empty() {
+        return Err(format!("a target is empty: write one of {}", syntaxes()));
+    }
+    (kind_of(target).needs)(target).map(drop)
+}
+
+fn syntaxes() -> String {
+    let all: Vec<_> = KINDS.iter().map(|kind| kind.syntax).collect();
+    all.join(", ")
+}
+
+/// The members of an experiment: names to open, all of one size.
+#[derive(Debug)]
+pub(crate) struct Pool {
+    /// Files are removed with it.
+    scratch: Option<Scratch>,
+    pub(crate) names: Vec<String>,
+}
+
+/// Members are larger than what the workloads need by this and a 32nd: room for superblocks,
+/// bitmap, journal and headroom.
+const MEMBER_EXTRA_BYTES: u64 = 24 << 20;
+
+/// How large a member must be for `size_bytes` of data.
+pub(crate) fn member_bytes(size_bytes: u64) -> u64 {
+    (size_bytes + size_bytes / 32 + MEMBER_EXTRA_BYTES).next_multiple_of(1 << 20)
+}
+
+impl Pool {
+    /// Makes `count` members.
+    pub(crate) fn new(
+        members: &Members,
+        count: usize,
+        size_bytes: u64,
+        folder: &Path,
+        go_on: &dyn Fn() -> io::Result<()>,
+    ) -> io::Result<Self> {
+        let bytes = member_bytes(size_bytes);
+        let (scratch, names) = match members {
+            Members::Devices(paths) => (None, paths.clone()),
+            Members::Memory => (None, vec![format!("mem:{bytes}"); count]),
+            Members::Null => (None, vec![format!("null:{bytes}"); count]),
+            Members::Files if count == 0 => (None, Vec::new()),
+            Members::Files => {
+                let scratch = Scratch::new(folder)?;
+                let names = (0..count)
+                    .map(|number| {
+                        let name = format!("member{number}.img");
+                        let path = scratch.laid_out(&name, bytes, go_on)?;
+                        Ok(path.to_string_lossy().into_owned())
+                    })
+                    .collect::<io::Result<_>>()?;
+                (Some(scratch), names)
+            }
+        };
+        Ok(Self { scratch, names })
+    }
+
+    /// Where the files are, if they are files of ours.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.scratch.as_ref().map(Scratch::path)
+    }
+}
+
+/// Where temporary files go when nobody says: not into memory, if that can be helped.
+pub(crate) fn temporary_folder() -> PathBuf {
+    let standard = std::env::temp_dir();
+    let on_disk = Path::new("/var/tmp");
+    if std::env::var_os("TMPDIR").is_none() && is_memory(&standard) && !is_memory(on_disk) {
+        return on_disk.to_owned();
+    }
+    standard
+}
+
+fn is_memory(folder: &Path) -> bool {
+    const TMPFS_MAGIC: u64 = 0x0102_1994;
+    rustix::fs::statfs(folder).is_ok_and(|stat| u64::try_from(stat.f_type) == Ok(TMPFS_MAGIC))
+}
+
+/// Opens one device without an engine.
+fn open_raw(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, String> {
+    spindles_io::open_device(name, options).map_err(|error| error.to_string())
+}
+
+/// A device that each workload opens as it is.
+struct Raw {
+    name: String,
+    options: OpenOptions,
+    /// Removed with it.
+    _scratch: Option<Scratch>,
+}
+
+impl System for Raw {
+    fn open(&mut self) -> Result<Box<dyn Target>, String> {
+        open_raw(&self.name, &self.options)
+    }
+
+    fn devices(&self) -> Vec<String> {
+        vec![self.name.clone()]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_mean_their_kinds() {
+        for (text, kind) in [
+            ("single", "single"),
+            ("raid5(4)", "array"),
+            ("raid0(raid5(3),raid5(3))", "array"),
+            ("raid1(/dev/a,b.img)", "array"),
+            ("array:a.img,b.img", "assembled"),
+            ("folder:/mnt/x", "folder"),
+            ("/dev/sdb", "device"),
+            ("mem:64M", "device"),
+            ("disk.img", "device"),
+        ] {
+            assert_eq!(kind_of(text).name, kind, "{text}");
+            assert_eq!(check(text), Ok(()), "{text}");
+        }
+        let needs = |text: &str| (kind_of(text).needs)(text).unwrap();
+        assert_eq!(needs("raid0(raid5(3),raid5(3))").members, 6);
+        assert_eq!(needs("raid1(/dev/a,b.img)").named, ["/dev/a", "b.img"]);
+        assert_eq!(needs("raid1(mem:1M,b.img)").named, ["b.img"]);
+        assert_eq!(needs("single").members, 1);
+        assert_eq!(needs("/dev/sdb").named, ["/dev/sdb"]);
+        assert_eq!(needs("null:1G").named, [""; 0]);
+    }
+
+    #[test]
+    fn wrong_texts_are_refused() {
+        for (text, words) in [
+            ("", "a target is empty"),
+            ("raid5(2", "lacks a ',' or a ')'"),
+            ("raid9(4)", "there is no level 'raid9'"),
+            ("raid6(3)", "needs at least 4 members"),
+            ("array:", "array:DEV,DEV"),
+            ("array:a,,b", "array:DEV,DEV"),
+            ("folder:", "folder:PATH"),
+        ] {
+            let error = check(text).unwrap_err();
+            assert!(error.contains(words), "{text}: {error}");
+        }
+    }
+}

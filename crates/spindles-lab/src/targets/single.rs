@@ -1,0 +1,24 @@
+//! `single`: the first member by itself, without superblock or engine. What arrays are compared
+//! with.
+
+use super::{Kind, Needs, Raw};
+
+pub(super) static KIND: Kind = Kind {
+    name: "single",
+    syntax: "single",
+    summary: "one member by itself, without array or engine: the single disk",
+    claims: |text| text == "single",
+    needs: |_| {
+        Ok(Needs {
+            members: 1,
+            ..Needs::default()
+        })
+    },
+    prepare: |_, site| {
+        Ok(Box::new(Raw {
+            name: site.members[0].clone(),
+            options: site.open.clone(),
+            _scratch: None,
+        }))
+    },
+};

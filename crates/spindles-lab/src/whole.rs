@@ -1,0 +1,184 @@
+//! From what one target or several at once showed to the record of the run, with what is doubtful
+//! about it.
+
+use crate::clock::{self, MachineTicks, TICK_NS};
+use crate::execute::Measured;
+use spindles_io::TargetFacts;
+use spindles_measure::{Cpu, Doubt, Histogram, Io, Phase, Run, Traffic};
+use std::collections::BTreeMap;
+use std::time::Instant;
+
+/// A run on one target, or on several at once.
+pub(crate) struct Whole {
+    began: Instant,
+    ended: Instant,
+    phases: Vec<Phase>,
+    operations: u64,
+    counted: u64,
+    application: Traffic,
+    each_member: Vec<Traffic>,
+    devices: Option<Traffic>,
+    latency: BTreeMap<String, Histogram>,
+    workload_cpu_ns: u64,
+    process_cpu_ns: (u64, u64),
+    machine: (MachineTicks, MachineTicks),
+    io: Io,
+    io_reason: Option<String>,
+}
+
+impl Whole {
+    pub(crate) fn one(measured: Measured, facts: &TargetFacts) -> Self {
+        let phases = measured.phases();
+        let window = measured.window.expect("it ran");
+        let only = facts.devices.first();
+        let backend = match only.map(|device| device.backend) {
+            Some(memory @ ("mem" | "null")) => memory,
+            _ => facts.io,
+        };
+        Self {
+            began: window.began,
+            ended: window.ended,
+            phases,
+            operations: measured.operations,
+            counted: measured.counted,
+            application: measured.application,
+            each_member: measured.members,
+            devices: window.devices,
+            latency: measured.latency,
+            workload_cpu_ns: measured.workload_cpu_ns,
+            process_cpu_ns: window.process_cpu_ns,
+            machine: window.machine,
+            io: Io {
+                backend: backend.to_owned(),
+                direct: facts.all_direct(),
+            },
+            io_reason: facts.io_reason.clone(),
+        }
+    }
+
+    /// From the first beginning to the last end.
+    pub(crate) fn of_streams(streams: Vec<Self>) -> Self {
+        let began = streams
+            .iter()
+            .map(|one| one.began)
+            .min()
+            .expect("at least one");
+        let mut phases = Vec::new();
+        for (number, one) in streams.iter().enumerate() {
+            phases.push(Phase {
+                name: format!("stream {number}"),
+                begin_ns: clock::duration_ns(one.began - began),
+                elapsed_ns: clock::duration_ns(one.ended - one.began),
+                operations: one.operations,
+                bytes: one.application.total(),
+            });
+        }
+        let mut streams = streams.into_iter();
+        let mut whole = streams.next().expect("at least one");
+        whole.began = began;
+        whole.phases = phases;
+        for one in streams {
+            whole.ended = whole.ended.max(one.ended);
+            whole.operations += one.operations;
+            whole.counted += one.counted;
+            add(&mut whole.application, one.application);
+            whole.each_member.extend(one.each_member);
+            // Each stream watched the one device or its own; the longest look is the best guess.
+            whole.devices = whole.devices.max_by_total(one.devices);
+            for (name, histogram) in one.latency {
+                whole
+                    .latency
+                    .entry(name)
+                    .and_modify(|all| all.merge(&histogram))
+                    .or_insert(histogram);
+            }
+            whole.workload_cpu_ns += one.workload_cpu_ns;
+            let (first, last) = whole.process_cpu_ns;
+            let cpu = one.process_cpu_ns;
+            whole.process_cpu_ns = (first.min(cpu.0), last.max(cpu.1));
+            let (first, last) = whole.machine;
+            whole.machine = (first.earlier(one.machine.0), last.later(one.machine.1));
+        }
+        whole
+    }
+
+    pub(crate) fn into_run(self, run: &mut Run, idle_permille: u64) {
+        let (begin, end) = self.process_cpu_ns;
+        let process_ns = end.saturating_sub(begin);
+        let workload_ns = self.workload_cpu_ns.min(process_ns);
+        let ticks = self.machine.1.since(self.machine.0);
+        // What the machine does without us is taken off; our own is certain and finer.
+        let idle_ticks = ticks.total() * idle_permille / 1000;
+        let machine_ns = ticks.busy.saturating_sub(idle_ticks) * TICK_NS;
+        run.elapsed_ns = clock::duration_ns(self.ended - self.began);
+        run.phases = self.phases;
+        run.operations = self.operations;
+        run.counted = self.counted;
+        run.application = self.application;
+        for traffic in &self.each_member {
+            add(&mut run.members, *traffic);
+        }
+        run.each_member = self.each_member;
+        run.devices = self.devices;
+        run.latency = self.latency;
+        run.cpu_ns = Cpu {
+            workload: workload_ns,
+            engine: process_ns - workload_ns,
+            machine: machine_ns.max(process_ns),
+        };
+        run.io = self.io;
+        run.doubts = doubts(ticks, idle_permille, self.io_reason.as_deref());
+    }
+}
+
+fn add(sum: &mut Traffic, more: Traffic) {
+    sum.read += more.read;
+    sum.written += more.written;
+}
+
+trait MaxByTotal {
+    fn max_by_total(self, other: Self) -> Self;
+}
+
+impl MaxByTotal for Option<Traffic> {
+    fn max_by_total(self, other: Self) -> Self {
+        match (self, other) {
+            (Some(a), Some(b)) if b.total() > a.total() => Some(b),
+            (Some(a), _) => Some(a),
+            (None, other) => other,
+        }
+    }
+}
+
+/// Share of the CPU time taken by the hypervisor from which on it is worth a word, in permille.
+const STEAL_PERMILLE: u64 = 20;
+/// How busy the idle machine may be.
+const IDLE_PERMILLE: u64 = 100;
+
+/// What is doubtful about one run and can only be known while it runs.
+fn doubts(ticks: MachineTicks, idle_permille: u64, io_reason: Option<&str>) -> Vec<Doubt> {
+    let mut doubts = Vec::new();
+    let mut add = |kind: &str, detail: String| {
+        doubts.push(Doubt {
+            kind: kind.to_owned(),
+            detail,
+        });
+    };
+    // A tick or two are as coarse as the clock.
+    if ticks.steal > 2 && ticks.steal * 1000 > ticks.total() * STEAL_PERMILLE {
+        add("stolen-time", String::new());
+    }
+    if idle_permille > IDLE_PERMILLE {
+        add(
+            "busy-machine",
+            format!(
+                "{} % of the CPU time was busy before the first run",
+                idle_permille / 10
+            ),
+        );
+    }
+    if let Some(reason) = io_reason {
+        add("no-io-uring", reason.to_owned());
+    }
+    doubts
+}

@@ -1,0 +1,144 @@
+//! Experiment files that are wrong: each gives one message with the line and the remedy.
+
+use spindles_lab::{Experiment, Members};
+
+const HEAD: &str = "name = \"x\"\nsize = \"1M\"\n";
+const SYSTEM: &str = "[[system]]\ntarget = \"single\"\n";
+const WORKLOAD: &str = "[[workload]]\nkind = \"dd-read\"\n";
+
+fn check(text: &str, expected: &str) {
+    match Experiment::parse("x.toml", text) {
+        Ok(_) => panic!("it should be refused: {text}"),
+        Err(error) => assert_eq!(error.to_string(), expected, "{text}"),
+    }
+}
+
+#[test]
+fn messages_name_the_thing_the_line_and_the_remedy() {
+    let head = |line: &str| format!("{HEAD}{line}\n{SYSTEM}{WORKLOAD}");
+    let system = |lines: &str| format!("{HEAD}[[system]]\n{lines}\n{WORKLOAD}");
+    let workload = |lines: &str| format!("{HEAD}{SYSTEM}[[workload]]\n{lines}\n");
+    for (text, expected) in [
+        (String::new(), "x.toml, line 1: `name` is missing: add it"),
+        (
+            "name = \"x\"\nsize\n".to_owned(),
+            "x.toml, line 2: key with no value, expected `=`",
+        ),
+        (
+            format!("{HEAD}{WORKLOAD}"),
+            "x.toml, line 1: there is no system in it: add a [[system]] section",
+        ),
+        (
+            format!("{HEAD}{SYSTEM}"),
+            "x.toml, line 1: there is no workload in it: add a [[workload]] section",
+        ),
+        (
+            "name = \"a/b\"\n".to_owned() + SYSTEM + WORKLOAD,
+            "x.toml, line 1: \"a/b\" is no name: use letters, digits, '-', '_', '+', '.' and \
+             spaces",
+        ),
+        (
+            head("sise = 3"),
+            "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, \
+             `size`, `seed`, `blocks`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
+             `baseline`, `control`, `system`, `workload`",
+        ),
+        (
+            head("chunk = \"64Q\""),
+            "x.toml, line 3: chunk = \"64Q\": not a size: give a whole number, with K, M, G or T \
+             (powers of 1024) after it, for example 64K",
+        ),
+        (
+            head("chunk = 0"),
+            "x.toml, line 3: chunk = 0: a size must be above 0: give a size such as \"64M\"",
+        ),
+        (
+            head("chunk = true"),
+            "x.toml, line 3: chunk = true: give a size such as \"64M\"",
+        ),
+        (
+            head("blocks = 0"),
+            "x.toml, line 3: blocks = 0 is not possible: give a whole number from 1 to 1000",
+        ),
+        (
+            head("blocks = \"many\""),
+            "x.toml, line 3: blocks = \"many\" is not possible: give a whole number from 1 to 1000",
+        ),
+        (
+            head("members = \"disks\""),
+            "x.toml, line 3: members = \"disks\" is not possible: use \"files\", \"mem\", \
+             \"null\" or a list of devices such as [\"/dev/sdb\", \"/dev/sdc\"]",
+        ),
+        (
+            head("members = [\"/dev/sdb\", \"/dev/sdb\"]"),
+            "x.toml, line 3: /dev/sdb is twice among the members: name each device once",
+        ),
+        (
+            head("baseline = \"raid0\""),
+            "x.toml, line 3: baseline \"raid0\" is none of the systems: use one of single",
+        ),
+        (
+            system("name = \"y\""),
+            "x.toml, line 3: `target` is missing: add it",
+        ),
+        (
+            system("target = \"\""),
+            "x.toml, line 4: a target is empty: write one of single, LEVEL(COUNT) or \
+             LEVEL(DEV,DEV,..), array:DEV,DEV,.., folder:PATH, DEVICE, FILE, mem:SIZE or \
+             null:SIZE",
+        ),
+        (
+            system("target = \"raid6(3)\""),
+            "x.toml, line 4: the array expression is wrong: raid6 needs at least 4 members, and \
+             there are 3: add members or take another level\n  raid6(3)\n  ^",
+        ),
+        (
+            format!("{HEAD}{SYSTEM}{SYSTEM}{WORKLOAD}"),
+            "x.toml, line 5: there are two systems called \"single\": give one of them another \
+             `name`",
+        ),
+        (
+            workload("kind = \"bonnie\""),
+            "x.toml, line 6: there is no workload \"bonnie\": use one of dd-read, dd-write, \
+             dd-parallel, block-write, block-read, rewrite, seeks, random-read, random-write",
+        ),
+        (
+            workload("kind = \"seeks\"\nchunk = 1000"),
+            "x.toml, line 6: seeks: a chunk of 1000 bytes can't be asked for: choose a multiple \
+             of 512",
+        ),
+        (
+            workload("kind = \"dd-read\"\nsize = \"64K\""),
+            "x.toml, line 6: dd-read: a size of 65536 bytes does not hold one chunk of 1048576 \
+             bytes: choose a larger size or a smaller chunk",
+        ),
+        (
+            workload("kind = \"dd-read\"\nin_flight = -1"),
+            "x.toml, line 7: in_flight = -1 is not possible: give a whole number from 1 to 1024",
+        ),
+        (
+            workload("kind = \"dd-read\"\nsystems = [\"raid5\"]"),
+            "x.toml, line 7: system \"raid5\" is none of the systems: use one of single",
+        ),
+    ] {
+        check(&text, expected);
+    }
+}
+
+#[test]
+fn what_is_not_said_has_its_default() {
+    let text = format!("{HEAD}{SYSTEM}{WORKLOAD}");
+    let experiment = Experiment::parse("x.toml", &text).unwrap();
+    assert_eq!(experiment.blocks, 5);
+    assert_eq!(experiment.members, Members::Files);
+    assert_eq!(experiment.baseline, "single");
+    assert!(experiment.control);
+    assert_eq!(experiment.definition, text);
+    let workload = &experiment.workloads[0];
+    assert_eq!(
+        (workload.name.as_str(), workload.size_bytes),
+        ("dd-read", 1 << 20)
+    );
+    assert!(workload.runs_on("anything"));
+    assert_eq!(experiment.systems[0].line, 3);
+}

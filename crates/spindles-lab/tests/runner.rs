@@ -1,0 +1,342 @@
+//! Whole experiments on memory and small files: what they record, and what they leave behind.
+
+use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RunError};
+use spindles_measure::{Analysis, Histogram, Rate, Record, Run};
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+#[derive(Default)]
+struct Kept {
+    records: Vec<Record>,
+    progress: Vec<(u64, u64, String)>,
+    /// Interrupts after so many runs.
+    end_after: Option<usize>,
+    interrupt: AtomicBool,
+}
+
+/// Keeps what it is told; `Kept::interrupt` is borrowed by the run meanwhile.
+struct Keeper<'a> {
+    records: &'a mut Vec<Record>,
+    progress: &'a mut Vec<(u64, u64, String)>,
+    end_after: Option<usize>,
+    interrupt: &'a AtomicBool,
+}
+
+impl Observer for Keeper<'_> {
+    fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
+        self.records.push(record.clone());
+        if Some(self.records.len()) == self.end_after.map(|runs| runs + 2) {
+            self.interrupt.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, done: u64, total: u64, what: &str) {
+        self.progress.push((done, total, what.to_owned()));
+    }
+}
+
+impl Kept {
+    fn run(&mut self, text: &str, force: bool) -> Result<Outcome, RunError> {
+        let experiment = Experiment::parse("x.toml", text).unwrap_or_else(|e| panic!("{e}"));
+        let options = Options {
+            force,
+            open: spindles_io::OpenOptions::default(),
+            interrupt: &self.interrupt,
+        };
+        let mut keeper = Keeper {
+            records: &mut self.records,
+            progress: &mut self.progress,
+            end_after: self.end_after,
+            interrupt: &self.interrupt,
+        };
+        spindles_lab::run(&experiment, &options, &mut keeper)
+    }
+
+    fn runs(&self) -> Vec<&Run> {
+        self.records
+            .iter()
+            .filter_map(|record| match record {
+                Record::Run(run) => Some(run.as_ref()),
+                _ => None,
+            })
+            .collect()
+    }
+}
+
+fn all_workloads() -> String {
+    let one = |kind: &&spindles_workload::Kind| {
+        let operations = kind.operations.map_or("", |_| "operations = 200\n");
+        format!("[[workload]]\nkind = \"{}\"\n{operations}", kind.name)
+    };
+    let all: Vec<String> = spindles_workload::KINDS.iter().map(one).collect();
+    all.concat()
+}
+
+fn entries(folder: &Path) -> usize {
+    fs::read_dir(folder).expect("a folder").count()
+}
+
+/// Every workload on single members of memory and of files: the record of each agrees with what
+/// the workload is.
+#[test]
+fn every_workload_leaves_an_honest_record() {
+    let folder = tempfile::tempdir().unwrap();
+    for members in ["mem", "files"] {
+        let text = format!(
+            "name = \"x\"\nsize = \"2M\"\nblocks = 2\nmembers = \"{members}\"\nfolder = \"{}\"\n\
+             [[system]]\ntarget = \"single\"\n{}",
+            folder.path().display(),
+            all_workloads()
+        );
+        let mut kept = Kept::default();
+        let outcome = kept.run(&text, false).unwrap();
+        let kinds = u32::try_from(spindles_workload::KINDS.len()).unwrap();
+        // The single disk and its second self, twice.
+        assert_eq!(
+            (outcome.blocks, outcome.runs, outcome.failed),
+            (2, 4 * kinds, 0)
+        );
+        assert_eq!(entries(folder.path()), 0, "temporary files are gone");
+        assert!(matches!(&kept.records[0], Record::Experiment(e) if e.definition == text));
+        assert!(matches!(&kept.records[1], Record::Environment(e) if e.cpus > 0));
+        for run in kept.runs() {
+            check_run(run, members);
+        }
+        let (done, total, _) = kept.progress.last().unwrap();
+        assert_eq!(
+            (*total, *done + 1),
+            (4 * u64::from(kinds), 4 * u64::from(kinds))
+        );
+        let analysis = Analysis::of(&kept.records).unwrap();
+        assert_eq!(analysis.blocks(), 2);
+    }
+}
+
+fn check_run(run: &Run, members: &str) {
+    let name = &run.workload.name;
+    assert_eq!(run.failed, None, "{name}");
+    assert!(run.elapsed_ns > 0 && run.per_second() > 0.0, "{name}");
+    assert_eq!(
+        run.application, run.members,
+        "{name}: a single disk amplifies nothing"
+    );
+    let kind = spindles_workload::by_name(name).expect("a workload");
+    let total: u64 = run
+        .latency
+        .iter()
+        .filter(|(n, _)| *n != "flush")
+        .map(|(_, h)| h.total())
+        .sum();
+    assert_eq!(total, run.operations, "{name}");
+    assert_eq!(
+        run.latency.get("flush").map(Histogram::total),
+        kind.writes.then_some(1),
+        "{name}"
+    );
+    let phases: u64 = run.phases.iter().map(|phase| phase.elapsed_ns).sum();
+    assert_eq!(phases, run.elapsed_ns, "{name}");
+    let size = 2 << 20;
+    match name.as_str() {
+        "rewrite" => {
+            assert_eq!(
+                (run.application.read, run.application.written),
+                (size, size)
+            );
+            assert_eq!(run.counted, size, "a rewrite counts its size once");
+        }
+        "seeks" => {
+            assert_eq!((run.counted, run.workload.rate), (200, Rate::Operations));
+            let reads = run.application.read / 8192;
+            let writes = run.application.written / 8192;
+            assert_eq!(reads, 200);
+            assert!((20..=22).contains(&writes), "{writes}");
+        }
+        _ if kind.operations.is_some() => {
+            assert_eq!((run.counted, run.operations), (200, 200), "{name}");
+        }
+        _ => assert_eq!(
+            (run.counted, run.application.total()),
+            (size, size),
+            "{name}"
+        ),
+    }
+    assert!(run.cpu_ns.workload > 0, "{name}");
+    assert!(
+        run.cpu_ns.machine >= run.cpu_ns.workload + run.cpu_ns.engine,
+        "{name}"
+    );
+    match members {
+        "mem" => assert_eq!(run.io.backend, "mem"),
+        _ => assert!(["io_uring", "threads"].contains(&run.io.backend.as_str())),
+    }
+}
+
+/// Within a block every system runs once, all with the same seed for the same workload; the order
+/// of systems differs between blocks.
+#[test]
+fn blocks_are_whole_paired_and_shuffled() {
+    let systems: String = ["a", "b", "c", "d"]
+        .map(|name| format!("[[system]]\nname = \"{name}\"\ntarget = \"single\"\n"))
+        .concat();
+    let text = format!(
+        "name = \"x\"\nsize = \"64K\"\nblocks = 6\nmembers = \"mem\"\n{systems}\
+         [[workload]]\nkind = \"block-read\"\n[[workload]]\nkind = \"random-read\"\noperations = 9\n\
+         systems = [\"a\", \"b\"]\n"
+    );
+    let mut kept = Kept::default();
+    kept.run(&text, false).unwrap();
+    let runs = kept.runs();
+    let mut orders = BTreeSet::new();
+    for block in 0..6 {
+        let of_block: Vec<_> = runs
+            .iter()
+            .filter(|r| r.repetition_block == block)
+            .collect();
+        for (workload, sides) in [("block-read", 5), ("random-read", 3)] {
+            let same: Vec<_> = of_block
+                .iter()
+                .filter(|r| r.workload.name == workload)
+                .collect();
+            let names: BTreeSet<_> = same.iter().map(|r| r.system.name.as_str()).collect();
+            assert_eq!((names.len(), same.len()), (sides, sides));
+            let seeds: BTreeSet<_> = same.iter().map(|r| r.seed).collect();
+            assert_eq!(seeds.len(), 1);
+        }
+        let order: Vec<_> = of_block
+            .iter()
+            .filter(|r| r.workload.name == "block-read")
+            .map(|r| r.system.name.clone())
+            .collect();
+        orders.insert(order);
+    }
+    assert!(orders.len() > 2, "{orders:?}");
+    let numbers: Vec<_> = runs.iter().map(|run| run.order).collect();
+    assert_eq!(
+        numbers,
+        (0..u32::try_from(runs.len()).unwrap()).collect::<Vec<_>>()
+    );
+    let seeds: BTreeSet<_> = runs.iter().map(|run| run.seed).collect();
+    assert_eq!(seeds.len(), 12, "each block and workload has its own seed");
+    let Record::Experiment(experiment) = &kept.records[0] else {
+        panic!("the first record is the experiment");
+    };
+    assert_eq!(experiment.control.as_deref(), Some("a again"));
+}
+
+#[test]
+fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"x\"\nsize = \"1M\"\nblocks = 50\nfolder = \"{}\"\n\
+         [[system]]\ntarget = \"single\"\n[[workload]]\nkind = \"block-write\"\n",
+        folder.path().display(),
+    );
+    let mut kept = Kept {
+        end_after: Some(3),
+        ..Kept::default()
+    };
+    let outcome = kept.run(&text, false).unwrap();
+    assert!(outcome.interrupted && outcome.runs == 3 && outcome.blocks == 1);
+    assert_eq!(kept.runs().len(), 3);
+    assert_eq!(entries(folder.path()), 0);
+}
+
+#[test]
+fn the_time_limit_ends_with_whole_blocks() {
+    let text = "name = \"x\"\nsize = \"8M\"\nblocks = 1000\nmembers = \"mem\"\ntime_limit_s = 1\n\
+                [[system]]\ntarget = \"single\"\n[[workload]]\nkind = \"block-write\"\n";
+    let mut kept = Kept::default();
+    let outcome = kept.run(text, false).unwrap();
+    assert!(outcome.out_of_time && outcome.blocks > 1);
+    assert_eq!(outcome.runs, outcome.blocks * 2);
+}
+
+/// What does not fit is refused before anything is written; what is named is not overwritten
+/// without --force.
+#[test]
+fn what_can_not_be_done_is_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = folder.path().join("x.img");
+    fs::write(&image, vec![7; 1 << 20]).unwrap();
+    let image = image.display();
+    let experiment = |head: &str, target: &str, kind: &str| {
+        format!(
+            "name = \"x\"\nsize = \"2M\"\n{head}\n[[system]]\ntarget = \"{target}\"\n\
+             [[workload]]\nkind = \"{kind}\"\n"
+        )
+    };
+    for (text, force, expected) in [
+        (
+            experiment("", &image.to_string(), "dd-write"),
+            false,
+            format!(
+                "x.toml, line 4: system \"{image}\": dd-write writes, and what {image} holds \
+                 would be lost: say --force if that may be"
+            ),
+        ),
+        (
+            experiment("", &image.to_string(), "dd-read"),
+            false,
+            format!(
+                "x.toml, line 4: system \"{image}\": it holds 1 MiB, and dd-read works on 2 MiB: \
+                 choose a smaller size or larger members"
+            ),
+        ),
+        (
+            experiment(&format!("members = [\"{image}\"]"), "single", "dd-read"),
+            false,
+            format!("x.toml: what {image} hold would be lost: say --force if that may be"),
+        ),
+        (
+            experiment(&format!("members = [\"{image}\"]"), "raid1(2)", "dd-read"),
+            true,
+            "x.toml: there are 1 members and a system needs 2: list more devices in `members`, \
+             or ask for smaller arrays"
+                .to_owned(),
+        ),
+        (
+            experiment("", "mem:1T9", "dd-read"),
+            false,
+            "x.toml, line 4: system \"mem:1T9\": mem:1T9: ".to_owned(),
+        ),
+        (
+            experiment("folder = \"/no/such/folder\"", "single", "dd-read"),
+            false,
+            "/no/such/folder: the members can't be made there: ".to_owned(),
+        ),
+        (
+            experiment("", "folder:/no/such/folder", "dd-read"),
+            false,
+            "x.toml, line 4: system \"folder:/no/such/folder\": /no/such/folder: can't make a \
+             file there: "
+                .to_owned(),
+        ),
+    ] {
+        let mut kept = Kept::default();
+        let error = kept.run(&text, force).unwrap_err().to_string();
+        assert!(
+            error.starts_with(&expected),
+            "{error}\ninstead of\n{expected}"
+        );
+        assert!(kept.records.is_empty());
+    }
+    assert_eq!(fs::read(image.to_string()).unwrap(), vec![7; 1 << 20]);
+    assert_eq!(entries(folder.path()), 1);
+}
+
+#[test]
+fn a_folder_is_a_target() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = format!(
+        "name = \"x\"\nsize = \"1M\"\nblocks = 1\n[[system]]\ntarget = \"folder:{}\"\n\
+         [[workload]]\nkind = \"dd-write\"\n",
+        folder.path().display()
+    );
+    let mut kept = Kept::default();
+    assert_eq!(kept.run(&text, false).unwrap().failed, 0);
+    assert_eq!(kept.runs()[0].members.written, 1 << 20);
+    assert_eq!(entries(folder.path()), 0);
+}
