@@ -2,6 +2,7 @@
 //! to them. Nothing here simulates, serves or decides where a block belongs.
 
 mod backends;
+pub mod bench;
 mod buffers;
 mod clock;
 mod compute;

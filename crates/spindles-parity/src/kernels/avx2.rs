@@ -36,7 +36,7 @@ struct Avx2(__m256i);
 
 impl Vector for Avx2 {
     const BYTES: usize = 32;
-    const DOUBLES: bool = true;
+    const DOUBLES_MAX: usize = 3;
     type Factor = &'static Nibbles;
 
     #[inline(always)]

@@ -43,7 +43,7 @@ pub(super) struct Avx512(pub(super) __m512i);
 
 impl Vector for Avx512 {
     const BYTES: usize = 64;
-    const DOUBLES: bool = true;
+    const DOUBLES_MAX: usize = 2;
     type Factor = &'static Nibbles;
 
     #[inline(always)]

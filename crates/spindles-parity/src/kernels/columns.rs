@@ -21,8 +21,8 @@ use core::mem::MaybeUninit;
 /// instructions it needs; only there may it be called.
 pub(super) trait Vector: Copy {
     const BYTES: usize;
-    /// Whether doubling is cheaper than `times`.
-    const DOUBLES: bool;
+    /// Up to so many targets, encoding by `double_add` is cheaper than by `times`.
+    const DOUBLES_MAX: usize;
     /// A number of the field in the form in which `times` wants it.
     type Factor: Copy;
 
@@ -123,11 +123,14 @@ pub(super) unsafe fn run<V: Vector, const W1: usize, const W2: usize, const W3: 
                     (2, false) => columns::<V, Solve<false>, 2, W2>(map, sources),
                     (3, false) => columns::<V, Solve<false>, 3, W3>(map, sources),
                     (1, true) => columns::<V, Solve<true>, 1, W1>(map, sources),
-                    (targets, true) if V::DOUBLES && is_powers(map, sources.len()) => match targets
+                    (targets, true)
+                        if targets <= V::DOUBLES_MAX && is_powers(map, sources.len()) =>
                     {
-                        2 => columns::<V, Powers, 2, W2>(map, sources),
-                        _ => columns::<V, Powers, 3, W3>(map, sources),
-                    },
+                        match targets {
+                            2 => columns::<V, Powers, 2, W2>(map, sources),
+                            _ => columns::<V, Powers, 3, W3>(map, sources),
+                        }
+                    }
                     (2, true) => columns::<V, Solve<true>, 2, W2>(map, sources),
                     (3, true) => columns::<V, Solve<true>, 3, W3>(map, sources),
                     (targets, _) => unreachable!("{targets} targets in one pass"),

@@ -58,7 +58,7 @@ struct Gfni(Avx512);
 
 impl Vector for Gfni {
     const BYTES: usize = Avx512::BYTES;
-    const DOUBLES: bool = false;
+    const DOUBLES_MAX: usize = 0;
     type Factor = i64;
 
     #[inline(always)]

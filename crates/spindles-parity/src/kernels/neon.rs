@@ -34,7 +34,7 @@ struct Neon(uint8x16_t);
 
 impl Vector for Neon {
     const BYTES: usize = 16;
-    const DOUBLES: bool = true;
+    const DOUBLES_MAX: usize = 3;
     type Factor = &'static Nibbles;
 
     #[inline(always)]

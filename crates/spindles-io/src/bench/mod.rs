@@ -1,0 +1,3 @@
+//! What `spindles bench` measures beside workloads.
+
+pub mod parity;
