@@ -6,6 +6,7 @@ pub mod bench;
 mod buffers;
 mod clock;
 mod compute;
+pub mod copy;
 mod core;
 mod driver;
 mod error;

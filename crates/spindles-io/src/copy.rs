@@ -1,0 +1,726 @@
+//! Moves bytes from one place to another, byte for byte: several large requests are in flight at
+//! both ends, and each end may be a device, an array, or a file of any length.
+
+use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
+use crate::{CloseError, OpenError, OpenOptions, Target, open_device};
+use spindles_block::{BlockSize, Operation, RequestError};
+use std::fs::{File, OpenOptions as FileOptions};
+use std::io;
+use std::ops::ControlFlow;
+use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
+use std::path::Path;
+use thiserror::Error;
+
+/// A request is no shorter, unless it is the last.
+const REQUEST_BYTES_MIN: u32 = 1 << 20;
+/// A request is no longer.
+const REQUEST_BYTES_MAX: u32 = 4 << 20;
+/// In flight at once, at each end.
+const REQUESTS: u16 = 8;
+
+/// Where bytes come from or go to.
+pub struct CopyEnd {
+    name: String,
+    /// The whole blocks; a file shorter than a block has none.
+    export: Option<Export>,
+    /// What a file has beyond its last whole block.
+    tail: Option<Tail>,
+}
+
+/// The last bytes of a file, less than a block.
+#[derive(Debug)]
+struct Tail {
+    file: File,
+    bytes: u64,
+}
+
+/// What is being done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Phase {
+    /// Bytes go over.
+    Copying,
+    /// Both ends are read and compared.
+    Comparing,
+}
+
+/// How far it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Progress {
+    /// What is being done.
+    pub phase: Phase,
+    /// Done so far in this phase.
+    pub bytes: u64,
+    /// To be done in this phase.
+    pub bytes_total: u64,
+}
+
+/// Why a copy failed.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum CopyError {
+    /// More is to be copied than there is.
+    #[error("{name} holds {bytes} bytes, less than the {wanted} to be copied: ask for less")]
+    TooShort {
+        /// Where it comes from.
+        name: String,
+        /// What there is.
+        bytes: u64,
+        /// What was asked for.
+        wanted: u64,
+    },
+    /// There is less room than there are bytes.
+    #[error("{name} has room for {bytes} bytes, {wanted} are to be copied: take something larger")]
+    NoRoom {
+        /// Where it goes.
+        name: String,
+        /// The room there is.
+        bytes: u64,
+        /// What is to be copied.
+        wanted: u64,
+    },
+    /// Both ends are on the same device.
+    #[error("{device} is on both sides: a copy onto itself would ruin it, take another target")]
+    SameDevice {
+        /// The device.
+        device: String,
+    },
+    /// A read failed.
+    #[error("{name}: can't read at byte {offset_bytes}: {reason}")]
+    Read {
+        /// Of which end.
+        name: String,
+        /// Where the request begins.
+        offset_bytes: u64,
+        /// Why.
+        reason: String,
+    },
+    /// A write failed.
+    #[error("{name}: can't write at byte {offset_bytes}: {reason}")]
+    Write {
+        /// Of which end.
+        name: String,
+        /// Where the request begins.
+        offset_bytes: u64,
+        /// Why.
+        reason: String,
+    },
+    /// The bytes are not durable.
+    #[error("{name}: what was copied may not be durable: {reason}")]
+    Flush {
+        /// Of which end.
+        name: String,
+        /// Why.
+        reason: String,
+    },
+    /// What was read back is not what was copied.
+    #[error("{to} differs from {from} at byte {offset_bytes}")]
+    Differs {
+        /// The one end.
+        from: String,
+        /// The other.
+        to: String,
+        /// The first byte that differs.
+        offset_bytes: u64,
+    },
+    /// The caller asked for the end.
+    #[error("interrupted after {bytes} bytes")]
+    Interrupted {
+        /// That many are there.
+        bytes: u64,
+    },
+}
+
+impl std::fmt::Debug for CopyEnd {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "CopyEnd {}", self.name)
+    }
+}
+
+impl CopyEnd {
+    /// An open target, such as an array.
+    #[must_use]
+    pub fn new(target: Box<dyn Target>) -> Self {
+        let limits = ExportLimits {
+            slots: REQUESTS,
+            access_bytes_max: REQUEST_BYTES_MAX,
+        };
+        Self {
+            name: target.facts().name.clone(),
+            export: Some(Export::new(target, limits)),
+            tail: None,
+        }
+    }
+
+    /// A file of any length, a block device, `mem:SIZE` or `null:SIZE`.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with it.
+    pub fn open(name: &str, options: &OpenOptions) -> Result<Self, OpenError> {
+        let block_size = options.block_size.unwrap_or(BlockSize::B4096);
+        let metadata = std::fs::metadata(name).ok();
+        let file_bytes = metadata.filter(std::fs::Metadata::is_file);
+        let file_bytes = file_bytes.map(|metadata| metadata.len());
+        let block_bytes = u64::from(block_size.bytes());
+        let tail = match file_bytes {
+            Some(bytes) if !bytes.is_multiple_of(block_bytes) => Some(Tail {
+                file: open_tail(name, options)?,
+                bytes: bytes % block_bytes,
+            }),
+            _ => None,
+        };
+        if file_bytes.is_some_and(|bytes| bytes < block_bytes) {
+            return Ok(Self {
+                name: name.to_owned(),
+                export: None,
+                tail,
+            });
+        }
+        let target = open_device(name, options)?;
+        Ok(Self {
+            tail,
+            ..Self::new(target)
+        })
+    }
+
+    /// Makes sure that there is a file of that length where there is none yet or an empty one;
+    /// leaves anything else as it is. True when the file is new.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the place.
+    pub fn prepare_file(name: &str, bytes: u64) -> Result<bool, OpenError> {
+        let refused = |action| {
+            move |source| OpenError::Io {
+                device: name.to_owned(),
+                action,
+                source,
+            }
+        };
+        match std::fs::metadata(name) {
+            Ok(metadata) if metadata.is_file() && metadata.len() == 0 => {
+                let file = FileOptions::new().write(true).open(name);
+                let file = file.map_err(refused("open"))?;
+                file.set_len(bytes).map_err(refused("make room in"))?;
+                Ok(false)
+            }
+            Ok(_) => Ok(false),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                let file = File::create_new(name).map_err(refused("create"))?;
+                file.set_len(bytes).map_err(refused("make room in"))?;
+                Ok(true)
+            }
+            Err(error) => Err(refused("look at")(error)),
+        }
+    }
+
+    /// What the user called it.
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The target, unless it is a file of less than a block.
+    pub fn target(&self) -> Option<&dyn Target> {
+        self.export.as_ref().map(Export::target)
+    }
+
+    /// Its size.
+    pub fn bytes(&self) -> u64 {
+        self.bulk_bytes() + self.tail.as_ref().map_or(0, |tail| tail.bytes)
+    }
+
+    /// How long requests to this end had better be: whole stripes, where they are not too long.
+    fn request_bytes(&self) -> u32 {
+        let Some(facts) = self.target().map(Target::facts) else {
+            return REQUEST_BYTES_MIN;
+        };
+        let stripe_bytes = facts.array.as_ref().map_or(1, |array| {
+            let blocks = u64::from(array.chunk_blocks) * u64::from(array.data_chunks);
+            blocks * u64::from(facts.block_size.bytes())
+        });
+        match u32::try_from(stripe_bytes) {
+            Ok(stripe) if stripe <= REQUEST_BYTES_MAX => REQUEST_BYTES_MIN.next_multiple_of(stripe),
+            _ => REQUEST_BYTES_MAX,
+        }
+    }
+
+    /// What of it is whole blocks.
+    fn bulk_bytes(&self) -> u64 {
+        self.export.as_ref().map_or(0, Export::bytes)
+    }
+
+    /// Reads now. For use while nothing else is in flight.
+    ///
+    /// # Errors
+    ///
+    /// Says where it failed.
+    pub fn read_at(&mut self, offset_bytes: u64, into: &mut [u8]) -> Result<(), CopyError> {
+        let bulk = into.len().min(clamped(self.bulk_bytes(), offset_bytes));
+        let (blocks, rest) = into.split_at_mut(bulk);
+        if let Some(export) = &mut self.export
+            && !blocks.is_empty()
+        {
+            let read = export.read(offset_bytes, blocks);
+            read.map_err(|error| self.read_failed(offset_bytes, error))?;
+        }
+        if let Some(tail) = &self.tail
+            && !rest.is_empty()
+        {
+            let offset_bytes = offset_bytes + count(bulk);
+            let read = tail.file.read_exact_at(rest, offset_bytes);
+            read.map_err(|error| CopyError::Read {
+                name: self.name.clone(),
+                offset_bytes,
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Writes now. For use while nothing else is in flight.
+    fn write_at(&mut self, offset_bytes: u64, from: &[u8]) -> Result<(), CopyError> {
+        let bulk = from.len().min(clamped(self.bulk_bytes(), offset_bytes));
+        let (blocks, rest) = from.split_at(bulk);
+        if let Some(export) = &mut self.export
+            && !blocks.is_empty()
+        {
+            let written = export.write(offset_bytes, blocks);
+            written.map_err(|error| self.write_failed(offset_bytes, error))?;
+        }
+        if let Some(tail) = &self.tail
+            && !rest.is_empty()
+        {
+            let offset_bytes = offset_bytes + count(bulk);
+            let written = tail.file.write_all_at(rest, offset_bytes);
+            written.map_err(|error| CopyError::Write {
+                name: self.name.clone(),
+                offset_bytes,
+                reason: error.to_string(),
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Makes durable what was written.
+    fn flush(&mut self) -> Result<(), CopyError> {
+        let blocks = match &mut self.export {
+            Some(export) => export.flush().map_err(|error| self.why(error)),
+            None => Ok(()),
+        };
+        let tail = match &self.tail {
+            Some(tail) => tail.file.sync_all().map_err(|error| error.to_string()),
+            None => Ok(()),
+        };
+        blocks.and(tail).map_err(|reason| CopyError::Flush {
+            name: self.name.clone(),
+            reason,
+        })
+    }
+
+    /// Closes the target; an array is then marked clean.
+    ///
+    /// # Errors
+    ///
+    /// When not everything became durable.
+    pub fn close(self) -> Result<(), CloseError> {
+        self.export.map_or(Ok(()), Export::close)
+    }
+
+    fn why(&self, error: RequestError) -> String {
+        match (error, self.target()) {
+            (RequestError::BeyondTolerance, Some(target)) if target.facts().array.is_none() => {
+                "the device reports an error".to_owned()
+            }
+            (error, _) => error.to_string(),
+        }
+    }
+
+    fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
+        CopyError::Read {
+            name: self.name.clone(),
+            offset_bytes,
+            reason: self.why(error),
+        }
+    }
+
+    fn write_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
+        CopyError::Write {
+            name: self.name.clone(),
+            offset_bytes,
+            reason: self.why(error),
+        }
+    }
+
+    /// The files and devices underneath, as the system tells them apart.
+    fn devices(&self) -> Vec<(String, (u64, u64))> {
+        let names: Vec<&str> = match self.target() {
+            Some(target) => {
+                let devices = target.facts().devices.iter();
+                devices.map(|device| device.name.as_str()).collect()
+            }
+            None => vec![&self.name],
+        };
+        let identified = names.into_iter().filter_map(|name| {
+            let metadata = Path::new(name).metadata().ok()?;
+            let identity = if metadata.file_type().is_block_device() {
+                (u64::MAX, metadata.rdev())
+            } else {
+                (metadata.dev(), metadata.ino())
+            };
+            Some((name.to_owned(), identity))
+        });
+        identified.collect()
+    }
+}
+
+/// Checks that so many bytes can be copied, without touching anything.
+///
+/// # Errors
+///
+/// When they do not fit, are not there, or both ends are on one device.
+pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> {
+    let theirs = to.devices();
+    for (device, identity) in from.devices() {
+        if theirs.iter().any(|(_, other)| *other == identity) {
+            return Err(CopyError::SameDevice { device });
+        }
+    }
+    if bytes > from.bytes() {
+        return Err(CopyError::TooShort {
+            name: from.name.clone(),
+            bytes: from.bytes(),
+            wanted: bytes,
+        });
+    }
+    if bytes > to.bytes() {
+        return Err(CopyError::NoRoom {
+            name: to.name.clone(),
+            bytes: to.bytes(),
+            wanted: bytes,
+        });
+    }
+    Ok(())
+}
+
+/// Copies the first `bytes` bytes and makes them durable. `progress` may ask for the end.
+///
+/// # Errors
+///
+/// Says which end failed, and where. What was in flight then is done.
+pub fn copy(
+    from: &mut CopyEnd,
+    to: &mut CopyEnd,
+    bytes: u64,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), CopyError> {
+    check(from, to, bytes)?;
+    run(Phase::Copying, from, to, bytes, progress)?;
+    to.flush()
+}
+
+/// Reads the first `bytes` bytes of both ends and compares them.
+///
+/// # Errors
+///
+/// The first byte that differs, or which end can't be read, and where.
+pub fn compare(
+    from: &mut CopyEnd,
+    to: &mut CopyEnd,
+    bytes: u64,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), CopyError> {
+    check(from, to, bytes)?;
+    run(Phase::Comparing, from, to, bytes, progress)
+}
+
+/// Whole blocks through the pipeline, then what is left.
+fn run(
+    phase: Phase,
+    from: &mut CopyEnd,
+    to: &mut CopyEnd,
+    bytes: u64,
+    progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+) -> Result<(), CopyError> {
+    let bulk = bytes.min(from.bulk_bytes()).min(to.bulk_bytes());
+    let request_bytes = to.request_bytes();
+    if let (Some(source), Some(target)) = (&mut from.export, &mut to.export) {
+        let mut pipeline = Pipeline {
+            phase,
+            from: source,
+            to: target,
+            request_bytes,
+            pieces: Vec::with_capacity(usize::from(REQUESTS)),
+            next: 0,
+            end: bulk,
+            done: 0,
+            stopped: None,
+        };
+        let stopped = pipeline.run(bytes, progress);
+        stopped.map_err(|stop| match stop {
+            Stop::Read(at, error) => from.read_failed(at, error),
+            Stop::ReadBack(at, error) => to.read_failed(at, error),
+            Stop::Write(at, error) => to.write_failed(at, error),
+            Stop::Differs(at) => differ(from, to, at),
+            Stop::Interrupted(bytes) => CopyError::Interrupted { bytes },
+        })?;
+    }
+    let mut ours = vec![0; usize::try_from(bytes - bulk).expect("less than two blocks")];
+    from.read_at(bulk, &mut ours)?;
+    match phase {
+        Phase::Copying => to.write_at(bulk, &ours)?,
+        Phase::Comparing => {
+            let mut theirs = vec![0; ours.len()];
+            to.read_at(bulk, &mut theirs)?;
+            if let Some(index) = first_difference(&ours, &theirs) {
+                return Err(differ(from, to, bulk + count(index)));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why a pipeline stopped, and where.
+#[derive(Clone, Copy, Debug)]
+enum Stop {
+    Read(u64, RequestError),
+    ReadBack(u64, RequestError),
+    Write(u64, RequestError),
+    Differs(u64),
+    Interrupted(u64),
+}
+
+/// A stretch on its way.
+#[derive(Clone, Copy, Debug)]
+struct Piece {
+    offset_bytes: u64,
+    bytes: u32,
+    /// Taken until its bytes have been used.
+    from: Option<Leg>,
+    to: Option<Leg>,
+}
+
+/// One end of a piece.
+#[derive(Clone, Copy, Debug)]
+struct Leg {
+    slot: SlotId,
+    answered: bool,
+}
+
+/// Many pieces at once, each going its own way.
+struct Pipeline<'ends> {
+    phase: Phase,
+    from: &'ends mut Export,
+    to: &'ends mut Export,
+    request_bytes: u32,
+    pieces: Vec<Piece>,
+    next: u64,
+    end: u64,
+    done: u64,
+    /// The first thing that went wrong; nothing new is begun then.
+    stopped: Option<Stop>,
+}
+
+impl Pipeline<'_> {
+    fn run(
+        &mut self,
+        bytes_total: u64,
+        progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
+    ) -> Result<(), Stop> {
+        loop {
+            self.begin_pieces();
+            if self.pieces.is_empty() {
+                return self.stopped.map_or(Ok(()), Err);
+            }
+            let done = self.done;
+            self.turn();
+            if self.done == done {
+                continue;
+            }
+            let progress = progress(Progress {
+                phase: self.phase,
+                bytes: self.done,
+                bytes_total,
+            });
+            if progress.is_break() {
+                self.stopped.get_or_insert(Stop::Interrupted(self.done));
+            }
+        }
+    }
+
+    fn begin_pieces(&mut self) {
+        while self.stopped.is_none()
+            && self.next < self.end
+            && self.pieces.len() < usize::from(REQUESTS)
+        {
+            let bytes = (self.end - self.next).min(self.request_bytes.into());
+            let bytes = u32::try_from(bytes).expect("at most a request");
+            let read = Access {
+                operation: Operation::Read,
+                offset_bytes: self.next,
+                bytes,
+            };
+            let from = begin(self.from, read);
+            let to = match self.phase {
+                Phase::Copying => None,
+                Phase::Comparing => Some(begin(self.to, read)),
+            };
+            self.pieces.push(Piece {
+                offset_bytes: self.next,
+                bytes,
+                from: Some(from),
+                to,
+            });
+            self.next += u64::from(bytes);
+        }
+    }
+
+    /// Takes all answers there are; waits for one where there is none, at the end that has more
+    /// to do.
+    fn turn(&mut self) {
+        let mut answered = false;
+        while let Some(answer) = self.from.poll(false) {
+            self.source_answered(answer);
+            answered = true;
+        }
+        while let Some(answer) = self.to.poll(false) {
+            self.target_answered(answer);
+            answered = true;
+        }
+        if answered {
+            return;
+        }
+        let in_flight = |leg: fn(&Piece) -> Option<Leg>| {
+            let legs = self.pieces.iter().filter_map(leg);
+            legs.filter(|leg| !leg.answered).count()
+        };
+        if in_flight(|piece| piece.to) >= in_flight(|piece| piece.from) {
+            if let Some(answer) = self.to.poll(true) {
+                self.target_answered(answer);
+            }
+        } else if let Some(answer) = self.from.poll(true) {
+            self.source_answered(answer);
+        }
+    }
+
+    fn source_answered(&mut self, answer: Answer) {
+        let mut pieces = self.pieces.iter_mut();
+        let with = |leg: &mut Option<Leg>| leg.is_some_and(|leg| leg.slot == answer.slot);
+        let index = pieces.position(|piece| with(&mut piece.from));
+        let index = index.expect("only pieces are in flight");
+        let piece = &mut self.pieces[index];
+        let slot = answer.slot;
+        piece.from = Some(Leg {
+            slot,
+            answered: true,
+        });
+        if let Err(error) = answer.result {
+            self.stopped
+                .get_or_insert(Stop::Read(piece.offset_bytes, error));
+        }
+        if self.phase == Phase::Copying && self.stopped.is_none() {
+            let write = Access {
+                operation: Operation::Write { fua: false },
+                offset_bytes: piece.offset_bytes,
+                bytes: piece.bytes,
+            };
+            let to = self.to.take(write).expect("as many as there are pieces");
+            let bytes = self.from.payload(slot);
+            self.to.payload(to).copy_from_slice(bytes);
+            self.to.submit(to);
+            piece.to = Some(Leg {
+                slot: to,
+                answered: false,
+            });
+            self.from.give_back(slot);
+            piece.from = None;
+        }
+        self.end_piece(index);
+    }
+
+    fn target_answered(&mut self, answer: Answer) {
+        let mut pieces = self.pieces.iter_mut();
+        let with = |leg: &mut Option<Leg>| leg.is_some_and(|leg| leg.slot == answer.slot);
+        let index = pieces.position(|piece| with(&mut piece.to));
+        let index = index.expect("only pieces are in flight");
+        let piece = &mut self.pieces[index];
+        piece.to = Some(Leg {
+            slot: answer.slot,
+            answered: true,
+        });
+        if let Err(error) = answer.result {
+            self.stopped.get_or_insert(match self.phase {
+                Phase::Copying => Stop::Write(piece.offset_bytes, error),
+                Phase::Comparing => Stop::ReadBack(piece.offset_bytes, error),
+            });
+        }
+        self.end_piece(index);
+    }
+
+    /// Lets go of a piece of which nothing is in flight.
+    fn end_piece(&mut self, index: usize) {
+        let piece = self.pieces[index];
+        let in_flight = |leg: Option<Leg>| leg.is_some_and(|leg| !leg.answered);
+        if in_flight(piece.from) || in_flight(piece.to) {
+            return;
+        }
+        if let (Some(from), Some(to), None) = (piece.from, piece.to, self.stopped) {
+            let (ours, theirs) = (self.from.payload(from.slot), self.to.payload(to.slot));
+            if let Some(index) = first_difference(ours, theirs) {
+                self.stopped = Some(Stop::Differs(piece.offset_bytes + count(index)));
+            }
+        }
+        if let Some(leg) = piece.from {
+            self.from.give_back(leg.slot);
+        }
+        if let Some(leg) = piece.to {
+            self.to.give_back(leg.slot);
+        }
+        self.pieces.swap_remove(index);
+        self.done += u64::from(piece.bytes);
+    }
+}
+
+fn begin(export: &mut Export, access: Access) -> Leg {
+    let slot = export.take(access).expect("as many as there are pieces");
+    export.submit(slot);
+    Leg {
+        slot,
+        answered: false,
+    }
+}
+
+fn first_difference(ours: &[u8], theirs: &[u8]) -> Option<usize> {
+    if ours == theirs {
+        return None;
+    }
+    ours.iter().zip(theirs).position(|(a, b)| a != b)
+}
+
+fn differ(from: &CopyEnd, to: &CopyEnd, offset_bytes: u64) -> CopyError {
+    CopyError::Differs {
+        from: from.name.clone(),
+        to: to.name.clone(),
+        offset_bytes,
+    }
+}
+
+/// How many of the bytes from `offset` on lie before `end`.
+fn clamped(end: u64, offset: u64) -> usize {
+    usize::try_from(end.saturating_sub(offset)).expect("64 bits")
+}
+
+fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).expect("64 bits")
+}
+
+fn open_tail(name: &str, options: &OpenOptions) -> Result<File, OpenError> {
+    let file = FileOptions::new()
+        .read(true)
+        .write(!options.read_only)
+        .open(name);
+    file.map_err(|source| OpenError::Io {
+        device: name.to_owned(),
+        action: "open",
+        source,
+    })
+}
