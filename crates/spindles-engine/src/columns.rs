@@ -6,7 +6,8 @@
 //!      └────────lock-free─────┘  └── a read failed: another plan without that slot
 //! ```
 //!
-//! An error before the commit asks for another plan; an error after it puts the member out and
+//! Writes that wait for the same rows of one stripe are merged into the first of them. An error
+//! before the commit asks for another plan; an error after it puts the member out and
 //! goes on. `Committing` waits until it is durable that the array is dirty, `Acknowledging` until
 //! it is durable which members are out.
 
@@ -21,6 +22,9 @@ use spindles_block::{
     MemberIoId, MemberResult, MemberSet, Operand, Operation, RequestError, Step, StepId,
 };
 use spindles_layout::GroupIndex;
+
+/// Ends the list of merged columns.
+const NO_COLUMN: u32 = u32::MAX;
 
 /// Whom a column works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,6 +48,8 @@ pub(crate) enum Phase {
     Committing,
     Writing,
     Acknowledging,
+    /// Done by the column that it was merged into.
+    Merged,
 }
 
 /// A range of rows in the chunks of one group, and what is being done with it.
@@ -57,9 +63,12 @@ pub(crate) struct Column {
     pub(crate) owner: Owner,
     pub(crate) ask: Ask,
     pub(crate) group: GroupIndex,
-    /// The touched data slots are `first..end_slot`.
-    pub(crate) first: u8,
-    pub(crate) end_slot: u8,
+    /// The touched data slots, those of columns merged into this one included.
+    pub(crate) touched: SlotSet,
+    /// Those of this column alone.
+    own: SlotSet,
+    /// The next of the columns that were merged, `NO_COLUMN` after the last.
+    merged: u32,
     /// Of a direct read.
     pub(crate) member: MemberIndex,
     /// The copy to read.
@@ -88,8 +97,9 @@ impl Column {
             owner: Owner::Nobody,
             ask: Ask::Read,
             group: GroupIndex(0),
-            first: 0,
-            end_slot: 0,
+            touched: SlotSet::EMPTY,
+            own: SlotSet::EMPTY,
+            merged: NO_COLUMN,
             member: MemberIndex(0),
             preferred: 0,
             low: 0,
@@ -113,10 +123,6 @@ impl Column {
             sources: 0,
             targets: 0,
         }
-    }
-
-    fn touched(&self) -> SlotSet {
-        SlotSet::range(self.first, self.end_slot)
     }
 }
 
@@ -190,7 +196,10 @@ impl Engine {
 
     /// Where the client's data for data slot `slot` of the column is.
     fn client(&self, id: u32, slot: u8) -> BufferSlice {
-        let column = &self.columns[index(id)];
+        let mut column = &self.columns[index(id)];
+        while !column.own.contains(slot) {
+            column = &self.columns[index(column.merged)];
+        }
         let Owner::Request(request) = column.owner else {
             panic!("a column that touches data belongs to a request");
         };
@@ -210,7 +219,7 @@ impl Engine {
                 if column.plan.reads.first() == Some(slot) {
                     return self.client(id, 0);
                 }
-            } else if column.touched().contains(slot) {
+            } else if column.touched.contains(slot) {
                 return self.client(id, slot);
             }
         }
@@ -220,7 +229,7 @@ impl Engine {
     /// Where the data of `slot` are as they shall be after the plan.
     fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
         let column = &self.columns[index(id)];
-        if column.ask == Ask::Write && column.touched().contains(slot) {
+        if column.ask == Ask::Write && column.touched.contains(slot) {
             return self.client(id, slot);
         }
         self.read_place(id, slot)
@@ -245,6 +254,8 @@ impl Engine {
         column.mismatch = false;
         column.unreadable = SlotSet::EMPTY;
         column.error = None;
+        column.own = column.touched;
+        column.merged = NO_COLUMN;
         self.plan_column(id);
     }
 
@@ -253,6 +264,7 @@ impl Engine {
         match self.columns[index(id)].phase {
             Phase::Locking => {
                 self.columns[index(id)].locked = true;
+                self.merge_waiting(id);
                 self.plan_column(id);
             }
             Phase::Committing => self.commit(id),
@@ -277,7 +289,7 @@ impl Engine {
         let column = self.columns[index(id)];
         let unreadable = missing.or(column.unreadable);
         let settled = self.settled(column.group, column.low + column.blocks);
-        let touched = column.touched();
+        let touched = column.touched;
         let readable = if self.shape.copies {
             settled
         } else {
@@ -444,6 +456,8 @@ impl Engine {
         column.mismatch = false;
         column.unreadable = SlotSet::EMPTY;
         column.error = None;
+        column.own = column.touched;
+        column.merged = NO_COLUMN;
         self.read_failed(id, slot, member, error);
         self.columns[index(id)].read_failed = false;
         self.plan_column(id);
@@ -457,7 +471,7 @@ impl Engine {
         let base = index(id) * self.operands_per_column();
         let mut cursor = base;
         let plan = self.columns[index(id)].plan;
-        let touched = self.columns[index(id)].touched();
+        let touched = self.columns[index(id)].touched;
         match work {
             Work::Recover => {
                 for slot in plan.reads.lowest(u32::from(self.shape.data)).iter() {
@@ -695,14 +709,71 @@ impl Engine {
         }
         match owner {
             Owner::Request(request) => {
+                let merged = self.columns[index(id)].merged;
                 self.free_columns.push(id);
                 self.request_part_done(request, error);
+                self.finish_merged(merged, error);
             }
             Owner::Resync => {
                 self.free_job_columns.push(id);
                 self.resync_part_done(error.is_none(), mismatch);
             }
             Owner::Nobody => panic!("a column without an owner ended"),
+        }
+    }
+
+    /// Takes along the writes that wait for the same rows of other chunks: together they read less,
+    /// and parity is written once. Nothing overtakes what waits for its own turn.
+    fn merge_waiting(&mut self, id: u32) {
+        if self.shape.copies || self.columns[index(id)].ask != Ask::Write {
+            return;
+        }
+        let mut last = id;
+        let mut at = id;
+        while let Some(next) = self.locks.next_overlapping(id, at) {
+            let (column, other) = (&self.columns[index(id)], &self.columns[index(next)]);
+            let same_rows = column.low == other.low && column.end == other.end;
+            let disjoint = column.touched.and(other.touched).is_empty();
+            let same_kind = self.write_operation(id).is_some_and(|operation| {
+                other.ask == Ask::Write && self.write_operation(next) == Some(operation)
+            });
+            if !(same_rows && disjoint && same_kind) {
+                return;
+            }
+            let touched = column.touched.or(other.touched);
+            at = self.locks.withdraw(next);
+            self.columns[index(id)].touched = touched;
+            self.columns[index(last)].merged = next;
+            self.columns[index(next)].phase = Phase::Merged;
+            last = next;
+        }
+    }
+
+    /// The operation of a column's request, if it writes data.
+    fn write_operation(&self, id: u32) -> Option<Operation> {
+        let Owner::Request(request) = self.columns[index(id)].owner else {
+            return None;
+        };
+        let operation = self.requests[index(request)].operation;
+        matches!(operation, Operation::Write { .. }).then_some(operation)
+    }
+
+    fn finish_merged(&mut self, mut id: u32, error: Option<RequestError>) {
+        while id != NO_COLUMN {
+            let column = &mut self.columns[index(id)];
+            assert_eq!(
+                column.phase,
+                Phase::Merged,
+                "only merged columns are in the list"
+            );
+            column.phase = Phase::Free;
+            let (owner, next) = (column.owner, column.merged);
+            let Owner::Request(request) = owner else {
+                panic!("a merged column belongs to a request");
+            };
+            self.free_columns.push(id);
+            self.request_part_done(request, error);
+            id = next;
         }
     }
 

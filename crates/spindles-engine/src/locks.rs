@@ -94,13 +94,37 @@ impl Locks {
         held
     }
 
-    /// Gives up what `column` has, and appends those that have theirs now to `granted`.
-    pub(crate) fn release(&mut self, column: u32, granted: &mut VecDeque<u32>) {
+    /// The first after `after`, in order of arrival, that waits for rows which `column` has.
+    pub(crate) fn next_overlapping(&self, column: u32, after: u32) -> Option<u32> {
+        let held = self.entries[index(column)];
+        if self.waiting[self.bucket(held.group)] == 0 {
+            return None;
+        }
+        let mut at = self.entries[index(after)].next;
+        while at != NONE {
+            let other = self.entries[index(at)];
+            if other.group == held.group && other.low < held.end && held.low < other.end {
+                return Some(at);
+            }
+            at = other.next;
+        }
+        None
+    }
+
+    /// Takes back what `column` waits for, and tells whom it stood behind.
+    pub(crate) fn withdraw(&mut self, column: u32) -> u32 {
         let entry = self.entries[index(column)];
         assert!(
-            entry.held,
-            "column {column} releases a lock that it does not have"
+            !entry.held,
+            "column {column} has what it would no longer wait for"
         );
+        let bucket = self.bucket(entry.group);
+        self.waiting[bucket] -= 1;
+        self.unlink(entry);
+        entry.previous
+    }
+
+    fn unlink(&mut self, entry: Entry) {
         let bucket = self.bucket(entry.group);
         match entry.previous {
             NONE => self.heads[bucket] = entry.next,
@@ -110,7 +134,18 @@ impl Locks {
             NONE => self.tails[bucket] = entry.previous,
             next => self.entries[index(next)].previous = entry.previous,
         }
+    }
+
+    /// Gives up what `column` has, and appends those that have theirs now to `granted`.
+    pub(crate) fn release(&mut self, column: u32, granted: &mut VecDeque<u32>) {
+        let entry = self.entries[index(column)];
+        assert!(
+            entry.held,
+            "column {column} releases a lock that it does not have"
+        );
+        self.unlink(entry);
         self.entries[index(column)].held = false;
+        let bucket = self.bucket(entry.group);
         if self.waiting[bucket] == 0 {
             return;
         }

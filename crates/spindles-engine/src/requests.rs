@@ -11,6 +11,7 @@ use crate::{
     index,
     output::{Busy, Output},
     plan::Ask,
+    slots::SlotSet,
 };
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Reply, Request, RequestError};
 
@@ -174,8 +175,7 @@ impl Engine {
         column.owner = Owner::Request(request);
         column.ask = Ask::Read;
         column.group = location.group;
-        column.first = location.data_index;
-        column.end_slot = location.data_index + 1;
+        column.touched = SlotSet::one(location.data_index);
         column.low = location.block_in_chunk;
         column.blocks = blocks;
         column.end = location.block_in_chunk + blocks;
@@ -262,8 +262,7 @@ impl Engine {
         column.owner = Owner::Request(request);
         column.ask = ask;
         column.group = location.group;
-        column.first = first;
-        column.end_slot = end_slot;
+        column.touched = SlotSet::range(first, end_slot);
         column.low = low;
         column.blocks = end - low;
         column.end = end;

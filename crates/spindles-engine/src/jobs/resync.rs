@@ -8,6 +8,7 @@ use crate::{
     index,
     output::{Event, Output},
     plan::Ask,
+    slots::SlotSet,
 };
 use spindles_layout::GroupIndex;
 
@@ -99,8 +100,7 @@ impl Engine {
             column.owner = Owner::Resync;
             column.ask = Ask::Settle;
             column.group = group;
-            column.first = 0;
-            column.end_slot = 0;
+            column.touched = SlotSet::EMPTY;
             column.low = low;
             column.blocks = end - low;
             column.end = end;

@@ -344,3 +344,46 @@ fn a_missing_member_is_recorded_before_anything_is_served() {
         .is_ok()
     );
 }
+
+#[test]
+fn writes_merged_in_a_stripe_keep_their_contents() {
+    for (seed, spec) in (1..).zip(arrays()) {
+        let geometry = Geometry::new(&spec).unwrap();
+        for missing in survivable(&geometry) {
+            let setup = Setup {
+                seed,
+                requests: 16,
+                ..Setup::new(spec.clone())
+            };
+            let mut world = setup.open().unwrap();
+            let mut model = model_of(&geometry);
+            let chunk = spec.chunk_blocks;
+            let chunk_bytes = usize::try_from(chunk).unwrap() * BLOCK;
+            let mut tokens = Vec::new();
+            for round in 0..2u8 {
+                // All chunks at once: those of a stripe wait for one another, and go together.
+                for (index, bytes) in (0u64..).zip(model.chunks_exact_mut(chunk_bytes)) {
+                    bytes.fill(u8::try_from(index % 100).unwrap() + round * 100 + 1);
+                    let fua = index % 7 == 6;
+                    let block = index * u64::from(chunk);
+                    let operation = Operation::Write { fua };
+                    tokens.push(world.submit(operation, block, bytes.to_vec(), chunk));
+                }
+            }
+            world.run();
+            for token in tokens {
+                world.result(token).unwrap();
+            }
+            for member in missing.iter() {
+                world.fail(member.0);
+            }
+            let whole = model.len() / chunk_bytes * chunk_bytes / BLOCK;
+            let read = world.read(0, u32::try_from(whole).unwrap()).unwrap();
+            assert!(
+                read == model[..whole * BLOCK],
+                "{} without {missing:?}",
+                spec.level.name
+            );
+        }
+    }
+}
