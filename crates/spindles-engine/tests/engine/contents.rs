@@ -359,9 +359,9 @@ fn writes_merged_in_a_stripe_keep_their_contents() {
             let mut model = model_of(&geometry);
             let chunk = spec.chunk_blocks;
             let chunk_bytes = usize::try_from(chunk).unwrap() * BLOCK;
-            let mut tokens = Vec::new();
             for round in 0..2u8 {
                 // All chunks at once: those of a stripe wait for one another, and go together.
+                let mut tokens = Vec::new();
                 for (index, bytes) in (0u64..).zip(model.chunks_exact_mut(chunk_bytes)) {
                     bytes.fill(u8::try_from(index % 100).unwrap() + round * 100 + 1);
                     let fua = index % 7 == 6;
@@ -369,10 +369,10 @@ fn writes_merged_in_a_stripe_keep_their_contents() {
                     let operation = Operation::Write { fua };
                     tokens.push(world.submit(operation, block, bytes.to_vec(), chunk));
                 }
-            }
-            world.run();
-            for token in tokens {
-                world.result(token).unwrap();
+                world.run();
+                for token in tokens {
+                    world.result(token).unwrap();
+                }
             }
             for member in missing.iter() {
                 world.fail(member.0);
