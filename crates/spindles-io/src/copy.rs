@@ -351,25 +351,15 @@ impl CopyEnd {
         }
     }
 
-    /// The files and devices underneath, as the system tells them apart.
-    fn devices(&self) -> Vec<(String, (u64, u64))> {
-        let names: Vec<&str> = match self.target() {
+    /// The files and devices underneath.
+    fn device_names(&self) -> Vec<&str> {
+        match self.target() {
             Some(target) => {
                 let devices = target.facts().devices.iter();
                 devices.map(|device| device.name.as_str()).collect()
             }
             None => vec![&self.name],
-        };
-        let identified = names.into_iter().filter_map(|name| {
-            let metadata = Path::new(name).metadata().ok()?;
-            let identity = if metadata.file_type().is_block_device() {
-                (u64::MAX, metadata.rdev())
-            } else {
-                (metadata.dev(), metadata.ino())
-            };
-            Some((name.to_owned(), identity))
-        });
-        identified.collect()
+        }
     }
 }
 
@@ -379,10 +369,35 @@ impl CopyEnd {
 ///
 /// When they do not fit, are not there, or both ends are on one device.
 pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> {
-    let theirs = to.devices();
-    for (device, identity) in from.devices() {
-        if theirs.iter().any(|(_, other)| *other == identity) {
-            return Err(CopyError::SameDevice { device });
+    check_source(from, bytes, &to.device_names())?;
+    if bytes > to.bytes() {
+        return Err(CopyError::NoRoom {
+            name: to.name.clone(),
+            bytes: to.bytes(),
+            wanted: bytes,
+        });
+    }
+    Ok(())
+}
+
+/// Checks what can be checked before the target is opened: that the bytes are there, and that
+/// none of its devices is a device of the source.
+///
+/// # Errors
+///
+/// When that is not so.
+pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(), CopyError> {
+    let ours: Vec<_> = from
+        .device_names()
+        .into_iter()
+        .filter_map(identity)
+        .collect();
+    let theirs = to_devices.iter().map(|name| (name, identity(name)));
+    for (device, identity) in theirs {
+        if identity.is_some_and(|identity| ours.contains(&identity)) {
+            return Err(CopyError::SameDevice {
+                device: (*device).to_owned(),
+            });
         }
     }
     if bytes > from.bytes() {
@@ -392,14 +407,17 @@ pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> 
             wanted: bytes,
         });
     }
-    if bytes > to.bytes() {
-        return Err(CopyError::NoRoom {
-            name: to.name.clone(),
-            bytes: to.bytes(),
-            wanted: bytes,
-        });
-    }
     Ok(())
+}
+
+/// A file or device as the system tells it from others.
+fn identity(name: &str) -> Option<(u64, u64)> {
+    let metadata = Path::new(name).metadata().ok()?;
+    Some(if metadata.file_type().is_block_device() {
+        (u64::MAX, metadata.rdev())
+    } else {
+        (metadata.dev(), metadata.ino())
+    })
 }
 
 /// Copies the first `bytes` bytes and makes them durable. `progress` may ask for the end.

@@ -440,4 +440,33 @@ mod tests {
             assert!(error.to_string().contains("not in 1..=64"), "{error}");
         }
     }
+
+    /// Anything is read or refused, nothing panics, and what was read prints as what reads alike.
+    #[test]
+    fn any_text_is_read_or_refused() {
+        let parts = [
+            "raid5", "raid10", "concat", ":far2", ":near", "(", ")", ",", "a", "b.img", " ", "\"",
+            "3", "0", "65", "é", "mem:1M", "c", "d", "(", ")", ",",
+        ];
+        let mut random = 1_u32;
+        let mut read = 0;
+        for _ in 0..50_000 {
+            let mut text =
+                String::from(["", "raid0(", "concat(a,"][usize::try_from(random % 3).unwrap()]);
+            for _ in 0..random >> 16 & 7 {
+                random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                text += parts[usize::try_from(random >> 8).unwrap() % parts.len()];
+            }
+            random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+            match Expression::parse_counted(&text) {
+                Ok(expression) => {
+                    let again = Expression::parse(&expression.to_string());
+                    assert_eq!(again.as_ref(), Ok(&expression), "{text}");
+                    read += 1;
+                }
+                Err(error) => assert!(error.at <= text.chars().count(), "{text}"),
+            }
+        }
+        assert!(read > 100, "{read}");
+    }
 }
