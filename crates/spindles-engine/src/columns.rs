@@ -782,6 +782,7 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.locked = false;
         column.error = None;
+        column.merged = NO_COLUMN;
         column.low = 0;
         column.blocks = 0;
         column.end = 0;
