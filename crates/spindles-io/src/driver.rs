@@ -144,6 +144,16 @@ impl Stack {
         self.run(node, Operation::Flush, BlockIndex(0), 0, BufferSlice::NONE)
     }
 
+    /// Goes on with what is under way in the arrays, such as a resync, and waits for its next
+    /// step. `false` when nothing is under way.
+    pub fn work(&mut self) -> bool {
+        let busy = self.core.busy();
+        if busy {
+            self.core.turn(true);
+        }
+        busy
+    }
+
     fn blocks_of(&self, bytes: usize) -> u32 {
         let block_bytes = usize::try_from(self.block_size().bytes()).expect("64 bits");
         assert!(bytes.is_multiple_of(block_bytes), "whole blocks only");

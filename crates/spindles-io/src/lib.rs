@@ -1,6 +1,7 @@
 //! Real members, buffers, the one real clock, and the driver that carries requests
 //! to them. Nothing here simulates, serves or decides where a block belongs.
 
+pub mod assemble;
 mod backends;
 pub mod bench;
 mod buffers;
@@ -8,6 +9,7 @@ mod clock;
 mod compute;
 pub mod copy;
 mod core;
+pub mod create;
 mod driver;
 mod error;
 pub mod export;
@@ -15,7 +17,9 @@ mod facts;
 mod members;
 mod options;
 mod physical;
+mod probe;
 mod queues;
+pub mod signatures;
 mod target;
 mod transfer;
 

@@ -1,0 +1,704 @@
+//! Arrays from the superblocks of their devices: given in any order, nested arrays inside out,
+//! what can't take part refused by name and reason.
+
+use crate::probe::{self, Probe};
+use crate::signatures::Sighting;
+use crate::{NodeId, OpenError, OpenOptions, Stack, Target};
+use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
+use spindles_engine::{Config, Limits, POLICIES, Persistence, Policy, READ_POLICIES};
+use spindles_format::{
+    ArrayRecord, AssembleError as ChooseError, Assembly, DecodeError, DeviceRecord, Found, Refusal,
+    SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
+};
+use spindles_layout::{Geometry, GeometryError, Level, Spec};
+use thiserror::Error;
+
+/// How an array is to be assembled. `Default` opens for writing and takes no risk.
+#[derive(Clone, Debug, Default)]
+pub struct AssembleOptions {
+    /// How devices are to be opened; the block size is the array's.
+    pub open: OpenOptions,
+    /// Open an unclean degraded array with parity too.
+    pub force: bool,
+}
+
+/// An assembled array.
+pub struct Assembled {
+    /// The array, to be read and written.
+    pub target: Box<dyn Target>,
+    /// What it is made of.
+    pub report: ArrayReport,
+}
+
+impl std::fmt::Debug for Assembled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assembled")
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What an array is and what it is made of, as found at assembly.
+#[derive(Clone, Debug)]
+pub struct ArrayReport {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// Its level.
+    pub level: &'static Level,
+    /// The layout's name; empty where the level has no choice.
+    pub layout: String,
+    /// The consistency policy's name.
+    pub consistency: &'static str,
+    /// The chunk size.
+    pub chunk_bytes: u64,
+    /// The block.
+    pub block_bytes: u32,
+    /// What it holds.
+    pub bytes: u64,
+    /// The generation of its superblocks.
+    pub generation: u64,
+    /// Whether it was closed in order.
+    pub clean: bool,
+    /// Opened for reading only because of a feature in use.
+    pub read_only: bool,
+    /// Every position.
+    pub members: Vec<MemberReport>,
+    /// Devices and arrays that can't take part, and why.
+    pub refused: Vec<String>,
+}
+
+impl ArrayReport {
+    /// Which members are not there.
+    #[must_use]
+    pub fn missing(&self) -> MemberSet {
+        let members = (0_u8..).zip(&self.members);
+        members
+            .filter(|(_, member)| matches!(member, MemberReport::Missing { .. }))
+            .map(|(index, _)| MemberIndex(index))
+            .collect()
+    }
+
+    /// Whether this array or one inside it lacks members.
+    #[must_use]
+    pub fn is_degraded(&self) -> bool {
+        self.members.iter().any(|member| match member {
+            MemberReport::Missing { .. } => true,
+            MemberReport::Array(inner) => inner.is_degraded(),
+            MemberReport::Device { .. } => false,
+        })
+    }
+
+    fn must_read_only(&self) -> bool {
+        self.read_only
+            || self.members.iter().any(|member| match member {
+                MemberReport::Array(inner) => inner.must_read_only(),
+                MemberReport::Device { .. } | MemberReport::Missing { .. } => false,
+            })
+    }
+
+    /// What to tell whoever uses the array: one line for each thing that is not as it should be,
+    /// inner arrays first.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let mut lines: Vec<String> = self
+            .members
+            .iter()
+            .filter_map(|member| match member {
+                MemberReport::Array(inner) => Some(inner.warnings()),
+                _ => None,
+            })
+            .flatten()
+            .collect();
+        let name = &self.name;
+        lines.extend(
+            self.refused
+                .iter()
+                .map(|refused| format!("left out: {refused}")),
+        );
+        let missing = self.missing();
+        if !missing.is_empty() {
+            lines.push(format!(
+                "array '{name}' is degraded: {} of {} missing; its data is complete, but not safe \
+                 from further losses",
+                positions(missing),
+                self.members.len(),
+            ));
+        }
+        if self.read_only {
+            lines.push(format!(
+                "array '{name}' uses a feature that this version can't write: it is open for \
+                 reading only"
+            ));
+        }
+        lines
+    }
+}
+
+/// "member 1", "members 1 and 2".
+fn positions(members: MemberSet) -> String {
+    let numbers: Vec<String> = members.iter().map(|member| member.to_string()).collect();
+    match numbers.as_slice() {
+        [] => "no member".to_owned(),
+        [one] => format!("member {one}"),
+        [first @ .., last] => format!("members {} and {last}", first.join(", ")),
+    }
+}
+
+/// What fills a position.
+#[derive(Clone, Debug)]
+pub enum MemberReport {
+    /// A device.
+    Device {
+        /// Its name.
+        name: String,
+        /// It missed the last superblock write before a crash; nothing is lacking on it.
+        lagging: bool,
+    },
+    /// An array.
+    Array(Box<ArrayReport>),
+    /// Nothing.
+    Missing {
+        /// Since which generation, if the superblocks say so; `None` when the array still counts
+        /// on it.
+        out_since: Option<u64>,
+    },
+}
+
+/// Why no array came of the devices given.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AssembleError {
+    /// A device can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Two names for one device.
+    #[error("{first} and {second} are the same device: leave one out")]
+    SameDevice {
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A device carries something else.
+    #[error(
+        "{device} has no Spindles superblock: it carries {what}; leave it out, or check that it is the device you mean"
+    )]
+    SomethingElse {
+        /// The device.
+        device: String,
+        /// What it carries.
+        what: &'static str,
+    },
+    /// The superblocks don't make an array.
+    #[error(transparent)]
+    Choose(#[from] ChooseError),
+    /// The superblocks name a level, layout or policy that there is not.
+    #[error("array '{array}': {what}: use a newer version of Spindles")]
+    Unknown {
+        /// The array.
+        array: String,
+        /// What is not known.
+        what: String,
+    },
+    /// More is missing than the level survives.
+    #[error(
+        "array '{array}' can't be opened: {missing} of {members} missing, more than {level} survives{}",
+        because(refused)
+    )]
+    Incomplete {
+        /// The array.
+        array: String,
+        /// Its level.
+        level: &'static str,
+        /// Which members.
+        missing: String,
+        /// Of how many.
+        members: usize,
+        /// What was refused, and why.
+        refused: Vec<String>,
+    },
+    /// It was not closed, and with members missing parity can't tell what was in flight.
+    #[error(
+        "array '{array}' was not closed in order and {missing} of {members} missing: what was being written then can't be told from damage{}; bring the missing members back, or use --force to open it all the same and check the data yourself",
+        because(refused)
+    )]
+    UncleanDegraded {
+        /// The array.
+        array: String,
+        /// Which members.
+        missing: String,
+        /// Of how many.
+        members: usize,
+        /// What was refused, and why.
+        refused: Vec<String>,
+    },
+    /// Every inner array lacks too much.
+    #[error("{lost}")]
+    NothingLeft {
+        /// Each of them, and why.
+        lost: String,
+    },
+    /// A superblock could not be written to a member that lags.
+    #[error(
+        "{device}: its superblock can't be brought up to date: {source}; leave it out to assemble the array without it"
+    )]
+    CatchUp {
+        /// The device.
+        device: String,
+        /// Why.
+        source: RequestError,
+    },
+    /// Somebody wrote superblocks while we looked.
+    #[error("the superblocks changed while they were read: try again")]
+    Changed,
+}
+
+fn because(refused: &[String]) -> String {
+    let mut text = String::new();
+    for refusal in refused {
+        text.push_str("; ");
+        text.push_str(refusal);
+    }
+    text
+}
+
+/// What one device says.
+#[derive(Debug)]
+pub struct Examined {
+    /// What was read of it.
+    pub found: Found,
+    /// What else it carries.
+    pub sightings: Vec<Sighting>,
+}
+
+/// Reads what a device says. Nothing is opened for writing.
+pub fn examine(device: &str) -> Result<Examined, OpenError> {
+    let probe = Probe::open(device)?;
+    Ok(Examined {
+        found: probe.found(),
+        sightings: probe.sightings()?,
+    })
+}
+
+/// Assembles the array that these devices, in any order, belong to. With an error, nothing was
+/// written to any of them.
+pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled, AssembleError> {
+    let found = look(devices)?;
+    let block_size = found
+        .iter()
+        .find_map(|found| Some(found.record().ok()?.0.block_size));
+    let open = OpenOptions {
+        block_size,
+        ..options.open.clone()
+    };
+    // First for reading only, so that what can go wrong does so before anything is written.
+    let reading = OpenOptions {
+        read_only: true,
+        ..open.clone()
+    };
+    let build = Build::new(devices, &found, &reading, options.force)?;
+    if open.read_only || build.report.must_read_only() {
+        return Ok(build.into_assembled());
+    }
+    drop(build);
+    Build::new(devices, &found, &open, options.force).map(Build::into_assembled)
+}
+
+/// What the devices say, if each of them says something and is another one.
+fn look(devices: &[&str]) -> Result<Vec<Found>, AssembleError> {
+    if let Some((first, second)) = probe::same_device(devices) {
+        return Err(AssembleError::SameDevice {
+            first: devices[first].to_owned(),
+            second: devices[second].to_owned(),
+        });
+    }
+    let look_at = |device: &&str| {
+        let probe = Probe::open(device)?;
+        let found = probe.found();
+        if found.record() == Err(DecodeError::NotOurs)
+            && let Some(sighting) = probe.sightings()?.first()
+        {
+            return Err(AssembleError::SomethingElse {
+                device: (*device).to_owned(),
+                what: sighting.what,
+            });
+        }
+        Ok(found)
+    };
+    devices.iter().map(look_at).collect()
+}
+
+/// Something that may be a member: a device, or an array inside another.
+struct Part {
+    node: NodeId,
+    found: Found,
+    /// Of an array.
+    report: Option<ArrayReport>,
+}
+
+impl Part {
+    fn parent(&self) -> Option<Uuid> {
+        let (array, _) = self.found.record().ok()?;
+        Some(array.parent).filter(|parent| *parent != Uuid::NIL)
+    }
+
+    fn array(&self) -> Option<Uuid> {
+        self.found.record().ok().map(|(array, _)| array.uuid)
+    }
+}
+
+/// An array that was put together, in its stack.
+struct Build {
+    stack: Stack,
+    root: NodeId,
+    report: ArrayReport,
+}
+
+impl Build {
+    fn new(
+        devices: &[&str],
+        looked: &[Found],
+        open: &OpenOptions,
+        force: bool,
+    ) -> Result<Self, AssembleError> {
+        let mut stack = Stack::new(open)?;
+        let mut parts = Vec::new();
+        for (device, looked) in devices.iter().zip(looked) {
+            let node = stack.add_device(device)?;
+            let bytes = looked.bytes;
+            let found = read_found(&mut stack, node, (*device).to_owned(), bytes);
+            if found.record() != looked.record() {
+                return Err(AssembleError::Changed);
+            }
+            parts.push(Part {
+                node,
+                found,
+                report: None,
+            });
+        }
+        let mut opening = Opening {
+            stack,
+            read_only: open.read_only,
+            requests_max: open.requests_max,
+            force,
+            lost: Vec::new(),
+        };
+        // Inside out: whatever is a member of another array comes first.
+        while let Some(inner) = innermost(&parts) {
+            let (members, others) = parts
+                .into_iter()
+                .partition(|part: &Part| part.array() == Some(inner));
+            parts = others;
+            parts.extend(opening.open(members)?);
+        }
+        if parts.is_empty() && !opening.lost.is_empty() {
+            return Err(AssembleError::NothingLeft {
+                lost: opening.lost.join("; "),
+            });
+        }
+        match opening.open(parts)? {
+            Some(Part {
+                node,
+                report: Some(report),
+                ..
+            }) => Ok(Self {
+                stack: opening.stack,
+                root: node,
+                report,
+            }),
+            _ => Err(ChooseError::NoDevices.into()),
+        }
+    }
+
+    fn into_assembled(self) -> Assembled {
+        Assembled {
+            target: self.stack.into_target(self.root),
+            report: self.report,
+        }
+    }
+}
+
+/// An array that is a member of another, and of which no other array given is a member.
+fn innermost(parts: &[Part]) -> Option<Uuid> {
+    let inner = || parts.iter().filter(|part| part.parent().is_some());
+    let holds_others = |part: &&Part| parts.iter().any(|other| other.parent() == part.array());
+    inner()
+        .find(|part| !holds_others(part))
+        .or_else(|| inner().next())?
+        .array()
+}
+
+/// What lies in the superblock slots of a node.
+fn read_found(stack: &mut Stack, node: NodeId, name: String, bytes: u64) -> Found {
+    let block_bytes = u64::from(stack.block_size().bytes());
+    let slots = SLOT_BYTES.map(|offset| {
+        let mut slot = vec![0; SUPERBLOCK_BYTES];
+        let end = offset + u64::try_from(SUPERBLOCK_BYTES).expect("4096");
+        if end > stack.blocks(node) * block_bytes {
+            return Ok(Vec::new());
+        }
+        match stack.read(node, BlockIndex(offset / block_bytes), &mut slot) {
+            Ok(()) => Ok(slot),
+            Err(_) => Err(DecodeError::Unreadable),
+        }
+    });
+    let slots = slots.each_ref().map(|slot| match slot {
+        Ok(bytes) => Ok(bytes.as_slice()),
+        Err(error) => Err(*error),
+    });
+    Found::new(name, bytes, slots)
+}
+
+/// The opening of one array after another.
+struct Opening {
+    stack: Stack,
+    read_only: bool,
+    requests_max: u32,
+    force: bool,
+    /// Inner arrays that could not be opened, and why: for the array around them.
+    lost: Vec<String>,
+}
+
+impl Opening {
+    /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
+    /// around it may do without.
+    fn open(&mut self, parts: Vec<Part>) -> Result<Option<Part>, AssembleError> {
+        let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
+        let assembly = choose(&found)?;
+        let array = &assembly.array;
+        let name = array.name.to_string();
+        let inner = array.parent != Uuid::NIL;
+        let (geometry, policy) = understand(&assembly)?;
+        let mut refused: Vec<String> = assembly.refused.iter().map(Refusal::to_string).collect();
+        if !inner {
+            refused.append(&mut self.lost);
+        }
+        let missing = assembly.missing;
+        if !geometry.survives(missing) {
+            let error = AssembleError::Incomplete {
+                array: name,
+                level: geometry.level().name,
+                missing: positions(missing),
+                members: assembly.devices.len(),
+                refused,
+            };
+            if !inner {
+                return Err(error);
+            }
+            self.lost.push(error.to_string());
+            return Ok(None);
+        }
+
+        let read_only = self.read_only || assembly.read_only;
+        if !read_only {
+            self.catch_up(&assembly, &parts)?;
+        }
+        let config = Config {
+            read_only,
+            force: self.force,
+            ..config(
+                array,
+                assembly.records.clone(),
+                geometry,
+                policy,
+                self.requests_max,
+            )
+        };
+        let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes());
+        let level = config.geometry.level();
+        let layout = config.geometry.layout_name();
+        let nodes: Vec<Option<NodeId>> = (assembly.devices.iter())
+            .map(|index| index.map(|index| parts[index].node))
+            .collect();
+        let node = self
+            .stack
+            .add_array(&name, config, &nodes)
+            .map_err(|error| {
+                let (array, level, members) = (name.clone(), level.name, assembly.devices.len());
+                match error {
+                    spindles_engine::OpenError::BeyondTolerance { missing } => {
+                        AssembleError::Incomplete {
+                            array,
+                            level,
+                            missing: positions(missing),
+                            members,
+                            refused: refused.clone(),
+                        }
+                    }
+                    spindles_engine::OpenError::UncleanDegraded { missing } => {
+                        AssembleError::UncleanDegraded {
+                            array,
+                            missing: positions(missing),
+                            members,
+                            refused: refused.clone(),
+                        }
+                    }
+                }
+            })?;
+        let bytes = self.stack.blocks(node) * u64::from(array.block_size.bytes());
+        let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
+        let members = (0_u8..).zip(&assembly.devices);
+        let members = members.map(|(member, index)| {
+            let part = index.and_then(|index| parts[index].take());
+            let lagging = assembly.lagging.contains(MemberIndex(member));
+            member_report(part, lagging, &assembly, member)
+        });
+        let report = ArrayReport {
+            name: name.clone(),
+            uuid: array.uuid,
+            level,
+            layout,
+            consistency: policy.name,
+            chunk_bytes,
+            block_bytes: array.block_size.bytes(),
+            bytes,
+            generation: array.generation,
+            clean: array.clean,
+            read_only: assembly.read_only,
+            members: members.collect(),
+            refused,
+        };
+        let found = read_found_of_array(&mut self.stack, node, &name, bytes, inner);
+        Ok(Some(Part {
+            node,
+            found,
+            report: Some(report),
+        }))
+    }
+
+    /// Writes the newest superblock to members that missed it.
+    fn catch_up(&mut self, assembly: &Assembly, parts: &[Part]) -> Result<(), AssembleError> {
+        for member in assembly.lagging.iter() {
+            let at = usize::from(member.0);
+            let (Some(index), Some(device)) = (assembly.devices[at], &assembly.records[at]) else {
+                unreachable!("a member that lags is there");
+            };
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            spindles_format::encode(&assembly.array, device, &mut bytes);
+            let slot = device.slot_block(assembly.array.generation);
+            self.stack
+                .write(parts[index].node, slot, &bytes)
+                .map_err(|source| AssembleError::CatchUp {
+                    device: parts[index].found.name.clone(),
+                    source,
+                })?;
+        }
+        Ok(())
+    }
+}
+
+/// What an engine is opened with for an array with superblocks.
+pub(crate) fn config(
+    array: &ArrayRecord,
+    records: Vec<Option<DeviceRecord>>,
+    geometry: Geometry,
+    policy: &'static Policy,
+    requests_max: u32,
+) -> Config {
+    let data_start = |record: &Option<DeviceRecord>| {
+        let start = record.as_ref().map(DeviceRecord::data_start);
+        start.unwrap_or(BlockIndex(0))
+    };
+    Config {
+        geometry,
+        block_size: array.block_size,
+        missing: (0_u8..)
+            .zip(&records)
+            .filter(|(_, record)| record.is_none())
+            .map(|(member, _)| MemberIndex(member))
+            .collect(),
+        data_start: records.iter().map(data_start).collect(),
+        persistence: Some(Persistence {
+            array: Box::new(array.clone()),
+            devices: records,
+        }),
+        clean: array.clean,
+        read_only: false,
+        force: false,
+        consistency: policy,
+        read_policy: READ_POLICIES[0],
+        write_mostly: MemberSet::EMPTY,
+        limits: Limits::for_depth(requests_max, array.block_size),
+        scratch: BufferId::NONE,
+        metadata: BufferId::NONE,
+    }
+}
+
+/// Inner arrays are parts of another: their contents say of which and where.
+fn read_found_of_array(
+    stack: &mut Stack,
+    node: NodeId,
+    name: &str,
+    bytes: u64,
+    inner: bool,
+) -> Found {
+    let name = format!("array '{name}'");
+    if inner {
+        read_found(stack, node, name, bytes)
+    } else {
+        Found::new(
+            name,
+            bytes,
+            [Err(DecodeError::NotOurs), Err(DecodeError::NotOurs)],
+        )
+    }
+}
+
+fn member_report(
+    part: Option<Part>,
+    lagging: bool,
+    assembly: &Assembly,
+    member: u8,
+) -> MemberReport {
+    match part {
+        None => MemberReport::Missing {
+            out_since: match assembly.array.member[usize::from(member)].state {
+                spindles_format::MemberState::Active => None,
+                spindles_format::MemberState::Missing { out_since } => Some(out_since),
+            },
+        },
+        Some(Part {
+            report: Some(report),
+            ..
+        }) => MemberReport::Array(Box::new(report)),
+        Some(Part { found, .. }) => MemberReport::Device {
+            name: found.name,
+            lagging,
+        },
+    }
+}
+
+/// What the names in the record mean.
+fn understand(assembly: &Assembly) -> Result<(Geometry, &'static Policy), AssembleError> {
+    let array = &assembly.array;
+    let unknown = |what: String| AssembleError::Unknown {
+        array: array.name.to_string(),
+        what,
+    };
+    let of_map = |error: GeometryError| unknown(error.to_string());
+    let level = Level::named(array.level.as_str()).map_err(of_map)?;
+    let layout = level.layout(array.layout.as_str()).map_err(of_map)?;
+    let geometry = Geometry::new(&Spec {
+        level,
+        layout: Some(layout),
+        chunk_blocks: array.chunk_blocks,
+        member_blocks: array
+            .members()
+            .iter()
+            .map(|member| member.data_blocks)
+            .collect(),
+    })
+    .map_err(of_map)?;
+    let policy = POLICIES
+        .iter()
+        .find(|policy| policy.name == array.consistency.as_str())
+        .ok_or_else(|| {
+            unknown(format!(
+                "there is no consistency policy '{}'",
+                array.consistency
+            ))
+        })?;
+    Ok((geometry, policy))
+}

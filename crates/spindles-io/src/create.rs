@@ -1,0 +1,653 @@
+//! New arrays: everything is looked at and worked out for all devices before anything is written
+//! to the first.
+
+use crate::probe::{self, Probe};
+use crate::signatures::Sighting;
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
+use spindles_engine::Policy;
+use spindles_format::{
+    ArrayRecord, DecodeError, DeviceRecord, Features, MemberRecord, MemberState, SLOT_BYTES,
+    SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for,
+};
+use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
+use std::fs::File;
+use std::io::{self, Read as _};
+use std::os::unix::fs::FileExt as _;
+use std::time::{SystemTime, UNIX_EPOCH};
+use thiserror::Error;
+
+/// How an array is to be created.
+#[derive(Clone, Debug)]
+pub struct CreateOptions {
+    /// The array's name.
+    pub name: String,
+    /// Its block.
+    pub block_size: BlockSize,
+    /// The chunk of all its levels; `None` for each level's default.
+    pub chunk_bytes: Option<u64>,
+    /// What is done about crashes.
+    pub consistency: &'static Policy,
+    /// Take devices that hold something.
+    pub force: bool,
+    /// How the devices are to be opened.
+    pub open: OpenOptions,
+}
+
+/// An array that was created.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// Its level.
+    pub level: &'static Level,
+    /// The layout's name; empty where the level has no choice.
+    pub layout: String,
+    /// The chunk size.
+    pub chunk_bytes: u64,
+    /// The block.
+    pub block_bytes: u32,
+    /// How many members it has.
+    pub members: u8,
+    /// What it holds.
+    pub bytes: u64,
+    /// How data and redundancy came to agree.
+    pub sync: Sync,
+    /// What was overwritten with `force`: device and what it was.
+    pub wiped: Vec<(String, String)>,
+}
+
+/// How data and redundancy of a new array came to agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// There is no redundancy.
+    NotNeeded,
+    /// All devices are known to hold zeros, so they agree.
+    KnownZero,
+    /// The whole array was gone through.
+    Done,
+    /// The caller stopped it. It goes on when the array is next opened.
+    Stopped,
+}
+
+/// Why no array was created. Nothing was written, except where it says so.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum CreateError {
+    /// The name can't be stored.
+    #[error(
+        "'{name}' can't be the name of an array: give 1 to {NAME_BYTES_MAX} bytes without '/', ',', ':' and control characters, and no '-' in front"
+    )]
+    Name {
+        /// The name.
+        name: String,
+    },
+    /// The expression is a single device.
+    #[error("{device} is a device: give an array of devices, as raid1({device},OTHER)")]
+    NotAnArray {
+        /// The device.
+        device: String,
+    },
+    /// The device does not outlive the command.
+    #[error("{device} is gone when this command ends: give files or block devices")]
+    DoesNotLast {
+        /// The device.
+        device: String,
+    },
+    /// Two names for one device.
+    #[error("{first} and {second} are the same device: an array needs different ones")]
+    SameDevice {
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// A device can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Devices hold something.
+    #[error("{}; use --force to overwrite {}", occupied(devices), if devices.len() == 1 { "it" } else { "them" })]
+    Occupied {
+        /// Each device, and what it holds.
+        devices: Vec<(String, String)>,
+    },
+    /// A device has no room for the metadata.
+    #[error("{device} is too small: it has {} bytes and a member needs at least {}", small.device_bytes, small.needed_bytes)]
+    TooSmall {
+        /// The device.
+        device: String,
+        /// What it has and needs.
+        small: TooSmall,
+    },
+    /// A device has no room for a chunk.
+    #[error(
+        "{device} is too small: it has room for {room} of data, and {level} with chunks of {chunk} needs {needed} on each member; take a larger device or a smaller --chunk"
+    )]
+    NoRoom {
+        /// The device.
+        device: String,
+        /// The level.
+        level: &'static str,
+        /// Room for data on it.
+        room: SizeBytes,
+        /// The chunk.
+        chunk: SizeBytes,
+        /// What is needed.
+        needed: SizeBytes,
+    },
+    /// The level can't be built that way.
+    #[error("{0}")]
+    Geometry(GeometryError),
+    /// The operating system refused something. The devices may have been written to.
+    #[error(
+        "{device}: can't {action}: {source}; the array is not complete, create it again with --force"
+    )]
+    Io {
+        /// The device.
+        device: String,
+        /// What was tried.
+        action: &'static str,
+        /// What the operating system says.
+        source: io::Error,
+    },
+    /// A member could not be written. The devices may have been written to.
+    #[error(
+        "{device}: can't write the superblock: {source}; the array is not complete, create it again with --force"
+    )]
+    Superblock {
+        /// The member.
+        device: String,
+        /// What it answered.
+        source: RequestError,
+    },
+    /// The new array could not be opened for its initial sync.
+    #[error("array '{name}' was created and can't be opened: {source}")]
+    Engine {
+        /// The array.
+        name: String,
+        /// Why.
+        source: spindles_engine::OpenError,
+    },
+    /// The new array could not be closed after its initial sync.
+    #[error("array '{name}' was created, but {source}")]
+    Close {
+        /// The array.
+        name: String,
+        /// Why.
+        source: CloseError,
+    },
+}
+
+fn occupied(devices: &[(String, String)]) -> String {
+    let each = devices
+        .iter()
+        .map(|(device, what)| format!("{device} holds {what}"));
+    each.collect::<Vec<_>>().join("; ")
+}
+
+/// The longest name; the record has room for the numbers of inner arrays behind it.
+const NAME_BYTES_MAX: usize = 48;
+
+/// Creates an array. While it is made consistent, `progress` is told how many bytes are done, of
+/// how many; with `false` it ends that, and the array goes on with it when it is next opened.
+pub fn create(
+    expression: &Expression,
+    options: &CreateOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Created, CreateError> {
+    check_name(&options.name)?;
+    let leaves = expression.leaves();
+    if let Some((first, second)) = probe::same_device(&leaves) {
+        return Err(CreateError::SameDevice {
+            first: leaves[first].to_owned(),
+            second: leaves[second].to_owned(),
+        });
+    }
+    let devices = leaves.iter().map(|name| Device::look(name));
+    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let occupied: Vec<(String, String)> = devices.iter().filter_map(Device::holds).collect();
+    if !occupied.is_empty() && !options.force {
+        return Err(CreateError::Occupied { devices: occupied });
+    }
+
+    let mut planner = Planner {
+        options,
+        devices: devices.iter(),
+        created_s: SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs()),
+        leaf_records: Vec::new(),
+    };
+    let root = planner.array(expression, &options.name, Uuid::NIL)?;
+    let redundant = root.is_redundant();
+    let leaf_records = planner.leaf_records;
+    let known_zero = devices.iter().zip(&leaf_records).all(|(device, record)| {
+        let block_bytes = u64::from(record.block_size.bytes());
+        let from = record.data_start().0 * block_bytes;
+        device
+            .probe
+            .is_hole(from, from + record.data_blocks() * block_bytes)
+    });
+    let sightings: Vec<Vec<Sighting>> =
+        devices.into_iter().map(|device| device.sightings).collect();
+
+    // Everything is opened, so that none is in use, before the first is written to.
+    let mut stack = Stack::new(&OpenOptions {
+        block_size: Some(options.block_size),
+        read_only: false,
+        ..options.open.clone()
+    })?;
+    let nodes = leaves.iter().map(|name| stack.add_device(name));
+    let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    for (device, sightings) in leaves.iter().zip(&sightings) {
+        wipe(device, sightings).map_err(|source| CreateError::Io {
+            device: (*device).to_owned(),
+            action: "clear what it holds",
+            source,
+        })?;
+    }
+    let mut writer = Writer {
+        stack,
+        devices: nodes.into_iter(),
+        arrays: Vec::new(),
+        agrees: !redundant || known_zero,
+        requests_max: options.open.requests_max,
+    };
+    writer.array(&root)?;
+    let sync = match (redundant, known_zero) {
+        (false, _) => Sync::NotNeeded,
+        (true, true) => Sync::KnownZero,
+        (true, false) => Sync::Done,
+    };
+    let sync = writer.finish(sync, &options.name, progress)?;
+    let block_bytes = u64::from(options.block_size.bytes());
+    Ok(Created {
+        name: options.name.clone(),
+        uuid: root.record.uuid,
+        level: root.geometry.level(),
+        layout: root.geometry.layout_name(),
+        chunk_bytes: u64::from(root.geometry.chunk_blocks()) * block_bytes,
+        block_bytes: options.block_size.bytes(),
+        members: root.record.members,
+        bytes: root.geometry.blocks() * block_bytes,
+        sync,
+        wiped: occupied,
+    })
+}
+
+fn check_name(name: &str) -> Result<(), CreateError> {
+    let fine = (1..=NAME_BYTES_MAX).contains(&name.len())
+        && !name.starts_with('-')
+        && !name.contains(['/', ',', ':'])
+        && !name.contains(char::is_control);
+    fine.then_some(()).ok_or_else(|| CreateError::Name {
+        name: name.to_owned(),
+    })
+}
+
+/// A device as it is before.
+struct Device {
+    name: String,
+    probe: Probe,
+    sightings: Vec<Sighting>,
+}
+
+impl Device {
+    fn look(name: &str) -> Result<Self, CreateError> {
+        let probe = Probe::open(name)?;
+        if matches!(probe.facts.backend, "mem" | "null") {
+            return Err(CreateError::DoesNotLast {
+                device: name.to_owned(),
+            });
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            sightings: probe.sightings()?,
+            probe,
+        })
+    }
+
+    /// What it holds, if anything.
+    fn holds(&self) -> Option<(String, String)> {
+        let what = match self.probe.found().record() {
+            Ok((array, _)) => format!("a member of the Spindles array '{}'", array.name),
+            Err(DecodeError::NotOurs | DecodeError::Short { .. }) => {
+                self.sightings.first()?.what.to_owned()
+            }
+            Err(DecodeError::Version { .. } | DecodeError::Features { .. }) => {
+                "a member of a Spindles array of a newer version".to_owned()
+            }
+            Err(_) => "a damaged Spindles superblock".to_owned(),
+        };
+        Some((self.name.clone(), what))
+    }
+}
+
+/// An array worked out.
+struct Plan {
+    record: ArrayRecord,
+    geometry: Geometry,
+    policy: &'static Policy,
+    records: Vec<DeviceRecord>,
+    members: Vec<Member>,
+    /// What people call the members.
+    names: Vec<String>,
+}
+
+enum Member {
+    Device,
+    Array(Box<Plan>),
+}
+
+impl Plan {
+    fn is_redundant(&self) -> bool {
+        self.geometry.redundancy() > 0
+            || self.members.iter().any(|member| match member {
+                Member::Device => false,
+                Member::Array(inner) => inner.is_redundant(),
+            })
+    }
+}
+
+/// Works arrays out, from the leaves up.
+struct Planner<'a> {
+    options: &'a CreateOptions,
+    devices: std::slice::Iter<'a, Device>,
+    created_s: u64,
+    /// Of the devices, from left to right.
+    leaf_records: Vec<DeviceRecord>,
+}
+
+impl Planner<'_> {
+    fn array(
+        &mut self,
+        expression: &Expression,
+        name: &str,
+        parent: Uuid,
+    ) -> Result<Plan, CreateError> {
+        let (level, layout, members) = match expression {
+            Expression::Leaf(device) => {
+                return Err(CreateError::NotAnArray {
+                    device: device.clone(),
+                });
+            }
+            Expression::Array {
+                level,
+                layout,
+                members,
+            } => (*level, *layout, members),
+        };
+        let uuid = random()?;
+        let block_size = self.options.block_size;
+        let mut plan_members = Vec::new();
+        let mut records = Vec::new();
+        let mut names = Vec::new();
+        for (index, member) in (0_u8..).zip(members) {
+            let (member, name, bytes) = match member {
+                Expression::Leaf(device) => {
+                    let bytes = self.devices.next().expect("a device for every leaf");
+                    (Member::Device, device.clone(), bytes.probe.facts.bytes)
+                }
+                Expression::Array { .. } => {
+                    let name = format!("{name}.{index}");
+                    let inner = self.array(member, &name, uuid)?;
+                    let bytes = inner.geometry.blocks() * u64::from(block_size.bytes());
+                    let name = format!("array '{name}'");
+                    (Member::Array(Box::new(inner)), name, bytes)
+                }
+            };
+            let record = areas_for(bytes, block_size, MemberIndex(index)).map_err(|small| {
+                CreateError::TooSmall {
+                    device: name.clone(),
+                    small,
+                }
+            })?;
+            if matches!(member, Member::Device) {
+                self.leaf_records.push(record);
+            }
+            plan_members.push(member);
+            records.push(record);
+            names.push(name);
+        }
+        let geometry = self.geometry(level, layout, &records, &names)?;
+        let record = self.record(&geometry, &records, name, uuid, parent)?;
+        Ok(Plan {
+            record,
+            geometry,
+            policy: self.options.consistency,
+            records,
+            members: plan_members,
+            names,
+        })
+    }
+
+    fn geometry(
+        &self,
+        level: &'static Level,
+        layout: Option<Layout>,
+        records: &[DeviceRecord],
+        names: &[String],
+    ) -> Result<Geometry, CreateError> {
+        let block_size = self.options.block_size;
+        let chunk = self
+            .options
+            .chunk_bytes
+            .unwrap_or(u64::from(level.chunk_bytes));
+        let spec = Spec {
+            level,
+            layout,
+            chunk_blocks: chunk_blocks(chunk, block_size).map_err(CreateError::Geometry)?,
+            member_blocks: records.iter().map(DeviceRecord::data_blocks).collect(),
+        };
+        let block_bytes = u64::from(block_size.bytes());
+        Geometry::new(&spec).map_err(|error| match error {
+            GeometryError::MemberTooSmall {
+                member,
+                blocks,
+                blocks_min,
+            } => CreateError::NoRoom {
+                device: names[usize::from(member.0)].clone(),
+                level: level.name,
+                room: SizeBytes(blocks * block_bytes),
+                chunk: SizeBytes(chunk),
+                needed: SizeBytes(blocks_min * block_bytes),
+            },
+            error => CreateError::Geometry(error),
+        })
+    }
+
+    fn record(
+        &self,
+        geometry: &Geometry,
+        records: &[DeviceRecord],
+        name: &str,
+        uuid: Uuid,
+        parent: Uuid,
+    ) -> Result<ArrayRecord, CreateError> {
+        let mut member = [MemberRecord::NONE; 64];
+        for (place, record) in member.iter_mut().zip(records) {
+            *place = MemberRecord {
+                device_uuid: random()?,
+                data_blocks: record.data_blocks(),
+                state: MemberState::Active,
+            };
+        }
+        Ok(ArrayRecord {
+            uuid,
+            parent,
+            name: Text::new(name).ok_or_else(|| CreateError::Name {
+                name: self.options.name.clone(),
+            })?,
+            created_s: self.created_s,
+            generation: 1,
+            block_size: self.options.block_size,
+            level: Text::new(geometry.level().name).expect("level names are short"),
+            layout: Text::new(&geometry.layout_name()).expect("layout names are short"),
+            chunk_blocks: geometry.chunk_blocks(),
+            members: geometry.members(),
+            clean: false,
+            consistency: Text::new(self.options.consistency.name).expect("short too"),
+            features: Features::default(),
+            member,
+        })
+    }
+}
+
+/// A new identity.
+fn random() -> Result<Uuid, CreateError> {
+    let source = "/dev/urandom";
+    let mut bytes = [0; 16];
+    File::open(source)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|error| probe::failed(source, "read", error))?;
+    Ok(Uuid::from_random(bytes))
+}
+
+/// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
+fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
+    let file = File::options().write(true).open(device)?;
+    let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
+    let start = (0, SLOT_BYTES[1] + superblock);
+    let magics = sightings
+        .iter()
+        .map(|sighting| (sighting.offset_bytes, sighting.length_bytes));
+    for (offset, length) in magics.chain([start]) {
+        let zeros = vec![0; usize::try_from(length).expect("some KiB")];
+        file.write_all_at(&zeros, offset)?;
+    }
+    file.sync_all()
+}
+
+/// Writes what was worked out.
+struct Writer {
+    stack: Stack,
+    devices: std::vec::IntoIter<NodeId>,
+    /// Those that were opened, with the bytes that each holds.
+    arrays: Vec<(NodeId, u64)>,
+    /// Whether data and redundancy agree as they are.
+    agrees: bool,
+    requests_max: u32,
+}
+
+impl Writer {
+    /// Writes an array's superblocks, after those of the arrays inside it; opens it where that is
+    /// needed to make it consistent or to write what is around it.
+    fn array(&mut self, plan: &Plan) -> Result<NodeId, CreateError> {
+        let mut nodes = Vec::new();
+        for (member, name) in plan.members.iter().zip(&plan.names) {
+            nodes.push(match member {
+                Member::Device => self.devices.next().expect("a device for every leaf"),
+                Member::Array(inner) => {
+                    let node = self.array(inner)?;
+                    self.clear_slots(node, name)?;
+                    node
+                }
+            });
+        }
+        let mut array = plan.record.clone();
+        array.clean = self.agrees || plan.geometry.redundancy() == 0;
+        for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            spindles_format::encode(&array, record, &mut bytes);
+            self.write(*node, record.slot_block(array.generation), &bytes, name)?;
+        }
+        let is_root = array.parent == Uuid::NIL;
+        if is_root && array.clean {
+            return Ok(nodes[0]);
+        }
+        let records = plan.records.iter().copied().map(Some).collect();
+        let geometry = plan.geometry.clone();
+        let config = assemble::config(&array, records, geometry, plan.policy, self.requests_max);
+        debug_assert_eq!(config.missing, MemberSet::EMPTY);
+        let nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
+        let name = array.name.to_string();
+        let node = self
+            .stack
+            .add_array(&name, config, &nodes)
+            .map_err(|source| CreateError::Engine { name, source })?;
+        let bytes = self.stack.blocks(node) * u64::from(array.block_size.bytes());
+        self.arrays.push((node, bytes));
+        Ok(node)
+    }
+
+    /// The slots of an array inside another may hold what an earlier array left there.
+    fn clear_slots(&mut self, node: NodeId, name: &str) -> Result<(), CreateError> {
+        let block_bytes = u64::from(self.stack.block_size().bytes());
+        for offset in SLOT_BYTES {
+            let zeros = [0; SUPERBLOCK_BYTES];
+            self.write(node, BlockIndex(offset / block_bytes), &zeros, name)?;
+        }
+        Ok(())
+    }
+
+    fn write(
+        &mut self,
+        node: NodeId,
+        block: BlockIndex,
+        bytes: &[u8],
+        name: &str,
+    ) -> Result<(), CreateError> {
+        let written = self.stack.write(node, block, bytes);
+        written.map_err(|source| CreateError::Superblock {
+            device: name.to_owned(),
+            source,
+        })
+    }
+
+    /// Waits until all arrays are consistent and closes them.
+    fn finish(
+        mut self,
+        sync: Sync,
+        name: &str,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Sync, CreateError> {
+        let Some((root, _)) = self.arrays.last().copied() else {
+            return Ok(sync); // Nothing was opened: all is durable.
+        };
+        let total: u64 = self.arrays.iter().map(|(_, bytes)| bytes).sum();
+        if sync == Sync::Done {
+            loop {
+                let (done, through) = self.synced();
+                if through {
+                    break;
+                }
+                if !progress(done, total) {
+                    return Ok(Sync::Stopped);
+                }
+                if !self.stack.work() {
+                    break;
+                }
+            }
+            progress(total, total);
+        }
+        self.stack
+            .into_target(root)
+            .close()
+            .map_err(|source| CreateError::Close {
+                name: name.to_owned(),
+                source,
+            })?;
+        Ok(sync)
+    }
+
+    /// How many bytes are consistent, and whether all are.
+    fn synced(&self) -> (u64, bool) {
+        let mut done = 0;
+        let mut through = true;
+        for (node, bytes) in &self.arrays {
+            let resync = self.stack.status(*node).and_then(|status| status.resync);
+            done += match resync {
+                None => *bytes,
+                Some(resync) => {
+                    through = false;
+                    let part = u128::from(*bytes) * u128::from(resync.groups_done)
+                        / u128::from(resync.groups.max(1));
+                    u64::try_from(part).expect("at most the bytes")
+                }
+            };
+        }
+        (done, through)
+    }
+}

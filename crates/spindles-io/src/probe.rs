@@ -1,0 +1,118 @@
+//! A look at devices before anything is opened for use: which ones are the same, what they carry.
+//! Through the page cache, at any alignment, and never writing.
+
+use crate::backends::{self, Medium};
+use crate::signatures::{self, Sighting};
+use crate::{DeviceFacts, Direct, OpenError, OpenOptions};
+use rustix::fs::{FileType, SeekFrom, seek, stat};
+use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+/// A device, open for reading.
+#[derive(Debug)]
+pub(crate) struct Probe {
+    pub(crate) facts: DeviceFacts,
+    /// `None` for what lives in memory: it is fresh each time.
+    file: Option<File>,
+}
+
+impl Probe {
+    pub(crate) fn open(name: &str) -> Result<Self, OpenError> {
+        let options = OpenOptions {
+            read_only: true,
+            direct: Direct::Never,
+            ..OpenOptions::default()
+        };
+        let opened = backends::open(name, &options)?;
+        let file = match opened.medium {
+            Medium::File(file) => Some(File::from(file)),
+            Medium::Inline(_) => None,
+        };
+        Ok(Self {
+            facts: opened.facts,
+            file,
+        })
+    }
+
+    /// What lies in the superblock slots.
+    pub(crate) fn found(&self) -> Found {
+        let slots = SLOT_BYTES.map(|offset| self.slot(offset));
+        let slots = slots.each_ref().map(|slot| match slot {
+            Ok(bytes) => Ok(bytes.as_slice()),
+            Err(error) => Err(*error),
+        });
+        Found::new(self.facts.name.clone(), self.facts.bytes, slots)
+    }
+
+    fn slot(&self, offset: u64) -> Result<Vec<u8>, DecodeError> {
+        let slot_bytes = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
+        let there = self.facts.bytes.saturating_sub(offset).min(slot_bytes);
+        let mut bytes = vec![0; usize::try_from(there).expect("at most 4096")];
+        if let Some(file) = &self.file {
+            file.read_exact_at(&mut bytes, offset)
+                .map_err(|_| DecodeError::Unreadable)?;
+        }
+        Ok(bytes)
+    }
+
+    /// What else the device carries.
+    pub(crate) fn sightings(&self) -> Result<Vec<Sighting>, OpenError> {
+        let Some(file) = &self.file else {
+            return Ok(Vec::new());
+        };
+        let read = &mut |offset, into: &mut [u8]| file.read_exact_at(into, offset);
+        signatures::look(self.facts.bytes, read).map_err(|source| OpenError::Io {
+            device: self.facts.name.clone(),
+            action: "read",
+            source,
+        })
+    }
+
+    /// Whether all bytes of a range are known to be zeros without reading them: a file without
+    /// data there.
+    pub(crate) fn is_hole(&self, from_bytes: u64, to_bytes: u64) -> bool {
+        let Some(file) = &self.file else {
+            return true;
+        };
+        if self.facts.backend != "file" {
+            return false;
+        }
+        match seek(file, SeekFrom::Data(from_bytes)) {
+            Ok(data) => data >= to_bytes,
+            Err(errno) => errno == rustix::io::Errno::NXIO,
+        }
+    }
+}
+
+/// Two names, by their index, for one device: the same path, a link, or another node.
+pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
+    let identities: Vec<Option<(bool, u64, u64)>> =
+        names.iter().map(|name| identity(name)).collect();
+    (0..names.len()).find_map(|second| {
+        let identity = identities[second]?;
+        let first = identities[..second]
+            .iter()
+            .position(|other| *other == Some(identity))?;
+        Some((first, second))
+    })
+}
+
+/// `None` for what is not in the file system.
+fn identity(name: &str) -> Option<(bool, u64, u64)> {
+    let status = stat(name).ok()?;
+    Some(match FileType::from_raw_mode(status.st_mode) {
+        FileType::BlockDevice => (true, status.st_rdev, 0),
+        _ => (false, status.st_dev, status.st_ino),
+    })
+}
+
+/// An error of the operating system about a device.
+pub(crate) fn failed(device: &str, action: &'static str, source: io::Error) -> OpenError {
+    OpenError::Io {
+        device: device.to_owned(),
+        action,
+        source,
+    }
+}

@@ -1,0 +1,620 @@
+//! Arrays with superblocks: created, assembled in any order and with members missing, nested, and
+//! everything that is refused without a byte changed.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
+use spindles_engine::{ArrayState, POLICIES};
+use spindles_format::Found;
+use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble, examine};
+use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
+use spindles_io::{OpenOptions, Target};
+use spindles_layout::{Expression, LEVELS, Redundancy};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+use std::path::Path;
+
+const MIB: u64 = 1 << 20;
+
+/// A folder with devices.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(names: &[&str], bytes: u64) -> Self {
+        let folder = Self(tempfile::tempdir().unwrap());
+        for name in names {
+            File::create(folder.path(name))
+                .unwrap()
+                .set_len(bytes)
+                .unwrap();
+        }
+        folder
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn paths(&self, names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| self.path(name)).collect()
+    }
+
+    /// `raid5(a,b,c)` with the devices of this folder.
+    fn expression(&self, text: &str) -> Expression {
+        let mut whole = String::new();
+        let mut word = String::new();
+        for letter in text.chars() {
+            if matches!(letter, '(' | ',' | ')') {
+                let is_device = !word.is_empty() && letter != '(';
+                whole.push_str(&if is_device {
+                    self.path(&word)
+                } else {
+                    word.clone()
+                });
+                whole.push(letter);
+                word.clear();
+            } else {
+                word.push(letter);
+            }
+        }
+        Expression::parse(&whole).unwrap()
+    }
+
+    fn create(&self, text: &str) -> Result<Created, CreateError> {
+        create(&self.expression(text), &options(), &mut |_, _| true)
+    }
+
+    fn assemble(&self, names: &[&str]) -> Result<Assembled, AssembleError> {
+        self.assemble_with(names, &AssembleOptions::default())
+    }
+
+    fn assemble_with(
+        &self,
+        names: &[&str],
+        options: &AssembleOptions,
+    ) -> Result<Assembled, AssembleError> {
+        let paths = self.paths(names);
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        assemble(&paths, options)
+    }
+
+    /// All that is in the folder, to be compared.
+    fn contents(&self) -> Vec<(String, Vec<u8>)> {
+        let files = fs::read_dir(self.0.path()).unwrap();
+        let mut contents: Vec<_> = files
+            .map(|entry| entry.unwrap())
+            .map(|entry| {
+                let name = entry.file_name().into_string().unwrap();
+                (name, fs::read(entry.path()).unwrap())
+            })
+            .collect();
+        contents.sort_unstable();
+        contents
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        fs::copy(self.path(from), self.path(to)).unwrap();
+    }
+}
+
+fn options() -> CreateOptions {
+    CreateOptions {
+        name: "test".to_owned(),
+        block_size: BlockSize::B4096,
+        chunk_bytes: Some(64 << 10),
+        consistency: POLICIES[0],
+        force: false,
+        open: OpenOptions::default(),
+    }
+}
+
+fn read_only() -> AssembleOptions {
+    AssembleOptions {
+        open: OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        },
+        force: false,
+    }
+}
+
+/// Writes a pattern over the whole target, or checks that it is there.
+fn pattern(target: &mut dyn Target, seed: u64, write: bool) {
+    let block_bytes = u64::from(target.facts().block_size.bytes());
+    let blocks_max = target.facts().request_blocks_max.min(64);
+    let buffer = target.allocate(blocks_max);
+    let end = target.facts().blocks;
+    let mut block = 0;
+    while block < end {
+        let blocks = u32::try_from((end - block).min(u64::from(blocks_max))).unwrap();
+        let bytes = usize::try_from(u64::from(blocks) * block_bytes).unwrap();
+        let wanted: Vec<u8> = (0..bytes / 8)
+            .flat_map(|word| {
+                let place = block * block_bytes + 8 * u64::try_from(word).unwrap();
+                (place ^ seed)
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .to_le_bytes()
+            })
+            .collect();
+        let operation = if write {
+            target.buffer_mut(buffer)[..bytes].copy_from_slice(&wanted);
+            Operation::Write { fua: false }
+        } else {
+            Operation::Read
+        };
+        let request = Request {
+            token: 1,
+            operation,
+            block: BlockIndex(block),
+            blocks,
+            buffer: BufferSlice {
+                buffer,
+                first_block: 0,
+            },
+        };
+        target.submit(request).unwrap();
+        assert_eq!(target.poll(true).unwrap().result, Ok(()));
+        if !write {
+            assert!(target.buffer(buffer)[..bytes] == wanted, "block {block}");
+        }
+        block += u64::from(blocks);
+    }
+}
+
+fn fill(folder: &Folder, names: &[&str], seed: u64) {
+    let mut assembled = folder.assemble(names).unwrap();
+    pattern(assembled.target.as_mut(), seed, true);
+    assembled.target.close().unwrap();
+}
+
+fn check(folder: &Folder, names: &[&str], seed: u64) -> Assembled {
+    let mut assembled = folder.assemble(names).unwrap();
+    pattern(assembled.target.as_mut(), seed, false);
+    assembled
+}
+
+/// Every level: written through one assembly, read through all others that it survives.
+#[test]
+fn every_level_reads_back_through_every_assembly() {
+    let names = ["a", "b", "c", "d", "e"];
+    for level in LEVELS {
+        let folder = Folder::new(&names, 3 * MIB);
+        let created = folder
+            .create(&format!("{}(a,b,c,d,e)", level.name))
+            .unwrap();
+        let redundant = level.redundancy != Redundancy::None;
+        assert_eq!(created.sync == Sync::KnownZero, redundant, "{level}");
+        fill(&folder, &names, 1);
+        check(&folder, &["d", "b", "e", "a", "c"], 1)
+            .target
+            .close()
+            .unwrap();
+        if redundant {
+            // b is out from here on.
+            let assembled = check(&folder, &["e", "d", "c", "a"], 1);
+            assert!(assembled.report.is_degraded(), "{level}");
+            assembled.target.close().unwrap();
+            fill(&folder, &["a", "c", "d", "e"], 2);
+            let assembled = check(&folder, &names, 2);
+            let warnings = assembled.report.warnings().join("\n");
+            assert!(warnings.contains("/b: stale"), "{level}: {warnings}");
+            assert!(warnings.contains("member 1 of 5 missing"), "{warnings}");
+            assembled.target.close().unwrap();
+        } else {
+            let before = folder.contents();
+            let error = folder.assemble(&["a", "c", "d", "e"]).unwrap_err();
+            assert!(
+                error.to_string().contains("member 1 of 5 missing"),
+                "{error}"
+            );
+            assert!(folder.contents() == before, "{level}");
+        }
+    }
+}
+
+#[test]
+fn nested_arrays_are_assembled_inside_out() {
+    let names = ["a", "b", "c", "d", "e", "f"];
+    for expression in [
+        "raid0(raid5(a,b,c),raid5(d,e,f))",
+        "raid1(raid0(a,b,c),raid0(d,e,f))",
+        "raid1(raid0(a,b),c)",
+        "raid5(raid1(a,b),raid0(raid1(c,d)),concat(e,f))",
+    ] {
+        let folder = Folder::new(&names, 4 * MIB);
+        folder.create(expression).unwrap();
+        let used: Vec<&str> = names
+            .into_iter()
+            .filter(|name| expression.contains(&format!("{name}")[..]))
+            .collect();
+        let used: Vec<&str> = used
+            .into_iter()
+            .filter(|name| {
+                let devices = expression.split(['(', ',', ')']);
+                devices.into_iter().any(|word| word == *name)
+            })
+            .collect();
+        fill(&folder, &used, 7);
+        let mut backwards = used.clone();
+        backwards.reverse();
+        check(&folder, &backwards, 7).target.close().unwrap();
+        let without: Vec<&str> = used.iter().copied().filter(|name| *name != "b").collect();
+        let assembled = check(&folder, &without, 7);
+        assert!(assembled.report.is_degraded(), "{expression}");
+        assembled.target.close().unwrap();
+    }
+}
+
+/// What lacks too much inside is a missing member outside.
+#[test]
+fn an_inner_array_may_be_lost() {
+    let folder = Folder::new(&["a", "b", "c", "d"], 4 * MIB);
+    folder.create("raid1(raid0(a,b),raid0(c,d))").unwrap();
+    fill(&folder, &["a", "b", "c", "d"], 3);
+    let assembled = check(&folder, &["c", "b", "d"], 3);
+    let warnings = assembled.report.warnings().join("\n");
+    assert!(
+        warnings.contains("array 'test.0' can't be opened"),
+        "{warnings}"
+    );
+    assembled.target.close().unwrap();
+    let error = folder.assemble(&["a", "c"]).unwrap_err().to_string();
+    assert!(
+        error.contains("'test.0'") && error.contains("'test.1'"),
+        "{error}"
+    );
+    // One half of an array of arrays: the other is missing, and said to be.
+    let folder = Folder::new(&["a", "b", "c", "d"], 4 * MIB);
+    folder.create("raid0(raid1(a,b),raid1(c,d))").unwrap();
+    let error = folder.assemble(&["a", "b"]).unwrap_err().to_string();
+    assert!(
+        error.contains("array 'test' can't be opened: member 1 of 2"),
+        "{error}"
+    );
+}
+
+/// Devices that hold something are not known to be zero: parity is made right at creation.
+#[test]
+fn what_is_not_known_to_be_zero_is_synced() {
+    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
+    for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
+        let noise = vec![0x11 * u8::try_from(index + 1).unwrap(); 3 << 20];
+        let file = File::options().write(true).open(folder.path(name)).unwrap();
+        file.write_all_at(&noise, MIB / 2).unwrap();
+    }
+    let mut steps = Vec::new();
+    let expression = folder.expression("raid5(a,b,c)");
+    let created = create(&expression, &options(), &mut |done, total| {
+        steps.push((done, total));
+        true
+    })
+    .unwrap();
+    assert_eq!(created.sync, Sync::Done);
+    assert!(steps.is_sorted(), "{steps:?}");
+    assert_eq!(steps.last(), Some(&(created.bytes, created.bytes)));
+    let whole = folder.assemble(&["a", "b", "c"]).unwrap();
+    assert_eq!(whole.target.status().unwrap().resync, None);
+    let read = |names: &[&str]| {
+        let mut assembled = folder.assemble_with(names, &read_only()).unwrap();
+        let target = assembled.target.as_mut();
+        let blocks = target.facts().request_blocks_max;
+        let blocks = blocks.min(u32::try_from(target.facts().blocks).unwrap());
+        let buffer = target.allocate(blocks);
+        let request = Request {
+            token: 0,
+            operation: Operation::Read,
+            block: BlockIndex(0),
+            blocks,
+            buffer: BufferSlice {
+                buffer,
+                first_block: 0,
+            },
+        };
+        target.submit(request).unwrap();
+        assert_eq!(target.poll(true).unwrap().result, Ok(()));
+        target.buffer(buffer).to_vec()
+    };
+    whole.target.close().unwrap();
+    let all = read(&["a", "b", "c"]);
+    for names in [["a", "b"], ["b", "c"], ["c", "a"]] {
+        assert!(read(&names) == all, "{names:?}");
+    }
+}
+
+#[test]
+fn an_initial_sync_that_was_stopped_goes_on_when_the_array_is_opened() {
+    let folder = Folder::new(&["a", "b"], 8 * MIB);
+    fs::write(folder.path("b"), vec![0x77; 8 << 20]).unwrap();
+    let expression = folder.expression("raid1(a,b)");
+    let created = create(&expression, &options(), &mut |_, _| false).unwrap();
+    assert_eq!(created.sync, Sync::Stopped);
+    let mut assembled = folder.assemble(&["a", "b"]).unwrap();
+    assert!(!assembled.report.clean);
+    while assembled.target.status().unwrap().resync.is_some() {
+        assert!(assembled.target.work());
+    }
+    assembled.target.close().unwrap();
+    assert!(folder.assemble(&["a", "b"]).unwrap().report.clean);
+}
+
+/// A crash leaves the array unclean: whole it is resynchronised, degraded with parity it is
+/// refused unless forced.
+#[test]
+fn unclean_and_degraded_is_refused_unless_forced() {
+    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
+    folder.create("raid5(a,b,c)").unwrap();
+    let mut assembled = folder.assemble(&["a", "b", "c"]).unwrap();
+    pattern(assembled.target.as_mut(), 9, true);
+    drop(assembled); // Not closed.
+    let before = folder.contents();
+    let error = folder.assemble(&["a", "c"]).unwrap_err();
+    assert!(
+        matches!(error, AssembleError::UncleanDegraded { .. }),
+        "{error}"
+    );
+    assert!(error.to_string().contains("--force"), "{error}");
+    assert!(folder.contents() == before);
+    let forced = AssembleOptions {
+        force: true,
+        ..AssembleOptions::default()
+    };
+    let mut assembled = folder.assemble_with(&["a", "c"], &forced).unwrap();
+    pattern(assembled.target.as_mut(), 9, false);
+    assembled.target.close().unwrap();
+}
+
+/// Each of these changes nothing on any device.
+#[test]
+fn mistakes_are_refused_and_nothing_is_changed() {
+    let folder = Folder::new(&["a", "b", "c", "d", "x", "y", "blank"], 4 * MIB);
+    folder.create("raid1(a,b,c)").unwrap();
+    let expression = folder.expression("raid1(x,y)");
+    let other = CreateOptions {
+        name: "other".to_owned(),
+        ..options()
+    };
+    create(&expression, &other, &mut |_, _| true).unwrap();
+    folder.copy("a", "copy");
+    std::os::unix::fs::symlink(folder.path("a"), folder.path("link")).unwrap();
+    fs::hard_link(folder.path("a"), folder.path("hard")).unwrap();
+    let ext4 = File::options().write(true).open(folder.path("d")).unwrap();
+    ext4.write_all_at(&[0x53, 0xef], 1080).unwrap();
+    ext4.write_all_at(&[0x40], 1120).unwrap();
+    let before = folder.contents();
+    for (names, texts) in [
+        (
+            &["a", "x", "b"][..],
+            &["/x belongs to another array, 'other'", "'test'"][..],
+        ),
+        (
+            &["a", "copy"],
+            &["/a and ", "/copy are both member 0", "copy"],
+        ),
+        (&["a", "link"], &["/a and ", "/link are the same device"]),
+        (
+            &["b", "a", "hard"],
+            &["/a and ", "/hard are the same device"],
+        ),
+        (&["a", "blank"], &["/blank has no Spindles superblock"]),
+        (
+            &["a", "d"],
+            &["/d has no Spindles superblock: it carries an ext4"],
+        ),
+        (&["a", "nothing"], &["can't open", "/nothing: No such file"]),
+        (&["a", "."], &["is a folder"]),
+    ] {
+        let error = folder.assemble(names).unwrap_err().to_string();
+        for text in texts {
+            assert!(error.contains(text), "{names:?}: no {text:?} in {error}");
+        }
+    }
+    for (expression, texts) in [
+        (
+            "raid1(d,blank)",
+            &["/d holds an ext4 file system; use --force to overwrite it"][..],
+        ),
+        (
+            "raid1(a,x)",
+            &[
+                "the Spindles array 'test'",
+                "'other'; use --force to overwrite them",
+            ],
+        ),
+        (
+            "raid1(blank,link)",
+            &["/link holds a member of the Spindles array 'test'"],
+        ),
+        (
+            "raid1(a,link)",
+            &["are the same device: an array needs different ones"],
+        ),
+        ("raid1(blank,none)", &["can't open", "/none: No such file"]),
+    ] {
+        let error = folder.create(expression).unwrap_err().to_string();
+        for text in texts {
+            assert!(error.contains(text), "{expression}: no {text:?} in {error}");
+        }
+    }
+    assert!(folder.contents() == before);
+}
+
+#[test]
+fn small_devices_and_names_are_refused_and_nothing_is_changed() {
+    let folder = Folder::new(&["a", "b"], 4 * MIB);
+    File::create(folder.path("tiny"))
+        .unwrap()
+        .set_len(65536)
+        .unwrap();
+    File::create(folder.path("small"))
+        .unwrap()
+        .set_len(192 << 10)
+        .unwrap();
+    let before = folder.contents();
+    let error = folder.create("raid1(a,tiny)").unwrap_err().to_string();
+    assert!(
+        error.contains("/tiny is too small: it has 65536 bytes"),
+        "{error}"
+    );
+    let large = CreateOptions {
+        chunk_bytes: Some(MIB),
+        ..options()
+    };
+    let expression = folder.expression("raid0(a,small)");
+    let error = create(&expression, &large, &mut |_, _| true).unwrap_err();
+    let error = error.to_string();
+    assert!(
+        error.contains("/small is too small: it has room for"),
+        "{error}"
+    );
+    assert!(error.contains("chunks of 1M"), "{error}");
+    for name in ["", "-x", "a/b", "a,b", "a:b", "a\nb", &"long".repeat(13)] {
+        let named = CreateOptions {
+            name: name.to_owned(),
+            ..options()
+        };
+        let expression = folder.expression("raid0(a,b)");
+        let error = create(&expression, &named, &mut |_, _| true).unwrap_err();
+        assert!(matches!(error, CreateError::Name { .. }), "{name}: {error}");
+    }
+    assert!(folder.contents() == before);
+}
+
+/// One that is open can be neither assembled nor overwritten.
+#[test]
+fn a_device_in_use_is_refused() {
+    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
+    folder.create("raid1(a,b)").unwrap();
+    let open = folder.assemble(&["a", "b"]).unwrap();
+    let error = folder.assemble(&["a", "b"]).unwrap_err().to_string();
+    assert!(error.contains("in use by another program"), "{error}");
+    let forced = CreateOptions {
+        force: true,
+        ..options()
+    };
+    let expression = folder.expression("raid1(c,a)");
+    let error = create(&expression, &forced, &mut |_, _| true).unwrap_err();
+    assert!(error.to_string().contains("in use by another"), "{error}");
+    open.target.close().unwrap();
+    folder.assemble(&["a", "b"]).unwrap();
+}
+
+/// With force, what was there is gone for good.
+#[test]
+fn force_clears_what_was_there() {
+    let folder = Folder::new(&["a", "b"], 4 * MIB);
+    let gpt = File::options().write(true).open(folder.path("a")).unwrap();
+    gpt.write_all_at(b"EFI PART", 512).unwrap();
+    gpt.write_all_at(b"EFI PART", 4 * MIB - 512).unwrap();
+    assert_eq!(examine(&folder.path("a")).unwrap().sightings.len(), 2);
+    let forced = CreateOptions {
+        force: true,
+        ..options()
+    };
+    let expression = folder.expression("raid1(a,b)");
+    let created = create(&expression, &forced, &mut |_, _| true).unwrap();
+    assert_eq!(created.wiped.len(), 1);
+    assert_eq!(created.wiped[0].1, "a GPT partition table");
+    assert_eq!(examine(&folder.path("a")).unwrap().sightings, []);
+    // Over an array of ours: its members are those of the new one now.
+    let created = create(&folder.expression("raid0(b,a)"), &forced, &mut |_, _| true).unwrap();
+    let assembled = folder.assemble(&["a", "b"]).unwrap();
+    assert_eq!(assembled.report.uuid, created.uuid);
+    assert_eq!(assembled.report.level.name, "raid0");
+}
+
+/// Two halves that went on without each other.
+#[test]
+fn split_brain_and_old_copies_are_refused() {
+    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
+    folder.create("raid1(a,b,c)").unwrap();
+    folder.copy("a", "old");
+    fill(&folder, &["a", "b", "c"], 1);
+    let assembled = folder.assemble(&["old", "b", "c"]).unwrap();
+    assert!(
+        assembled
+            .report
+            .warnings()
+            .join("\n")
+            .contains("/old: stale")
+    );
+    assembled.target.close().unwrap();
+    // b and c have it on record now that a is out; a doesn't know.
+    fill(&folder, &["a"], 2);
+    let before = folder.contents();
+    let error = folder.assemble(&["a", "b", "c"]).unwrap_err().to_string();
+    assert!(error.starts_with("split brain: "), "{error}");
+    for name in ["/a", "/b", "/c"] {
+        assert!(error.contains(name), "{error}");
+    }
+    assert!(folder.contents() == before);
+    check(&folder, &["b", "c"], 1).target.close().unwrap();
+    check(&folder, &["a"], 2).target.close().unwrap();
+}
+
+#[test]
+fn damaged_members_are_left_out_and_said_so() {
+    let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
+    folder.create("raid1(a,b,c)").unwrap();
+    fill(&folder, &["a", "b", "c"], 5);
+    File::options()
+        .write(true)
+        .open(folder.path("a"))
+        .unwrap()
+        .set_len(3 * MIB)
+        .unwrap();
+    let b = File::options().write(true).open(folder.path("b")).unwrap();
+    b.write_all_at(&[1, 2, 3], 4096 + 100).unwrap();
+    b.write_all_at(&[1, 2, 3], 32768 + 100).unwrap();
+    let assembled = check(&folder, &["a", "b", "c"], 5);
+    let status = assembled.target.status().unwrap();
+    assert_eq!(status.state, ArrayState::Degraded);
+    let warnings = assembled.report.warnings().join("\n");
+    assert!(
+        warnings.contains("/a: truncated: it has 3145728 bytes"),
+        "{warnings}"
+    );
+    assert!(
+        warnings.contains("/b: the superblock's checksum is"),
+        "{warnings}"
+    );
+    assembled.target.close().unwrap();
+}
+
+/// A crash between the superblock writes of members: the last one brings the other up to date.
+#[test]
+fn a_member_that_lags_is_brought_up_to_date() {
+    let folder = Folder::new(&["a", "b"], 4 * MIB);
+    folder.create("raid1(a,b)").unwrap();
+    fill(&folder, &["a", "b"], 5);
+    let generation = |name: &str| {
+        let found: Found = examine(&folder.path(name)).unwrap().found;
+        found.record().unwrap().0.generation
+    };
+    let last = generation("a");
+    let b = File::options().write(true).open(folder.path("b")).unwrap();
+    let slot = if last % 2 == 0 { 4096 } else { 32768 };
+    b.write_all_at(&[0xff; 600], slot).unwrap();
+    assert_eq!(generation("b"), last - 1);
+    let assembled = folder.assemble_with(&["a", "b"], &read_only()).unwrap();
+    drop(assembled);
+    assert_eq!(generation("b"), last - 1, "read-only changes nothing");
+    let assembled = folder.assemble(&["a", "b"]).unwrap();
+    assert!(!assembled.report.is_degraded());
+    drop(assembled);
+    assert_eq!(generation("b"), last);
+    check(&folder, &["a", "b"], 5).target.close().unwrap();
+}
+
+#[test]
+fn blocks_of_512_bytes_work() {
+    let folder = Folder::new(&["a", "b", "c"], 2 * MIB + 512);
+    let small = CreateOptions {
+        block_size: BlockSize::B512,
+        chunk_bytes: Some(3 * 512),
+        ..options()
+    };
+    let expression = folder.expression("raid5(a,b,c)");
+    create(&expression, &small, &mut |_, _| true).unwrap();
+    fill(&folder, &["a", "b", "c"], 8);
+    check(&folder, &["c", "a"], 8).target.close().unwrap();
+    assert!(Path::new(&folder.path("a")).exists());
+}
