@@ -194,6 +194,14 @@ impl Cell {
         ))
     }
 
+    /// Latency of the kind of operation there is most of; of two alike the slower one, so that
+    /// a flush at the end does not stand for all writes.
+    pub fn main_latency(&self) -> Option<&Latency> {
+        self.latency
+            .values()
+            .max_by_key(|latency| (latency.count, latency.p50_ns))
+    }
+
     /// Logical CPUs kept busy on average, the whole machine.
     pub fn cpus_busy(&self) -> f64 {
         per(self.cpu_ns.machine, self.elapsed_ns).unwrap_or(0.0)

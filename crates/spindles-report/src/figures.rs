@@ -12,6 +12,20 @@ pub(crate) fn rate(per_second: f64, rate: Rate) -> String {
     }
 }
 
+/// The unit in which a rate of this size is read: its size and its words after a figure.
+pub(crate) fn rate_unit(per_second: f64, rate: Rate) -> (f64, &'static str) {
+    if rate == Rate::Operations {
+        return (1.0, "");
+    }
+    let units = [" B", " KiB", " MiB", " GiB", " TiB"];
+    let (mut size, mut unit) = (1.0, 0);
+    while per_second / size >= 999.5 && unit + 1 < units.len() {
+        size *= KIB;
+        unit += 1;
+    }
+    (size, units[unit])
+}
+
 /// Bytes with a binary unit: `512 MiB`, `1.50 GiB`.
 pub(crate) fn bytes(bytes: f64) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];

@@ -3,9 +3,17 @@
 //! from an analysis, and that from records alone.
 
 #![forbid(unsafe_code)]
+#![allow(
+    clippy::format_push_string,
+    clippy::format_collect,
+    reason = "a page is put together from small pieces, once"
+)]
 
+mod charts;
 mod figures;
 pub mod outputs;
+mod sections;
+mod svg;
 mod words;
 
 pub use outputs::{OUTPUTS, Options, Output};

@@ -1,6 +1,6 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
-use spindles_measure::{Analysis, Comparison, Verdict};
+use spindles_measure::{Analysis, Comparison, System, Verdict};
 
 use crate::figures;
 
@@ -165,6 +165,25 @@ pub(crate) fn extent(analysis: &Analysis) -> String {
         plural(analysis.experiment.workloads.len(), "workload"),
         plural(analysis.blocks(), "repetition block"),
     )
+}
+
+/// What a reader needs to know of a system: its members and what it survives.
+pub(crate) fn describe(system: &System) -> String {
+    let members = match system.members {
+        0 | 1 => "1 member".to_owned(),
+        members => format!("{members} members"),
+    };
+    let survives = match (system.members, system.survives) {
+        (0 | 1, _) => String::new(),
+        (_, 0) => ", survives no loss".to_owned(),
+        (_, 1) => ", survives any 1".to_owned(),
+        (_, losses) => format!(", survives any {losses}"),
+    };
+    let missing = match system.missing {
+        0 => String::new(),
+        missing => format!(", {missing} missing"),
+    };
+    format!("{members}{survives}{missing}")
 }
 
 /// The I/O backends that ran: `io_uring, direct`.

@@ -36,8 +36,9 @@ pub(super) static KIND: Kind = Kind {
                 if drift.p_value < SIGNIFICANCE && drift.excursion.abs() > EXCURSION_MIN =>
             {
                 let percent = drift.excursion.exp_m1() * 100.0;
+                let changed = signed(percent);
                 vec![format!(
-                    "from the first run to the last the rates changed by {percent:+.1} %"
+                    "from the first run to the last the rates changed by {changed} %"
                 )]
             }
             _ => Vec::new(),

@@ -63,7 +63,7 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
             continue;
         };
         let comparison = analysis.comparison(&system.name, &workload.name);
-        let p99 = found.latency.values().map(|latency| latency.p99_ns).max();
+        let p99 = found.main_latency().map(|latency| latency.p99_ns);
         let columns = [
             cell(&system.name),
             figures::rate(found.median, found.rate),

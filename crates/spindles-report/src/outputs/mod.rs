@@ -2,6 +2,7 @@
 //! everywhere; only the form differs.
 
 mod csv;
+mod html;
 mod json;
 mod markdown;
 mod terminal;
@@ -50,6 +51,7 @@ pub static OUTPUTS: &[&Output] = &[
     &markdown::OUTPUT,
     &csv::OUTPUT,
     &json::OUTPUT,
+    &html::OUTPUT,
 ];
 
 /// The form of this name.

@@ -73,7 +73,7 @@ fn columns(analysis: &Analysis, workload: &Workload) -> Vec<Column> {
             continue;
         };
         let comparison = analysis.comparison(&system.name, &workload.name);
-        let p99 = cell.latency.values().map(|latency| latency.p99_ns).max();
+        let p99 = cell.main_latency().map(|latency| latency.p99_ns);
         let texts = [
             system.name.clone(),
             figures::rate(cell.median, cell.rate),

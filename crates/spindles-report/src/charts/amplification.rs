@@ -1,0 +1,96 @@
+//! What the members wrote, and read beside it, for each byte the workload wrote.
+
+use spindles_measure::{Analysis, Cell};
+
+use super::{Chart, Panel, Rows, shown};
+use crate::figures;
+
+pub(super) static CHART: Chart = Chart {
+    name: "amplification",
+    entry: "Amplification",
+    title: "Write amplification",
+    caption: "Bytes the members wrote for each byte the workload wrote, and the bytes that had to be \
+              read in addition to update parity. Copies and parity are the price of surviving \
+              a lost member; what exceeds them is the price of writing less than a whole stripe.",
+    panels,
+    legend: |_| {
+        [
+            ("amplified", "written"),
+            ("amplified-read", "read in addition"),
+        ]
+        .map(|(class, words)| (format!("swatch {class}"), words.to_owned()))
+        .into()
+    },
+};
+
+/// Written and additionally read per byte written.
+fn amplification(cell: &Cell) -> Option<(f64, f64)> {
+    let written = cell.write_amplification()?;
+    let more = cell.members.read.saturating_sub(cell.application.read);
+    Some((
+        written,
+        figures::float(more) / figures::float(cell.application.written),
+    ))
+}
+
+fn panels(analysis: &Analysis) -> Vec<Panel> {
+    let systems = shown(analysis);
+    let most = analysis
+        .cells
+        .iter()
+        .filter_map(amplification)
+        .map(|(written, read)| written + read)
+        .fold(1.0, f64::max);
+    analysis
+        .experiment
+        .workloads
+        .iter()
+        .filter_map(|workload| {
+            let cells: Vec<&Cell> = systems
+                .iter()
+                .filter_map(|name| analysis.cell(name, &workload.name))
+                .filter(|cell| cell.application.written > 0)
+                .collect();
+            (!cells.is_empty()).then(|| Panel {
+                title: workload.name.clone(),
+                note: "bytes at the members per byte written".to_owned(),
+                svg: draw(&workload.name, &cells, most),
+            })
+        })
+        .collect()
+}
+
+fn draw(workload: &str, cells: &[&Cell], most: f64) -> String {
+    let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
+    let mut chart = Rows::new(&names, (0.0, most * 1.02), 52.0, |tick| format!("{tick} ×"));
+    let mut said = Vec::new();
+    for (index, cell) in cells.iter().enumerate() {
+        let (written, read) = amplification(cell).unwrap_or_default();
+        let middle = Rows::middle(index);
+        let (zero, end) = (chart.scale.at(0.0), chart.scale.at(written));
+        let title = format!("{}: {} written", cell.system, figures::times(written));
+        chart
+            .svg
+            .bar("bar amplified", (zero, end), (middle - 6.0, 12.0), &title);
+        if read > 0.0 {
+            let title = format!("{}: {} read in addition", cell.system, figures::times(read));
+            let ends = (end, chart.scale.at(written + read));
+            chart
+                .svg
+                .bar("bar amplified-read", ends, (middle - 6.0, 12.0), &title);
+        }
+        said.push(format!("{} {}", cell.system, figures::times(written)));
+        chart.label(
+            index,
+            &cell.system,
+            "figure plain",
+            &figures::times(written),
+        );
+    }
+    let (one, bottom) = (chart.scale.at(1.0), chart.bottom);
+    chart.svg.line("zero", (one, 2.0), (one, bottom));
+    chart.svg.finish(&format!(
+        "{workload}, write amplification: {}",
+        said.join(", ")
+    ))
+}

@@ -1,0 +1,92 @@
+//! CPU time for the same amount of work, in three parts.
+
+use spindles_measure::{Analysis, Cell, Rate};
+
+use super::{Chart, Panel, Rows, shown};
+use crate::figures;
+
+pub(super) static CHART: Chart = Chart {
+    name: "cpu",
+    entry: "CPU",
+    title: "CPU",
+    caption: "CPU time for each GiB or operation of the workload, all CPUs of the machine: what the \
+              workload itself took, what the array took, and what else the machine was busy with \
+              meanwhile (the kernel's share of the I/O, and other programs). \
+              Each panel has its own scale.",
+    panels,
+    legend: |_| {
+        [
+            ("cpu-workload", "workload"),
+            ("cpu-engine", "engine"),
+            ("cpu-rest", "rest of the machine"),
+        ]
+        .map(|(class, words)| (format!("swatch {class}"), words.to_owned()))
+        .into()
+    },
+};
+
+fn panels(analysis: &Analysis) -> Vec<Panel> {
+    let systems = shown(analysis);
+    let total = |cell: &Cell| cell.cpu_per_counted().map_or(0.0, |(w, e, r)| w + e + r);
+    analysis
+        .experiment
+        .workloads
+        .iter()
+        .filter_map(|workload| {
+            let cells: Vec<&Cell> = systems
+                .iter()
+                .filter_map(|name| analysis.cell(name, &workload.name))
+                .collect();
+            let most = cells.iter().map(|cell| total(cell)).fold(0.0, f64::max);
+            (most > 0.0).then(|| Panel {
+                title: workload.name.clone(),
+                note: format!("CPU time {}", figures::cpu_unit(workload.rate)),
+                svg: draw(&workload.name, &cells, workload.rate, most),
+            })
+        })
+        .collect()
+}
+
+fn draw(workload: &str, cells: &[&Cell], rate: Rate, most: f64) -> String {
+    let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
+    let scaled = most * figures::cpu_scale(rate);
+    let mut chart = Rows::new(&names, (0.0, scaled * 1.02), 58.0, |tick| {
+        if tick > 0.0 {
+            figures::time(tick).replace(".00", "").replace(".0", "")
+        } else {
+            "0".to_owned()
+        }
+    });
+    let mut said = Vec::new();
+    for (index, cell) in cells.iter().enumerate() {
+        let (workload_ns, engine, rest) = cell.cpu_per_counted().unwrap_or_default();
+        let middle = Rows::middle(index);
+        let mut begin = 0.0;
+        for (class, words, share) in [
+            ("cpu-workload", "workload", workload_ns),
+            ("cpu-engine", "engine", engine),
+            ("cpu-rest", "rest of the machine", rest),
+        ] {
+            let end = begin + share * figures::cpu_scale(rate);
+            let title = format!(
+                "{}, {words}: {} {}",
+                cell.system,
+                figures::cpu(share, rate),
+                figures::cpu_unit(rate)
+            );
+            let ends = (chart.scale.at(begin), chart.scale.at(end));
+            chart
+                .svg
+                .bar(&format!("bar {class}"), ends, (middle - 6.0, 12.0), &title);
+            begin = end;
+        }
+        let total = figures::cpu(workload_ns + engine + rest, rate);
+        said.push(format!("{} {total}", cell.system));
+        chart.label(index, &cell.system, "figure plain", &total);
+    }
+    chart.svg.finish(&format!(
+        "{workload}, CPU time {}: {}",
+        figures::cpu_unit(rate),
+        said.join(", ")
+    ))
+}

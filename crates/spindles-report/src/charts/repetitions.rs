@@ -1,0 +1,103 @@
+//! Every repetition as a dot: what scatters, what jumps and what lies far out.
+
+use spindles_measure::{Analysis, Cell};
+
+use super::{Chart, Panel, Rows, no_legend, shown};
+use crate::figures;
+
+pub(super) static CHART: Chart = Chart {
+    name: "repetitions",
+    entry: "Repetitions",
+    title: "Every repetition",
+    caption: "One dot for each run, the stroke is the median. Rings are outliers; they are kept in \
+              every figure. Each panel has its own scale, which need not begin at zero.",
+    panels,
+    legend: no_legend,
+};
+
+fn panels(analysis: &Analysis) -> Vec<Panel> {
+    let systems = shown(analysis);
+    analysis
+        .experiment
+        .workloads
+        .iter()
+        .filter_map(|workload| {
+            let cells: Vec<&Cell> = systems
+                .iter()
+                .filter_map(|name| analysis.cell(name, &workload.name))
+                .collect();
+            let several = cells.iter().any(|cell| cell.repetitions.len() > 1);
+            several.then(|| Panel {
+                title: workload.name.clone(),
+                note: workload.summary.clone(),
+                svg: draw(&workload.name, &cells),
+            })
+        })
+        .collect()
+}
+
+fn draw(workload: &str, cells: &[&Cell]) -> String {
+    let rates = || {
+        cells
+            .iter()
+            .flat_map(|cell| cell.repetitions.iter().map(|r| r.per_second))
+    };
+    let low = rates().fold(f64::INFINITY, f64::min);
+    let high = rates().fold(0.0, f64::max);
+    let room = ((high - low) * 0.04).max(high * 0.005);
+    let names: Vec<&str> = cells.iter().map(|cell| cell.system.as_str()).collect();
+    let rate = cells[0].rate;
+    // Ticks are round in the unit they are read in.
+    let (unit, words) = figures::rate_unit(high, rate);
+    let range = ((low - room).max(0.0) / unit, (high + room) / unit);
+    let mut chart = Rows::new(&names, range, 78.0, |tick| {
+        let figure = figures::three_digits(tick);
+        let figure = if figure.contains('.') {
+            figure.trim_end_matches('0')
+        } else {
+            &figure
+        };
+        format!("{}{words}", figure.trim_end_matches('.'))
+    });
+    for (index, cell) in cells.iter().enumerate() {
+        let middle = Rows::middle(index);
+        for repetition in &cell.repetitions {
+            let class = if repetition.outlier {
+                "dot outlier"
+            } else {
+                "dot"
+            };
+            let radius = if repetition.outlier { 4.0 } else { 3.0 };
+            let title = format!(
+                "{}, block {}: {}",
+                cell.system,
+                repetition.block + 1,
+                figures::rate(repetition.per_second, rate)
+            );
+            chart.svg.circle(
+                class,
+                (chart.scale.at(repetition.per_second / unit), middle),
+                radius,
+                &title,
+            );
+        }
+        let median = chart.scale.at(cell.median / unit);
+        chart
+            .svg
+            .line("median", (median, middle - 8.0), (median, middle + 8.0));
+        chart.label(
+            index,
+            &cell.system,
+            "figure plain",
+            &figures::rate(cell.median, rate),
+        );
+    }
+    let said: Vec<String> = cells
+        .iter()
+        .map(|cell| format!("{} {}", cell.system, figures::rate(cell.median, rate)))
+        .collect();
+    chart.svg.finish(&format!(
+        "{workload}, medians of all repetitions: {}",
+        said.join(", ")
+    ))
+}

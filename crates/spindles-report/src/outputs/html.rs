@@ -1,0 +1,154 @@
+//! One self-contained page: no request to anywhere, readable without scripts, in
+//! light and dark, on a phone and on paper.
+
+use spindles_measure::{Analysis, Change, ChangeRow};
+
+use super::{Options, Output};
+use crate::charts::{CHARTS, class};
+use crate::figures;
+use crate::sections::SECTIONS;
+use crate::svg::escape;
+
+pub(super) static OUTPUT: Output = Output {
+    name: "html",
+    summary: "one self-contained page with charts, readable without a network",
+    file_name: "report.html",
+    report,
+    change,
+};
+
+const STYLE: &str = include_str!("../page/style.css");
+const SCRIPT: &str = include_str!("../page/script.js");
+/// Three spindles of discs.
+const LOGO: &str = "<svg class=\"logo\" viewBox=\"0 0 24 24\" aria-hidden=\"true\">\
+    <ellipse cx=\"12\" cy=\"6\" rx=\"9\" ry=\"3\"/><path d=\"M3 6v6c0 1.7 4 3 9 3s9-1.3 9-3V6\"/>\
+    <path d=\"M3 12v6c0 1.7 4 3 9 3s9-1.3 9-3v-6\"/></svg>";
+
+fn report(analysis: &Analysis, options: &Options) -> String {
+    let wanted = |name: &str| {
+        options.sections.is_empty() || options.sections.iter().any(|section| section == name)
+    };
+    let mut body = String::new();
+    let mut contents = String::new();
+    let mut entry = |html: &str, name: &str, title: &str| {
+        if !html.is_empty() && !title.is_empty() {
+            contents += &format!("<li><a href=\"#{name}\">{title}</a></li>");
+        }
+    };
+    for section in SECTIONS {
+        if !wanted(section.name) {
+            continue;
+        }
+        let html = (section.body)(analysis);
+        entry(&html, section.name, section.title);
+        if section.name == "charts" {
+            for chart in CHARTS
+                .iter()
+                .filter(|chart| !(chart.panels)(analysis).is_empty())
+            {
+                entry(&html, chart.name, chart.entry);
+            }
+        }
+        body += &html;
+    }
+    let title = format!("{} – Spindles lab report", analysis.experiment.name);
+    page(&title, &contents, &body)
+}
+
+fn page(title: &str, contents: &str, body: &str) -> String {
+    let contents = match contents {
+        "" => String::new(),
+        items => format!("<nav aria-label=\"Contents\"><ul>{items}</ul></nav>"),
+    };
+    format!(
+        "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
+         <meta name=\"color-scheme\" content=\"light dark\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; \
+         style-src 'unsafe-inline'; script-src 'unsafe-inline'\">\n\
+         <title>{}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n\
+         <header><p class=\"brand\">{LOGO}<b>Spindles</b> <span>lab report</span></p>{contents}</header>\n\
+         <main>\n{body}</main>\n\
+         <footer><p>Drawn by Spindles from records alone. Nothing in this page asks the network for \
+         anything.</p></footer>\n<script>\n{SCRIPT}</script>\n</body>\n</html>\n",
+        escape(title)
+    )
+}
+
+fn change(change: &Change, _: &Options) -> String {
+    let side =
+        |(name, started): &(String, u64)| format!("{}, {}", escape(name), figures::date(*started));
+    let rows: String = change.rows.iter().map(change_row).collect();
+    let count = |wanted: &str| {
+        change
+            .rows
+            .iter()
+            .filter(|row| class(row.verdict) == wanted)
+            .count()
+    };
+    let list = |items: Vec<String>| -> String {
+        items
+            .iter()
+            .map(|item| format!("<li>{}</li>", escape(item)))
+            .collect()
+    };
+    let environment = change
+        .environment
+        .iter()
+        .map(|(name, before, after)| format!("{name}: {before} before, {after} after"))
+        .chain(change.unmatched.iter().cloned())
+        .collect();
+    let doubts: String = change
+        .findings
+        .iter()
+        .map(|finding| {
+            format!(
+                "<li><h3>{}</h3><p>{}</p><ul>{}</ul></li>",
+                escape(&finding.title),
+                escape(&finding.remedy),
+                list(finding.details.clone())
+            )
+        })
+        .collect();
+    let body = format!(
+        "<section id=\"headline\"><h1>Before and after</h1><p class=\"lead\">{} faster, {} slower, \
+         {} without a difference shown.</p><ul class=\"extremes\"><li>Before: {}</li>\
+         <li>After: {}</li>{}</ul></section>\
+         <section id=\"comparison\"><h2>Comparison</h2><div class=\"scroll\" tabindex=\"0\" \
+         role=\"region\" aria-label=\"Comparison\"><table class=\"full\">\
+         <thead><tr><th scope=\"col\">system</th><th scope=\"col\">workload</th>\
+         <th scope=\"col\" class=\"n\">before</th><th scope=\"col\" class=\"n\">after</th>\
+         <th scope=\"col\" class=\"n\">change</th><th scope=\"col\" class=\"n\">95 % interval</th>\
+         <th scope=\"col\">verdict</th></tr></thead><tbody>{rows}</tbody></table></div></section>\
+         <section id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
+        count("faster"),
+        count("slower"),
+        count("equal"),
+        side(&change.before),
+        side(&change.after),
+        list(environment),
+        if doubts.is_empty() {
+            "<p class=\"caption\">No doubt was found about these figures.</p>".to_owned()
+        } else {
+            format!("<ol class=\"doubts\">{doubts}</ol>")
+        },
+    );
+    page("Before and after – Spindles lab report", "", &body)
+}
+
+fn change_row(row: &ChangeRow) -> String {
+    format!(
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
+         <td class=\"n\">{}</td><td class=\"n soft\">{}</td>\
+         <td><span class=\"verdict {}\">{} {}</span></td></tr>",
+        escape(&row.system),
+        escape(&row.workload),
+        figures::rate(row.before, row.rate),
+        figures::rate(row.after, row.rate),
+        figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
+        figures::interval(&row.log_ratio),
+        class(row.verdict),
+        figures::mark(row.verdict),
+        row.verdict.words(),
+    )
+}

@@ -1,0 +1,95 @@
+//! Everything at a glance: systems down, workloads across.
+
+use spindles_measure::{Analysis, Comparison, System};
+
+use super::{Section, section};
+use crate::charts::class;
+use crate::svg::escape;
+use crate::{figures, words};
+
+pub(super) static SECTION: Section = Section {
+    name: "overview",
+    title: "At a glance",
+    body,
+};
+
+fn body(analysis: &Analysis) -> String {
+    let experiment = &analysis.experiment;
+    if analysis.comparisons.is_empty() {
+        return String::new();
+    }
+    let mut head = String::from("<th scope=\"col\">system</th>");
+    let mut first = String::new();
+    for workload in &experiment.workloads {
+        head += &format!(
+            "<th scope=\"col\" class=\"n\" title=\"{}\">{}</th>",
+            escape(&workload.summary),
+            escape(&workload.name)
+        );
+        let rate = analysis
+            .cell(&experiment.baseline, &workload.name)
+            .map_or(String::new(), |cell| figures::rate(cell.median, cell.rate));
+        first += &format!("<td class=\"n\">{rate}</td>");
+    }
+    let mut rows = String::new();
+    let baseline = experiment
+        .systems
+        .iter()
+        .find(|system| system.name == experiment.baseline);
+    if let Some(system) = baseline {
+        rows += &format!("<tr class=\"baseline\">{}{first}</tr>", row_head(system));
+    }
+    for system in analysis.compared() {
+        rows += &format!("<tr>{}", row_head(system));
+        for workload in &experiment.workloads {
+            let comparison = analysis.comparison(&system.name, &workload.name);
+            rows += &comparison.map_or("<td></td>".to_owned(), cell);
+        }
+        rows += "</tr>";
+    }
+    let caption = format!(
+        "Difference of the rate from {}, whose rates are in the first row. \
+         <span class=\"faster\">▲ faster</span>, <span class=\"slower\">▼ slower</span>; \
+         without a mark no difference was shown.",
+        escape(&words::baseline_name(analysis)),
+    );
+    let table = format!(
+        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
+         <table class=\"glance\"><caption class=\"hidden\">{0}</caption>\
+         <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>",
+        SECTION.title,
+    );
+    section(SECTION.name, SECTION.title, &caption, &table)
+}
+
+fn row_head(system: &System) -> String {
+    format!(
+        "<th scope=\"row\">{}<small>{}</small></th>",
+        escape(&system.name),
+        escape(&words::describe(system))
+    )
+}
+
+fn cell(comparison: &Comparison) -> String {
+    let (percent, ..) = comparison.percent();
+    // How strong the tint is: full from a factor of two on.
+    let strength = (comparison.log_ratio.value.abs() / std::f64::consts::LN_2).min(1.0);
+    let mark = match comparison.verdict {
+        spindles_measure::Verdict::NoDifferenceShown => "",
+        verdict => figures::mark(verdict),
+    };
+    format!(
+        "<td class=\"n {}\" style=\"--strength:{:.0}%\" title=\"95 % interval {}: {}\">\
+         {}{}</td>",
+        class(comparison.verdict),
+        12.0 + strength * 40.0,
+        figures::interval(&comparison.log_ratio),
+        comparison.verdict.words(),
+        figures::percent(percent),
+        if mark.is_empty() {
+            String::new()
+        } else {
+            format!(" <i>{mark}</i>")
+        },
+    )
+}

@@ -1,0 +1,50 @@
+//! The records themselves, so that the page can be checked and drawn again.
+
+use spindles_measure::{Analysis, Record, to_line};
+
+use super::{Section, section};
+use crate::{figures, words};
+
+pub(super) static SECTION: Section = Section {
+    name: "records",
+    title: "Records",
+    body,
+};
+
+fn body(analysis: &Analysis) -> String {
+    let head = [
+        Record::Experiment(analysis.experiment.clone()),
+        Record::Environment(analysis.environment.clone()),
+    ];
+    let runs = analysis
+        .runs
+        .iter()
+        .map(|run| Record::Run(Box::new(run.clone())));
+    let lines: Vec<String> = head
+        .into_iter()
+        .chain(runs)
+        .map(|record| to_line(&record).trim_end().to_owned())
+        .collect();
+    // Inside a script element only "<" could end it.
+    let array = format!("[\n{}\n]", lines.join(",\n")).replace('<', "\\u003c");
+    let size = figures::bytes(figures::float(
+        u64::try_from(array.len()).unwrap_or(u64::MAX),
+    ));
+    let body = format!(
+        "<p><button id=\"download\" type=\"button\" hidden>Download the records ({size})</button></p>\
+         <noscript><p>They are in the source of this page, in the element with the id \
+         <code>data</code>.</p></noscript>\
+         <script type=\"application/json\" id=\"data\">{array}</script>"
+    );
+    section(
+        SECTION.name,
+        SECTION.title,
+        &format!(
+            "Everything above was drawn from the {} recorded runs ({}), which are embedded in this \
+             page. <code>spindles lab report</code> draws it again.",
+            analysis.runs.len(),
+            words::extent(analysis),
+        ),
+        &body,
+    )
+}

@@ -1,0 +1,210 @@
+//! Hand-made SVG: a few shapes, a scale and its ticks. Colours and type come from
+//! the classes of the page's style sheet, so that charts follow light and dark.
+
+use std::fmt::Write as _;
+
+/// Text that may stand in HTML and SVG, attributes included.
+pub(crate) fn escape(text: &str) -> String {
+    let mut escaped = String::with_capacity(text.len());
+    for character in text.chars() {
+        match character {
+            '&' => escaped.push_str("&amp;"),
+            '<' => escaped.push_str("&lt;"),
+            '>' => escaped.push_str("&gt;"),
+            '"' => escaped.push_str("&quot;"),
+            '\'' => escaped.push_str("&#39;"),
+            other => escaped.push(other),
+        }
+    }
+    escaped
+}
+
+/// Where a text is fastened.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Anchor {
+    Middle,
+    End,
+}
+
+/// A drawing under way. Lengths are in the units of its view box, one to a pixel of a phone.
+#[derive(Debug)]
+pub(crate) struct Svg {
+    width: f64,
+    height: f64,
+    body: String,
+}
+
+impl Svg {
+    pub(crate) fn new(width: f64, height: f64) -> Self {
+        Self {
+            width,
+            height,
+            body: String::new(),
+        }
+    }
+
+    pub(crate) fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+        self.push(format_args!(
+            r#"<line class="{class}" x1="{x1:.1}" y1="{y1:.1}" x2="{x2:.1}" y2="{y2:.1}"/>"#
+        ));
+    }
+
+    /// A bar between two places, whichever of them is left. Its title shows under a pointer.
+    pub(crate) fn bar(
+        &mut self,
+        class: &str,
+        (from, to): (f64, f64),
+        (y, high): (f64, f64),
+        title: &str,
+    ) {
+        let (left, wide) = (from.min(to), (to - from).abs());
+        let title = titled(title);
+        self.push(format_args!(
+            r#"<rect class="{class}" x="{left:.1}" y="{y:.1}" width="{wide:.1}" height="{high:.1}">{title}</rect>"#
+        ));
+    }
+
+    pub(crate) fn circle(&mut self, class: &str, (x, y): (f64, f64), radius: f64, title: &str) {
+        let title = titled(title);
+        self.push(format_args!(
+            r#"<circle class="{class}" cx="{x:.1}" cy="{y:.1}" r="{radius:.1}">{title}</circle>"#
+        ));
+    }
+
+    pub(crate) fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), text: &str) {
+        let anchor = match anchor {
+            Anchor::Middle => "middle",
+            Anchor::End => "end",
+        };
+        let text = escape(text);
+        self.push(format_args!(
+            r#"<text class="{class}" text-anchor="{anchor}" x="{x:.1}" y="{y:.1}">{text}</text>"#
+        ));
+    }
+
+    /// A line through points.
+    pub(crate) fn path(&mut self, class: &str, points: &[(f64, f64)], title: &str) {
+        let mut data = String::new();
+        for (index, (x, y)) in points.iter().enumerate() {
+            let command = if index == 0 { 'M' } else { 'L' };
+            write!(data, "{command}{x:.1} {y:.1}").expect("writing to a string does not fail");
+        }
+        let title = titled(title);
+        self.push(format_args!(
+            r#"<path class="{class}" d="{data}">{title}</path>"#
+        ));
+    }
+
+    /// The whole drawing, with the words that stand for it where it is not seen.
+    pub(crate) fn finish(self, label: &str) -> String {
+        format!(
+            r#"<svg viewBox="0 0 {:.0} {:.0}" role="img" aria-label="{}"><title>{}</title>{}</svg>"#,
+            self.width,
+            self.height,
+            escape(label),
+            escape(label),
+            self.body
+        )
+    }
+
+    fn push(&mut self, shape: std::fmt::Arguments<'_>) {
+        self.body
+            .write_fmt(shape)
+            .expect("writing to a string does not fail");
+    }
+}
+
+fn titled(title: &str) -> String {
+    match title {
+        "" => String::new(),
+        title => format!("<title>{}</title>", escape(title)),
+    }
+}
+
+/// Figures to places along a line.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scale {
+    pub(crate) low: f64,
+    pub(crate) high: f64,
+    pub(crate) from: f64,
+    pub(crate) to: f64,
+}
+
+impl Scale {
+    /// The place of a figure; one that is off the scale stays at its end.
+    pub(crate) fn at(&self, value: f64) -> f64 {
+        let span = self.high - self.low;
+        let share = if span > 0.0 {
+            (value - self.low) / span
+        } else {
+            0.5
+        };
+        let share = if share.is_nan() {
+            0.5
+        } else {
+            share.clamp(0.0, 1.0)
+        };
+        self.from + share * (self.to - self.from)
+    }
+
+    /// Round figures along the scale, at most about `count`.
+    pub(crate) fn ticks(&self, count: f64) -> Vec<f64> {
+        let span = self.high - self.low;
+        if !span.is_finite() || span <= 0.0 {
+            return vec![self.low];
+        }
+        let rough = span / count;
+        let power = 10_f64.powf(rough.log10().floor());
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .into_iter()
+            .map(|factor| factor * power)
+            .find(|step| *step >= rough)
+            .unwrap_or(10.0 * power);
+        let mut ticks = Vec::new();
+        let mut tick = (self.low / step).ceil() * step;
+        while tick <= self.high + step * 1e-9 && ticks.len() < 50 {
+            // A zero that missed by rounding is a zero.
+            ticks.push(if tick.abs() < step * 1e-9 { 0.0 } else { tick });
+            tick += step;
+        }
+        ticks
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn scale(low: f64, high: f64) -> Scale {
+        Scale {
+            low,
+            high,
+            from: 100.0,
+            to: 300.0,
+        }
+    }
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(scale(-62.0, 31.0).ticks(4.0), [-50.0, 0.0]);
+        assert_eq!(scale(0.0, 10.0).ticks(5.0), [0.0, 2.0, 4.0, 6.0, 8.0, 10.0]);
+        assert_eq!(scale(0.0, 0.0).ticks(5.0), [0.0]);
+        assert_eq!(scale(f64::NEG_INFINITY, 1.0).ticks(5.0).len(), 1);
+    }
+
+    #[test]
+    fn figures_off_the_scale_stay_at_its_end() {
+        let scale = scale(0.0, 10.0);
+        for (value, place) in [(0.0, 100.0), (5.0, 200.0), (99.0, 300.0), (f64::NAN, 200.0)] {
+            assert!((scale.at(value) - place).abs() < 1e-9);
+        }
+    }
+
+    #[test]
+    fn hostile_text_stays_text() {
+        let mut svg = Svg::new(10.0, 10.0);
+        svg.text("a", Anchor::End, (0.0, 0.0), "<script>alert('x')</script>");
+        let text = svg.finish("\"&");
+        assert!(!text.contains("<script>") && text.contains("aria-label=\"&quot;&amp;\""));
+    }
+}
