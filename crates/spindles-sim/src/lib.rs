@@ -5,5 +5,7 @@
 
 pub mod disk;
 pub mod disks;
+pub mod log;
 pub mod queue;
 pub mod random;
+pub mod stack;

@@ -1,0 +1,241 @@
+//! What happened in a run, as a hash of everything and, where asked for, as a story.
+
+use spindles_block::{Instant, Operation};
+use std::fmt;
+use std::hash::{Hash, Hasher};
+
+/// Something that happened.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Entry {
+    /// A session began: the array is opened.
+    Open {
+        /// The session, from 0.
+        session: u32,
+    },
+    /// A request was taken.
+    Request {
+        /// Its token.
+        token: u64,
+        /// What it does.
+        operation: Operation,
+        /// The first block of the array.
+        block: u64,
+        /// How many.
+        blocks: u32,
+    },
+    /// A request was answered.
+    Reply {
+        /// Its token.
+        token: u64,
+        /// Whether it was done.
+        done: bool,
+    },
+    /// A disk was asked.
+    Disk {
+        /// Which disk.
+        disk: usize,
+        /// What it is to do.
+        operation: Operation,
+        /// The first block.
+        block: u64,
+        /// How many.
+        blocks: u32,
+    },
+    /// A disk answered.
+    DiskDone {
+        /// Which disk.
+        disk: usize,
+        /// What it did.
+        operation: Operation,
+        /// The first block.
+        block: u64,
+        /// Whether it was done.
+        done: bool,
+    },
+    /// A computation ended.
+    Computed {
+        /// The array.
+        array: usize,
+    },
+}
+
+/// FNV-1a over words: fixed, so that hashes of two runs can be compared.
+#[derive(Clone, Copy, Debug)]
+struct Fnv(u64);
+
+impl Hasher for Fnv {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for &byte in bytes {
+            self.write_u64(u64::from(byte));
+        }
+    }
+
+    fn write_u32(&mut self, value: u32) {
+        self.write_u64(u64::from(value));
+    }
+
+    fn write_u64(&mut self, value: u64) {
+        self.0 = (self.0 ^ value).wrapping_mul(0x0100_0000_01b3);
+        self.0 ^= self.0 >> 29;
+    }
+
+    fn write_usize(&mut self, value: usize) {
+        self.write_u64(u64::try_from(value).expect("a usize fits"));
+    }
+}
+
+/// The log of a run.
+#[derive(Clone, Debug)]
+pub struct Log {
+    hash: Fnv,
+    entries: u64,
+    story: Option<Vec<String>>,
+}
+
+impl Log {
+    /// An empty log; with `story`, what happens is kept as text too.
+    pub fn new(story: bool) -> Self {
+        Self {
+            hash: Fnv(0xcbf2_9ce4_8422_2325),
+            entries: 0,
+            story: story.then(Vec::new),
+        }
+    }
+
+    /// It happened.
+    pub fn entry(&mut self, now: Instant, entry: Entry) {
+        self.entries += 1;
+        now.hash(&mut self.hash);
+        entry.hash(&mut self.hash);
+        self.tell(now, || entry.to_string());
+    }
+
+    /// Something rare happened.
+    pub fn note(&mut self, now: Instant, text: &str) {
+        self.entries += 1;
+        now.hash(&mut self.hash);
+        text.hash(&mut self.hash);
+        self.tell(now, || format!("-- {text}"));
+    }
+
+    fn tell(&mut self, now: Instant, text: impl FnOnce() -> String) {
+        if let Some(story) = &mut self.story {
+            let (ms, ns) = (now.0 / 1_000_000, now.0 % 1_000_000);
+            story.push(format!("{ms:>6}.{ns:06} ms  {}", text()));
+        }
+    }
+
+    /// A hash of everything that happened.
+    pub fn hash(&self) -> u64 {
+        self.hash.finish()
+    }
+
+    /// How much happened.
+    pub fn entries(&self) -> u64 {
+        self.entries
+    }
+
+    /// The story, one line for each entry.
+    pub fn into_story(self) -> Vec<String> {
+        self.story.unwrap_or_default()
+    }
+}
+
+/// An operation in a word or two.
+fn word(operation: Operation) -> &'static str {
+    match operation {
+        Operation::Read => "read",
+        Operation::Write { fua: false } => "write",
+        Operation::Write { fua: true } => "write durably",
+        Operation::Flush => "flush",
+        Operation::Discard => "discard",
+        Operation::WriteZeroes { fua: false } => "write zeros",
+        Operation::WriteZeroes { fua: true } => "write zeros durably",
+    }
+}
+
+struct Blocks(u64, u32);
+
+impl fmt::Display for Blocks {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self(_, 0) => Ok(()),
+            Self(block, 1) => write!(f, " block {block}"),
+            Self(block, blocks) => {
+                write!(f, " blocks {block}..{}", block + u64::from(blocks))
+            }
+        }
+    }
+}
+
+impl fmt::Display for Entry {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Open { session } => write!(f, "== session {session}: the array is opened"),
+            Self::Request {
+                token,
+                operation,
+                block,
+                blocks,
+            } => {
+                let (word, blocks) = (word(operation), Blocks(block, blocks));
+                write!(f, "request {token}: {word}{blocks}")
+            }
+            Self::Reply { token, done } => {
+                write!(
+                    f,
+                    "request {token}: {}",
+                    if done { "done" } else { "failed" }
+                )
+            }
+            Self::Disk {
+                disk,
+                operation,
+                block,
+                blocks,
+            } => {
+                let (word, blocks) = (word(operation), Blocks(block, blocks));
+                write!(f, "      disk {disk}: {word}{blocks}")
+            }
+            Self::DiskDone {
+                disk,
+                operation,
+                block,
+                done,
+            } => {
+                let result = if done { "done" } else { "FAILED" };
+                write!(
+                    f,
+                    "      disk {disk}: {} at {block} {result}",
+                    word(operation)
+                )
+            }
+            Self::Computed { array } => write!(f, "      array {array}: computed"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn hashes_tell_runs_apart() {
+        let log = |token, now| {
+            let mut log = Log::new(true);
+            log.entry(Instant(now), Entry::Reply { token, done: true });
+            log
+        };
+        assert_eq!(log(1, 1).hash(), log(1, 1).hash());
+        assert_ne!(log(1, 1).hash(), log(2, 1).hash());
+        assert_ne!(log(1, 1).hash(), log(1, 2).hash());
+        assert_eq!(
+            log(7, 1_000_002).into_story(),
+            ["     1.000002 ms  request 7: done"]
+        );
+    }
+}

@@ -1,0 +1,547 @@
+//! What lies on what: arrays over disks and over other arrays. The checkers' own way from a block
+//! of the array to bytes on disks, past the engine; and what redundancy is left.
+
+use crate::disk::Disk;
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
+use spindles_layout::{Geometry, Group, GroupIndex, Role};
+
+/// What a member of an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Below {
+    /// A disk of the stack.
+    Disk(usize),
+    /// Another array of the stack.
+    Array(usize),
+}
+
+/// One array.
+#[derive(Clone, Debug)]
+pub struct Array {
+    /// Its map.
+    pub geometry: Geometry,
+    /// Where each member's data begins on the member.
+    pub data_start: Vec<BlockIndex>,
+    /// Its members.
+    pub members: Vec<Below>,
+    /// Members that are gone, or whose contents are out of date.
+    pub lost: MemberSet,
+    /// The array it is a member of.
+    pub above: Option<(usize, MemberIndex)>,
+}
+
+/// Which version of the bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum View {
+    /// What a read would return.
+    Current,
+    /// What would be left if all caches were lost now.
+    Durable,
+}
+
+/// Disks and the arrays on them. The outermost array is the last.
+#[derive(Clone, Debug)]
+pub struct Stack {
+    /// The arrays, inner ones before outer ones.
+    pub arrays: Vec<Array>,
+    /// The disks.
+    pub disks: Vec<Disk>,
+    /// Bytes of a block, the same everywhere.
+    pub block_bytes: usize,
+}
+
+impl Stack {
+    /// The index of the outermost array.
+    pub fn top(&self) -> usize {
+        self.arrays.len() - 1
+    }
+
+    /// The outermost array's map.
+    pub fn geometry(&self) -> &Geometry {
+        &self.arrays[self.top()].geometry
+    }
+
+    fn sectors_per_block(&self, disk: usize) -> u64 {
+        u64::try_from(self.block_bytes / self.disks[disk].sector_bytes()).expect("fits")
+    }
+
+    /// The sectors of a disk that hold this block of it.
+    pub fn sectors(&self, disk: usize, block: BlockIndex) -> std::ops::Range<u64> {
+        let per_block = self.sectors_per_block(disk);
+        block.0 * per_block..(block.0 + 1) * per_block
+    }
+
+    /// Bytes of a block of a disk.
+    pub fn disk_block(&self, disk: usize, block: BlockIndex, view: View, out: &mut [u8]) {
+        let sectors = self.sectors(disk, block);
+        let bytes = self.disks[disk].sector_bytes();
+        for (sector, out) in sectors.zip(out.chunks_exact_mut(bytes)) {
+            out.copy_from_slice(match view {
+                View::Current => self.disks[disk].current(sector),
+                View::Durable => self.disks[disk].durable(sector),
+            });
+        }
+    }
+
+    /// Bytes of a block of a member, counted in its data area. False when redundancy does not
+    /// suffice to tell.
+    pub fn member_block(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        offset: BlockIndex,
+        view: View,
+        out: &mut [u8],
+    ) -> bool {
+        let at = usize::from(member.0);
+        let array = &self.arrays[array];
+        let block = array.data_start[at].plus(offset.0);
+        match array.members[at] {
+            Below::Disk(disk) => {
+                self.disk_block(disk, block, view, out);
+                true
+            }
+            Below::Array(below) => self.array_block(below, block, view, out),
+        }
+    }
+
+    /// Bytes of a block of an array, from redundancy where a member is lost. False when that does
+    /// not suffice to tell.
+    pub fn array_block(&self, array: usize, block: BlockIndex, view: View, out: &mut [u8]) -> bool {
+        let Array { geometry, lost, .. } = &self.arrays[array];
+        let location = geometry.locate(block);
+        let mut group = Group::empty();
+        geometry.group_into(location.group, &mut group);
+        let wanted = group
+            .slots()
+            .iter()
+            .find(|slot| slot.role == Role::Data(location.data_index))
+            .expect("a data chunk is in its group");
+        let place = |offset: BlockIndex| offset.plus(u64::from(location.block_in_chunk));
+        let mut held = Vec::new();
+        for slot in group.slots() {
+            let mut bytes = vec![0; self.block_bytes];
+            if !lost.contains(slot.member)
+                && self.member_block(array, slot.member, place(slot.offset), view, &mut bytes)
+            {
+                if slot == wanted || geometry.parity_chunks() == 0 {
+                    out.copy_from_slice(&bytes);
+                    return true;
+                }
+                held.push((slot.code_index, bytes));
+            }
+        }
+        if held.len() < usize::from(group.data_chunks) || geometry.parity_chunks() == 0 {
+            return false;
+        }
+        held.truncate(usize::from(group.data_chunks));
+        let sources: Vec<(u8, &[u8])> = held.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
+        let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
+        let mut targets = [(wanted.code_index, out)];
+        spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
+        true
+    }
+
+    /// Bytes of every present place of a block of an array: each copy, or the one data chunk.
+    /// Nothing where they would have to be computed.
+    pub fn places(&self, array: usize, block: BlockIndex, view: View) -> Vec<(String, Vec<u8>)> {
+        let Array {
+            geometry,
+            lost,
+            members,
+            data_start,
+            ..
+        } = &self.arrays[array];
+        let location = geometry.locate(block);
+        let mut group = Group::empty();
+        geometry.group_into(location.group, &mut group);
+        let mut places = Vec::new();
+        for slot in group.slots() {
+            let holds = match slot.role {
+                Role::Data(index) => index == location.data_index,
+                Role::Copy(_) => true,
+                Role::Parity(_) => false,
+            };
+            if !holds || lost.contains(slot.member) {
+                continue;
+            }
+            let at = usize::from(slot.member.0);
+            let block = data_start[at]
+                .plus(slot.offset.0)
+                .plus(u64::from(location.block_in_chunk));
+            match members[at] {
+                Below::Disk(disk) => {
+                    let mut bytes = vec![0; self.block_bytes];
+                    self.disk_block(disk, block, view, &mut bytes);
+                    places.push((format!("disk {disk}"), bytes));
+                }
+                Below::Array(below) => places.extend(self.places(below, block, view)),
+            }
+        }
+        places
+    }
+
+    /// Whether all chunks of a group agree, as far as they are there, at every block.
+    ///
+    /// # Errors
+    ///
+    /// The first place that does not.
+    pub fn check_group(&self, array: usize, index: GroupIndex, view: View) -> Result<(), String> {
+        let Array { geometry, lost, .. } = &self.arrays[array];
+        let mut group = Group::empty();
+        geometry.group_into(index, &mut group);
+        let present = group
+            .slots()
+            .iter()
+            .filter(|slot| !lost.contains(slot.member));
+        let present: Vec<_> = present.collect();
+        let data_chunks = usize::from(group.data_chunks);
+        if present.len() <= data_chunks {
+            return Ok(()); // Nothing to compare with.
+        }
+        for block in 0..u64::from(group.blocks) {
+            let mut held = Vec::with_capacity(present.len());
+            for slot in &present {
+                let mut bytes = vec![0; self.block_bytes];
+                let offset = slot.offset.plus(block);
+                if !self.member_block(array, slot.member, offset, view, &mut bytes) {
+                    return Ok(());
+                }
+                held.push(bytes);
+            }
+            let sources: Vec<(u8, &[u8])> = present
+                .iter()
+                .zip(&held)
+                .take(data_chunks)
+                .map(|(slot, bytes)| (slot.code_index, &bytes[..]))
+                .collect();
+            let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
+            for (slot, bytes) in present.iter().zip(&held).skip(data_chunks) {
+                let mut right = vec![0; self.block_bytes];
+                if geometry.parity_chunks() == 0 {
+                    right.copy_from_slice(sources[0].1);
+                } else {
+                    let mut targets = [(slot.code_index, &mut right[..])];
+                    spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
+                }
+                if right != *bytes {
+                    return Err(format!(
+                        "array {array}, group {}: {} on member {} does not match at its block {block}",
+                        index.0, slot.role, slot.member
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether everything can still be read when, besides what is lost, this member of the array
+    /// is lost too. `extra` is a place that can't be read either.
+    fn survives(&self, array: usize, member: Option<MemberIndex>, extra: Option<Place>) -> bool {
+        let this = &self.arrays[array];
+        let lost = member.map_or(this.lost, |member| this.lost.with(member));
+        if !this.geometry.survives(lost) {
+            // Then it is itself a lost member.
+            return this
+                .above
+                .is_some_and(|(above, member)| self.survives(above, Some(member), extra));
+        }
+        let mut places = self.unreadable_places(array);
+        places.extend(extra.filter(|place| place.array == array));
+        places
+            .iter()
+            .all(|place| self.group_survives(place, lost, &places))
+    }
+
+    fn group_survives(&self, place: &Place, lost: MemberSet, places: &[Place]) -> bool {
+        let geometry = &self.arrays[place.array].geometry;
+        let mut group = Group::empty();
+        geometry.group_into(place.group, &mut group);
+        let here = places.iter().filter(|other| other.group == place.group);
+        let bad = here.fold(lost, |bad, place| bad.with(place.member));
+        let kept = group
+            .slots()
+            .iter()
+            .filter(|slot| !bad.contains(slot.member));
+        kept.count() >= usize::from(group.data_chunks)
+    }
+
+    /// The array and the position that a disk has.
+    pub fn position(&self, disk: usize) -> (usize, MemberIndex) {
+        self.arrays
+            .iter()
+            .enumerate()
+            .find_map(|(index, array)| {
+                let members = (0..array.geometry.members()).map(MemberIndex);
+                let mut pairs = members.zip(&array.members);
+                pairs
+                    .find(|(_, below)| **below == Below::Disk(disk))
+                    .map(|(member, _)| (index, member))
+            })
+            .expect("every disk is a member")
+    }
+
+    fn unreadable_places(&self, array: usize) -> Vec<Place> {
+        let members = self.arrays[array].members.iter().enumerate();
+        members
+            .filter_map(|(member, below)| match below {
+                Below::Disk(disk) => Some((member, *disk)),
+                Below::Array(_) => None,
+            })
+            .flat_map(|(_, disk)| {
+                self.disks[disk]
+                    .unreadable()
+                    .filter_map(move |sector| self.place_of(disk, sector))
+            })
+            .collect()
+    }
+
+    /// The group that a sector of a disk belongs to; `None` for metadata and unused space.
+    pub fn place_of(&self, disk: usize, sector: u64) -> Option<Place> {
+        let (array, member) = self.position(disk);
+        let this = &self.arrays[array];
+        let block = sector / self.sectors_per_block(disk);
+        let offset = block.checked_sub(this.data_start[usize::from(member.0)].0)?;
+        let (group, _, _) = this.geometry.find(member, BlockIndex(offset))?;
+        Some(Place {
+            array,
+            member,
+            group,
+        })
+    }
+
+    /// The budget: whether every bit of data survives the loss of this disk too.
+    pub fn may_lose_disk(&self, disk: usize) -> bool {
+        let (array, member) = self.position(disk);
+        !self.arrays[array].lost.contains(member) && self.survives(array, Some(member), None)
+    }
+
+    /// The budget: whether every bit of data survives that this sector can't be read.
+    pub fn may_lose_sector(&self, disk: usize, sector: u64) -> bool {
+        self.place_of(disk, sector).is_some_and(|place| {
+            let this = &self.arrays[place.array];
+            // Of a lost member nothing is read; and an array that lost too much is not asked.
+            !this.lost.contains(place.member)
+                && this.geometry.survives(this.lost)
+                && self.survives(place.array, None, Some(place))
+        })
+    }
+
+    /// Notes that a disk is lost: its position holds nothing any more, and neither do arrays that
+    /// can't do without it.
+    pub fn lose_disk(&mut self, disk: usize) {
+        let (mut array, mut member) = self.position(disk);
+        loop {
+            let this = &mut self.arrays[array];
+            this.lost = this.lost.with(member);
+            if this.geometry.survives(this.lost) {
+                return;
+            }
+            let Some((above, position)) = this.above else {
+                return;
+            };
+            (array, member) = (above, position);
+        }
+    }
+}
+
+/// A chunk of a group.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The array.
+    pub array: usize,
+    /// Its member.
+    pub member: MemberIndex,
+    /// Its group.
+    pub group: GroupIndex,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::disks::MODELS;
+    use spindles_layout::{LEVELS, Level, Spec};
+
+    const CHUNK_BLOCKS: u32 = 2;
+    const BLOCK: usize = 512;
+
+    fn array(level: &'static Level, below: &[Below], above: Option<(usize, MemberIndex)>) -> Array {
+        let spec = Spec {
+            level,
+            layout: None,
+            chunk_blocks: CHUNK_BLOCKS,
+            member_blocks: vec![16; below.len()],
+        };
+        Array {
+            geometry: Geometry::new(&spec).unwrap(),
+            data_start: vec![BlockIndex(3); below.len()],
+            members: below.to_vec(),
+            lost: MemberSet::EMPTY,
+            above,
+        }
+    }
+
+    fn stack(level: &'static Level, members: usize) -> Stack {
+        let below: Vec<_> = (0..members).map(Below::Disk).collect();
+        Stack {
+            arrays: vec![array(level, &below, None)],
+            disks: vec![Disk::new(MODELS[0], 512, 19); members],
+            block_bytes: BLOCK,
+        }
+    }
+
+    /// Fills every data block with its number and makes redundancy agree.
+    fn fill(stack: &mut Stack) {
+        let geometry = stack.geometry().clone();
+        let mut group = Group::empty();
+        for index in (0..geometry.groups()).map(GroupIndex) {
+            geometry.group_into(index, &mut group);
+            for block in 0..u64::from(group.blocks) {
+                let data = |slot: usize| {
+                    let slot = u64::try_from(slot).unwrap();
+                    let number = group.first_block.0 + slot * u64::from(group.blocks) + block;
+                    vec![u8::try_from(number).unwrap() + 1; BLOCK]
+                };
+                let count = usize::from(group.data_chunks);
+                let data: Vec<_> = (0..count).map(data).collect();
+                let sources: Vec<_> = (group.slots().iter().zip(&data))
+                    .map(|(slot, bytes)| (slot.code_index, &bytes[..]))
+                    .collect();
+                for (position, slot) in group.slots().iter().enumerate() {
+                    let mut bytes = vec![0; BLOCK];
+                    if position < count || geometry.parity_chunks() == 0 {
+                        bytes.copy_from_slice(&data[position.min(count - 1)]);
+                    } else {
+                        let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
+                        let mut targets = [(slot.code_index, &mut bytes[..])];
+                        spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
+                    }
+                    let at = 3 + slot.offset.0 + block;
+                    stack.disks[usize::from(slot.member.0)].write(at, &bytes, true);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_block_is_found_whatever_survivable_is_lost() {
+        for level in LEVELS {
+            let members = usize::from(level.members_min.max(3));
+            let mut stack = stack(level, members);
+            fill(&mut stack);
+            let blocks = stack.geometry().blocks();
+            for lost in 0..1_u64 << members {
+                let lost = MemberSet::from_bits(lost);
+                stack.arrays[0].lost = lost;
+                let survives = stack.geometry().survives(lost);
+                let mut all = true;
+                for block in (0..blocks).map(BlockIndex) {
+                    let mut out = [0; BLOCK];
+                    if stack.array_block(0, block, View::Current, &mut out) {
+                        assert_eq!(out, [u8::try_from(block.0).unwrap() + 1; BLOCK], "{level}");
+                    } else {
+                        all = false;
+                    }
+                }
+                assert_eq!(all, survives, "{level} without {lost:?}");
+                for index in (0..stack.geometry().groups()).map(GroupIndex) {
+                    stack.check_group(0, index, View::Durable).unwrap();
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_wrong_byte_anywhere_is_a_mismatch_where_there_is_redundancy() {
+        for level in LEVELS {
+            let mut stack = stack(level, usize::from(level.members_min.max(3)));
+            fill(&mut stack);
+            let geometry = stack.geometry().clone();
+            let mut bytes = [0; BLOCK];
+            stack.disk_block(1, BlockIndex(8), View::Current, &mut bytes);
+            bytes[77] ^= 4;
+            stack.disks[1].write(8, &bytes, true);
+            let (wrong, _, _) = geometry.find(MemberIndex(1), BlockIndex(5)).unwrap();
+            for index in (0..geometry.groups()).map(GroupIndex) {
+                let expected = index == wrong && geometry.redundancy() > 0;
+                let result = stack.check_group(0, index, View::Current);
+                assert_eq!(result.is_err(), expected, "{level} {index:?} {result:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_budget_is_what_the_level_survives() {
+        for level in LEVELS {
+            let members = usize::from(level.members_min.max(3));
+            let mut stack = stack(level, members);
+            let geometry = stack.geometry().clone();
+            let mut lost = MemberSet::EMPTY;
+            for disk in 0..members {
+                let with = lost.with(MemberIndex(u8::try_from(disk).unwrap()));
+                assert_eq!(
+                    stack.may_lose_disk(disk),
+                    geometry.survives(with),
+                    "{level}"
+                );
+                if stack.may_lose_disk(disk) {
+                    stack.lose_disk(disk);
+                    lost = with;
+                    assert!(!stack.may_lose_disk(disk), "it is lost already");
+                }
+            }
+            assert_eq!(stack.arrays[0].lost, lost);
+        }
+    }
+
+    #[test]
+    fn unreadable_sectors_and_lost_disks_share_one_budget() {
+        let raid5 = Level::by_name("raid5").unwrap();
+        let mut stack = stack(raid5, 3);
+        assert!(!stack.may_lose_sector(0, 2), "metadata");
+        assert!(stack.may_lose_sector(0, 3));
+        stack.disks[0].make_unreadable(3);
+        assert!(!stack.may_lose_sector(1, 3), "the same group");
+        assert!(!stack.may_lose_sector(1, 4), "the same group");
+        assert!(stack.may_lose_sector(1, 5), "another group");
+        assert!(!stack.may_lose_disk(1));
+        assert!(stack.may_lose_disk(0), "it holds the unreadable sector");
+        stack.disks[0].write(3, &[0; 512], false);
+        assert!(stack.may_lose_disk(1));
+        stack.lose_disk(1);
+        assert!(!stack.may_lose_sector(0, 3));
+    }
+
+    #[test]
+    fn a_nested_array_that_loses_too_much_is_a_lost_member() {
+        let named = |name| Level::by_name(name).unwrap();
+        let disks =
+            |first: usize, count| -> Vec<_> { (first..first + count).map(Below::Disk).collect() };
+        let inner = |first, member| {
+            array(
+                named("raid5"),
+                &disks(first, 3),
+                Some((2, MemberIndex(member))),
+            )
+        };
+        let arrays = |top| {
+            let below = [Below::Array(0), Below::Array(1)];
+            vec![inner(0, 0), inner(3, 1), array(named(top), &below, None)]
+        };
+        let mut stack = Stack {
+            arrays: arrays("raid0"),
+            disks: vec![Disk::new(MODELS[0], 512, 19); 6],
+            block_bytes: BLOCK,
+        };
+        assert_eq!(stack.position(4), (1, MemberIndex(1)));
+        stack.lose_disk(0);
+        assert!(!stack.may_lose_disk(1) && stack.may_lose_disk(3));
+        stack.arrays = arrays("raid1");
+        stack.lose_disk(0);
+        assert!(stack.may_lose_disk(1));
+        stack.lose_disk(1);
+        assert_eq!(stack.arrays[2].lost.count(), 1);
+        assert!(stack.may_lose_disk(3));
+        stack.lose_disk(3);
+        assert!(!stack.may_lose_disk(4));
+    }
+}
