@@ -1,0 +1,91 @@
+//! Failure before acknowledgement: that a disk is out is durable on all that are left, before a
+//! write that skipped it is answered.
+
+use super::{Checker, Scene, Seen, Stateless};
+use crate::disk::Disk;
+use crate::stack::Below;
+use spindles_block::{BlockIndex, Instant, MemberIndex};
+use spindles_format::{ArrayRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_layout::{Group, Role};
+
+pub(super) static CHECKER: Checker = Checker {
+    name: "failure_record",
+    about: "a write that skipped a lost member is answered only when all others know of the loss",
+    start: || {
+        Box::new(Stateless(|scene, seen| match *seen {
+            // In nested arrays it shows when the lost disk comes back.
+            Seen::Written {
+                block,
+                blocks,
+                submitted,
+                ..
+            } if scene.stack.arrays.len() == 1 => check(scene, block, blocks, submitted),
+            _ => Ok(()),
+        }))
+    },
+};
+
+fn check(
+    scene: &Scene<'_>,
+    block: BlockIndex,
+    blocks: u32,
+    submitted: Instant,
+) -> Result<(), String> {
+    let array = &scene.stack.arrays[0];
+    if array.lost.is_empty() || !array.geometry.survives(array.lost) {
+        return Ok(());
+    }
+    for member in array.lost.iter() {
+        let was_lost = |at: Instant| at < submitted;
+        let skipped = scene.lost_at[usize::from(member.0)].is_some_and(was_lost)
+            && writes_to(scene, member, block, blocks);
+        if !skipped {
+            continue;
+        }
+        for (other, below) in array.members.iter().enumerate() {
+            let other = MemberIndex(u8::try_from(other).expect("few members"));
+            let (Below::Disk(disk), false) = (*below, array.lost.contains(other)) else {
+                continue;
+            };
+            let newest = newest_superblock(&scene.stack.disks[disk]);
+            if !newest.is_some_and(|record| record.missing().contains(member)) {
+                return Err(format!(
+                    "a write at block {block} that skipped member {member} was answered, and \
+                     member {other} does not know durably that {member} is out"
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Whether writing these blocks would have changed the member.
+fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: u32) -> bool {
+    let geometry = &scene.stack.arrays[0].geometry;
+    let mut group = Group::empty();
+    (block.0..block.0 + u64::from(blocks)).any(|block| {
+        let location = geometry.locate(BlockIndex(block));
+        geometry.group_into(location.group, &mut group);
+        group.slots().iter().any(|slot| {
+            slot.member == member
+                && match slot.role {
+                    Role::Data(index) => index == location.data_index,
+                    Role::Copy(_) | Role::Parity(_) => true,
+                }
+        })
+    })
+}
+
+/// The superblock with the highest generation that would survive the loss of the cache.
+pub(super) fn newest_superblock(disk: &Disk) -> Option<ArrayRecord> {
+    let sector_bytes = u64::try_from(disk.sector_bytes()).expect("fits");
+    let slots = SLOT_BYTES.iter().filter_map(|slot| {
+        let first = slot / sector_bytes;
+        let sectors = SUPERBLOCK_BYTES / disk.sector_bytes();
+        let sectors = first..first + u64::try_from(sectors).expect("fits");
+        let bytes: Vec<u8> = sectors.flat_map(|s| disk.durable(s).to_vec()).collect();
+        spindles_format::decode(&bytes).ok()
+    });
+    let records = slots.map(|(record, _)| record);
+    records.max_by_key(|record| record.generation)
+}

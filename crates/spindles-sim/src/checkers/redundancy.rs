@@ -1,0 +1,29 @@
+//! When nothing is left to do, redundancy agrees with data everywhere.
+
+use super::{Checker, Scene, Seen, Stateless};
+use crate::stack::View;
+use spindles_layout::GroupIndex;
+
+pub(super) static CHECKER: Checker = Checker {
+    name: "redundancy",
+    about: "when nothing is left to do, all copies and all parity agree with the data",
+    start: || {
+        Box::new(Stateless(|scene, seen| match seen {
+            Seen::Settled => check(scene, View::Current),
+            Seen::ClosedClean => check(scene, View::Durable),
+            _ => Ok(()),
+        }))
+    },
+};
+
+pub(super) fn check(scene: &Scene<'_>, view: View) -> Result<(), String> {
+    for (index, array) in scene.stack.arrays.iter().enumerate() {
+        if !array.geometry.survives(array.lost) {
+            continue; // Nobody keeps it in order any more.
+        }
+        for group in (0..array.geometry.groups()).map(GroupIndex) {
+            scene.stack.check_group(index, group, view)?;
+        }
+    }
+    Ok(())
+}

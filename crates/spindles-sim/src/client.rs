@@ -1,0 +1,202 @@
+//! The clients: they ask at random, as many at once as the run says, and keep the history.
+
+use crate::options::{Mix, Options};
+use crate::random::Random;
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Operation, Request};
+use spindles_workload::history::{
+    Contents, FlushToken, History, ReadToken, WriteToken,
+};
+
+/// What a request in flight is to the history.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Token {
+    Read(ReadToken),
+    Write { token: WriteToken, fua: bool },
+    Flush(FlushToken),
+}
+
+/// A request in flight.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Flight {
+    pub(crate) request: Request,
+    pub(crate) token: Token,
+    pub(crate) submitted: Instant,
+}
+
+/// What a client is about to ask.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Wish {
+    pub(crate) operation: Operation,
+    pub(crate) block: u64,
+    pub(crate) blocks: u32,
+}
+
+/// All clients.
+#[derive(Debug)]
+pub(crate) struct Client {
+    random: Random,
+    pub(crate) history: History,
+    sectors_per_block: u64,
+    blocks: u64,
+    mix: Mix,
+    request_blocks_max: u32,
+    hot: u64,
+    /// One place for each request in flight, each with a buffer of its own.
+    flights: Vec<Option<Flight>>,
+    first_buffer: u32,
+    next_token: u64,
+    /// A request that the engine was too busy for.
+    pub(crate) held: Option<Request>,
+    pub(crate) submitted: u64,
+    pub(crate) answered: u64,
+}
+
+impl Client {
+    pub(crate) fn new(options: &Options, blocks: u64, first_buffer: u32) -> Self {
+        let sectors_per_block = u64::from(options.block_size.bytes() / options.sector_bytes);
+        let sectors = blocks * sectors_per_block;
+        let history = History::new(options.seed, options.sector_bytes, sectors, options.initial);
+        let mut random = Random::new(options.seed, "client");
+        Self {
+            hot: random.below(blocks),
+            random,
+            history,
+            sectors_per_block,
+            blocks,
+            mix: options.mix,
+            request_blocks_max: options.request_blocks_max,
+            flights: vec![None; usize::try_from(options.depth).expect("small")],
+            first_buffer,
+            next_token: 0,
+            held: None,
+            submitted: 0,
+            answered: 0,
+        }
+    }
+
+    /// Requests in flight or held.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.flights.iter().flatten().count()
+    }
+
+    /// What to ask next, at random.
+    pub(crate) fn wish(&mut self) -> Wish {
+        let random = &mut self.random;
+        let mix = &self.mix;
+        let weights = [mix.read, mix.write, mix.flush, mix.discard, mix.write_zeroes];
+        let fua = random.percent(mix.fua_percent);
+        let operation = match random.weighted(&weights) {
+            0 => Operation::Read,
+            1 => Operation::Write { fua },
+            2 => Operation::Flush,
+            3 => Operation::Discard,
+            _ => Operation::WriteZeroes { fua },
+        };
+        if operation == Operation::Flush {
+            return Wish {
+                operation,
+                block: 0,
+                blocks: 0,
+            };
+        }
+        let longest = u64::from(self.request_blocks_max).min(self.blocks);
+        let blocks = match random.below(4) {
+            0 | 1 => 1,
+            2 => random.between(1, longest.min(8)),
+            _ => random.between(1, longest),
+        };
+        let block = if random.percent(mix.hot_percent) {
+            (self.hot + random.below(6)).min(self.blocks - blocks)
+        } else {
+            random.below(self.blocks - blocks + 1)
+        };
+        Wish {
+            operation,
+            block,
+            blocks: u32::try_from(blocks).expect("at most the maximum"),
+        }
+    }
+
+    /// Whether another request may be asked now.
+    pub(crate) fn has_room(&self) -> bool {
+        self.held.is_none() && self.flights.iter().any(Option::is_none)
+    }
+
+    /// Makes a request of a wish, noted in the history; what it writes is in `buffer`. Panics
+    /// when there is no room.
+    pub(crate) fn request(&mut self, now: Instant, wish: Wish, buffers: &mut [Vec<u8>]) -> Request {
+        let place = self.flights.iter().position(Option::is_none);
+        let place = place.expect("the caller looked for room");
+        let number = self.first_buffer + u32::try_from(place).expect("few");
+        let first = wish.block * self.sectors_per_block;
+        let sectors = u64::from(wish.blocks) * self.sectors_per_block;
+        let bytes = usize::try_from(sectors).expect("small") * self.history.sector_bytes();
+        let buffer = &mut buffers[usize::try_from(number).expect("few")];
+        if buffer.len() < bytes {
+            buffer.resize(bytes, 0);
+        }
+        let bytes = &mut buffer[..bytes];
+        let history = &mut self.history;
+        let token = match wish.operation {
+            Operation::Read => {
+                bytes.fill(0xdd); // What is not filled in will be noticed.
+                Token::Read(history.read(first, sectors))
+            }
+            Operation::Write { fua } => {
+                let token = history.write(first, sectors, Contents::Stamps);
+                history.fill(token, bytes);
+                Token::Write { token, fua }
+            }
+            Operation::WriteZeroes { fua } => {
+                let token = history.write(first, sectors, Contents::Zeros);
+                Token::Write { token, fua }
+            }
+            Operation::Discard => {
+                let token = history.write(first, sectors, Contents::Zeros);
+                Token::Write { token, fua: false }
+            }
+            Operation::Flush => Token::Flush(history.flush()),
+        };
+        let carries_data = matches!(wish.operation, Operation::Read | Operation::Write { .. });
+        self.next_token += 1;
+        let request = Request {
+            token: self.next_token,
+            operation: wish.operation,
+            block: BlockIndex(wish.block),
+            blocks: wish.blocks,
+            buffer: match carries_data {
+                true => BufferSlice {
+                    buffer: BufferId(number),
+                    first_block: 0,
+                },
+                false => BufferSlice::NONE,
+            },
+        };
+        self.flights[place] = Some(Flight {
+            request,
+            token,
+            submitted: now,
+        });
+        self.submitted += 1;
+        request
+    }
+
+    /// The request of that token is answered. `None` when none is in flight.
+    pub(crate) fn take(&mut self, token: u64) -> Option<Flight> {
+        let mut flights = self.flights.iter_mut();
+        let flight = flights.find(|flight| flight.is_some_and(|f| f.request.token == token))?;
+        self.answered += 1;
+        flight.take()
+    }
+
+    /// The connection to the engine is gone.
+    pub(crate) fn forget_flights(&mut self) {
+        self.flights.fill(None);
+        self.held = None;
+    }
+
+    pub(crate) fn oldest(&self) -> Option<Flight> {
+        let flights = self.flights.iter().flatten();
+        flights.min_by_key(|flight| flight.request.token).copied()
+    }
+}

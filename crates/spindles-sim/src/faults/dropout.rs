@@ -1,0 +1,18 @@
+//! A disk stops answering, for the rest of the session or for good.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "dropout",
+    about: "a disk is gone: what it was asked fails, some of it carried out",
+    percent: 50,
+    strike: |world| {
+        let disk = world.random_disk();
+        let allowed = world.stack.may_lose_disk(disk);
+        if world.is_gone(disk) || !(allowed || world.options.beyond) {
+            return false;
+        }
+        world.drop_disk(disk);
+        true
+    },
+};

@@ -1,0 +1,46 @@
+//! Faults that strike while the array runs, within the budget unless the run is meant to go
+//! beyond it. One file each, one row in the table. How sessions end (process crash, power loss) is
+//! `options::Ending`; what becomes of a device between sessions is in `run.rs`.
+
+mod dropout;
+mod latent_sector_error;
+mod put_out;
+mod slow;
+
+use crate::world::World;
+
+/// A fault.
+#[derive(Debug)]
+pub struct Fault {
+    /// What users type, and the file's name.
+    pub name: &'static str,
+    /// One line for help.
+    pub about: &'static str,
+    /// In how many of 100 runs it occurs at all.
+    pub percent: u32,
+    /// Makes it happen. False when the budget does not allow it now.
+    pub strike: fn(&mut World) -> bool,
+}
+
+impl PartialEq for Fault {
+    fn eq(&self, other: &Self) -> bool {
+        self.name == other.name
+    }
+}
+
+impl Eq for Fault {}
+
+/// Every fault.
+pub static FAULTS: &[&Fault] = &[
+    &dropout::FAULT,
+    &latent_sector_error::FAULT,
+    &put_out::FAULT,
+    &slow::FAULT,
+];
+
+impl Fault {
+    /// The fault of that name.
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        FAULTS.iter().find(|fault| fault.name == name).copied()
+    }
+}

@@ -1,0 +1,332 @@
+//! What a run does, drawn from its seed: the array, the disks, the load, the faults. Every part
+//! can be fixed from outside, and the rest still follows from the seed.
+
+use crate::disks::{MODELS, Model};
+use crate::faults::{FAULTS, Fault};
+use crate::random::Random;
+use spindles_block::BlockSize;
+use spindles_engine::{READ_POLICIES, ReadPolicy};
+use spindles_layout::{LEVELS, Level, Redundancy};
+use spindles_workload::history::Initial;
+use std::fmt;
+
+/// What the array is made of.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tree {
+    /// A disk of so many bytes.
+    Disk {
+        /// Its size.
+        bytes: u64,
+    },
+    /// An array.
+    Array {
+        /// Its level.
+        level: &'static Level,
+        /// Its layout's name; empty for the level's default.
+        layout: String,
+        /// The length of a chunk, in blocks.
+        chunk_blocks: u32,
+        /// Its members.
+        members: Vec<Tree>,
+    },
+}
+
+impl Tree {
+    /// How many disks there are.
+    pub fn disks(&self) -> usize {
+        match self {
+            Self::Disk { .. } => 1,
+            Self::Array { members, .. } => members.iter().map(Self::disks).sum(),
+        }
+    }
+
+    /// Whether an array in it keeps parity.
+    pub fn has_parity(&self) -> bool {
+        match self {
+            Self::Disk { .. } => false,
+            Self::Array { level, members, .. } => {
+                matches!(level.redundancy, Redundancy::Parity(_))
+                    || members.iter().any(Self::has_parity)
+            }
+        }
+    }
+}
+
+impl fmt::Display for Tree {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Disk { bytes } => write!(f, "{}K", bytes / 1024),
+            Self::Array {
+                level,
+                layout,
+                chunk_blocks,
+                members,
+            } => {
+                write!(f, "{level}")?;
+                if !layout.is_empty() {
+                    write!(f, ":{layout}")?;
+                }
+                write!(f, "/{chunk_blocks}(")?;
+                for (index, member) in members.iter().enumerate() {
+                    let comma = if index == 0 { "" } else { "," };
+                    write!(f, "{comma}{member}")?;
+                }
+                f.write_str(")")
+            }
+        }
+    }
+}
+
+/// How a session ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Ending {
+    /// The array is closed in order.
+    Close,
+    /// The process dies; disks keep their caches.
+    ProcessCrash,
+    /// Disks lose their caches, and what is in flight is torn.
+    PowerLoss,
+}
+
+impl Ending {
+    /// In words.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Close => "close",
+            Self::ProcessCrash => "process crash",
+            Self::PowerLoss => "power loss",
+        }
+    }
+}
+
+/// From opening to ending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Session {
+    /// Requests before it ends.
+    pub requests: u32,
+    /// How.
+    pub ending: Ending,
+    /// What strikes in it, each after so many requests.
+    pub faults: Vec<(&'static Fault, u32)>,
+}
+
+/// What clients ask, as weights.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Mix {
+    /// Reads.
+    pub read: u32,
+    /// Writes.
+    pub write: u32,
+    /// Flushes.
+    pub flush: u32,
+    /// Discards.
+    pub discard: u32,
+    /// Write-zeroes.
+    pub write_zeroes: u32,
+    /// Percent of the writes that ask to be durable when answered.
+    pub fua_percent: u32,
+    /// Percent of the requests that go to a few blocks only.
+    pub hot_percent: u32,
+}
+
+/// All of a run.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Everything random follows from it.
+    pub seed: u64,
+    /// The array.
+    pub tree: Tree,
+    /// Its block.
+    pub block_size: BlockSize,
+    /// What may tear: the disks' logical sector.
+    pub sector_bytes: u32,
+    /// The disks.
+    pub model: &'static Model,
+    /// What the array holds before the first write.
+    pub initial: Initial,
+    /// Requests in flight at most.
+    pub depth: u32,
+    /// Requests that the engine takes at most; below `depth`, it is busy now and then.
+    pub limit_requests: u32,
+    /// Columns of the engine.
+    pub limit_columns: u32,
+    /// Blocks of a column of the engine.
+    pub limit_column_blocks: u32,
+    /// The longest request, in blocks.
+    pub request_blocks_max: u32,
+    /// What clients ask.
+    pub mix: Mix,
+    /// Which copy reads take.
+    pub read_policy: &'static ReadPolicy,
+    /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
+    /// still wrong.
+    pub beyond: bool,
+    /// The sessions. After them the array is opened once more and checked as a whole.
+    pub sessions: Vec<Session>,
+    /// A fault planted in the engine.
+    #[cfg(feature = "canary")]
+    pub mutation: spindles_engine::Mutation,
+}
+
+/// Parts of a run that are fixed from outside.
+#[derive(Clone, Debug, Default)]
+pub struct Fixed {
+    /// The level of a single array.
+    pub level: Option<&'static Level>,
+    /// Its members.
+    pub members: Option<u8>,
+    /// The disks.
+    pub model: Option<&'static Model>,
+    /// Requests of each session.
+    pub requests: Option<u32>,
+    /// Requests in flight.
+    pub depth: Option<u32>,
+    /// No faults but those named; `Some` of nothing is none.
+    pub faults: Option<Vec<&'static Fault>>,
+    /// How sessions end.
+    pub ending: Option<Ending>,
+}
+
+impl Options {
+    /// The run of that seed.
+    pub fn swarm(seed: u64, fixed: &Fixed) -> Self {
+        let random = &mut Random::new(seed, "options");
+        let block_size = [BlockSize::B512, BlockSize::B4096][random.weighted(&[3, 1])];
+        let sector_bytes = match block_size {
+            BlockSize::B4096 if random.percent(50) => 4096,
+            BlockSize::B512 | BlockSize::B4096 => 512,
+        };
+        let tree = tree(random, block_size, fixed);
+        let depth = fixed.depth.unwrap_or(*random.choose(&[1, 2, 4, 4, 8, 16]));
+        let limit_requests = match random.percent(25) {
+            true => random.between_u32(1, depth),
+            false => depth,
+        };
+        let beyond = random.percent(8);
+        let sessions = sessions(random, &tree, fixed);
+        Self {
+            seed,
+            block_size,
+            sector_bytes,
+            model: fixed.model.unwrap_or(MODELS[random.weighted(&[6, 1, 1])]),
+            initial: [Initial::Zeros, Initial::Unknown][random.weighted(&[3, 1])],
+            depth,
+            limit_requests,
+            limit_columns: *random.choose(&[1, 2, 4, 32]),
+            limit_column_blocks: *random.choose(&[1, 3, 8, 16]),
+            request_blocks_max: *random.choose(&[1, 4, 16, 64]),
+            mix: Mix {
+                read: random.below_u32(6),
+                write: 1 + random.below_u32(8),
+                flush: random.below_u32(3),
+                discard: random.below_u32(2),
+                write_zeroes: random.below_u32(2),
+                fua_percent: *random.choose(&[0, 10, 50]),
+                hot_percent: *random.choose(&[0, 30, 90]),
+            },
+            read_policy: random.choose(READ_POLICIES),
+            beyond,
+            sessions,
+            tree,
+            #[cfg(feature = "canary")]
+            mutation: spindles_engine::Mutation::None,
+        }
+    }
+}
+
+fn sessions(random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
+    // A swarm: each run has some kinds of faults and not the others.
+    let kinds: Vec<_> = FAULTS
+        .iter()
+        .copied()
+        .filter(|fault| match &fixed.faults {
+            None => random.percent(fault.percent),
+            Some(named) => named.iter().any(|named| named.name == fault.name),
+        })
+        .collect();
+    let endings: &[Ending] = match random.below(4) {
+        0 => &[Ending::Close],
+        1 => &[Ending::Close, Ending::ProcessCrash],
+        2 => &[Ending::Close, Ending::PowerLoss, Ending::PowerLoss],
+        _ => &[Ending::Close, Ending::ProcessCrash, Ending::PowerLoss],
+    };
+    let count = random.between(1, 4);
+    let disks = u32::try_from(tree.disks()).expect("few disks");
+    let mut session = |_| {
+        let requests = random.between_u32(1, 70);
+        let requests = fixed.requests.unwrap_or(requests);
+        let strikes = random.below_u32(1 + disks.min(4));
+        let strike = |_| {
+            let fault = *random.choose(&kinds);
+            (fault, random.below_u32(requests.max(1)))
+        };
+        let mut faults: Vec<(&'static Fault, u32)> = if kinds.is_empty() {
+            Vec::new()
+        } else {
+            (0..strikes).map(strike).collect()
+        };
+        faults.sort_by_key(|&(_, at)| at);
+        Session {
+            requests,
+            ending: fixed.ending.unwrap_or(*random.choose(endings)),
+            faults,
+        }
+    };
+    (0..count).map(&mut session).collect()
+}
+
+/// A disk of a member that shall hold about so many blocks.
+fn disk(random: &mut Random, block_size: BlockSize) -> Tree {
+    let blocks = match block_size {
+        BlockSize::B512 => random.between(0, 160),
+        BlockSize::B4096 => random.between(0, 24),
+    };
+    // The smallest member there may be, and some.
+    Tree::Disk {
+        bytes: (128 << 10) + blocks * u64::from(block_size.bytes()),
+    }
+}
+
+fn tree(random: &mut Random, block_size: BlockSize, fixed: &Fixed) -> Tree {
+    let nested = fixed.level.is_none() && random.percent(10);
+    if !nested {
+        let level = fixed.level.unwrap_or(*random.choose(LEVELS));
+        return array(random, level, fixed.members, &mut |random| {
+            disk(random, block_size)
+        });
+    }
+    let inner_level = *random.choose(LEVELS);
+    let outer_level = *random.choose(LEVELS);
+    let members = Some(outer_level.members_min.max(2));
+    let inner_members = Some(inner_level.members_min.max(2));
+    array(random, outer_level, members, &mut |random| {
+        array(random, inner_level, inner_members, &mut |random| {
+            disk(random, block_size)
+        })
+    })
+}
+
+fn array(
+    random: &mut Random,
+    level: &'static Level,
+    members: Option<u8>,
+    member: &mut dyn FnMut(&mut Random) -> Tree,
+) -> Tree {
+    let more = u8::try_from(random.weighted(&[4, 3, 2, 1])).expect("below 4");
+    let least = level.members_min.max(2);
+    let members = members.unwrap_or(least + more).max(level.members_min);
+    let layouts: Vec<String> = match level.redundancy {
+        Redundancy::Copies => (level.layouts.iter())
+            .flat_map(|row| (2..=members.min(3)).map(|k| format!("{} {k}", row.name)))
+            .collect(),
+        Redundancy::None | Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => {
+            level.layouts.iter().map(|row| row.name.to_owned()).collect()
+        }
+    };
+    Tree::Array {
+        level,
+        layout: random.choose(&layouts).clone(),
+        chunk_blocks: *random.choose(&[1, 2, 3, 4, 4, 8]),
+        members: (0..members).map(|_| member(random)).collect(),
+    }
+}
