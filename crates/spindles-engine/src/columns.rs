@@ -597,7 +597,10 @@ impl Engine {
             writes = writes.minus(self.shape.redundant());
         }
         if self.metadata.broken || writes.is_empty() {
-            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            // Settling what has only one copy left, or lost its parity, is done without a write.
+            if self.metadata.broken || self.columns[index(id)].ask == Ask::Write {
+                self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            }
             return self.acknowledge(id);
         }
         let (fua, zeros) = self.write_kind(id);
@@ -616,13 +619,16 @@ impl Engine {
         }
     }
 
+    /// Whether a column writes durably, and which operation stands for zeros.
     fn write_kind(&self, id: u32) -> (bool, Option<Operation>) {
+        if self.columns[index(id)].ask != Ask::Write {
+            // A copy that was read must be the one that is there after power loss, even if the
+            // member it was read from is lost as well: the others agree durably before the reply.
+            return (self.shape.copies, None);
+        }
         let Owner::Request(request) = self.columns[index(id)].owner else {
             return (false, None);
         };
-        if self.columns[index(id)].ask != Ask::Write {
-            return (false, None);
-        }
         let honest = !self.mutated(Mutation::SkipFua);
         match self.requests[index(request)].operation {
             Operation::Write { fua } => (fua && honest, None),

@@ -77,7 +77,7 @@ impl Engine {
             self.metadata.dirty = true;
             self.want_update();
         }
-        false
+        self.metadata.broken // Then nothing is written, and that is answered.
     }
 
     /// Whether the array must be marked dirty before it is written.
@@ -102,6 +102,11 @@ impl Engine {
             return;
         }
         self.metadata.wanted = false;
+        if !self.geometry.survives(self.missing) {
+            // A failed array stays as the superblocks have it: its members may come back.
+            self.metadata.broken = true;
+            return;
+        }
         let Some(Persistence { array, devices }) = self.metadata.persistence.as_mut() else {
             return;
         };
@@ -168,14 +173,16 @@ impl Engine {
         if self.metadata.pending > 0 {
             return;
         }
-        if self.metadata.wanted {
-            self.begin_update();
-        } else {
-            self.metadata.dirty_durable = self.metadata.dirty;
-            self.serving = true;
-            self.ready.append(&mut self.gated);
-            self.update_done_while_closing();
+        self.begin_update();
+        if self.metadata.pending > 0 {
+            return;
         }
+        if !self.metadata.broken {
+            self.metadata.dirty_durable = self.metadata.dirty;
+        }
+        self.serving = true;
+        self.ready.append(&mut self.gated);
+        self.update_done_while_closing();
     }
 
     /// The bytes of `MemberIo`s whose buffer is `Config::metadata`: block `first_block` of that
