@@ -252,7 +252,7 @@ impl History {
     }
 
     /// A read was answered with these bytes. They are judged, and are what later reads must
-    /// return.
+    /// return, unless the write that they are of was in flight.
     ///
     /// # Errors
     ///
@@ -285,11 +285,13 @@ impl History {
         }
         let mut matches = 0;
         let mut from_media = true;
+        let mut ended = true;
         for candidate in candidates.iter() {
             let legal = candidate.dead_for_reads > submitted;
             if legal && candidate.is(run, sector, found, || stamp::hash(bytes)) {
                 matches += 1;
                 from_media &= candidate.on_media;
+                ended &= candidate.ended < submitted;
             }
         }
         if matches == 0 {
@@ -302,6 +304,9 @@ impl History {
             unread.value = Value::Unknown(Some(stamp::hash(bytes)));
             from_media = unread.on_media;
             matches = 1;
+        }
+        if !ended {
+            return Ok(()); // While the write is in flight, old and new may take turns.
         }
         // Others that had ended before the read began were not the last, and stay gone.
         for other in candidates.iter_mut() {
@@ -643,6 +648,18 @@ mod tests {
         history.forget(1, 1);
         assert!(!history.is_certain(1));
         assert_eq!(legal(&history, &[[9; 64]]), [true]);
+    }
+
+    #[test]
+    fn old_and_new_take_turns_while_a_write_is_in_flight() {
+        let mut history = history();
+        let old = written(&mut history, false);
+        let flying = history.write(1, 1, Contents::Stamps);
+        let new = bytes(&history, flying);
+        read(&mut history, &new).unwrap();
+        assert_eq!(legal(&history, &[old, new]), [true, true]);
+        history.write_answered(flying, true, false);
+        assert_eq!(legal(&history, &[old, new]), [false, true]);
     }
 
     #[test]
