@@ -3,9 +3,7 @@
 use crate::options::{Mix, Options};
 use crate::random::Random;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Operation, Request};
-use spindles_workload::history::{
-    Contents, FlushToken, History, ReadToken, WriteToken,
-};
+use spindles_workload::history::{Contents, FlushToken, History, ReadToken, WriteToken};
 
 /// What a request in flight is to the history.
 #[derive(Clone, Copy, Debug)]
@@ -83,7 +81,13 @@ impl Client {
     pub(crate) fn wish(&mut self) -> Wish {
         let random = &mut self.random;
         let mix = &self.mix;
-        let weights = [mix.read, mix.write, mix.flush, mix.discard, mix.write_zeroes];
+        let weights = [
+            mix.read,
+            mix.write,
+            mix.flush,
+            mix.discard,
+            mix.write_zeroes,
+        ];
         let fua = random.percent(mix.fua_percent);
         let operation = match random.weighted(&weights) {
             0 => Operation::Read,

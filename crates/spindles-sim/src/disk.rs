@@ -63,6 +63,8 @@ impl PowerLoss {
 #[derive(Clone, Debug)]
 struct Cached {
     durable: Box<[u8]>,
+    /// Whether the durable version can't be read.
+    unreadable: bool,
     /// What was written since, oldest first, each with the number of its write. The last is what
     /// reads return.
     versions: Vec<(u64, Box<[u8]>)>,
@@ -154,7 +156,7 @@ impl Disk {
         let all = self.range(first, bytes.len());
         let sectors = self.sectors(first, bytes.len());
         for (sector, new) in sectors.zip(bytes.chunks_exact(self.sector_bytes)) {
-            self.unreadable.remove(&sector);
+            let unreadable = self.unreadable.remove(&sector);
             if fua || !self.model.volatile_cache {
                 self.cache.remove(&sector);
                 continue;
@@ -162,6 +164,7 @@ impl Disk {
             let at = self.range(sector, self.sector_bytes);
             let cached = self.cache.entry(sector).or_insert_with(|| Cached {
                 durable: self.current[at].into(),
+                unreadable,
                 versions: Vec::new(),
             });
             cached.versions.push((self.write, new.into()));
@@ -182,6 +185,7 @@ impl Disk {
                 .partition_point(|&(write, _)| write <= covered);
             if let Some((_, newest)) = cached.versions.drain(..count).next_back() {
                 cached.durable = newest;
+                cached.unreadable = false;
             }
             !cached.versions.is_empty()
         });
@@ -190,6 +194,11 @@ impl Disk {
     /// The sector can't be read until it is written.
     pub fn make_unreadable(&mut self, sector: u64) {
         self.unreadable.insert(sector);
+    }
+
+    /// The sector can be read again, as it was.
+    pub fn make_readable(&mut self, sector: u64) {
+        self.unreadable.remove(&sector);
     }
 
     /// The sectors that can't be read.
@@ -247,6 +256,9 @@ impl Disk {
                 }
             };
             let bytes = chosen.map_or(&cached.durable, |(_, bytes)| bytes);
+            if chosen.is_none() && cached.unreadable {
+                self.unreadable.insert(sector);
+            }
             let at = self.range(sector, self.sector_bytes);
             self.current[at].copy_from_slice(bytes);
         }

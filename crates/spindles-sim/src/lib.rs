@@ -3,9 +3,20 @@
 
 #![forbid(unsafe_code)]
 
+pub mod checkers;
+mod client;
+mod create;
 pub mod disk;
 pub mod disks;
+pub mod faults;
 pub mod log;
+pub mod options;
 pub mod queue;
 pub mod random;
+mod run;
 pub mod stack;
+pub mod world;
+
+pub use options::{Ending, Fixed, Options};
+pub use run::{Outcome, run};
+pub use world::Failure;

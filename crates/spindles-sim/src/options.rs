@@ -224,7 +224,7 @@ impl Options {
                 fua_percent: *random.choose(&[0, 10, 50]),
                 hot_percent: *random.choose(&[0, 30, 90]),
             },
-            read_policy: random.choose(READ_POLICIES),
+            read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
             beyond,
             sessions,
             tree,
@@ -276,14 +276,13 @@ fn sessions(random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
 }
 
 /// A disk of a member that shall hold about so many blocks.
-fn disk(random: &mut Random, block_size: BlockSize) -> Tree {
+fn disk(random: &mut Random, block_size: BlockSize, bytes_min: u64) -> Tree {
     let blocks = match block_size {
         BlockSize::B512 => random.between(0, 160),
         BlockSize::B4096 => random.between(0, 24),
     };
-    // The smallest member there may be, and some.
     Tree::Disk {
-        bytes: (128 << 10) + blocks * u64::from(block_size.bytes()),
+        bytes: bytes_min + blocks * u64::from(block_size.bytes()),
     }
 }
 
@@ -291,23 +290,30 @@ fn tree(random: &mut Random, block_size: BlockSize, fixed: &Fixed) -> Tree {
     let nested = fixed.level.is_none() && random.percent(10);
     if !nested {
         let level = fixed.level.unwrap_or(*random.choose(LEVELS));
-        return array(random, level, fixed.members, &mut |random| {
-            disk(random, block_size)
+        return array(random, block_size, level, fixed.members, &mut |random| {
+            disk(random, block_size, 128 << 10) // The smallest member there may be.
         });
     }
     let inner_level = *random.choose(LEVELS);
     let outer_level = *random.choose(LEVELS);
     let members = Some(outer_level.members_min.max(2));
     let inner_members = Some(inner_level.members_min.max(2));
-    array(random, outer_level, members, &mut |random| {
-        array(random, inner_level, inner_members, &mut |random| {
-            disk(random, block_size)
-        })
+    array(random, block_size, outer_level, members, &mut |random| {
+        array(
+            random,
+            block_size,
+            inner_level,
+            inner_members,
+            &mut |random| {
+                disk(random, block_size, 272 << 10) // So that the inner array can be a member.
+            },
+        )
     })
 }
 
 fn array(
     random: &mut Random,
+    block_size: BlockSize,
     level: &'static Level,
     members: Option<u8>,
     member: &mut dyn FnMut(&mut Random) -> Tree,
@@ -319,14 +325,19 @@ fn array(
         Redundancy::Copies => (level.layouts.iter())
             .flat_map(|row| (2..=members.min(3)).map(|k| format!("{} {k}", row.name)))
             .collect(),
-        Redundancy::None | Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => {
-            level.layouts.iter().map(|row| row.name.to_owned()).collect()
-        }
+        Redundancy::None | Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => level
+            .layouts
+            .iter()
+            .map(|row| row.name.to_owned())
+            .collect(),
     };
     Tree::Array {
         level,
         layout: random.choose(&layouts).clone(),
-        chunk_blocks: *random.choose(&[1, 2, 3, 4, 4, 8]),
+        chunk_blocks: *random.choose(match block_size {
+            BlockSize::B512 => &[1, 2, 3, 4, 4, 8],
+            BlockSize::B4096 => &[1, 1, 2, 3],
+        }),
         members: (0..members).map(|_| member(random)).collect(),
     }
 }

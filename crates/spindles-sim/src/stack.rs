@@ -3,7 +3,8 @@
 
 use crate::disk::Disk;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_layout::{Geometry, Group, GroupIndex, Role};
+use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
+use std::collections::BTreeSet;
 
 /// What a member of an array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,6 +26,8 @@ pub struct Array {
     pub members: Vec<Below>,
     /// Members that are gone, or whose contents are out of date.
     pub lost: MemberSet,
+    /// Its parity may not match its data yet, so that nothing more may be lost.
+    pub unsettled: bool,
     /// The array it is a member of.
     pub above: Option<(usize, MemberIndex)>,
 }
@@ -45,6 +48,9 @@ pub struct Stack {
     pub arrays: Vec<Array>,
     /// The disks.
     pub disks: Vec<Disk>,
+    /// Sectors of disks that could not be read at some time of this session. Until its end they
+    /// count as if they still could not: the engine may have looked before they were overwritten.
+    pub spoiled: BTreeSet<(usize, u64)>,
     /// Bytes of a block, the same everywhere.
     pub block_bytes: usize,
 }
@@ -180,6 +186,67 @@ impl Stack {
         places
     }
 
+    /// Bytes of a member, metadata included.
+    pub fn member_bytes(&self, array: usize, position: usize) -> u64 {
+        match self.arrays[array].members[position] {
+            Below::Disk(disk) => self.disks[disk].bytes().len().try_into().expect("fits"),
+            Below::Array(below) => {
+                let block_bytes = u64::try_from(self.block_bytes).expect("fits");
+                self.arrays[below].geometry.blocks() * block_bytes
+            }
+        }
+    }
+
+    /// Makes a block of a disk durable.
+    pub fn put_disk_block(&mut self, disk: usize, block: BlockIndex, bytes: &[u8]) {
+        let first = self.sectors(disk, block).start;
+        self.disks[disk].write(first, bytes, true);
+    }
+
+    fn put_member_block(&mut self, array: usize, slot: Slot, row: u64, bytes: &[u8]) {
+        let at = usize::from(slot.member.0);
+        let this = &self.arrays[array];
+        let block = this.data_start[at].plus(slot.offset.0).plus(row);
+        match this.members[at] {
+            Below::Disk(disk) => self.put_disk_block(disk, block, bytes),
+            Below::Array(below) => self.put_array_block(below, block, bytes),
+        }
+    }
+
+    /// Makes a block of an array durable that no engine has open, and all redundancy with it.
+    pub fn put_array_block(&mut self, array: usize, block: BlockIndex, bytes: &[u8]) {
+        let geometry = self.arrays[array].geometry.clone();
+        let location = geometry.locate(block);
+        let row = u64::from(location.block_in_chunk);
+        let mut group = Group::empty();
+        geometry.group_into(location.group, &mut group);
+        let mut data = Vec::new();
+        for &slot in group.slots() {
+            match slot.role {
+                Role::Data(index) if index != location.data_index => {
+                    let mut held = vec![0; self.block_bytes];
+                    let offset = slot.offset.plus(row);
+                    self.member_block(array, slot.member, offset, View::Current, &mut held);
+                    data.push((slot.code_index, held));
+                }
+                Role::Data(_) => {
+                    self.put_member_block(array, slot, row, bytes);
+                    data.push((slot.code_index, bytes.to_vec()));
+                }
+                Role::Copy(_) => self.put_member_block(array, slot, row, bytes),
+                Role::Parity(_) => {
+                    let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
+                    let sources: Vec<(u8, &[u8])> =
+                        data.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
+                    let mut parity = vec![0; self.block_bytes];
+                    let mut targets = [(slot.code_index, &mut parity[..])];
+                    spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
+                    self.put_member_block(array, slot, row, &parity);
+                }
+            }
+        }
+    }
+
     /// Whether all chunks of a group agree, as far as they are there, at every block.
     ///
     /// # Errors
@@ -239,14 +306,16 @@ impl Stack {
     fn survives(&self, array: usize, member: Option<MemberIndex>, extra: Option<Place>) -> bool {
         let this = &self.arrays[array];
         let lost = member.map_or(this.lost, |member| this.lost.with(member));
-        if !this.geometry.survives(lost) {
+        let here = extra.filter(|place| place.array == array);
+        let can_spare = !this.unsettled || member.is_none() && here.is_none();
+        if !this.geometry.survives(lost) || !can_spare {
             // Then it is itself a lost member.
             return this
                 .above
                 .is_some_and(|(above, member)| self.survives(above, Some(member), extra));
         }
         let mut places = self.unreadable_places(array);
-        places.extend(extra.filter(|place| place.array == array));
+        places.extend(here);
         places
             .iter()
             .all(|place| self.group_survives(place, lost, &places))
@@ -288,9 +357,10 @@ impl Stack {
                 Below::Array(_) => None,
             })
             .flat_map(|(_, disk)| {
-                self.disks[disk]
-                    .unreadable()
-                    .filter_map(move |sector| self.place_of(disk, sector))
+                let spoiled = self.spoiled.range((disk, 0)..=(disk, u64::MAX));
+                let spoiled = spoiled.map(|&(_, sector)| sector);
+                let sectors = self.disks[disk].unreadable().chain(spoiled);
+                sectors.filter_map(move |sector| self.place_of(disk, sector))
             })
             .collect()
     }
@@ -333,7 +403,7 @@ impl Stack {
         loop {
             let this = &mut self.arrays[array];
             this.lost = this.lost.with(member);
-            if this.geometry.survives(this.lost) {
+            if this.geometry.survives(this.lost) && !this.unsettled {
                 return;
             }
             let Some((above, position)) = this.above else {
@@ -376,6 +446,7 @@ mod tests {
             data_start: vec![BlockIndex(3); below.len()],
             members: below.to_vec(),
             lost: MemberSet::EMPTY,
+            unsettled: false,
             above,
         }
     }
@@ -385,6 +456,7 @@ mod tests {
         Stack {
             arrays: vec![array(level, &below, None)],
             disks: vec![Disk::new(MODELS[0], 512, 19); members],
+            spoiled: BTreeSet::new(),
             block_bytes: BLOCK,
         }
     }
@@ -530,6 +602,7 @@ mod tests {
         let mut stack = Stack {
             arrays: arrays("raid0"),
             disks: vec![Disk::new(MODELS[0], 512, 19); 6],
+            spoiled: BTreeSet::new(),
             block_bytes: BLOCK,
         };
         assert_eq!(stack.position(4), (1, MemberIndex(1)));

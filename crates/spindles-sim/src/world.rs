@@ -12,7 +12,7 @@ use crate::random::Random;
 use crate::stack::{Below, Stack};
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIo,
-    MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
+    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, Engine, Event, Output};
 use std::collections::{BTreeMap, VecDeque};
@@ -94,13 +94,15 @@ pub struct World {
     pub(crate) session: u32,
     /// Arrays whose engine has answered `Closed`, and whether clean.
     pub(crate) closed: Vec<Option<bool>>,
-    /// Arrays whose redundancy is being made to agree with data.
+    /// Whether errors may be answered: see `Scene`.
     pub(crate) errors_excused: bool,
     pub(crate) faults: Random,
     /// Answers to requests of the simulator itself.
     pub(crate) own_replies: Vec<Reply>,
     ios: Vec<Option<DiskIo>>,
     held: Vec<VecDeque<Request>>,
+    /// What each array was asked by the one above it, by token.
+    handed: Vec<BTreeMap<u64, Operation>>,
     inputs: VecDeque<Input>,
     gone: Vec<bool>,
     slow: Vec<bool>,
@@ -152,6 +154,7 @@ impl World {
             own_replies: Vec::new(),
             ios: Vec::new(),
             held: vec![VecDeque::new(); arrays],
+            handed: vec![BTreeMap::new(); arrays],
             inputs: VecDeque::new(),
             gone: vec![false; disks],
             slow: vec![false; disks],
@@ -264,9 +267,45 @@ impl World {
         self.give(Input::Command(array, command));
     }
 
-    /// A request of the simulator itself.
-    pub(crate) fn submit_own(&mut self, array: usize, request: Request) {
+    /// A request of the simulator itself, over whole blocks. Whether it was done.
+    fn ask_own(&mut self, array: usize, operation: Operation, block: BlockIndex) -> bool {
+        let buffer = self.own_buffer();
+        let bytes = self.buffers[index(buffer.0)].len();
+        let request = Request {
+            token: OWN_TOKEN,
+            operation,
+            block,
+            blocks: u32::try_from(bytes / self.stack.block_bytes).expect("small"),
+            buffer: BufferSlice {
+                buffer,
+                first_block: 0,
+            },
+        };
         self.give(Input::Submit(array, request));
+        while self.own_replies.is_empty() && self.step() {}
+        self.own_replies
+            .pop()
+            .is_some_and(|reply| reply.result.is_ok())
+    }
+
+    /// Reads from an array that is open.
+    pub(crate) fn read_own(
+        &mut self,
+        array: usize,
+        block: BlockIndex,
+        bytes: usize,
+    ) -> Option<Vec<u8>> {
+        let buffer = index(self.own_buffer().0);
+        self.buffers[buffer] = vec![0; bytes];
+        let done = self.ask_own(array, Operation::Read, block);
+        done.then(|| self.buffers[buffer].clone())
+    }
+
+    /// Writes durably to an array that is open.
+    pub(crate) fn write_own(&mut self, array: usize, block: BlockIndex, bytes: &[u8]) -> bool {
+        let buffer = index(self.own_buffer().0);
+        self.buffers[buffer] = bytes.to_vec();
+        self.ask_own(array, Operation::Write { fua: true }, block)
     }
 
     fn give(&mut self, input: Input) {
@@ -322,21 +361,13 @@ impl World {
                 Output::Member(io) => {
                     match self.stack.arrays[array].members[usize::from(io.member.0)] {
                         Below::Disk(disk) => self.start_io(array, disk, io),
-                        Below::Array(below) => self.inputs.push_back(Input::Submit(
-                            below,
-                            Request {
-                                token: u64::from(io.id.0),
-                                operation: io.operation,
-                                block: io.block,
-                                blocks: io.blocks,
-                                buffer: io.buffer,
-                            },
-                        )),
+                        Below::Array(below) => self.hand_down(below, io),
                     }
                 }
                 Output::Compute(step) => {
                     let takes_ns = self.latency.between(500, 20_000);
-                    self.queue.after(takes_ns, Happening::Computed { array, step });
+                    self.queue
+                        .after(takes_ns, Happening::Computed { array, step });
                 }
                 Output::Reply(reply) => self.replied(array, reply),
                 Output::Event(event) => self.event(array, event),
@@ -345,6 +376,19 @@ impl World {
         if let Some(at) = self.engine_timeout(array) {
             self.queue.at(at, Happening::Timeout { array });
         }
+    }
+
+    /// A member I/O of one array becomes a request to the array that the member is.
+    fn hand_down(&mut self, below: usize, io: MemberIo) {
+        let request = Request {
+            token: u64::from(io.id.0),
+            operation: io.operation,
+            block: io.block,
+            blocks: io.blocks,
+            buffer: io.buffer,
+        };
+        self.handed[below].insert(request.token, io.operation);
+        self.inputs.push_back(Input::Submit(below, request));
     }
 
     fn engine_timeout(&self, array: usize) -> Option<Instant> {
@@ -368,7 +412,8 @@ impl World {
             self.own_replies.push(reply);
         } else if let Some((above, _)) = self.stack.arrays[array].above {
             let id = MemberIoId(u32::try_from(reply.token).expect("it was made of one"));
-            let is_read = self.engines[above].is_some() && self.is_read(above, id);
+            let operation = self.handed[array].remove(&reply.token);
+            let is_read = operation == Some(Operation::Read);
             let result = reply.result.map_err(|error| match error {
                 RequestError::Corrupt => MemberError::Corrupt,
                 _ if is_read => MemberError::Medium,
@@ -711,6 +756,17 @@ impl World {
         self.lost_at[disk].get_or_insert(self.queue.now());
     }
 
+    /// The disk turned out to be up to date.
+    pub(crate) fn found_again(&mut self, array: usize, members: MemberSet) {
+        let this = &mut self.stack.arrays[array];
+        this.lost = this.lost.difference(members);
+        for member in members.iter() {
+            if let Below::Disk(disk) = this.members[usize::from(member.0)] {
+                self.lost_at[disk] = None;
+            }
+        }
+    }
+
     /// The disk answers again. What is on it is out of date.
     pub(crate) fn bring_back(&mut self, disk: usize) {
         self.note(&format!("disk {disk} is back"));
@@ -721,6 +777,7 @@ impl World {
     pub fn spoil_sector(&mut self, disk: usize, sector: u64) {
         self.note(&format!("sector {sector} of disk {disk} can't be read"));
         self.stack.disks[disk].make_unreadable(sector);
+        self.stack.spoiled.insert((disk, sector));
     }
 
     /// The disk takes longer.
@@ -732,7 +789,8 @@ impl World {
     /// The administrator puts the member out that the disk is.
     pub fn put_out(&mut self, disk: usize) -> bool {
         let (array, member) = self.stack.position(disk);
-        if !self.is_open(array) {
+        let this = &self.stack.arrays[array];
+        if !self.is_open(array) || !this.geometry.survives(this.lost.with(member)) {
             return false;
         }
         self.note(&format!("disk {disk} is put out"));
@@ -774,7 +832,9 @@ impl World {
         self.own_replies.clear();
         self.engines.fill_with(|| None);
         self.held.fill_with(VecDeque::new);
+        self.handed.fill_with(BTreeMap::new);
         self.slow.fill(false);
+        self.stack.spoiled.clear();
         self.client.forget_flights();
     }
 }

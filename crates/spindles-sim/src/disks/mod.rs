@@ -166,6 +166,9 @@ mod tests {
             assert_eq!(disk.current(9)[0], 2);
             disk.write(9, &sector(5), false);
             assert_eq!(read(&disk, 9), 5);
+            lose_power(&mut disk, PowerLoss::CacheLost);
+            let mut out = [0; SECTOR];
+            assert_eq!(disk.read(9, &mut out).is_err(), model.volatile_cache);
         }
     }
 

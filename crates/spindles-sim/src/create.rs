@@ -1,0 +1,186 @@
+//! Fresh disks, the maps over them, and the superblocks that say so.
+
+use crate::disk::Disk;
+use crate::options::{Options, Tree};
+use crate::random::Random;
+use crate::run::starts_unclean;
+use crate::stack::{Array, Below, Stack};
+use crate::world::World;
+use spindles_block::{BlockIndex, MEMBERS_MAX, MemberIndex, MemberSet};
+use spindles_format::{
+    ArrayRecord, Assembly, DeviceRecord, Features, MemberRecord, MemberState, SUPERBLOCK_BYTES,
+    Text, Uuid, areas_for,
+};
+use spindles_layout::{Geometry, Spec};
+use std::collections::BTreeSet;
+
+/// The disks and arrays of a run, without superblocks.
+pub(crate) fn blank(options: &Options) -> Stack {
+    let mut stack = Stack {
+        arrays: Vec::new(),
+        disks: Vec::new(),
+        spoiled: BTreeSet::new(),
+        block_bytes: usize::try_from(options.block_size.bytes()).expect("small"),
+    };
+    build(options, &options.tree, &mut stack);
+    if starts_unclean(options) {
+        let mut random = Random::new(options.seed, "garbage");
+        for disk in &mut stack.disks {
+            let mut bytes = vec![0; disk.bytes().len()];
+            for word in bytes.chunks_exact_mut(8) {
+                word.copy_from_slice(&random.any().to_le_bytes());
+            }
+            disk.write(0, &bytes, true);
+        }
+    }
+    stack
+}
+
+/// Adds a tree to the stack: what it is, and its bytes.
+fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
+    match tree {
+        Tree::Disk { bytes } => {
+            let sectors = bytes / u64::from(options.sector_bytes);
+            let disk = Disk::new(options.model, options.sector_bytes, sectors);
+            stack.disks.push(disk);
+            (Below::Disk(stack.disks.len() - 1), *bytes)
+        }
+        Tree::Array {
+            level,
+            layout,
+            chunk_blocks,
+            members,
+        } => {
+            let below: Vec<_> = members
+                .iter()
+                .map(|member| build(options, member, stack))
+                .collect();
+            let records: Vec<_> = (0_u8..)
+                .zip(&below)
+                .map(|(member, (_, bytes))| {
+                    areas_for(*bytes, options.block_size, MemberIndex(member))
+                        .expect("members are made large enough")
+                })
+                .collect();
+            let spec = Spec {
+                level,
+                layout: Some(level.layout(layout).expect("it is one of the level's")),
+                chunk_blocks: *chunk_blocks,
+                member_blocks: records.iter().map(DeviceRecord::data_blocks).collect(),
+            };
+            let geometry = Geometry::new(&spec).expect("members are made large enough");
+            let bytes = geometry.blocks() * u64::from(options.block_size.bytes());
+            let index = stack.arrays.len();
+            for (member, (below, _)) in (0_u8..).map(MemberIndex).zip(&below) {
+                if let Below::Array(array) = *below {
+                    stack.arrays[array].above = Some((index, member));
+                }
+            }
+            stack.arrays.push(Array {
+                geometry,
+                data_start: records.iter().map(DeviceRecord::data_start).collect(),
+                members: below.iter().map(|(below, _)| *below).collect(),
+                lost: MemberSet::EMPTY,
+                unsettled: false,
+                above: None,
+            });
+            (Below::Array(index), bytes)
+        }
+    }
+}
+
+/// Writes the first superblocks of all arrays, durably, as `create` does. An array above another
+/// is written through the maps, with parity and copies in agreement.
+pub(crate) fn write_superblocks(world: &mut World) {
+    for array in 0..world.stack.arrays.len() {
+        let (record, devices) = first_record(world, array);
+        for (position, device) in devices.iter().enumerate() {
+            put(world, array, position, &record, device);
+        }
+    }
+}
+
+fn uuid(random: &mut Random) -> Uuid {
+    let mut bytes = [0; 16];
+    bytes[..8].copy_from_slice(&random.any().to_le_bytes());
+    bytes[8..].copy_from_slice(&random.any().to_le_bytes());
+    Uuid::from_random(bytes)
+}
+
+fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>) {
+    let options = &world.options;
+    let mut random = Random::new(options.seed ^ u64::try_from(index).expect("small"), "uuid");
+    let array = &world.stack.arrays[index];
+    let count = array.geometry.members();
+    let devices: Vec<_> = (0..count)
+        .map(|member| {
+            let bytes = world.stack.member_bytes(index, usize::from(member));
+            areas_for(bytes, options.block_size, MemberIndex(member)).expect("it was made so")
+        })
+        .collect();
+    let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
+    for (record, device) in member.iter_mut().zip(&devices) {
+        *record = MemberRecord {
+            device_uuid: uuid(&mut random),
+            data_blocks: device.data_blocks(),
+            state: MemberState::Active,
+        };
+    }
+    let record = ArrayRecord {
+        uuid: uuid(&mut random),
+        name: Text::new("simulated").expect("short"),
+        created_s: 1_700_000_000,
+        generation: 1,
+        block_size: options.block_size,
+        level: Text::new(array.geometry.level().name).expect("short"),
+        layout: Text::new(&array.geometry.layout_name()).expect("short"),
+        chunk_blocks: array.geometry.chunk_blocks(),
+        members: count,
+        parent: Uuid::NIL,
+        clean: !starts_unclean(options),
+        consistency: Text::new(spindles_engine::POLICIES[0].name).expect("short"),
+        features: Features::default(),
+        member,
+    };
+    (record, devices)
+}
+
+/// Makes a superblock durable on one member, through the engine of an array that is open.
+fn put(
+    world: &mut World,
+    array: usize,
+    position: usize,
+    record: &ArrayRecord,
+    device: &DeviceRecord,
+) {
+    let mut bytes = vec![0; SUPERBLOCK_BYTES];
+    spindles_format::encode(record, device, &mut bytes);
+    let first = device.slot_block(record.generation);
+    if let Below::Array(below) = world.stack.arrays[array].members[position]
+        && world.is_open(below)
+    {
+        if !world.write_own(below, first, &bytes) {
+            world.stalled("a superblock of an array above could not be written");
+        }
+        return;
+    }
+    let blocks = bytes.chunks_exact(world.stack.block_bytes);
+    for (block, bytes) in (first.0..).map(BlockIndex).zip(blocks) {
+        match world.stack.arrays[array].members[position] {
+            Below::Disk(disk) => world.stack.put_disk_block(disk, block, bytes),
+            Below::Array(below) => world.stack.put_array_block(below, block, bytes),
+        }
+    }
+}
+
+/// Members that missed the last superblock write get it, before anything else is written.
+pub(crate) fn catch_up(world: &mut World, array: usize, assembly: &Assembly) {
+    for member in assembly.lagging.iter() {
+        world.note(&format!(
+            "array {array}: member {member} lags and catches up"
+        ));
+        let position = usize::from(member.0);
+        let device = assembly.records[position].expect("a lagging member is there");
+        put(world, array, position, &assembly.array, &device);
+    }
+}

@@ -1,0 +1,464 @@
+//! A run, from blank disks to the last check: sessions of requests and faults, each ended in order
+//! or by a crash, then everything read, members lost, and read again.
+
+use crate::checkers::Seen;
+use crate::client::Wish;
+use crate::create;
+use crate::options::{Ending, Options, Session};
+use crate::stack::Below;
+use crate::world::{Failure, World};
+use spindles_block::{BlockIndex, Instant, MemberIndex, MemberSet, Operation};
+use spindles_engine::{Command, Config, Engine, Limits, OpenError, POLICIES, Persistence, Policy};
+use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_workload::history::Initial;
+use std::collections::BTreeMap;
+
+/// What came of a run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outcome {
+    /// The seed.
+    pub seed: u64,
+    /// The array, as text.
+    pub tree: String,
+    /// The first finding; `None` when all promises were kept.
+    pub failure: Option<Failure>,
+    /// A hash of everything that happened.
+    pub hash: u64,
+    /// How much happened.
+    pub entries: u64,
+    /// Requests of clients that were answered.
+    pub requests: u64,
+    /// Virtual time that passed.
+    pub virtual_time: Instant,
+    /// How often each fault struck and each ending came.
+    pub struck: BTreeMap<&'static str, u64>,
+    /// What happened, line by line, where it was asked for.
+    pub story: Vec<String>,
+}
+
+/// Carries out a run. With `story`, tells it.
+pub fn run(options: &Options, story: bool) -> Outcome {
+    let stack = create::blank(options);
+    let mut world = World::new(options.clone(), stack, story);
+    world.note(&format!("seed {}: {}", options.seed, options.tree));
+    world.errors_excused = options.beyond;
+    create::write_superblocks(&mut world);
+    through_sessions(&mut world);
+    Outcome {
+        seed: options.seed,
+        tree: options.tree.to_string(),
+        failure: world.failure.clone(),
+        hash: world.log.hash(),
+        entries: world.log.entries(),
+        requests: world.client.answered,
+        virtual_time: world.now(),
+        struck: std::mem::take(&mut world.struck),
+        story: world.log.into_story(),
+    }
+}
+
+fn through_sessions(world: &mut World) {
+    for session in world.options.sessions.clone() {
+        if !open(world) {
+            return;
+        }
+        load(world, &session);
+        if world.failure.is_some() {
+            return;
+        }
+        end(world, session.ending);
+        if world.failure.is_some() {
+            return;
+        }
+        between_sessions(world);
+        world.session += 1;
+    }
+    last_check(world);
+}
+
+/// Requests and faults, until as many requests were asked as the session has.
+fn load(world: &mut World, session: &Session) {
+    let mut left = session.requests;
+    let mut faults = session.faults.iter().peekable();
+    world.ask(&mut left);
+    loop {
+        let asked = session.requests - left;
+        while let Some((fault, _)) = faults.next_if(|(_, at)| *at <= asked) {
+            let struck = (fault.strike)(world);
+            *world.struck.entry(fault.name).or_default() += u64::from(struck);
+        }
+        if left == 0 && faults.peek().is_none() || !world.step() {
+            break;
+        }
+        world.ask(&mut left);
+    }
+    if left > 0 && world.failure.is_none() {
+        world.stalled("clients wait, and nothing happens");
+    }
+}
+
+fn end(world: &mut World, ending: Ending) {
+    let degraded_parity = |world: &World| {
+        let mut arrays = world.stack.arrays.iter();
+        arrays.any(|array| !array.lost.is_empty() && array.geometry.parity_chunks() > 0)
+    };
+    // An unclean degraded array with parity is refused, which ends the run: not too often.
+    let ending = match ending {
+        Ending::ProcessCrash | Ending::PowerLoss
+            if degraded_parity(world) && world.faults.percent(85) =>
+        {
+            Ending::Close
+        }
+        ending => ending,
+    };
+    *world.struck.entry(ending.name()).or_default() += 1;
+    match ending {
+        Ending::Close => close(world),
+        Ending::ProcessCrash | Ending::PowerLoss => {
+            // Some time later, in the middle of something.
+            for _ in 0..world.faults.below(60) {
+                if !world.step() {
+                    break;
+                }
+            }
+            world.note(ending.name());
+            if world.failure.is_none() {
+                world.crash(ending == Ending::PowerLoss);
+                after_crash(world);
+            }
+        }
+    }
+}
+
+/// Where parity can't be trusted, an unreadable sector is one too many.
+fn after_crash(world: &mut World) {
+    let has_parity = world.options.tree.has_parity();
+    let unreadable: Vec<(usize, u64)> = (world.stack.disks.iter().enumerate())
+        .flat_map(|(disk, contents)| contents.unreadable().map(move |sector| (disk, sector)))
+        .collect();
+    if !has_parity || unreadable.is_empty() {
+        return;
+    }
+    if world.faults.percent(30) {
+        world.errors_excused = true;
+        return;
+    }
+    for (disk, sector) in unreadable {
+        world.stack.disks[disk].make_readable(sector);
+    }
+    world.note("what could not be read can be");
+}
+
+/// Everything is answered, then the array is closed, and what lies below it.
+fn close(world: &mut World) {
+    drain(world);
+    for array in (0..world.stack.arrays.len()).rev() {
+        world.closed[array] = None;
+        if !world.is_open(array) {
+            continue;
+        }
+        world.command(array, Command::Close);
+        while world.closed[array].is_none() && world.step() {}
+        let failed = is_given_up(world, array);
+        match world.closed[array] {
+            None if world.failure.is_none() => {
+                return world.stalled(&format!("array {array} does not close"));
+            }
+            Some(false) if !world.errors_excused && !failed => {
+                return world.stalled(&format!("array {array} could not be closed clean"));
+            }
+            _ => {}
+        }
+    }
+    if world.closed[world.stack.top()] == Some(true) {
+        world.show(&Seen::ClosedClean);
+    }
+    world.stop();
+}
+
+/// Whether the array lost too much, or the one above goes on without it.
+fn is_given_up(world: &World, array: usize) -> bool {
+    let array = &world.stack.arrays[array];
+    let lost_above =
+        |(above, member): (usize, MemberIndex)| world.stack.arrays[above].lost.contains(member);
+    !array.geometry.survives(array.lost) || array.above.is_some_and(lost_above)
+}
+
+/// Until nothing is in flight: everything is answered and resynchronised.
+fn drain(world: &mut World) {
+    while world.step() {}
+    if world.failure.is_none()
+        && let Some(flight) = world.client.oldest()
+    {
+        let request = flight.request;
+        world.stalled(&format!("request {} is never answered", request.token));
+    }
+}
+
+/// What happens to disks while nothing runs.
+fn between_sessions(world: &mut World) {
+    for disk in 0..world.stack.disks.len() {
+        // Beyond the budget it might be taken for the truth: nobody can know better.
+        if world.is_gone(disk) && !world.options.beyond && world.faults.percent(50) {
+            world.bring_back(disk);
+            *world.struck.entry("stale disk is back").or_default() += 1;
+        }
+    }
+    // A disk that is not there any more at the next opening.
+    let disk = world.random_disk();
+    let clean = world.closed.iter().all(|closed| *closed == Some(true));
+    let trusted = clean || !world.options.tree.has_parity();
+    if world.faults.percent(8) && trusted && world.stack.may_lose_disk(disk) {
+        world.drop_disk(disk);
+        *world.struck.entry("missing at opening").or_default() += 1;
+    }
+}
+
+/// Opens all arrays, inner ones first. False when one is refused or fails a check: the run ends.
+fn open(world: &mut World) -> bool {
+    let (now, session) = (world.now(), world.session);
+    world.log.entry(now, crate::log::Entry::Open { session });
+    world.closed.fill(None);
+    (0..world.stack.arrays.len()).all(|array| {
+        let above = world.stack.arrays[array].above;
+        open_array(world, array)
+            || world.failure.is_none()
+                && above
+                    .is_some_and(|(above, member)| world.stack.arrays[above].lost.contains(member))
+    })
+}
+
+/// A member as it is found at opening.
+struct Member {
+    found: Found,
+    position: usize,
+}
+
+fn open_array(world: &mut World, array: usize) -> bool {
+    let mut members = Vec::new();
+    for position in 0..world.stack.arrays[array].members.len() {
+        if let Some(found) = examine(world, array, position) {
+            members.push(Member { found, position });
+        }
+    }
+    // Assembly takes devices in any order.
+    let turn = usize::try_from(world.faults.below(64)).expect("small");
+    let count = members.len().max(1);
+    members.rotate_left(turn % count);
+    let found: Vec<Found> = members.iter().map(|member| member.found.clone()).collect();
+    let assembly = match spindles_format::choose(&found) {
+        Ok(assembly) => assembly,
+        Err(error) => return refuse(world, array, &error.to_string(), None),
+    };
+    for refusal in &assembly.refused {
+        world.note(&format!("array {array}: {refusal}"));
+    }
+    for (position, device) in assembly.devices.iter().enumerate() {
+        let right = device.is_none_or(|device| members[device].position == position);
+        if !right {
+            return refuse(world, array, "a device got another's position", None);
+        }
+    }
+    let lost = world.stack.arrays[array].lost;
+    let wrongly_taken = lost.difference(assembly.missing);
+    if !wrongly_taken.is_empty() {
+        // Not a failure by itself: nothing may have been written meanwhile.
+        world.note(&format!(
+            "array {array}: lost members {wrongly_taken:?} are taken again"
+        ));
+        world.found_again(array, wrongly_taken);
+    }
+    create::catch_up(world, array, &assembly);
+    let clean = assembly.array.clean;
+    world.show(&Seen::Assembled { array, clean });
+    if world.failure.is_some() {
+        return false;
+    }
+    let config = config(world, array, &assembly);
+    let missing = config.missing;
+    match Engine::open(world.now(), config) {
+        Ok(engine) => {
+            let scratch = usize::try_from(engine.scratch_blocks()).expect("small");
+            let bytes = scratch * world.stack.block_bytes;
+            world.buffers[2 * array] = vec![0; bytes];
+            world.engines[array] = Some(engine);
+            world.opened(array);
+            world.failure.is_none()
+        }
+        Err(error) => refuse(
+            world,
+            array,
+            &error.to_string(),
+            Some((error, clean, missing)),
+        ),
+    }
+}
+
+fn refuse(
+    world: &mut World,
+    array: usize,
+    why: &str,
+    error: Option<(OpenError, bool, MemberSet)>,
+) -> bool {
+    world.note(&format!("array {array} is refused: {why}"));
+    *world.struck.entry("refused").or_default() += 1;
+    let parity = world.stack.arrays[array].geometry.parity_chunks() > 0;
+    let unclean_degraded = matches!(error, Some((OpenError::UncleanDegraded { .. }, ..)));
+    if is_given_up(world, array) {
+        return false; // As it must be, or of no importance.
+    }
+    world.show(&Seen::Refused {
+        array,
+        why,
+        unclean_degraded,
+        is_unclean_degraded: matches!(error, Some((_, false, missing)) if !missing.is_empty())
+            && parity,
+    });
+    false
+}
+
+/// Reads the superblock slots of a member. `None` when it is not there.
+fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
+    let below = world.stack.arrays[array].members[position];
+    let name = format!("member {position}");
+    let slots = match below {
+        Below::Disk(disk) => {
+            if world.is_gone(disk) {
+                return None;
+            }
+            SLOT_BYTES.map(|at| {
+                let disk = &world.stack.disks[disk];
+                let mut bytes = vec![0; SUPERBLOCK_BYTES];
+                let sector_bytes = u64::try_from(disk.sector_bytes()).expect("small");
+                disk.read(at / sector_bytes, &mut bytes)
+                    .map(|()| bytes)
+                    .map_err(|_| DecodeError::Unreadable)
+            })
+        }
+        Below::Array(below) => {
+            if !world.is_open(below) {
+                return None;
+            }
+            let block_bytes = u64::try_from(world.stack.block_bytes).expect("small");
+            SLOT_BYTES.map(|at| {
+                let block = BlockIndex(at / block_bytes);
+                let bytes = world.read_own(below, block, SUPERBLOCK_BYTES);
+                bytes.ok_or(DecodeError::Unreadable)
+            })
+        }
+    };
+    let bytes = world.stack.member_bytes(array, position);
+    let slots = [&slots[0], &slots[1]].map(|slot| match slot {
+        Ok(bytes) => Ok(&bytes[..]),
+        Err(error) => Err(*error),
+    });
+    Some(Found::new(name, bytes, slots))
+}
+
+fn config(world: &World, array: usize, assembly: &spindles_format::Assembly) -> Config {
+    let options = &world.options;
+    let this = &world.stack.arrays[array];
+    let requests = match this.above {
+        // Never busy: all that the array above can have in flight on one member.
+        Some(_) => options.limit_columns + 16,
+        None => options.limit_requests,
+    };
+    Config {
+        geometry: this.geometry.clone(),
+        block_size: options.block_size,
+        missing: assembly.missing,
+        data_start: this.data_start.clone(),
+        persistence: Some(Persistence {
+            array: Box::new(assembly.array.clone()),
+            devices: assembly.records.clone(),
+        }),
+        clean: assembly.array.clean,
+        read_only: false,
+        force: false,
+        consistency: Policy::by_name(assembly.array.consistency.as_str()).unwrap_or(POLICIES[0]),
+        read_policy: options.read_policy,
+        write_mostly: match options.seed % 3 {
+            0 => MemberSet::EMPTY.with(MemberIndex(0)),
+            _ => MemberSet::EMPTY,
+        },
+        limits: Limits {
+            requests,
+            columns: options.limit_columns,
+            column_blocks: options.limit_column_blocks,
+        },
+        scratch: World::scratch_of(array),
+        metadata: World::metadata_of(array),
+        #[cfg(feature = "canary")]
+        mutation: options.mutation,
+    }
+}
+
+/// Opens once more and holds everything against the history: at once, settled, without the
+/// members that may be lost, and after a last closing.
+fn last_check(world: &mut World) {
+    if !open(world) {
+        return;
+    }
+    // Some of it before anything is settled: what is read must stay.
+    let blocks = world.stack.geometry().blocks();
+    for _ in 0..3 {
+        if world.client.has_room() {
+            let block = world.faults.below(blocks);
+            let length = world.faults.between(1, 8).min(blocks - block);
+            read(world, block, length);
+        }
+    }
+    drain(world);
+    read_all(world);
+    if world.failure.is_none() && !world.errors_excused {
+        world.show(&Seen::Settled);
+    }
+    for _ in 0..world.stack.disks.len() {
+        let disk = world.random_disk();
+        if world.failure.is_none() && world.stack.may_lose_disk(disk) && !world.is_gone(disk) {
+            world.drop_disk(disk);
+        }
+    }
+    read_all(world);
+    if world.failure.is_some() {
+        return;
+    }
+    close(world);
+    if world.failure.is_some() || !open(world) {
+        return;
+    }
+    read_all(world);
+    if world.failure.is_none() {
+        close(world);
+    }
+}
+
+fn read(world: &mut World, block: u64, blocks: u64) {
+    world.ask_for(Wish {
+        operation: Operation::Read,
+        block,
+        blocks: u32::try_from(blocks).expect("small"),
+    });
+}
+
+/// Reads the whole array and judges every byte.
+fn read_all(world: &mut World) {
+    let blocks = world.stack.geometry().blocks();
+    let mut next = 0;
+    while next < blocks && world.failure.is_none() {
+        while world.client.has_room() && next < blocks {
+            let length = 64.min(blocks - next);
+            read(world, next, length);
+            next += length;
+        }
+        if !world.step() {
+            break;
+        }
+    }
+    drain(world);
+}
+
+/// Whether the run starts from disks with anything on them.
+pub(crate) fn starts_unclean(options: &Options) -> bool {
+    options.initial == Initial::Unknown
+}
