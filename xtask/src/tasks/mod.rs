@@ -2,6 +2,7 @@
 
 mod ci;
 mod fleet;
+mod instructions;
 mod test;
 mod tidy;
 
@@ -20,7 +21,13 @@ pub(crate) struct Task {
 }
 
 /// All tasks.
-pub(crate) static TASKS: &[&Task] = &[&test::TASK, &ci::TASK, &tidy::TASK, &fleet::TASK];
+pub(crate) static TASKS: &[&Task] = &[
+    &test::TASK,
+    &ci::TASK,
+    &tidy::TASK,
+    &instructions::TASK,
+    &fleet::TASK,
+];
 
 /// The list of tasks.
 pub(crate) fn help() -> String {

@@ -1,0 +1,194 @@
+//! After opening, the engine allocates nothing: every level, healthy, degraded, and while members
+//! fail, with superblocks and without.
+
+#![expect(unsafe_code, reason = "an allocator that counts")]
+
+#[path = "../examples/instructions/null.rs"]
+mod null;
+
+use null::{BLOCK_SIZE, NOW, Null, Pending};
+use spindles_block::{MemberError, MemberIndex, MemberSet, Operation};
+use spindles_engine::{Command, Persistence};
+use spindles_format::{ArrayRecord, Features, MemberRecord, MemberState, Text, Uuid, areas_for};
+use spindles_layout::{Geometry, LEVELS, Level};
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::cell::Cell;
+
+/// The system's allocator, counting what each thread asks of it.
+struct Counting;
+
+thread_local! {
+    static ALLOCATIONS: Cell<u64> = const { Cell::new(0) };
+}
+
+// SAFETY: everything is handed on to the system's allocator.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+const DEPTH: u32 = 8;
+const CHUNK_BLOCKS: u32 = 16;
+
+#[test]
+fn the_allocator_counts() {
+    let before = ALLOCATIONS.get();
+    drop(std::hint::black_box(Box::new(1)));
+    assert_eq!(ALLOCATIONS.get(), before + 1);
+}
+
+#[test]
+fn nothing_is_allocated_after_open() {
+    for level in LEVELS {
+        for members in [level.members_min, level.members_min + 3] {
+            for missing in [MemberSet::EMPTY, MemberSet::from_bits(1)] {
+                for persistent in [false, true] {
+                    let geometry = null::geometry(level, members, CHUNK_BLOCKS);
+                    if geometry.survives(missing) {
+                        check(geometry, missing, persistent);
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn check(geometry: Geometry, missing: MemberSet, persistent: bool) {
+    let what = format!(
+        "{} of {}, {missing:?} missing",
+        geometry.level().name,
+        geometry.members()
+    );
+    let stripe = u32::from(geometry.data_chunks()) * CHUNK_BLOCKS;
+    let blocks = geometry.blocks();
+    let last = MemberIndex(geometry.members() - 1);
+    let persistence = persistent.then(|| persistence(&geometry));
+    let mut null = Null::open(geometry, missing, persistence, DEPTH);
+    let mut random = Random(1);
+
+    let before = ALLOCATIONS.get();
+    for _ in 0..400 {
+        request(&mut null, &mut random, blocks, stripe);
+    }
+    null.run();
+    assert_eq!(null.errors, 0, "{what}");
+    // Unreadable blocks, then a member that goes while requests are under way.
+    for _ in 0..100 {
+        request(&mut null, &mut random, blocks, stripe);
+        finish_one(&mut null, &mut random, Err(MemberError::Medium));
+    }
+    request(&mut null, &mut random, blocks, stripe);
+    let failed = null.engine.command(NOW, Command::Fail(last));
+    null.drain();
+    for _ in 0..100 {
+        request(&mut null, &mut random, blocks, stripe);
+    }
+    null.run();
+    null.engine
+        .command(NOW, Command::Close)
+        .expect("it was open");
+    null.drain();
+    null.run();
+    let allocations = ALLOCATIONS.get() - before;
+
+    assert!(null.replies >= 600, "{what}");
+    assert_eq!(allocations, 0, "{what}; failing a member: {failed:?}");
+}
+
+/// Submits a request of any kind somewhere, after completing what it takes for it to be taken.
+fn request(null: &mut Null, random: &mut Random, blocks: u64, stripe: u32) {
+    let operation = match random.below(12) {
+        0 => Operation::Flush,
+        1 => Operation::Discard,
+        2 => Operation::WriteZeroes { fua: false },
+        3 => Operation::Write { fua: true },
+        4..8 => Operation::Read,
+        _ => Operation::Write { fua: false },
+    };
+    let length = match random.below(4) {
+        _ if operation == Operation::Flush => 0,
+        0 => 1,
+        1 => stripe,
+        2 => CHUNK_BLOCKS,
+        _ => 1 + u32::try_from(random.below(u64::from(3 * stripe))).expect("small"),
+    };
+    // Few places, so that requests meet and wait for one another.
+    let places = (blocks - u64::from(length)).min(20 * u64::from(stripe));
+    let block = match length {
+        0 => 0,
+        _ if length == stripe => random.below(20) * u64::from(stripe),
+        _ => random.below(places),
+    };
+    while null.submit(operation, block, length).is_err() {
+        finish_one(null, random, Ok(()));
+    }
+}
+
+/// Completes anything that is under way.
+fn finish_one(null: &mut Null, random: &mut Random, result: Result<(), MemberError>) {
+    if null.pending.is_empty() {
+        return;
+    }
+    let count = u64::try_from(null.pending.len()).expect("64 bits");
+    let at = usize::try_from(random.below(count)).expect("below a length");
+    let pending: Pending = null.pending.swap_remove(at);
+    null.complete(pending, result);
+}
+
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        (self.0 >> 33) % bound
+    }
+}
+
+fn persistence(geometry: &Geometry) -> Persistence {
+    let level: &Level = geometry.level();
+    let mut member = [MemberRecord::NONE; 64];
+    let mut devices = Vec::new();
+    for position in (0..geometry.members()).map(MemberIndex) {
+        let device = areas_for(4 << 30, BLOCK_SIZE, position).expect("large enough");
+        member[usize::from(position.0)] = MemberRecord {
+            device_uuid: Uuid([position.0 + 1; 16]),
+            data_blocks: device.data_blocks(),
+            state: MemberState::Active,
+        };
+        devices.push(Some(device));
+    }
+    let array = ArrayRecord {
+        uuid: Uuid([7; 16]),
+        parent: Uuid::NIL,
+        name: Text::new("test").expect("short"),
+        created_s: 0,
+        generation: 1,
+        block_size: BLOCK_SIZE,
+        level: Text::new(level.name).expect("short"),
+        layout: Text::new(&geometry.layout_name()).expect("short"),
+        chunk_blocks: CHUNK_BLOCKS,
+        members: geometry.members(),
+        clean: true,
+        consistency: Text::new("resync").expect("short"),
+        features: Features::default(),
+        member,
+    };
+    Persistence {
+        array: Box::new(array),
+        devices,
+    }
+}

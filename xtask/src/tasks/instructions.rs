@@ -1,0 +1,161 @@
+//! `cargo xtask instructions`: what a request costs in the engine, in instructions. Counts, unlike
+//! times, are the same on a busy machine.
+
+use super::Task;
+use crate::process;
+use std::fmt::Write as _;
+
+pub(crate) static TASK: Task = Task {
+    name: "instructions",
+    arguments: "[--check | --keep]",
+    about: "counts instructions per request; --check fails on more than are kept, --keep keeps",
+    run,
+};
+
+/// Where the counts are kept: a case and its count in each line.
+const KEPT: &str = "crates/spindles-engine/instructions.txt";
+const HEADER: &str = "\
+# Instructions per request through the engine and a driver that does nothing, one request at a time.
+# `cargo xtask instructions --keep` rewrites this file; the test command fails on an increase.
+";
+/// By how much a count may rise before that is a regression.
+const RISE_PERCENT_MAX: u64 = 3;
+/// Requests of the shorter of two runs; the longer has twice as many.
+const REQUESTS: u64 = 4096;
+
+fn run(arguments: &[String]) -> Result<(), String> {
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let (check, keep) = match arguments[..] {
+        [] => (false, false),
+        ["--check"] => (true, false),
+        ["--keep"] => (false, true),
+        _ => return Err("usage: cargo xtask instructions [--check | --keep]".to_owned()),
+    };
+    if !process::exists("valgrind") {
+        return Err("valgrind is not installed (Debian: apt-get install valgrind)".to_owned());
+    }
+    let kept = std::fs::read_to_string(KEPT).unwrap_or_default();
+    let counts = count()?;
+    print!("{}", table(&counts, &kept));
+    if keep {
+        let mut text = HEADER.to_owned();
+        for (case, count) in &counts {
+            writeln!(text, "{case:<24} {count:>6}").expect("strings take everything");
+        }
+        std::fs::write(KEPT, text).map_err(|error| format!("{KEPT}: {error}"))?;
+    }
+    let risen = risen(&counts, &kept);
+    if check && !risen.is_empty() {
+        return Err(format!(
+            "{}: more than {RISE_PERCENT_MAX} % above {KEPT}, or not in it. Mend the engine, or \
+             keep the new counts with `cargo xtask instructions --keep` and say why",
+            risen.join(", ")
+        ));
+    }
+    Ok(())
+}
+
+type Counts = Vec<(String, u64)>;
+
+/// Instructions per request of every case of the example.
+fn count() -> Result<Counts, String> {
+    process::cargo(&[
+        "build",
+        "--quiet",
+        "--release",
+        "--package",
+        "spindles-engine",
+        "--example",
+        "instructions",
+    ])?;
+    let folder = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
+    let example = format!("{folder}/release/examples/instructions");
+    let cases = process::capture(&example, &[])?;
+    if !cases.good {
+        return Err(format!("{example}: {}", cases.output));
+    }
+    let mut counts = Counts::new();
+    for case in cases.output.lines() {
+        // Twice as many requests, once the difference: what starting and opening cost cancels.
+        let once = instructions(&example, case, REQUESTS)?;
+        let twice = instructions(&example, case, 2 * REQUESTS)?;
+        let per_request = twice.saturating_sub(once).div_ceil(REQUESTS);
+        counts.push((case.to_owned(), per_request));
+    }
+    Ok(counts)
+}
+
+/// Instructions of one whole run under callgrind.
+fn instructions(example: &str, case: &str, requests: u64) -> Result<u64, String> {
+    let finished = process::capture(
+        "valgrind",
+        &[
+            "--tool=callgrind",
+            "--callgrind-out-file=/dev/null",
+            example,
+            case,
+            &requests.to_string(),
+        ],
+    )?;
+    let collected = collected(&finished.output);
+    match collected.filter(|_| finished.good) {
+        Some(count) => Ok(count),
+        None => Err(format!("{case} under valgrind: {}", finished.output.trim())),
+    }
+}
+
+/// The count in callgrind's `==123== Collected : 456`.
+fn collected(output: &str) -> Option<u64> {
+    let (_, count) = output
+        .lines()
+        .find_map(|line| line.split_once("Collected :"))?;
+    count.trim().parse().ok()
+}
+
+fn kept_count(kept: &str, case: &str) -> Option<u64> {
+    let mut lines = kept.lines().filter_map(|line| line.split_once(' '));
+    let (_, count) = lines.find(|(name, _)| *name == case)?;
+    count.trim().parse().ok()
+}
+
+fn table(counts: &Counts, kept: &str) -> String {
+    let mut text = format!("{:<24} {:>12} {:>8}\n", "request", "instructions", "kept");
+    for (case, count) in counts {
+        let kept = kept_count(kept, case).map_or("-".to_owned(), |kept| kept.to_string());
+        writeln!(text, "{case:<24} {count:>12} {kept:>8}").expect("strings take everything");
+    }
+    text
+}
+
+/// The cases that cost notably more than is kept, or of which nothing is kept.
+fn risen<'a>(counts: &'a Counts, kept: &str) -> Vec<&'a str> {
+    let is_risen = |(case, count): &&(String, u64)| {
+        kept_count(kept, case).is_none_or(|kept| count * 100 > kept * (100 + RISE_PERCENT_MAX))
+    };
+    counts
+        .iter()
+        .filter(is_risen)
+        .map(|(case, _)| case.as_str())
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_count_is_found_in_what_callgrind_prints() {
+        let output = "==7== Events    : Ir\n==7== Collected : 123456\n==7==\n";
+        assert_eq!(collected(output), Some(123_456));
+        assert_eq!(collected("==7== no such luck\n"), None);
+    }
+
+    #[test]
+    fn only_a_rise_beyond_the_noise_is_one() {
+        let kept = "# comment\nread       1000\nwrite  2000\n";
+        let counts = |read, write| vec![("read".to_owned(), read), ("write".to_owned(), write)];
+        assert_eq!(risen(&counts(1030, 100), kept), [""; 0]);
+        assert_eq!(risen(&counts(1031, 2000), kept), ["read"]);
+        assert_eq!(risen(&vec![("new".to_owned(), 1)], kept), ["new"]);
+    }
+}
