@@ -19,6 +19,7 @@ mod options;
 mod physical;
 mod probe;
 mod queues;
+pub mod scratch;
 pub mod signatures;
 mod target;
 mod transfer;

@@ -1,6 +1,12 @@
 //! One test for every kind of device, through every queue: what is written is read
 //! back, zeros are zeros, and errors are answers.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests"
+)]
+
 mod common;
 
 use common::{Loop, pattern, run, skip};

@@ -1,5 +1,11 @@
 //! Access by bytes against a plain vector, over a target that answers in any order.
 
+#![allow(
+    clippy::unwrap_used,
+    clippy::cast_possible_truncation,
+    reason = "tests"
+)]
+
 mod common;
 
 use proptest::prelude::*;

@@ -1,3 +1,4 @@
 //! What `spindles bench` measures beside workloads.
 
+pub mod engine;
 pub mod parity;

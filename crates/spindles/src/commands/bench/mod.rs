@@ -1,5 +1,6 @@
 //! `spindles bench`: measurements without an experiment file. One file and one row each.
 
+mod engine;
 mod parity;
 
 use super::{Command, run_one_of, with_commands};
@@ -18,7 +19,7 @@ pub(crate) static COMMAND: Command = Command {
 
 /// The measurements. The row `workload` has no word of its own: `spindles bench WORKLOAD TARGET`
 /// is it, so its arguments are those of `bench` itself.
-static BENCHES: &[&Command] = &[&parity::COMMAND];
+static BENCHES: &[&Command] = &[&engine::COMMAND, &parity::COMMAND];
 
 /// The name of the row that `bench` runs when no other is named.
 const DEFAULT: &str = "workload";

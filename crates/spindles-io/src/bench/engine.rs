@@ -1,0 +1,386 @@
+//! How fast the engine and its driver are on one core: a closed loop over members
+//! that cost nothing (`null`) or as little as memory does (`mem`).
+
+use crate::scratch::{self, ScratchError, ScratchOptions};
+use crate::{Clock, OpenOptions, Target};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
+use spindles_layout::Expression;
+
+/// What is measured unless the user names arrays.
+pub const ARRAYS: &[&str] = &[
+    DEVICE,
+    "concat(4)",
+    "raid0(4)",
+    "raid1(2)",
+    "raid10(4)",
+    "raid4(4)",
+    "raid5(4)",
+    "raid6(6)",
+    "raid7(7)",
+];
+
+/// A single device, without an engine: what remains is the driver.
+pub const DEVICE: &str = "device";
+
+/// What the requests are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Work {
+    /// Reads of 4 KiB anywhere.
+    Read,
+    /// Writes of 4 KiB anywhere.
+    Write,
+    /// Writes of whole stripes, one after another; 64 KiB where there are none.
+    Stripes,
+}
+
+impl Work {
+    /// All there are.
+    pub const ALL: [Self; 3] = [Self::Read, Self::Write, Self::Stripes];
+
+    /// For tables and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Read => "read 4 KiB",
+            Self::Write => "write 4 KiB",
+            Self::Stripes => "write stripes",
+        }
+    }
+}
+
+/// The members under the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Members {
+    /// Nothing is stored.
+    Null,
+    /// Memory of this process.
+    Mem,
+}
+
+impl Members {
+    /// All there are.
+    pub const ALL: [Self; 2] = [Self::Null, Self::Mem];
+
+    /// For tables and records.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Null => "null",
+            Self::Mem => "mem",
+        }
+    }
+
+    fn device(self, member_bytes: u64) -> String {
+        match self {
+            Self::Null => format!("null:{member_bytes}"),
+            Self::Mem => format!("mem:{member_bytes}"),
+        }
+    }
+}
+
+/// One measurement to be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Case {
+    /// The array, as `raid5(4)`, or [`DEVICE`].
+    pub array: String,
+    /// What it is made of.
+    pub members: Members,
+    /// Whether its first member is missing.
+    pub degraded: bool,
+    /// Requests in flight.
+    pub depth: u32,
+    /// What they are.
+    pub work: Work,
+}
+
+/// How large and long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// Size of each member.
+    pub member_bytes: u64,
+    /// How long each of the slices of a case is measured.
+    pub slice_ns: u64,
+    /// How many slices; the median counts.
+    pub slices: u32,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Self {
+            member_bytes: 128 << 20,
+            slice_ns: 40_000_000,
+            slices: 3,
+        }
+    }
+}
+
+/// What came out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Figure {
+    /// What was measured.
+    pub case: Case,
+    /// Bytes of one request.
+    pub request_bytes: u32,
+    /// Requests answered in a second: the median over the slices.
+    pub requests_per_s: u64,
+    /// The slowest and the fastest slice.
+    pub requests_per_s_range: (u64, u64),
+}
+
+impl Figure {
+    /// Bytes moved in a second.
+    #[must_use]
+    pub fn bytes_per_s(&self) -> u64 {
+        self.requests_per_s
+            .saturating_mul(u64::from(self.request_bytes))
+    }
+}
+
+/// The cases for an array: all members, depths and work; degraded where the array survives it.
+///
+/// # Errors
+///
+/// When there is no such array.
+pub fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
+    let mut cases = Vec::new();
+    for members in Members::ALL {
+        for degraded in [false, true] {
+            let case = |depth, work| Case {
+                array: array.to_owned(),
+                members,
+                degraded,
+                depth,
+                work,
+            };
+            let small = Effort {
+                member_bytes: 1 << 20,
+                ..Effort::default()
+            };
+            match open(&case(1, Work::Read), &small) {
+                Ok(_) => {}
+                Err(ScratchError::Engine { .. } | ScratchError::Empty { .. }) if degraded => {
+                    continue;
+                }
+                Err(error) => return Err(error),
+            }
+            let each = Work::ALL
+                .into_iter()
+                .flat_map(|work| [1, 32].map(|d| (d, work)));
+            cases.extend(each.map(|(depth, work)| case(depth, work)));
+        }
+    }
+    Ok(cases)
+}
+
+/// The array of a case. Members of `mem` are filled, so that no page is missing later.
+fn open(case: &Case, effort: &Effort) -> Result<Box<dyn Target>, ScratchError> {
+    let counted = if case.array == DEVICE {
+        Expression::Leaf(String::new())
+    } else {
+        Expression::parse_counted(&case.array).map_err(|source| ScratchError::Expression {
+            array: case.array.clone(),
+            source,
+        })?
+    };
+    let mut expression = scratch::on_each_leaf(&counted, &case.members.device(effort.member_bytes));
+    if case.degraded {
+        lose_first(&mut expression);
+    }
+    let options = ScratchOptions {
+        open: OpenOptions {
+            requests_max: case.depth,
+            ..OpenOptions::default()
+        },
+        chunk_bytes: Some(64 << 10),
+    };
+    scratch::open(&expression, &options)
+}
+
+fn lose_first(expression: &mut Expression) {
+    match expression {
+        Expression::Leaf(name) => scratch::MISSING.clone_into(name),
+        Expression::Array { members, .. } => {
+            if let Some(first) = members.first_mut() {
+                lose_first(first);
+            }
+        }
+    }
+}
+
+/// A target under load.
+struct Load {
+    target: Box<dyn Target>,
+    buffer: BufferId,
+    work: Work,
+    blocks: u32,
+    /// Requests fit so often.
+    places: u64,
+    next: u64,
+    random: u64,
+}
+
+impl Load {
+    fn new(mut target: Box<dyn Target>, case: &Case) -> Self {
+        let facts = target.facts();
+        let block_bytes = facts.block_size.bytes();
+        let blocks = match (case.work, &facts.array) {
+            (Work::Read | Work::Write, _) => 4096 / block_bytes,
+            (Work::Stripes, Some(array)) => array.chunk_blocks * u32::from(array.data_chunks),
+            (Work::Stripes, None) => (64 << 10) / block_bytes,
+        };
+        let places = facts.blocks / u64::from(blocks);
+        let buffer = target.allocate(blocks * case.depth);
+        Self {
+            target,
+            buffer,
+            work: case.work,
+            blocks,
+            places,
+            next: 0,
+            random: 0x9E37_79B9_7F4A_7C15,
+        }
+    }
+
+    /// Writes every block once.
+    fn fill(&mut self) {
+        let blocks = 1 << 8;
+        let buffer = self.target.allocate(blocks);
+        for (seed, bytes) in (0_u64..).zip(self.target.buffer_mut(buffer).chunks_mut(8)) {
+            bytes.copy_from_slice(&seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+        }
+        for start in 0..self.target.facts().blocks / u64::from(blocks) {
+            let request = Request {
+                token: 0,
+                operation: Operation::Write { fua: false },
+                block: BlockIndex(start * u64::from(blocks)),
+                blocks,
+                buffer: BufferSlice {
+                    buffer,
+                    first_block: 0,
+                },
+            };
+            self.target.submit(request).expect("one in flight");
+            self.target.poll(true);
+        }
+    }
+
+    #[inline]
+    fn request(&mut self, token: u64) -> Request {
+        let place = match self.work {
+            Work::Read | Work::Write => {
+                self.random ^= self.random << 13;
+                self.random ^= self.random >> 7;
+                self.random ^= self.random << 17;
+                // The high half of the product spreads over the places without a division.
+                let high = (u128::from(self.random) * u128::from(self.places)) >> 64;
+                u64::try_from(high).expect("less than places")
+            }
+            Work::Stripes => {
+                self.next = if self.next + 1 < self.places {
+                    self.next + 1
+                } else {
+                    0
+                };
+                self.next
+            }
+        };
+        let first_block = u32::try_from(token).expect("less than depth") * self.blocks;
+        Request {
+            token,
+            operation: match self.work {
+                Work::Read => Operation::Read,
+                Work::Write | Work::Stripes => Operation::Write { fua: false },
+            },
+            block: BlockIndex(place * u64::from(self.blocks)),
+            blocks: self.blocks,
+            buffer: BufferSlice {
+                buffer: self.buffer,
+                first_block,
+            },
+        }
+    }
+
+    fn submit(&mut self, token: u64) {
+        let request = self.request(token);
+        self.target.submit(request).expect("depth is reserved");
+    }
+
+    fn answer(&mut self) -> u64 {
+        let reply = self.target.poll(true).expect("in flight");
+        assert!(reply.result.is_ok(), "the members have no errors");
+        reply.token
+    }
+
+    /// Requests a second over one slice.
+    fn slice(&mut self, clock: Clock, depth: u32, slice_ns: u64) -> u64 {
+        let start = clock.now();
+        (0..u64::from(depth)).for_each(|token| self.submit(token));
+        let mut answers = 0_u64;
+        loop {
+            for _ in 0..64 {
+                let token = self.answer();
+                self.submit(token);
+            }
+            answers += 64;
+            let passed = clock.now().ns_since(start);
+            if passed >= slice_ns {
+                for _ in 0..depth {
+                    self.answer();
+                }
+                let rate = u128::from(answers) * 1_000_000_000 / u128::from(passed);
+                return u64::try_from(rate).expect("64 bits");
+            }
+        }
+    }
+}
+
+/// Measures one case.
+///
+/// # Errors
+///
+/// When there is no such array.
+pub fn measure(case: &Case, effort: &Effort) -> Result<Figure, ScratchError> {
+    let mut load = Load::new(open(case, effort)?, case);
+    if case.members == Members::Mem {
+        load.fill();
+    }
+    let clock = Clock::new();
+    load.slice(clock, case.depth, effort.slice_ns / 4);
+    let mut rates: Vec<u64> = (0..effort.slices.max(1))
+        .map(|_| load.slice(clock, case.depth, effort.slice_ns))
+        .collect();
+    rates.sort_unstable();
+    Ok(Figure {
+        case: case.clone(),
+        request_bytes: load.blocks * load.target.facts().block_size.bytes(),
+        requests_per_s: rates[rates.len() / 2],
+        requests_per_s_range: (rates[0], rates[rates.len() - 1]),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_case_can_be_measured() {
+        let effort = Effort {
+            member_bytes: 2 << 20,
+            slice_ns: 10_000,
+            slices: 1,
+        };
+        for array in ARRAYS.iter().copied().chain(["raid0(raid1(2),raid1(2))"]) {
+            let cases = cases(array).unwrap();
+            let degraded = cases.iter().any(|case| case.degraded);
+            let redundant = !matches!(array, DEVICE | "concat(4)" | "raid0(4)");
+            assert_eq!(degraded, redundant, "{array}");
+            for case in cases {
+                let figure = measure(&case, &effort).unwrap();
+                assert!(figure.requests_per_s > 0, "{case:?}");
+                assert!(figure.bytes_per_s() >= figure.requests_per_s * 4096);
+            }
+        }
+        assert!(cases("raid6(2)").is_err());
+        assert!(cases("raid5(").is_err());
+    }
+}

@@ -1,0 +1,180 @@
+//! Arrays without superblocks, for measuring and for tests: what is written to them
+//! is gone when they are closed, or at least nobody will find it again.
+
+use crate::{NodeId, OpenError, OpenOptions, Stack, Target};
+use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
+use spindles_engine::{Config, Limits, POLICIES, READ_POLICIES};
+use spindles_layout::{Expression, ExpressionError, Geometry, GeometryError, Spec, chunk_blocks};
+use thiserror::Error;
+
+/// The leaf that stands for a device that is not there.
+pub const MISSING: &str = "missing";
+
+/// How a scratch array is made.
+#[derive(Clone, Debug, Default)]
+pub struct ScratchOptions {
+    /// How its devices are opened.
+    pub open: OpenOptions,
+    /// The chunk of every array in the expression; `None` for each level's default.
+    pub chunk_bytes: Option<u64>,
+}
+
+/// Why a scratch array could not be made.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ScratchError {
+    /// A device could not be opened.
+    #[error(transparent)]
+    Device(#[from] OpenError),
+    /// There is no such expression.
+    #[error("{source}")]
+    Expression {
+        /// What the user wrote.
+        array: String,
+        /// What is wrong with it, and where.
+        source: ExpressionError,
+    },
+    /// There is no such array.
+    #[error("{array}: {source}")]
+    Geometry {
+        /// The array, as in the expression.
+        array: String,
+        /// What is wrong with it.
+        source: GeometryError,
+    },
+    /// The engine refused it.
+    #[error("{array}: {source}")]
+    Engine {
+        /// The array, as in the expression.
+        array: String,
+        /// Why.
+        source: spindles_engine::OpenError,
+    },
+    /// All its members are missing.
+    #[error("{array} has no member that is there: name at least one device")]
+    Empty {
+        /// The array, as in the expression.
+        array: String,
+    },
+}
+
+/// Makes an array over devices as they are, without superblocks and without a resync: its
+/// redundancy is taken to agree with its data, as it does on devices full of zeros. Leaves are
+/// devices, or `missing`. An expression without a level is the device itself.
+///
+/// # Errors
+///
+/// Says which device or array of the expression is wrong, and why.
+pub fn open(
+    expression: &Expression,
+    options: &ScratchOptions,
+) -> Result<Box<dyn Target>, ScratchError> {
+    let mut stack = Stack::new(&options.open)?;
+    let root = add(&mut stack, expression, options)?;
+    let root = root.ok_or_else(|| ScratchError::Empty {
+        array: expression.to_string(),
+    })?;
+    Ok(stack.into_target(root))
+}
+
+/// The expression with every leaf replaced by a fresh device of that kind, for example `mem:64M`
+/// for each device of `raid5(4)`.
+#[must_use]
+pub fn on_each_leaf(expression: &Expression, device: &str) -> Expression {
+    match expression {
+        Expression::Leaf(name) if name == MISSING => expression.clone(),
+        Expression::Leaf(_) => Expression::Leaf(device.to_owned()),
+        Expression::Array {
+            level,
+            layout,
+            members,
+        } => Expression::Array {
+            level,
+            layout: *layout,
+            members: members
+                .iter()
+                .map(|member| on_each_leaf(member, device))
+                .collect(),
+        },
+    }
+}
+
+/// Adds what an expression says, from the leaves up; expressions are at most eight arrays deep.
+fn add(
+    stack: &mut Stack,
+    expression: &Expression,
+    options: &ScratchOptions,
+) -> Result<Option<NodeId>, ScratchError> {
+    let (level, layout, members) = match expression {
+        Expression::Leaf(name) if name == MISSING => return Ok(None),
+        Expression::Leaf(name) => return Ok(Some(stack.add_device(name)?)),
+        Expression::Array {
+            level,
+            layout,
+            members,
+        } => (*level, *layout, members),
+    };
+    let array = || expression.to_string();
+    let nodes = members
+        .iter()
+        .map(|member| add(stack, member, options))
+        .collect::<Result<Vec<_>, _>>()?;
+    let sizes = nodes.iter().map(|node| node.map(|node| stack.blocks(node)));
+    let smallest = sizes
+        .clone()
+        .flatten()
+        .min()
+        .ok_or_else(|| ScratchError::Empty { array: array() })?;
+    let spec = Spec {
+        level,
+        layout,
+        chunk_blocks: chunk(options, level.chunk_bytes, stack.block_size()).map_err(|source| {
+            ScratchError::Geometry {
+                array: array(),
+                source,
+            }
+        })?,
+        member_blocks: sizes.map(|size| size.unwrap_or(smallest)).collect(),
+    };
+    let geometry = Geometry::new(&spec).map_err(|source| ScratchError::Geometry {
+        array: array(),
+        source,
+    })?;
+    let missing: MemberSet = (0..geometry.members())
+        .map(spindles_block::MemberIndex)
+        .filter(|member| nodes[usize::from(member.0)].is_none())
+        .collect();
+    let block_size = stack.block_size();
+    let config = Config {
+        block_size,
+        missing,
+        data_start: vec![BlockIndex(0); nodes.len()],
+        persistence: None,
+        clean: true,
+        read_only: options.open.read_only,
+        force: false,
+        consistency: POLICIES[0],
+        read_policy: READ_POLICIES[0],
+        write_mostly: MemberSet::EMPTY,
+        limits: Limits::for_depth(options.open.requests_max, block_size),
+        scratch: BufferId::NONE,
+        metadata: BufferId::NONE,
+        geometry,
+    };
+    stack
+        .add_array(&array(), config, &nodes)
+        .map(Some)
+        .map_err(|source| ScratchError::Engine {
+            array: array(),
+            source,
+        })
+}
+
+fn chunk(
+    options: &ScratchOptions,
+    default_bytes: u32,
+    block_size: BlockSize,
+) -> Result<u32, GeometryError> {
+    let bytes = options.chunk_bytes.unwrap_or(u64::from(default_bytes));
+    chunk_blocks(bytes, block_size)
+}

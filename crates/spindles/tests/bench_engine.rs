@@ -1,0 +1,61 @@
+//! `spindles bench engine` as it is typed.
+
+use serde_json::Value;
+use std::process::Command;
+
+fn bench(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(["bench", "engine", "--size", "2M", "--slice", "1"])
+        .args(arguments)
+        .output()
+        .expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn a_table_and_json_say_what_was_measured() {
+    let (status, out, _) = bench(&["raid5(3)", "device"]);
+    assert_eq!(status, Some(0));
+    let rows: Vec<Vec<&str>> = out
+        .lines()
+        .skip(2)
+        .map(|line| line.split_whitespace().take(3).collect())
+        .collect();
+    for row in [
+        ["raid5(3)", "null", "healthy"],
+        ["raid5(3)", "null", "degraded"],
+        ["raid5(3)", "mem", "healthy"],
+        ["raid5(3)", "mem", "degraded"],
+        ["device", "null", "healthy"],
+        ["device", "mem", "healthy"],
+    ] {
+        assert!(rows.iter().any(|found| found == &row), "{row:?} in {out}");
+    }
+
+    let (status, out, _) = bench(&["raid1(2)", "--members", "null", "--json"]);
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 12);
+    assert_eq!(rows[0]["work"], "read 4 KiB");
+    assert_eq!(rows[0]["request_bytes"], 4096);
+    assert!(
+        rows.iter()
+            .all(|row| row["requests_per_s"].as_u64() > Some(0))
+    );
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let (status, out, err) = bench(&["raid6(2)"]);
+    assert_eq!((status, out.as_str()), (Some(1), ""));
+    assert!(err.contains("raid6"), "{err}");
+    let (status, _, err) = bench(&["raid9(4)"]);
+    assert_eq!(status, Some(1));
+    assert!(err.contains("raid9"), "{err}");
+}
