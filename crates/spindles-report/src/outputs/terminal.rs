@@ -18,6 +18,9 @@ pub(super) static OUTPUT: Output = Output {
     change,
 };
 
+/// Below this many columns a verdict is only its mark.
+const NARROW: u16 = 72;
+
 /// A column: its title and, row by row, its texts. Columns to the right of the first are
 /// aligned to the right where they hold figures.
 struct Column {
@@ -32,8 +35,8 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     let mut text = String::new();
     for workload in &analysis.experiment.workloads {
         let title = format!("{} · {}", workload.name, workload.summary);
-        line(&mut text, title.trim_end_matches(" · "));
-        text.push_str(&drawn(columns(analysis, workload), options));
+        wrapped(&mut text, title.trim_end_matches(" · "), "  ", options.width);
+        text.push_str(&drawn(columns(analysis, workload, options), options));
         text.push('\n');
     }
     doubts(&analysis.findings, options, &mut text);
@@ -50,7 +53,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     coloured(text, options)
 }
 
-fn columns(analysis: &Analysis, workload: &Workload) -> Vec<Column> {
+fn columns(analysis: &Analysis, workload: &Workload, options: &Options) -> Vec<Column> {
     let per = figures::cpu_unit(workload.rate);
     let mut columns = [
         ("system", false, 0),
@@ -80,8 +83,9 @@ fn columns(analysis: &Analysis, workload: &Workload) -> Vec<Column> {
             comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
             comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
             match comparison {
+                None if options.width < NARROW => String::new(),
                 None => "  baseline".to_owned(),
-                Some(c) => format!("{} {}", figures::mark(c.verdict), c.verdict.words()),
+                Some(c) => verdict(c.verdict, options),
             },
             p99.map_or(String::new(), |ns| figures::time(figures::float(ns))),
             cell.traffic_amplification()
@@ -96,6 +100,16 @@ fn columns(analysis: &Analysis, workload: &Workload) -> Vec<Column> {
         }
     }
     columns.into()
+}
+
+/// The verdict with its words, or with its mark alone where there is little room.
+fn verdict(verdict: Verdict, options: &Options) -> String {
+    let mark = figures::mark(verdict);
+    if options.width < NARROW {
+        mark.to_owned()
+    } else {
+        format!("{mark} {}", verdict.words())
+    }
 }
 
 /// Workloads down, systems across: each difference with its mark. Where that is too wide,
@@ -239,7 +253,7 @@ fn change(change: &Change, options: &Options) -> String {
             false,
             0,
             rows.iter()
-                .map(|row| format!("{} {}", figures::mark(row.verdict), row.verdict.words()))
+                .map(|row| verdict(row.verdict, options))
                 .collect(),
         ),
     ];

@@ -2,7 +2,7 @@
 
 use spindles_measure::Analysis;
 
-use super::{Section, section};
+use super::{Section, classed};
 use crate::charts::{CHARTS, Chart};
 use crate::svg::escape;
 
@@ -40,5 +40,5 @@ fn drawn(analysis: &Analysis, chart: &Chart) -> String {
         items => format!("<ul class=\"legend\">{items}</ul>"),
     };
     let body = format!("{legend}<div class=\"panels\">{panels}</div>");
-    section(chart.name, chart.title, chart.caption, &body)
+    classed(chart.name, "chart", chart.title, chart.caption, &body)
 }

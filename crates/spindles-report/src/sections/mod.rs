@@ -34,9 +34,18 @@ pub(crate) static SECTIONS: &[&Section] = &[
 
 /// A section with its heading and a line that says how to read it.
 fn section(name: &str, title: &str, caption: &str, body: &str) -> String {
+    classed(name, "", title, caption, body)
+}
+
+/// A section of a class of the style sheet.
+fn classed(name: &str, class: &str, title: &str, caption: &str, body: &str) -> String {
     let caption = match caption {
         "" => String::new(),
         caption => format!("<p class=\"caption\">{caption}</p>"),
     };
-    format!("<section id=\"{name}\"><h2>{title}</h2>{caption}{body}</section>\n")
+    let class = match class {
+        "" => String::new(),
+        class => format!(" class=\"{class}\""),
+    };
+    format!("<section id=\"{name}\"{class}><h2>{title}</h2>{caption}{body}</section>\n")
 }

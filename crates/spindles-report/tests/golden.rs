@@ -1,0 +1,165 @@
+//! The text outputs, whole, against files: any change of a report shows in review.
+//! `UPDATE=1 cargo test -p spindles-report --test golden` writes them anew.
+
+use std::fs;
+use std::path::Path;
+
+use spindles_measure::{Analysis, Record, change, example};
+use spindles_report::{Options, outputs};
+
+/// Few enough systems and workloads that a person reads the files.
+fn analysis(blocks: u32, faster: u64) -> Analysis {
+    let mut records = example::records(blocks);
+    let systems = ["single", "single-again", "raid0", "raid5"];
+    let workloads = ["dd-write", "seeks"];
+    records.retain(|record| match record {
+        Record::Run(run) => {
+            systems.contains(&&*run.system.name) && workloads.contains(&&*run.workload.name)
+        }
+        Record::Experiment(_) | Record::Environment(_) => true,
+    });
+    for record in &mut records {
+        match record {
+            Record::Experiment(experiment) => {
+                experiment
+                    .systems
+                    .retain(|system| systems.contains(&&*system.name));
+                experiment
+                    .workloads
+                    .retain(|workload| workloads.contains(&&*workload.name));
+            }
+            Record::Run(run) if run.system.name == "raid5" => {
+                run.elapsed_ns = run.elapsed_ns * 100 / faster;
+            }
+            Record::Environment(_) | Record::Run(_) => {}
+        }
+    }
+    Analysis::of(&records).expect("the example has runs")
+}
+
+fn check(name: &str, found: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden")
+        .join(name);
+    if std::env::var_os("UPDATE").is_some() {
+        fs::write(&path, found).expect("a golden file can be written");
+    }
+    let expected = fs::read_to_string(&path).unwrap_or_default();
+    let differs = found
+        .lines()
+        .zip(expected.lines())
+        .position(|(a, b)| a != b);
+    let line = differs.unwrap_or(found.lines().count().min(expected.lines().count()));
+    assert!(
+        found == expected,
+        "{name} changed from line {}:\n- {}\n+ {}\nIf that is meant, run again with UPDATE=1.",
+        line + 1,
+        expected.lines().nth(line).unwrap_or("(end)"),
+        found.lines().nth(line).unwrap_or("(end)"),
+    );
+}
+
+#[test]
+fn reports_read_as_they_did() {
+    let analysis = analysis(6, 100);
+    for (output, name, width) in [
+        ("terminal", "report-100.txt", 100),
+        ("terminal", "report-60.txt", 60),
+        ("markdown", "report.md", 100),
+        ("csv", "report.csv", 100),
+        ("json", "report.json", 100),
+    ] {
+        let options = Options {
+            width,
+            ..Options::default()
+        };
+        let output = outputs::by_name(output).unwrap();
+        check(name, &(output.report)(&analysis, &options));
+    }
+}
+
+#[test]
+fn changes_read_as_they_did() {
+    let found = change(&analysis(6, 100), &analysis(7, 120));
+    for (output, name) in [
+        ("terminal", "change.txt"),
+        ("markdown", "change.md"),
+        ("csv", "change.csv"),
+    ] {
+        let output = outputs::by_name(output).unwrap();
+        check(name, &(output.change)(&found, &Options::default()));
+    }
+}
+
+#[test]
+fn nothing_is_wider_than_the_terminal() {
+    let analysis = Analysis::of(&example::records(5)).unwrap();
+    let output = outputs::by_name("terminal").unwrap();
+    for width in [56, 60, 72, 80, 100, 132, 200] {
+        let text = (output.report)(
+            &analysis,
+            &Options {
+                width,
+                ..Options::default()
+            },
+        );
+        for line in text.lines() {
+            let wide = line.chars().count();
+            assert!(wide <= usize::from(width), "{wide} of {width}: {line}");
+        }
+    }
+}
+
+#[test]
+fn every_output_names_every_system_and_workload() {
+    let analysis = analysis(5, 100);
+    for output in spindles_report::OUTPUTS {
+        let text = (output.report)(&analysis, &Options::default());
+        let same = (output.change)(&change(&analysis, &analysis), &Options::default());
+        for system in &analysis.experiment.systems {
+            assert!(
+                text.contains(&system.name),
+                "{}: {}",
+                output.name,
+                system.name
+            );
+            assert!(
+                same.contains(&system.name),
+                "{}: {}",
+                output.name,
+                system.name
+            );
+        }
+        for workload in &analysis.experiment.workloads {
+            assert!(
+                text.contains(&workload.name),
+                "{}: {}",
+                output.name,
+                workload.name
+            );
+            assert!(
+                same.contains(&workload.name),
+                "{}: {}",
+                output.name,
+                workload.name
+            );
+        }
+        assert!(!output.summary.is_empty() && output.file_name.starts_with("report."));
+    }
+}
+
+#[test]
+fn colours_appear_only_where_asked_for() {
+    let analysis = analysis(5, 100);
+    let output = outputs::by_name("terminal").unwrap();
+    let plain = (output.report)(&analysis, &Options::default());
+    let coloured = (output.report)(
+        &analysis,
+        &Options {
+            colour: true,
+            ..Options::default()
+        },
+    );
+    assert!(!plain.contains('\u{1b}'));
+    assert!(coloured.contains("\u{1b}[33m▼ slower\u{1b}[0m"));
+}
