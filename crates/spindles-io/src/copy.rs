@@ -2,13 +2,14 @@
 //! both ends, and each end may be a device, an array, or a file of any length.
 
 use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
+use crate::probe::{Probe, identity};
+use crate::signatures::look;
 use crate::{CloseError, OpenError, OpenOptions, Target, open_device};
 use spindles_block::{BlockSize, Operation, RequestError};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::ops::ControlFlow;
-use std::os::unix::fs::{FileExt as _, FileTypeExt as _, MetadataExt as _};
-use std::path::Path;
+use std::os::unix::fs::FileExt as _;
 use thiserror::Error;
 
 /// A request is no shorter, unless it is the last.
@@ -140,9 +141,10 @@ impl CopyEnd {
     /// An open target, such as an array.
     #[must_use]
     pub fn new(target: Box<dyn Target>) -> Self {
+        let bytes = u32::try_from(target.facts().bytes()).unwrap_or(u32::MAX);
         let limits = ExportLimits {
             slots: REQUESTS,
-            access_bytes_max: REQUEST_BYTES_MAX,
+            access_bytes_max: bytes.min(REQUEST_BYTES_MAX),
         };
         Self {
             name: target.facts().name.clone(),
@@ -275,6 +277,27 @@ impl CopyEnd {
             })?;
         }
         Ok(())
+    }
+
+    /// What it holds that nobody wants overwritten, with its article.
+    ///
+    /// # Errors
+    ///
+    /// When it can't be read.
+    pub fn occupant(&mut self) -> Result<Option<&'static str>, CopyError> {
+        let mut failed = None;
+        let looked = look(self.bytes(), &mut |offset_bytes, into| {
+            self.read_at(offset_bytes, into).map_err(|error| {
+                let text = io::Error::other(error.to_string());
+                failed = Some(error);
+                text
+            })
+        });
+        match (looked, failed) {
+            (_, Some(error)) => Err(error),
+            (Ok(sightings), None) => Ok(sightings.first().map(|sighting| sighting.what)),
+            (Err(_), None) => unreachable!("only reading fails"),
+        }
     }
 
     /// Writes now. For use while nothing else is in flight.
@@ -410,14 +433,16 @@ pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(
     Ok(())
 }
 
-/// A file or device as the system tells it from others.
-fn identity(name: &str) -> Option<(u64, u64)> {
-    let metadata = Path::new(name).metadata().ok()?;
-    Some(if metadata.file_type().is_block_device() {
-        (u64::MAX, metadata.rdev())
-    } else {
-        (metadata.dev(), metadata.ino())
-    })
+/// What a file or device holds that nobody wants overwritten, with its article: "an ext4 file
+/// system".
+///
+/// # Errors
+///
+/// When it can't be read.
+pub fn occupant(name: &str) -> Result<Option<String>, OpenError> {
+    let probe = Probe::open(name)?;
+    let sightings = probe.sightings()?;
+    Ok(probe.holds(&sightings))
 }
 
 /// Copies the first `bytes` bytes and makes them durable. `progress` may ask for the end.

@@ -7,8 +7,8 @@ use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::Policy;
 use spindles_format::{
-    ArrayRecord, DecodeError, DeviceRecord, Features, MemberRecord, MemberState, SLOT_BYTES,
-    SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for,
+    ArrayRecord, DeviceRecord, Features, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES,
+    Text, TooSmall, Uuid, areas_for,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -311,16 +311,7 @@ impl Device {
 
     /// What it holds, if anything.
     fn holds(&self) -> Option<(String, String)> {
-        let what = match self.probe.found().record() {
-            Ok((array, _)) => format!("a member of the Spindles array '{}'", array.name),
-            Err(DecodeError::NotOurs | DecodeError::Short { .. }) => {
-                self.sightings.first()?.what.to_owned()
-            }
-            Err(DecodeError::Version { .. } | DecodeError::Features { .. }) => {
-                "a member of a Spindles array of a newer version".to_owned()
-            }
-            Err(_) => "a damaged Spindles superblock".to_owned(),
-        };
+        let what = self.probe.holds(&self.sightings)?;
         Some((self.name.clone(), what))
     }
 }

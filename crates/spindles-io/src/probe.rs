@@ -70,6 +70,20 @@ impl Probe {
         })
     }
 
+    /// What nobody wants overwritten, with its article, if there is anything.
+    pub(crate) fn holds(&self, sightings: &[Sighting]) -> Option<String> {
+        Some(match self.found().record() {
+            Ok((array, _)) => format!("a member of the Spindles array '{}'", array.name),
+            Err(DecodeError::NotOurs | DecodeError::Short { .. }) => {
+                sightings.first()?.what.to_owned()
+            }
+            Err(DecodeError::Version { .. } | DecodeError::Features { .. }) => {
+                "a member of a Spindles array of a newer version".to_owned()
+            }
+            Err(_) => "a damaged Spindles superblock".to_owned(),
+        })
+    }
+
     /// Whether all bytes of a range are known to be zeros without reading them: a file without
     /// data there.
     pub(crate) fn is_hole(&self, from_bytes: u64, to_bytes: u64) -> bool {
@@ -100,7 +114,7 @@ pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
 }
 
 /// `None` for what is not in the file system.
-fn identity(name: &str) -> Option<(bool, u64, u64)> {
+pub(crate) fn identity(name: &str) -> Option<(bool, u64, u64)> {
     let status = stat(name).ok()?;
     Some(match FileType::from_raw_mode(status.st_mode) {
         FileType::BlockDevice => (true, status.st_rdev, 0),

@@ -3,6 +3,7 @@
 
 mod bench;
 mod completions;
+mod copy;
 mod layout;
 mod man;
 
@@ -34,6 +35,7 @@ pub(crate) struct Command {
 pub(crate) static COMMANDS: &[&Command] = &[
     &bench::COMMAND,
     &completions::COMMAND,
+    &copy::COMMAND,
     &layout::COMMAND,
     &man::COMMAND,
 ];

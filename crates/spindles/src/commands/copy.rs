@@ -1,0 +1,195 @@
+//! `spindles copy`: bytes between files, devices and arrays.
+
+use super::Command;
+use crate::failure::Usage;
+use crate::interrupt;
+use crate::progress::Unit;
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_block::SizeBytes;
+use spindles_io::OpenOptions;
+use spindles_io::assemble::{AssembleOptions, assemble};
+use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress, occupant};
+use std::ops::ControlFlow;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "copy",
+    about: "Copy data between files, devices and arrays",
+    details: "FROM and TO are a file, a block device, mem:SIZE, null:SIZE, or array:DEV,DEV,.. for \
+              the array on these devices, given in any order; an array may lack as many devices \
+              as its level survives. A file that is not there yet is created. All of FROM is \
+              copied to the beginning of TO; what TO holds beyond that stays as it is. When the \
+              command ends well, the data is on the medium.\n\n\
+              spindles copy data.bin array:a.img,b.img,c.img\n\
+              spindles copy array:a.img,c.img back.bin --bytes 10M\n\
+              spindles copy /dev/sdx disk.img --verify",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Where the bytes come from
+    #[arg(value_name = "FROM")]
+    from: String,
+    /// Where the bytes go
+    #[arg(value_name = "TO")]
+    to: String,
+    /// Read both back afterwards and compare them
+    #[arg(long)]
+    verify: bool,
+    /// Copy only so much of the beginning of FROM
+    #[arg(long, value_name = "SIZE")]
+    bytes: Option<SizeBytes>,
+    /// Overwrite a superblock, partition table or file system in TO; open an array that was not
+    /// closed in order and lacks devices
+    #[arg(long)]
+    force: bool,
+}
+
+const ARRAY: &str = "array:";
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let interrupted = interrupt::flag()?;
+    let mut from = open(&arguments.from, true, arguments.force, ui)?;
+    let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
+    copy::check_source(&from, bytes, &devices(&arguments.to)?)?;
+    let (mut to, created) = open_target(&arguments, bytes, ui)?;
+    let checked = copy::check(&from, &to, bytes);
+
+    let started = Instant::now();
+    let copied = match checked {
+        Ok(()) => transfer(&arguments, &mut from, &mut to, bytes, ui, &interrupted),
+        Err(error) => Err(error),
+    };
+    let elapsed = started.elapsed();
+    let io = to.target().map(|target| target.facts().io);
+    // Closed in any case, so that an array is marked clean.
+    let closed = to.close().and(from.close());
+    if let Err(error) = copied {
+        if created && let Err(error) = std::fs::remove_file(&arguments.to) {
+            ui.note(format!("{}: can't be removed: {error}", arguments.to));
+        }
+        return Err(error.into());
+    }
+    closed?;
+
+    let rate = u128::from(bytes) * 1_000_000_000 / elapsed.as_nanos().max(1);
+    let rate = u64::try_from(rate).unwrap_or(u64::MAX);
+    let verified = if arguments.verify {
+        " and verified"
+    } else {
+        ""
+    };
+    let unit = if bytes.is_multiple_of(1024) && bytes > 0 {
+        ""
+    } else {
+        " bytes"
+    };
+    ui.line(format!(
+        "{}{unit} copied{verified} in {:.1} s, {} MiB/s",
+        SizeBytes(bytes),
+        elapsed.as_secs_f64(),
+        rate >> 20,
+    ));
+    ui.json(&json!({
+        "from": arguments.from,
+        "to": arguments.to,
+        "bytes": bytes,
+        "seconds": elapsed.as_secs_f64(),
+        "bytes_per_second": rate,
+        "verified": arguments.verify,
+        "io": io,
+    }));
+    Ok(())
+}
+
+fn transfer(
+    arguments: &Arguments,
+    from: &mut CopyEnd,
+    to: &mut CopyEnd,
+    bytes: u64,
+    ui: &Ui,
+    interrupted: &AtomicBool,
+) -> Result<(), CopyError> {
+    let both = if arguments.verify { 2 } else { 1 };
+    let mut bar = ui.progress("copy", bytes * both, Unit::Bytes);
+    let mut on_progress = |progress: Progress| {
+        let before = match progress.phase {
+            Phase::Copying => 0,
+            Phase::Comparing => bytes,
+        };
+        bar.set(before + progress.bytes);
+        if interrupted.load(Ordering::Relaxed) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
+    };
+    copy::copy(from, to, bytes, &mut on_progress)?;
+    if arguments.verify {
+        copy::compare(from, to, bytes, &mut on_progress)?;
+    }
+    Ok(())
+}
+
+/// The devices that a name stands for.
+fn devices(name: &str) -> anyhow::Result<Vec<&str>> {
+    let Some(list) = name.strip_prefix(ARRAY) else {
+        return Ok(vec![name]);
+    };
+    let devices: Vec<&str> = list.split(',').collect();
+    if devices.iter().any(|device| device.is_empty()) {
+        return Err(Usage::error(format!(
+            "{name} lacks the name of a device: write array:DEV,DEV,.."
+        )));
+    }
+    Ok(devices)
+}
+
+fn open(name: &str, read_only: bool, force: bool, ui: &Ui) -> anyhow::Result<CopyEnd> {
+    let open = OpenOptions {
+        read_only,
+        ..OpenOptions::default()
+    };
+    if !name.starts_with(ARRAY) {
+        return Ok(CopyEnd::open(name, &open)?);
+    }
+    let options = AssembleOptions { open, force };
+    let array = assemble(&devices(name)?, &options)?;
+    for warning in array.report.warnings() {
+        ui.note(warning);
+    }
+    Ok(CopyEnd::new(array.target))
+}
+
+/// Opens what is to be written, and makes the file if there is none; true when it did.
+fn open_target(arguments: &Arguments, bytes: u64, ui: &Ui) -> anyhow::Result<(CopyEnd, bool)> {
+    let name = arguments.to.as_str();
+    let in_file_system = !["array:", "mem:", "null:"]
+        .iter()
+        .any(|prefix| name.starts_with(prefix));
+    if in_file_system && !arguments.force && Path::new(name).exists() {
+        refuse(name, occupant(name)?.as_deref())?;
+    }
+    let created = in_file_system && CopyEnd::prepare_file(name, bytes)?;
+    let mut to = open(name, false, arguments.force, ui)?;
+    if !in_file_system && !arguments.force {
+        refuse(name, to.occupant()?)?;
+    }
+    Ok((to, created))
+}
+
+fn refuse(name: &str, occupant: Option<&str>) -> anyhow::Result<()> {
+    match occupant {
+        Some(what) => bail!("{name} holds {what}: use --force to overwrite it"),
+        None => Ok(()),
+    }
+}
