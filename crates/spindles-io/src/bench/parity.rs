@@ -1,7 +1,7 @@
 //! How fast each parity kernel of this machine is, beside a plain copy.
 //!
-//! All cases are measured in turn, round after round, so that the noise of a shared machine falls
-//! on all of them alike; what is reported is the median.
+//! Every round measures all cases, in an order of its own, so that the noise of a shared machine
+//! falls on all of them alike; what is reported is the median over rounds.
 
 use spindles_parity::{CHUNKS_MAX, CODES, Code, KERNELS, Kernel, solve_with, update_with};
 use std::hint::black_box;
@@ -92,9 +92,11 @@ pub fn measure(options: &Options) -> Report {
     let mut memory = Memory::new(options);
     let repeats: Vec<u32> = jobs.iter().map(|job| memory.repeats(*job)).collect();
     let mut rates = vec![Vec::new(); jobs.len()];
-    for round in 0..options.rounds {
-        let first = usize::try_from(round).expect("small") % jobs.len();
-        for case in (first..jobs.len()).chain(0..first) {
+    let mut order: Vec<usize> = (0..jobs.len()).collect();
+    let mut random = 1_u64;
+    for _ in 0..options.rounds {
+        shuffle(&mut order, &mut random);
+        for &case in &order {
             rates[case].push(memory.rate(jobs[case], repeats[case]));
         }
     }
@@ -124,6 +126,20 @@ pub fn measure(options: &Options) -> Report {
 
 fn last(rows: &mut [Row]) -> &mut Row {
     rows.last_mut().expect("a row begins with its encoding")
+}
+
+/// Who comes after whom matters, as the clock of a core follows what it has just done.
+fn shuffle(order: &mut [usize], random: &mut u64) {
+    for at in (1..order.len()).rev() {
+        *random = random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
+        let below = u64::try_from(at).expect("few cases") + 1;
+        order.swap(
+            at,
+            usize::try_from((*random >> 33) % below).expect("few cases"),
+        );
+    }
 }
 
 fn median(mut values: Vec<f64>) -> f64 {
