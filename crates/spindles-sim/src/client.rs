@@ -72,11 +72,6 @@ impl Client {
         }
     }
 
-    /// Requests in flight or held.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.flights.iter().flatten().count()
-    }
-
     /// What to ask next, at random.
     pub(crate) fn wish(&mut self) -> Wish {
         let random = &mut self.random;
@@ -168,12 +163,13 @@ impl Client {
             operation: wish.operation,
             block: BlockIndex(wish.block),
             blocks: wish.blocks,
-            buffer: match carries_data {
-                true => BufferSlice {
+            buffer: if carries_data {
+                BufferSlice {
                     buffer: BufferId(number),
                     first_block: 0,
-                },
-                false => BufferSlice::NONE,
+                }
+            } else {
+                BufferSlice::NONE
             },
         };
         self.flights[place] = Some(Flight {

@@ -95,7 +95,8 @@ pub(crate) fn write_superblocks(world: &mut World) {
     for array in 0..world.stack.arrays.len() {
         let (record, devices) = first_record(world, array);
         for (position, device) in devices.iter().enumerate() {
-            put(world, array, position, &record, device);
+            let done = put(world, array, position, &record, device);
+            assert!(done, "no engine is involved");
         }
     }
 }
@@ -145,24 +146,22 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     (record, devices)
 }
 
-/// Makes a superblock durable on one member, through the engine of an array that is open.
+/// Makes a superblock durable on one member, through the engine of an array that is open. Whether
+/// that was done.
 fn put(
     world: &mut World,
     array: usize,
     position: usize,
     record: &ArrayRecord,
     device: &DeviceRecord,
-) {
+) -> bool {
     let mut bytes = vec![0; SUPERBLOCK_BYTES];
     spindles_format::encode(record, device, &mut bytes);
     let first = device.slot_block(record.generation);
     if let Below::Array(below) = world.stack.arrays[array].members[position]
         && world.is_open(below)
     {
-        if !world.write_own(below, first, &bytes) {
-            world.stalled("a superblock of an array above could not be written");
-        }
-        return;
+        return world.write_own(below, first, &bytes);
     }
     let blocks = bytes.chunks_exact(world.stack.block_bytes);
     for (block, bytes) in (first.0..).map(BlockIndex).zip(blocks) {
@@ -171,16 +170,18 @@ fn put(
             Below::Array(below) => world.stack.put_array_block(below, block, bytes),
         }
     }
+    true
 }
 
-/// Members that missed the last superblock write get it, before anything else is written.
-pub(crate) fn catch_up(world: &mut World, array: usize, assembly: &Assembly) {
-    for member in assembly.lagging.iter() {
+/// Members that missed the last superblock write get it, before anything else is written. Whether
+/// that was done.
+pub(crate) fn catch_up(world: &mut World, array: usize, assembly: &Assembly) -> bool {
+    assembly.lagging.iter().all(|member| {
         world.note(&format!(
             "array {array}: member {member} lags and catches up"
         ));
         let position = usize::from(member.0);
         let device = assembly.records[position].expect("a lagging member is there");
-        put(world, array, position, &assembly.array, &device);
-    }
+        put(world, array, position, &assembly.array, &device)
+    })
 }

@@ -14,9 +14,11 @@ pub mod options;
 pub mod queue;
 pub mod random;
 mod run;
+mod shrink;
 pub mod stack;
 pub mod world;
 
 pub use options::{Ending, Fixed, Options};
 pub use run::{Outcome, run};
+pub use shrink::shrink;
 pub use world::Failure;

@@ -198,9 +198,10 @@ impl Options {
         };
         let tree = tree(random, block_size, fixed);
         let depth = fixed.depth.unwrap_or(*random.choose(&[1, 2, 4, 4, 8, 16]));
-        let limit_requests = match random.percent(25) {
-            true => random.between_u32(1, depth),
-            false => depth,
+        let limit_requests = if random.percent(25) {
+            random.between_u32(1, depth)
+        } else {
+            depth
         };
         let beyond = random.percent(8);
         let sessions = sessions(random, &tree, fixed);

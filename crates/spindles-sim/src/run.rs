@@ -139,7 +139,7 @@ fn after_crash(world: &mut World) {
     if !has_parity || unreadable.is_empty() {
         return;
     }
-    if world.faults.percent(30) {
+    if world.stack.arrays.len() == 1 && world.faults.percent(30) {
         world.errors_excused = true;
         return;
     }
@@ -159,7 +159,7 @@ fn close(world: &mut World) {
         }
         world.command(array, Command::Close);
         while world.closed[array].is_none() && world.step() {}
-        let failed = is_given_up(world, array);
+        let failed = world.stack.is_given_up(array);
         match world.closed[array] {
             None if world.failure.is_none() => {
                 return world.stalled(&format!("array {array} does not close"));
@@ -176,14 +176,6 @@ fn close(world: &mut World) {
     world.stop();
 }
 
-/// Whether the array lost too much, or the one above goes on without it.
-fn is_given_up(world: &World, array: usize) -> bool {
-    let array = &world.stack.arrays[array];
-    let lost_above =
-        |(above, member): (usize, MemberIndex)| world.stack.arrays[above].lost.contains(member);
-    !array.geometry.survives(array.lost) || array.above.is_some_and(lost_above)
-}
-
 /// Until nothing is in flight: everything is answered and resynchronised.
 fn drain(world: &mut World) {
     while world.step() {}
@@ -198,8 +190,14 @@ fn drain(world: &mut World) {
 /// What happens to disks while nothing runs.
 fn between_sessions(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
-        // Beyond the budget it might be taken for the truth: nobody can know better.
-        if world.is_gone(disk) && !world.options.beyond && world.faults.percent(50) {
+        let (array, member) = world.stack.position(disk);
+        let is_lost = world.stack.arrays[array].lost.contains(member);
+        if world.options.beyond {
+            // What is out of date might be taken for the truth: nobody can know better.
+            if is_lost && !world.is_gone(disk) {
+                world.drop_disk(disk);
+            }
+        } else if world.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);
             *world.struck.entry("stale disk is back").or_default() += 1;
         }
@@ -268,7 +266,9 @@ fn open_array(world: &mut World, array: usize) -> bool {
         ));
         world.found_again(array, wrongly_taken);
     }
-    create::catch_up(world, array, &assembly);
+    if !create::catch_up(world, array, &assembly) {
+        return refuse(world, array, "a superblock can't be written", None);
+    }
     let clean = assembly.array.clean;
     world.show(&Seen::Assembled { array, clean });
     if world.failure.is_some() {
@@ -304,7 +304,7 @@ fn refuse(
     *world.struck.entry("refused").or_default() += 1;
     let parity = world.stack.arrays[array].geometry.parity_chunks() > 0;
     let unclean_degraded = matches!(error, Some((OpenError::UncleanDegraded { .. }, ..)));
-    if is_given_up(world, array) {
+    if world.stack.is_given_up(array) {
         return false; // As it must be, or of no importance.
     }
     world.show(&Seen::Refused {

@@ -186,6 +186,18 @@ impl Stack {
         places
     }
 
+    /// Whether the array lost too much, or the one above goes on without it.
+    pub fn is_given_up(&self, array: usize) -> bool {
+        let Array {
+            geometry,
+            lost,
+            above,
+            ..
+        } = &self.arrays[array];
+        !geometry.survives(*lost)
+            || above.is_some_and(|(above, member)| self.arrays[above].lost.contains(member))
+    }
+
     /// Bytes of a member, metadata included.
     pub fn member_bytes(&self, array: usize, position: usize) -> u64 {
         match self.arrays[array].members[position] {
@@ -307,7 +319,7 @@ impl Stack {
         let this = &self.arrays[array];
         let lost = member.map_or(this.lost, |member| this.lost.with(member));
         let here = extra.filter(|place| place.array == array);
-        let can_spare = !this.unsettled || member.is_none() && here.is_none();
+        let can_spare = !this.unsettled || member.is_none();
         if !this.geometry.survives(lost) || !can_spare {
             // Then it is itself a lost member.
             return this
@@ -391,6 +403,7 @@ impl Stack {
             let this = &self.arrays[place.array];
             // Of a lost member nothing is read; and an array that lost too much is not asked.
             !this.lost.contains(place.member)
+                && !this.unsettled
                 && this.geometry.survives(this.lost)
                 && self.survives(place.array, None, Some(place))
         })

@@ -546,11 +546,6 @@ impl World {
         self.give(Input::Member(array, io.io.id, result));
     }
 
-    /// Whether nothing is in flight anywhere.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.queue.is_empty() && self.client.in_flight() == 0
-    }
-
     // ---- buffers and computation -------------------------------------------------------------
 
     /// The bytes at a place in a buffer.
@@ -722,9 +717,12 @@ impl World {
         let first = self.faults.below(sectors);
         let count = self.faults.between(1, 6);
         let near = self.faults.percent(50);
-        let mut sector = |i| match near {
-            true => (first + i) % sectors,
-            false => self.faults.below(sectors),
+        let mut sector = |i| {
+            if near {
+                (first + i) % sectors
+            } else {
+                self.faults.below(sectors)
+            }
         };
         (0..count).map(&mut sector).collect()
     }

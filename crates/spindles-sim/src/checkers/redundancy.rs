@@ -18,7 +18,7 @@ pub(super) static CHECKER: Checker = Checker {
 
 pub(super) fn check(scene: &Scene<'_>, view: View) -> Result<(), String> {
     for (index, array) in scene.stack.arrays.iter().enumerate() {
-        if !array.geometry.survives(array.lost) {
+        if scene.stack.is_given_up(index) {
             continue; // Nobody keeps it in order any more.
         }
         for group in (0..array.geometry.groups()).map(GroupIndex) {
