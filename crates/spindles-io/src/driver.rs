@@ -58,6 +58,16 @@ impl Stack {
             .map(|device| NodeId(Node::Device(device)))
     }
 
+    /// Adds a device of a test's own.
+    #[cfg(test)]
+    pub(crate) fn add_inline(
+        &mut self,
+        facts: DeviceFacts,
+        inline: Box<dyn crate::backends::Inline>,
+    ) -> NodeId {
+        NodeId(Node::Device(self.core.members.add_inline(facts, inline)))
+    }
+
     /// Opens an array over nodes that are not members of another. The buffers that `config` names
     /// are replaced by the stack's own. Work that is due at opening has begun when this returns.
     ///

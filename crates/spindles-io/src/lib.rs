@@ -14,6 +14,8 @@ mod driver;
 mod error;
 pub mod export;
 mod facts;
+#[cfg(test)]
+mod faulty;
 mod members;
 mod options;
 mod physical;

@@ -115,6 +115,22 @@ impl Members {
         Ok(DeviceIndex(index))
     }
 
+    /// Adds a device of a test's own.
+    #[cfg(test)]
+    pub(crate) fn add_inline(
+        &mut self,
+        facts: DeviceFacts,
+        inline: Box<dyn Inline>,
+    ) -> DeviceIndex {
+        let index = u16::try_from(self.devices.len()).expect("few devices");
+        self.devices.push(Device {
+            facts,
+            reach: Reach::Inline(inline),
+            counters: DeviceCounters::default(),
+        });
+        DeviceIndex(index)
+    }
+
     /// The queue, opened for the first file.
     fn queue(&mut self) -> Result<&mut Chosen, OpenError> {
         if self.queue.is_none() {

@@ -8,7 +8,7 @@
 
 mod common;
 
-use common::{pattern, run};
+use common::{Loop, pattern, run, skip};
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Operation, Reply, Request};
 use spindles_engine::Command;
 use spindles_io::scratch::{self, ScratchOptions};
@@ -256,5 +256,39 @@ fn arrays_on_files_hold_what_was_written() {
             let folder = tempfile::tempdir().unwrap();
             check(array, &options(io), folder.path());
         }
+    }
+}
+
+/// A real device with real errors: a loop device whose file was cut off. Its copy answers.
+#[test]
+fn real_errors_are_read_around() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    let file = std::fs::File::create_new(&path).unwrap();
+    file.set_len(1 << 20).unwrap();
+    let device = match Loop::new(&path, 4096) {
+        Ok(device) => device,
+        Err(reason) => return skip("real_errors_are_read_around", &reason),
+    };
+    for io in [IoChoice::Uring, IoChoice::Threads] {
+        file.set_len(1 << 20).unwrap();
+        let expression = Expression::parse(&format!("raid1({},mem:1M)", device.0)).unwrap();
+        let mut target = scratch::open(&expression, &options(io)).unwrap();
+        let buffer = target.allocate(256);
+        let all = BufferSlice {
+            buffer,
+            first_block: 0,
+        };
+        let data = pattern(4, 1 << 20);
+        target.buffer_mut(buffer).copy_from_slice(&data);
+        run(target.as_mut(), Operation::Write { fua: true }, 0, 256, all).unwrap();
+        file.set_len(512 << 10).unwrap();
+        for _ in 0..4 {
+            target.buffer_mut(buffer).fill(0);
+            run(target.as_mut(), Operation::Read, 0, 256, all).unwrap();
+            assert!(target.buffer(buffer) == data);
+        }
+        assert!(target.counters().devices[0].errors > 0, "{io:?}");
+        drop(target);
     }
 }
