@@ -96,6 +96,12 @@ pub enum CreateError {
         /// The device.
         device: String,
     },
+    /// There is no such file or device.
+    #[error("there is no {device}: make a file with 'truncate -s 1G {device}', or check the name")]
+    NotThere {
+        /// The device.
+        device: String,
+    },
     /// Two names for one device.
     #[error("{first} and {second} are the same device: an array needs different ones")]
     SameDevice {
@@ -296,7 +302,14 @@ struct Device {
 
 impl Device {
     fn look(name: &str) -> Result<Self, CreateError> {
-        let probe = Probe::open(name)?;
+        let probe = match Probe::open(name) {
+            Err(OpenError::Io { device, source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                return Err(CreateError::NotThere { device });
+            }
+            probe => probe?,
+        };
         if matches!(probe.facts.backend, "mem" | "null") {
             return Err(CreateError::DoesNotLast {
                 device: name.to_owned(),

@@ -222,10 +222,7 @@ fn nested_arrays_are_assembled_inside_out() {
     ] {
         let folder = Folder::new(&names, 4 * MIB);
         folder.create(expression).unwrap();
-        let used: Vec<&str> = names
-            .into_iter()
-            .filter(|name| expression.contains(&format!("{name}")[..]))
-            .collect();
+        let used: Vec<&str> = names.into_iter().collect();
         let used: Vec<&str> = used
             .into_iter()
             .filter(|name| {
@@ -427,7 +424,10 @@ fn mistakes_are_refused_and_nothing_is_changed() {
             "raid1(a,link)",
             &["are the same device: an array needs different ones"],
         ),
-        ("raid1(blank,none)", &["can't open", "/none: No such file"]),
+        (
+            "raid1(blank,none)",
+            &["there is no ", "/none: make a file with 'truncate"],
+        ),
     ] {
         let error = folder.create(expression).unwrap_err().to_string();
         for text in texts {

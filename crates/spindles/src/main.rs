@@ -2,6 +2,7 @@
 
 #![allow(dead_code)] // Until the commands that use the helpers have landed.
 
+mod arrays;
 mod commands;
 mod failure;
 mod interrupt;

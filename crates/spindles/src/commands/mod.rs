@@ -4,8 +4,11 @@
 mod bench;
 mod completions;
 mod copy;
+mod create;
+mod examine;
 mod layout;
 mod man;
+mod status;
 
 use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
 use crate::ui::Ui;
@@ -36,8 +39,11 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &bench::COMMAND,
     &completions::COMMAND,
     &copy::COMMAND,
+    &create::COMMAND,
+    &examine::COMMAND,
     &layout::COMMAND,
     &man::COMMAND,
+    &status::COMMAND,
 ];
 
 /// Adds the commands of a table as subcommands: for this table and for those of `bench` and `lab`.

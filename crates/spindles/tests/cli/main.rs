@@ -1,6 +1,7 @@
 //! Tests of the command line: they run the binary as a user does. One test binary, one file for
 //! each subject.
 
+mod arrays;
 mod bad_input;
 mod binary;
 mod every_command;

@@ -1,0 +1,94 @@
+//! How arrays and sizes are described to people and to programs, alike in all commands.
+
+use serde_json::{Value, json};
+use spindles_block::SizeBytes;
+use spindles_io::assemble::{ArrayReport, MemberReport};
+
+/// A size for people: `1.5 GiB`, `512 bytes`.
+pub(crate) fn size(bytes: u64) -> String {
+    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
+    for (unit, shift) in UNITS {
+        if bytes >> shift > 0 {
+            let tenths = (u128::from(bytes) * 10) >> shift;
+            return match tenths % 10 {
+                0 => format!("{} {unit}", tenths / 10),
+                tenth => format!("{}.{tenth} {unit}", tenths / 10),
+            };
+        }
+    }
+    format!("{bytes} bytes")
+}
+
+/// `raid5 left-symmetric, 3 members, chunks of 64K, blocks of 4K`.
+pub(crate) fn shape(
+    level: &str,
+    layout: &str,
+    members: usize,
+    chunk_bytes: u64,
+    block_bytes: u32,
+) -> String {
+    let space = if layout.is_empty() { "" } else { " " };
+    format!(
+        "{level}{space}{layout}, {members} member{}, chunks of {}, blocks of {}",
+        if members == 1 { "" } else { "s" },
+        SizeBytes(chunk_bytes),
+        SizeBytes(block_bytes.into()),
+    )
+}
+
+/// `healthy` or `degraded`.
+pub(crate) fn state(report: &ArrayReport) -> &'static str {
+    if report.is_degraded() {
+        "degraded"
+    } else {
+        "healthy"
+    }
+}
+
+/// An array as JSON, arrays inside it included.
+pub(crate) fn to_json(report: &ArrayReport) -> Value {
+    let members = report.members.iter().map(|member| match member {
+        MemberReport::Device { name, lagging } => {
+            json!({ "device": name, "state": "active", "lagging": lagging })
+        }
+        MemberReport::Array(inner) => json!({ "array": to_json(inner), "state": "active" }),
+        MemberReport::Missing { out_since } => {
+            json!({ "state": "missing", "out_since": out_since })
+        }
+    });
+    json!({
+        "name": report.name,
+        "uuid": report.uuid.to_string(),
+        "level": report.level.name,
+        "layout": report.layout,
+        "consistency": report.consistency,
+        "chunk_bytes": report.chunk_bytes,
+        "block_bytes": report.block_bytes,
+        "bytes": report.bytes,
+        "generation": report.generation,
+        "clean": report.clean,
+        "state": state(report),
+        "members": members.collect::<Vec<_>>(),
+        "refused": report.refused,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_are_short() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            ((1 << 20) - 1, "1023.9 KiB"),
+            (5 << 30, "5 GiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(size(bytes), text);
+        }
+    }
+}

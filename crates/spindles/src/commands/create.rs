@@ -1,0 +1,174 @@
+//! `spindles create`: superblocks on devices.
+
+use super::Command;
+use crate::arrays;
+use crate::failure::Usage;
+use crate::progress::{Progress, Unit};
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_block::{BlockSize, SizeBytes};
+use spindles_engine::POLICIES;
+use spindles_io::OpenOptions;
+use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
+use spindles_layout::{Expression, chunk_blocks};
+use std::sync::atomic::Ordering;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "create",
+    about: "Make an array of files or devices",
+    details: "Everything is checked on all devices before anything is written to the first. A \
+              device that holds a superblock, a partition table or a known file system is not \
+              touched without --force. Files must exist: truncate -s 1G a.img makes one.\n\n\
+              Devices that are not known to hold zeros are made consistent first; files without \
+              data need nothing.\n\n\
+              spindles create data 'raid5(a.img,b.img,c.img)'\n\
+              spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\
+              spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'",
+    hidden: false,
+    arguments: |command| {
+        let policies = POLICIES
+            .iter()
+            .map(|policy| format!("\n  {:<7} {}", policy.name, policy.about));
+        let details = format!(
+            "{}\n\nConsistency policies:{}",
+            COMMAND.details,
+            policies.collect::<String>()
+        );
+        Arguments::augment_args(command).after_help(details)
+    },
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// What to call the array
+    name: String,
+    /// The array: raid5(a.img,b.img,c.img); arrays nest
+    #[arg(value_name = "EXPR")]
+    expression: String,
+    /// The chunk size, any multiple of the block [default: the level's]
+    #[arg(long, value_name = "SIZE")]
+    chunk: Option<SizeBytes>,
+    /// How chunks lie on the members, where the level has a choice
+    #[arg(long, value_name = "NAME")]
+    layout: Option<String>,
+    /// What is done about crashes
+    #[arg(long, value_name = "POLICY", default_value = POLICIES[0].name)]
+    consistency: String,
+    /// The unit in which the array is addressed: 512 or 4K
+    #[arg(long, value_name = "SIZE", default_value = "4K")]
+    block_size: SizeBytes,
+    /// Overwrite what the devices hold
+    #[arg(long)]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let mut expression = Expression::parse(&arguments.expression).map_err(Usage::error)?;
+    if let Some(layout) = &arguments.layout {
+        expression = expression.with_layout(layout).map_err(Usage::error)?;
+    }
+    let block_size = u32::try_from(arguments.block_size.0).ok();
+    let block_size = block_size.and_then(BlockSize::from_bytes).ok_or_else(|| {
+        Usage::error(format!(
+            "--block-size {}: a block is 512 or 4K",
+            arguments.block_size
+        ))
+    })?;
+    if let Some(chunk) = arguments.chunk {
+        chunk_blocks(chunk.0, block_size)
+            .map_err(|error| Usage::error(format!("--chunk {chunk}: {error}")))?;
+    }
+    let policy = POLICIES
+        .iter()
+        .find(|policy| policy.name == arguments.consistency);
+    let policy = policy.ok_or_else(|| {
+        let names: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
+        Usage::error(format!(
+            "--consistency {}: there is no such policy; there are {}",
+            arguments.consistency,
+            names.join(", ")
+        ))
+    })?;
+    let options = CreateOptions {
+        name: arguments.name.clone(),
+        block_size,
+        chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
+        consistency: policy,
+        force: arguments.force,
+        open: OpenOptions::default(),
+    };
+
+    let interrupted = crate::interrupt::flag()?;
+    let mut bar: Option<Progress> = None;
+    let created = create(&expression, &options, &mut |done, total| {
+        bar.get_or_insert_with(|| ui.progress("initial sync", total, Unit::Bytes))
+            .set(done);
+        !interrupted.load(Ordering::SeqCst)
+    });
+    drop(bar);
+    let created = created.map_err(|error| match error {
+        CreateError::Name { .. } | CreateError::Geometry(_) | CreateError::SameDevice { .. } => {
+            Usage::error(error)
+        }
+        error => error.into(),
+    })?;
+    for note in expression.notes() {
+        ui.note(note);
+    }
+    tell(&created, &expression, ui);
+    Ok(())
+}
+
+fn tell(created: &Created, expression: &Expression, ui: &Ui) {
+    for (device, what) in &created.wiped {
+        ui.line(format!("{device}: {what} was overwritten"));
+    }
+    ui.line(format!(
+        "array '{}' created: {}, holds {}",
+        created.name,
+        arrays::shape(
+            created.level.name,
+            &created.layout,
+            created.members.into(),
+            created.chunk_bytes,
+            created.block_bytes
+        ),
+        arrays::size(created.bytes),
+    ));
+    let (sync, line) = match created.sync {
+        Sync::NotNeeded => ("not needed", "without redundancy: no device may fail"),
+        Sync::KnownZero => (
+            "known zero",
+            "consistent: the devices are known to hold zeros",
+        ),
+        Sync::Done => (
+            "done",
+            "consistent: redundancy was made to agree with the devices",
+        ),
+        Sync::Stopped => (
+            "stopped",
+            "not consistent yet: the initial sync was stopped and goes on when the array is used",
+        ),
+    };
+    ui.line(line);
+    let devices = expression.leaves().join(",");
+    ui.line(format!("use it as array:{devices}"));
+    ui.json(&json!({
+        "name": created.name,
+        "uuid": created.uuid.to_string(),
+        "level": created.level.name,
+        "layout": created.layout,
+        "chunk_bytes": created.chunk_bytes,
+        "block_bytes": created.block_bytes,
+        "bytes": created.bytes,
+        "members": created.members,
+        "devices": expression.leaves(),
+        "initial_sync": sync,
+        "overwritten": created.wiped.iter().map(|(device, what)| {
+            json!({ "device": device, "what": what })
+        }).collect::<Vec<_>>(),
+    }));
+}

@@ -1,0 +1,236 @@
+//! `spindles examine`: what the superblocks say, and every disagreement between them.
+
+use super::Command;
+use crate::arrays;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::{Value, json};
+use spindles_format::{ArrayRecord, DecodeError, DeviceRecord, Found, MemberState, Uuid, choose};
+use spindles_io::OpenError;
+use spindles_io::assemble::{Examined, examine};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "examine",
+    about: "Show what the superblocks on devices say, and where they disagree",
+    details: "Nothing is written, and the devices need not belong together. Of devices that are \
+              no members it says what else they hold.\n\n\
+              spindles examine a.img b.img c.img\n\
+              spindles examine /dev/sd?",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices to look at
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+    /// Show where everything lies on the devices too
+    #[arg(long)]
+    areas: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let looked: Vec<(&String, Result<Examined, OpenError>)> = arguments
+        .devices
+        .iter()
+        .map(|device| (device, examine(device)))
+        .collect();
+    let mut documents = Vec::new();
+    for (device, examined) in &looked {
+        documents.push(match examined {
+            Ok(examined) => describe(device, examined, arguments.areas, ui),
+            Err(error) => {
+                ui.line(format!("{device}: {error}"));
+                json!({ "device": device, "error": error.to_string() })
+            }
+        });
+    }
+    let found: Vec<&Found> = looked
+        .iter()
+        .filter_map(|(_, examined)| Some(&examined.as_ref().ok()?.found))
+        .collect();
+    let problems = disagreements(&found);
+    for problem in &problems {
+        ui.line(problem);
+    }
+    if problems.is_empty() && found.iter().any(|found| found.record().is_ok()) {
+        ui.line("The superblocks agree.");
+    }
+    ui.json(&json!({ "devices": documents, "disagreements": problems }));
+    match looked.into_iter().find_map(|(_, examined)| examined.err()) {
+        Some(error) => Err(error.into()),
+        None => Ok(()),
+    }
+}
+
+fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
+    let found = &examined.found;
+    let holds: Vec<&str> = examined
+        .sightings
+        .iter()
+        .map(|sighting| sighting.what)
+        .collect();
+    let mut document = match found.record() {
+        Ok((array, device)) => describe_member(name, array, device, areas, ui),
+        Err(error) => {
+            let also = holds.first().filter(|_| error == DecodeError::NotOurs);
+            let also = also
+                .map(|what| format!("; it holds {what}"))
+                .unwrap_or_default();
+            ui.line(format!("{name}: {error}{also}"));
+            json!({ "device": name, "error": error.to_string() })
+        }
+    };
+    if found.record().is_ok() {
+        if let Some(damage) = found.damage() {
+            ui.line(format!("  one of the two slots is damaged: {damage}"));
+            document["damage"] = json!(damage.to_string());
+        }
+        for what in &holds {
+            ui.line(format!("  beside it lies {what}"));
+        }
+    }
+    document["bytes"] = json!(found.bytes);
+    document["holds"] = json!(holds);
+    document
+}
+
+fn describe_member(
+    name: &str,
+    array: &ArrayRecord,
+    device: &DeviceRecord,
+    show_areas: bool,
+    ui: &Ui,
+) -> Value {
+    let block_bytes = array.block_size.bytes();
+    let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(block_bytes);
+    let layout = array.layout.as_str();
+    ui.line(format!(
+        "{name}: member {} of array '{}' ({})",
+        device.member, array.name, array.uuid
+    ));
+    if array.parent != Uuid::NIL {
+        ui.line(format!("  the array is a member of array {}", array.parent));
+    }
+    ui.line(format!(
+        "  {}",
+        arrays::shape(
+            array.level.as_str(),
+            layout,
+            array.members.into(),
+            chunk_bytes,
+            block_bytes
+        )
+    ));
+    let clean = if array.clean { "clean" } else { "unclean" };
+    ui.line(format!(
+        "  generation {}, {clean}, consistency policy {}",
+        array.generation, array.consistency
+    ));
+    let members = array.members().iter().enumerate().map(|(index, member)| {
+        let out_since = match member.state {
+            MemberState::Active => None,
+            MemberState::Missing { out_since } => Some(out_since),
+        };
+        if let Some(since) = out_since {
+            ui.line(format!(
+                "  member {index} is missing since generation {since}"
+            ));
+        }
+        json!({
+            "device_uuid": member.device_uuid.to_string(),
+            "data_blocks": member.data_blocks,
+            "state": if out_since.is_none() { "active" } else { "missing" },
+            "out_since": out_since,
+        })
+    });
+    let members: Vec<Value> = members.collect();
+    let mut areas = Vec::new();
+    for area in device.areas() {
+        if show_areas {
+            ui.line(format!(
+                "  {:<14} {} at {}",
+                area.kind.name(),
+                arrays::size(area.length_bytes),
+                area.offset_bytes
+            ));
+        }
+        areas.push(json!({
+            "kind": area.kind.name(),
+            "version": area.version,
+            "offset_bytes": area.offset_bytes,
+            "length_bytes": area.length_bytes,
+        }));
+    }
+    json!({
+        "device": name,
+        "array": array.name.as_str(),
+        "array_uuid": array.uuid.to_string(),
+        "parent_uuid": (array.parent != Uuid::NIL).then(|| array.parent.to_string()),
+        "created_s": array.created_s,
+        "generation": array.generation,
+        "clean": array.clean,
+        "consistency": array.consistency.as_str(),
+        "level": array.level.as_str(),
+        "layout": layout,
+        "chunk_bytes": chunk_bytes,
+        "block_bytes": block_bytes,
+        "member": device.member.0,
+        "device_bytes": device.device_bytes,
+        "features": {
+            "ignorable": array.features.ignorable,
+            "read_only": array.features.read_only,
+            "refuse": array.features.refuse,
+        },
+        "members": members,
+        "areas": areas,
+    })
+}
+
+/// What an assembly of each array would refuse, or leave out, and why.
+fn disagreements(found: &[&Found]) -> Vec<String> {
+    let mut arrays: Vec<Uuid> = Vec::new();
+    for (array, _) in found.iter().filter_map(|found| found.record().ok()) {
+        if !arrays.contains(&array.uuid) {
+            arrays.push(array.uuid);
+        }
+    }
+    let mut problems = Vec::new();
+    for uuid in arrays {
+        let members: Vec<Found> = found
+            .iter()
+            .filter(|found| found.record().is_ok_and(|(array, _)| array.uuid == uuid))
+            .map(|found| (*found).clone())
+            .collect();
+        match choose(&members) {
+            Err(error) => problems.push(error.to_string()),
+            Ok(assembly) => {
+                problems.extend(assembly.refused.iter().map(ToString::to_string));
+                let lagging = assembly.lagging.iter().filter_map(|member| {
+                    let found = assembly.devices[usize::from(member.0)]?;
+                    Some(format!(
+                        "{}: missed the last superblock write; it is brought up to date when the \
+                         array is next used",
+                        members[found].name
+                    ))
+                });
+                problems.extend(lagging);
+                // Missing members disagree with nobody, where the superblocks say so.
+                let counted_on = assembly.missing.difference(assembly.array.missing());
+                for member in counted_on.iter() {
+                    let refused = assembly.refused.iter().any(|r| r.member == Some(member));
+                    if !refused {
+                        problems.push(format!(
+                            "member {member} of array '{}' is not among these devices",
+                            assembly.array.name
+                        ));
+                    }
+                }
+            }
+        }
+    }
+    problems
+}

@@ -1,0 +1,110 @@
+//! `spindles status`: the state of an array that is not served.
+
+use super::Command;
+use crate::arrays;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::OpenOptions;
+use spindles_io::assemble::{ArrayReport, AssembleOptions, MemberReport, assemble};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "status",
+    about: "Show the state of an array: its members, what is missing, whether it is clean",
+    details: "Give the devices of the array, in any order. They are read only. What the \
+              superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
+              spindles status a.img b.img c.img",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices of the array
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let devices: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
+    let options = AssembleOptions {
+        open: OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        },
+        // To be looked at, not to be trusted: nothing is written.
+        force: true,
+    };
+    let report = assemble(&devices, &options)?.report;
+    show(&report, 0, ui);
+    let warnings = report.warnings();
+    for warning in &warnings {
+        ui.note(warning);
+    }
+    let mut document = arrays::to_json(&report);
+    document["warnings"] = json!(warnings);
+    ui.json(&document);
+    Ok(())
+}
+
+fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
+    let indent = "  ".repeat(depth);
+    let line = |text: String| ui.line(format!("{indent}{text}"));
+    line(format!("array '{}' ({})", report.name, report.uuid));
+    line(format!(
+        "  {}",
+        arrays::shape(
+            report.level.name,
+            &report.layout,
+            report.members.len(),
+            report.chunk_bytes,
+            report.block_bytes
+        )
+    ));
+    line(format!(
+        "  holds {}, consistency policy {}",
+        arrays::size(report.bytes),
+        report.consistency
+    ));
+    let clean = if report.clean {
+        "clean"
+    } else if report.is_degraded() {
+        "unclean: it was not closed in order"
+    } else {
+        "unclean: it was not closed in order, and is made consistent when it is next used"
+    };
+    line(format!(
+        "  {}, {clean}, generation {}",
+        arrays::state(report),
+        report.generation
+    ));
+    for (index, member) in report.members.iter().enumerate() {
+        match member {
+            MemberReport::Device { name, lagging } => {
+                let lagging = if *lagging {
+                    ", missed the last superblock write"
+                } else {
+                    ""
+                };
+                line(format!("  member {index}: {name}, active{lagging}"));
+            }
+            MemberReport::Array(inner) => {
+                line(format!(
+                    "  member {index}: an array, {}",
+                    arrays::state(inner)
+                ));
+                show(inner, depth + 2, ui);
+            }
+            MemberReport::Missing {
+                out_since: Some(since),
+            } => line(format!(
+                "  member {index}: missing since generation {since}"
+            )),
+            MemberReport::Missing { out_since: None } => {
+                line(format!("  member {index}: not there"));
+            }
+        }
+    }
+}

@@ -1,0 +1,495 @@
+//! `create`, `examine` and `status`: what they do, what they say, and that nothing is changed on
+//! any device by whatever is refused.
+
+use crate::binary::{Run, spindles};
+use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode};
+use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
+
+const MIB: u64 = 1 << 20;
+
+/// A folder of devices; `@` in an argument stands for it.
+struct Folder(tempfile::TempDir);
+
+impl Folder {
+    fn new(devices: &str, bytes: u64) -> Self {
+        let folder = Self(tempfile::tempdir().expect("a folder"));
+        for device in devices.split(' ') {
+            folder.make(device, bytes);
+        }
+        folder
+    }
+
+    fn make(&self, device: &str, bytes: u64) -> File {
+        let file = File::create(self.path(device)).expect("a new file");
+        file.set_len(bytes).expect("a sparse file");
+        file
+    }
+
+    fn path(&self, device: &str) -> String {
+        let path = self.0.path().join(device);
+        path.to_str().expect("a path in UTF-8").to_owned()
+    }
+
+    fn write(&self, device: &str, offset: u64, bytes: &[u8]) {
+        let file = File::options().write(true).open(self.path(device));
+        file.expect("it is there")
+            .write_all_at(bytes, offset)
+            .expect("room");
+    }
+
+    fn read(&self, device: &str) -> Vec<u8> {
+        fs::read(self.path(device)).expect("it is there")
+    }
+
+    fn copy(&self, from: &str, to: &str) {
+        fs::copy(self.path(from), self.path(to)).expect("room for a copy");
+    }
+
+    fn run(&self, arguments: &str) -> Run {
+        let folder = self.path("");
+        let arguments: Vec<String> = arguments
+            .split(' ')
+            .map(|argument| argument.replace('@', &folder))
+            .collect();
+        let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+        spindles(&arguments)
+    }
+
+    /// The command fails with this status and texts, and no file here has changed.
+    fn refuses(&self, arguments: &str, status: i32, texts: &[&str]) {
+        let before = self.contents();
+        self.run(arguments).fails(status, texts);
+        assert!(self.contents() == before, "{arguments} changed something");
+        let run = self.run(&format!("{arguments} --json"));
+        assert_eq!(run.json()["status"], status, "{arguments}");
+        assert!(
+            self.contents() == before,
+            "{arguments} --json changed something"
+        );
+    }
+
+    fn contents(&self) -> Vec<(String, Vec<u8>)> {
+        let entries = fs::read_dir(self.0.path()).expect("the folder");
+        let names = entries.map(|entry| entry.expect("an entry").file_name());
+        let names = names.map(|name| name.into_string().expect("our names"));
+        let mut contents: Vec<_> = names.map(|name| (name.clone(), self.read(&name))).collect();
+        contents.sort_unstable();
+        contents
+    }
+
+    /// Writes the next generation to these devices, as a program that crashed would leave it.
+    fn advance(&self, devices: &[&str], missing: &[usize], clean: bool) {
+        for name in devices {
+            let bytes = self.read(name);
+            let slot = |offset: u64| {
+                let at = usize::try_from(offset).expect("small");
+                decode(&bytes[at..at + SUPERBLOCK_BYTES]).ok()
+            };
+            let newest = SLOT_BYTES.into_iter().filter_map(slot);
+            let newest = newest.max_by_key(|(array, _)| array.generation);
+            let (mut array, device) = newest.expect("a member");
+            array.generation += 1;
+            array.clean = clean;
+            for &member in missing {
+                let out_since = array.generation;
+                array.member[member].state = spindles_format::MemberState::Missing { out_since };
+            }
+            let mut out = [0; SUPERBLOCK_BYTES];
+            encode(&array, &device, &mut out);
+            self.write(
+                name,
+                SLOT_BYTES[usize::from(array.generation % 2 == 1)],
+                &out,
+            );
+        }
+    }
+}
+
+#[test]
+fn arrays_are_created_and_shown() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    let run = folder.run("create data raid5(@a,@b,@c) --chunk 32K").ok();
+    let first = run.out.lines().next().expect("a line");
+    assert_eq!(
+        first,
+        "array 'data' created: raid5 left-symmetric, 3 members, chunks of 32K, blocks of 4K, \
+         holds 15.5 MiB"
+    );
+    assert!(
+        run.out
+            .contains("consistent: the devices are known to hold zeros"),
+        "{}",
+        run.out
+    );
+    let status = folder.run("status @c @a @b").ok();
+    assert_eq!(status.error, "");
+    for text in [
+        "array 'data' (",
+        "healthy, clean, generation 1",
+        "member 2: ",
+        "/c, active",
+    ] {
+        assert!(status.out.contains(text), "no {text:?} in {}", status.out);
+    }
+    let examine = folder.run("examine @a @b @c --areas").ok();
+    for text in [
+        "/b: member 1 of array 'data'",
+        "journal",
+        "The superblocks agree.",
+    ] {
+        assert!(examine.out.contains(text), "no {text:?} in {}", examine.out);
+    }
+    let json = folder.run("examine @a --json").ok().json();
+    assert_eq!(json["devices"][0]["level"], "raid5");
+    assert_eq!(json["devices"][0]["chunk_bytes"], 32 << 10);
+    assert_eq!(
+        json["disagreements"][1],
+        "member 2 of array 'data' is not among these devices"
+    );
+    let json = folder.run("status @a @b --json").ok().json();
+    assert_eq!(json["state"], "degraded");
+    assert_eq!(json["members"][2]["state"], "missing");
+    assert_eq!(json["bytes"], 15 * MIB + 512 * 1024);
+}
+
+#[test]
+fn create_says_what_it_did_as_json() {
+    let folder = Folder::new("a b", 8 * MIB);
+    let json = folder.run("create m raid1(@a,@b) --json").ok().json();
+    assert_eq!(json["initial_sync"], "known zero");
+    assert_eq!(json["members"], 2);
+    assert_eq!(json["devices"][1], folder.path("b"));
+    let json = folder
+        .run("create m raid0(@a,@b) --force --block-size 512 --json")
+        .ok()
+        .json();
+    assert_eq!(json["initial_sync"], "not needed");
+    assert_eq!(json["block_bytes"], 512);
+    assert_eq!(
+        json["overwritten"][0]["what"],
+        "a member of the Spindles array 'm'"
+    );
+}
+
+#[test]
+fn nested_arrays_are_created_and_shown() {
+    let folder = Folder::new("a b c d e f", 8 * MIB);
+    folder
+        .run("create n raid0(raid5(@a,@b,@c),raid5(@d,@e,@f))")
+        .ok();
+    let status = folder.run("status @f @e @d @c @b @a").ok();
+    for text in [
+        "array 'n' (",
+        "array 'n.1' (",
+        "member 1: an array, healthy",
+    ] {
+        assert!(status.out.contains(text), "no {text:?} in {}", status.out);
+    }
+    let status = folder.run("status @f @e @c @b @a").ok();
+    assert!(
+        status.out.contains("member 1: an array, degraded"),
+        "{}",
+        status.out
+    );
+    assert!(
+        status
+            .error
+            .contains("array 'n.1' is degraded: member 0 of 3"),
+        "{}",
+        status.error
+    );
+    let examine = folder.run("examine @a").ok();
+    assert!(
+        examine.out.contains("the array is a member of array "),
+        "{}",
+        examine.out
+    );
+    folder.refuses(
+        "status @a @b @c",
+        1,
+        &["'n' can't be opened: member 1 of 2 missing"],
+    );
+    let all = ["array 'n.0' can't be opened: members 1 and 2 of 3", "'n.1'"];
+    folder.refuses("status @a @d", 1, &all);
+}
+
+#[test]
+fn create_refuses_wrong_usage() {
+    let folder = Folder::new("a b c", 2 * MIB);
+    for (arguments, texts) in [
+        (
+            "create x raid1(@a,@b",
+            &["lacks a ',' or a ')' here", "^"][..],
+        ),
+        ("create x @a", &["lacks a level here"]),
+        ("create x raid9(@a,@b)", &["no level 'raid9'", "raid10"]),
+        (
+            "create x raid5(3)",
+            &["counts devices where it has to name them"],
+        ),
+        (
+            "create x raid6(@a,@b,@c)",
+            &["raid6 needs at least 4 members"],
+        ),
+        ("create x raid1(@a,@a)", &["names '", "twice"]),
+        (
+            "create x raid1(@a,@./a)",
+            &["are the same device: an array needs different ones"],
+        ),
+        (
+            "create a/b raid1(@a,@b)",
+            &["'a/b' can't be the name of an array"],
+        ),
+        (
+            "create x raid1(@a,@b) --chunk 5000",
+            &["--chunk 5000", "multiple of 4096"],
+        ),
+        (
+            "create x raid1(@a,@b) --chunk 0",
+            &["--chunk 0", "at least one block"],
+        ),
+        (
+            "create x raid1(@a,@b) --chunk 128M",
+            &["--chunk 128M", "64M or less"],
+        ),
+        ("create x raid1(@a,@b) --chunk big", &["not a size"]),
+        (
+            "create x raid1(@a,@b) --block-size 1K",
+            &["--block-size 1K: a block is 512 or 4K"],
+        ),
+        (
+            "create x raid1(@a,@b) --layout near",
+            &["raid1 has no layout 'near'"],
+        ),
+        (
+            "create x raid10(@a,@b) --layout far3",
+            &["3 copies on 2 members"],
+        ),
+        (
+            "create x raid1(@a,@b) --consistency hope",
+            &["no such policy", "resync, none"],
+        ),
+        (
+            "create x raid1(@a,@b) --spare @c",
+            &["unexpected argument '--spare'"],
+        ),
+        (
+            "create x raid1(@a,@b) --checksum crc32c",
+            &["unexpected argument '--checksum'"],
+        ),
+    ] {
+        folder.refuses(arguments, 2, texts);
+    }
+}
+
+#[test]
+fn create_refuses_devices_it_must_not_take() {
+    let folder = Folder::new("a b c used", 2 * MIB);
+    folder.run("create other raid1(@used,@c)").ok();
+    for (name, offset, magic) in [
+        ("ext", 1080, &b"\x53\xef"[..]),
+        ("gpt", 512, b"EFI PART"),
+        ("xfs", 0, b"XFSB"),
+        ("lvm", 512, b"LABELONE"),
+        ("luks", 0, b"LUKS\xba\xbe"),
+        ("md", 4096, b"\xfc\x4e\x2b\xa9"),
+    ] {
+        folder.make(name, 2 * MIB);
+        folder.write(name, offset, magic);
+    }
+    folder.write("gpt", 446 + 4, &[0xee]);
+    folder.write("gpt", 510, &[0x55, 0xaa]);
+    folder.make("tiny", 64 << 10);
+    folder.make("small", 512 << 10);
+    folder.make("damaged", 2 * MIB);
+    folder.write("damaged", 4096, b"SPINDLES\x01\0\0\0garbage");
+    for (arguments, texts) in [
+        (
+            "create x raid1(@a,@ext)",
+            &["/ext holds an ext2 file system; use --force"][..],
+        ),
+        (
+            "create x raid1(@a,@gpt)",
+            &["/gpt holds a GPT partition table; use --force"],
+        ),
+        (
+            "create x raid1(@a,@xfs)",
+            &["/xfs holds an XFS file system; use --force"],
+        ),
+        (
+            "create x raid1(@a,@lvm)",
+            &["/lvm holds an LVM physical volume; use --force"],
+        ),
+        (
+            "create x raid1(@a,@luks)",
+            &["/luks holds a LUKS encrypted volume; use --force"],
+        ),
+        (
+            "create x raid1(@a,@md)",
+            &["/md holds a member of a Linux md array; use --force"],
+        ),
+        (
+            "create x raid1(@xfs,@ext)",
+            &["/xfs holds", "/ext holds", "to overwrite them"],
+        ),
+        (
+            "create x raid1(@a,@used)",
+            &["/used holds a member of the Spindles array 'other'"],
+        ),
+        (
+            "create x raid1(@a,@damaged)",
+            &["/damaged holds a damaged Spindles superblock"],
+        ),
+        (
+            "create x raid1(@a,@tiny)",
+            &["/tiny is too small: it has 65536 bytes and a member needs"],
+        ),
+        (
+            "create x raid1(@a,@small)",
+            &["/small is too small: it has room for ", "chunks of 1M"],
+        ),
+        (
+            "create x raid1(@a,@none)",
+            &["there is no ", "/none: make a file with 'truncate"],
+        ),
+        ("create x raid1(@a,@)", &["is a folder"]),
+        (
+            "create x raid1(@a,/dev/null)",
+            &["/dev/null is a character device"],
+        ),
+        (
+            "create x raid1(@a,mem:8M)",
+            &["mem:8M is gone when this command ends"],
+        ),
+    ] {
+        folder.refuses(arguments, 1, texts);
+    }
+    // A program that has it open.
+    let open = File::open(folder.path("b")).expect("it is there");
+    open.lock().expect("nobody else has it");
+    folder.refuses(
+        "create x raid1(@a,@b)",
+        1,
+        &["/b is in use by another program"],
+    );
+}
+
+#[test]
+fn status_refuses_what_does_not_belong_together() {
+    let folder = Folder::new("a b c x y blank", 2 * MIB);
+    folder.run("create data raid1(@a,@b,@c)").ok();
+    folder.run("create other raid1(@x,@y)").ok();
+    folder.copy("a", "twin");
+    folder.make("ext", 2 * MIB);
+    folder.write("ext", 1080, &[0x53, 0xef]);
+    for (arguments, texts) in [
+        (
+            "status @a @x @b",
+            &["/x belongs to another array, 'other'", "one array"][..],
+        ),
+        ("status @a @twin", &["are both member 0", "leave one out"]),
+        ("status @a @./a", &["are the same device"]),
+        ("status @a @blank", &["/blank has no Spindles superblock"]),
+        (
+            "status @a @ext",
+            &["/ext has no Spindles superblock: it carries an ext2"],
+        ),
+        ("status @none", &["can't open", "/none"]),
+    ] {
+        folder.refuses(arguments, 1, texts);
+    }
+}
+
+#[test]
+fn status_tells_stale_truncated_and_corrupt_members() {
+    let folder = Folder::new("a b c d", 8 * MIB);
+    folder.run("create data raid1(@a,@b,@c,@d)").ok();
+    folder.copy("d", "old");
+    folder.advance(&["b", "c", "d"], &[0], true);
+    folder.advance(&["b", "c", "d"], &[], true);
+    let truncated = File::options().write(true).open(folder.path("c"));
+    truncated
+        .expect("it is there")
+        .set_len(6 * MIB)
+        .expect("shorter");
+    let status = folder.run("status @a @b @c @d").ok();
+    for text in [
+        "/a: stale: the array goes on without it since generation 2",
+        "/c: truncated: ",
+    ] {
+        assert!(
+            status.error.contains(text),
+            "no {text:?} in {}",
+            status.error
+        );
+    }
+    for text in [
+        "degraded, clean, generation 3",
+        "member 0: missing since generation 2",
+    ] {
+        assert!(status.out.contains(text), "no {text:?} in {}", status.out);
+    }
+    let status = folder.run("status @old @b").ok();
+    assert!(
+        status.error.contains("/old: stale: it has generation 1"),
+        "{}",
+        status.error
+    );
+    folder.write("d", 4096 + 50, b"?");
+    folder.write("d", 32768 + 50, b"?");
+    let status = folder.run("status @b @d").ok();
+    assert!(
+        status.error.contains("/d: the superblock's checksum is"),
+        "{}",
+        status.error
+    );
+    let examine = folder.run("examine @a @b @d").ok();
+    for text in ["/a: stale", "/d: the superblock's checksum"] {
+        assert!(examine.out.contains(text), "no {text:?} in {}", examine.out);
+    }
+}
+
+#[test]
+fn split_brain_is_refused_and_shown() {
+    let folder = Folder::new("a b", 8 * MIB);
+    folder.run("create data raid1(@a,@b)").ok();
+    folder.advance(&["a"], &[1], true);
+    folder.advance(&["b"], &[0], true);
+    let texts = ["split brain: ", "/a", "/b", "decide which half to keep"];
+    folder.refuses("status @a @b", 1, &texts);
+    let examine = folder.run("examine @a @b").ok();
+    assert!(examine.out.contains("split brain: "), "{}", examine.out);
+    folder.run("status @a").ok();
+    folder.run("status @b").ok();
+}
+
+#[test]
+fn examine_shows_whatever_it_is_given() {
+    let folder = Folder::new("a b blank", 8 * MIB);
+    folder.run("create data raid1(@a,@b)").ok();
+    folder.advance(&["a"], &[], false);
+    folder.make("xfs", 8 * MIB);
+    folder.write("xfs", 0, b"XFSB");
+    let run = folder.run("examine @a @b @blank @xfs @none");
+    run.fails(1, &["/none"]);
+    for text in [
+        "/a: member 0 of array 'data'",
+        "generation 2, unclean",
+        "/b: missed the last superblock write",
+        "/blank: there is no Spindles superblock",
+        "/xfs: there is no Spindles superblock; it holds an XFS file system",
+    ] {
+        assert!(run.out.contains(text), "no {text:?} in {}", run.out);
+    }
+    let json = folder.run("examine @a @b --json").ok().json();
+    assert_eq!(json["devices"][0]["generation"], 2);
+    assert_eq!(json["devices"][0]["clean"], false);
+    let status = folder.run("status @a @b").ok();
+    assert!(status.out.contains("healthy, unclean: "), "{}", status.out);
+    assert!(
+        status.out.contains("missed the last superblock write"),
+        "{}",
+        status.out
+    );
+}
