@@ -288,10 +288,14 @@ fn joined(records: &[Record]) -> (Experiment, Environment, Vec<Run>) {
             Record::Experiment(_) => {
                 block_offset = runs
                     .iter()
-                    .map(|run| run.repetition_block + 1)
+                    .map(|run| run.repetition_block.saturating_add(1))
                     .max()
                     .unwrap_or(0);
-                order_offset = runs.iter().map(|run| run.order + 1).max().unwrap_or(0);
+                order_offset = runs
+                    .iter()
+                    .map(|run| run.order.saturating_add(1))
+                    .max()
+                    .unwrap_or(0);
             }
             Record::Environment(this) => {
                 environment.get_or_insert_with(|| this.clone());
@@ -403,16 +407,16 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
     };
     let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
     for run in good {
-        cell.cpu_ns.workload += run.cpu_ns.workload;
-        cell.cpu_ns.engine += run.cpu_ns.engine;
-        cell.cpu_ns.machine += run.cpu_ns.machine;
-        cell.elapsed_ns += run.elapsed_ns;
-        cell.counted += run.counted;
-        cell.operations += run.operations;
-        cell.application.read += run.application.read;
-        cell.application.written += run.application.written;
-        cell.members.read += run.members.read;
-        cell.members.written += run.members.written;
+        add(&mut cell.cpu_ns.workload, run.cpu_ns.workload);
+        add(&mut cell.cpu_ns.engine, run.cpu_ns.engine);
+        add(&mut cell.cpu_ns.machine, run.cpu_ns.machine);
+        add(&mut cell.elapsed_ns, run.elapsed_ns);
+        add(&mut cell.counted, run.counted);
+        add(&mut cell.operations, run.operations);
+        add(&mut cell.application.read, run.application.read);
+        add(&mut cell.application.written, run.application.written);
+        add(&mut cell.members.read, run.members.read);
+        add(&mut cell.members.written, run.members.written);
         for (operation, histogram) in &run.latency {
             histograms
                 .entry(operation.clone())
@@ -426,6 +430,11 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
         .map(|(operation, histogram)| (operation, latency_of(histogram)))
         .collect();
     cell
+}
+
+/// Adds, and stays at the most there is: records may hold anything.
+fn add(sum: &mut u64, more: u64) {
+    *sum = sum.saturating_add(more);
 }
 
 fn latency_of(histogram: Histogram) -> Latency {

@@ -44,12 +44,12 @@ pub(super) static KIND: Kind = Kind {
 /// Runs whose physical devices moved fewer bytes than the members asked for.
 fn device_hits(analysis: &crate::Analysis) -> Vec<String> {
     by_workload(analysis, |cell| {
-        let (mut asked, mut moved) = (0, 0);
+        let (mut asked, mut moved) = (0_u64, 0_u64);
         for run in &analysis.runs {
             let mine = run.system.name == cell.system && run.workload.name == cell.workload;
             if let Some(devices) = run.devices.filter(|_| mine) {
-                asked += run.members.read;
-                moved += devices.read;
+                asked = asked.saturating_add(run.members.read);
+                moved = moved.saturating_add(devices.read);
             }
         }
         let hit = 1.0 - to_f64(moved) / to_f64(asked.max(1));

@@ -17,7 +17,7 @@ pub(super) static KIND: Kind = Kind {
             let short = cell
                 .latency
                 .values()
-                .find(|latency| latency.p50_ns < tick * TICKS_MIN)?;
+                .find(|latency| latency.p50_ns < tick.saturating_mul(TICKS_MIN))?;
             Some(format!("median {} ns, tick {tick} ns", short.p50_ns))
         })
     },

@@ -20,9 +20,21 @@ pub(super) static KIND: Kind = Kind {
             .iter()
             .filter(|run| !run.each_member.is_empty())
             .filter(|run| {
-                let read: u64 = run.each_member.iter().map(|traffic| traffic.read).sum();
-                let written: u64 = run.each_member.iter().map(|traffic| traffic.written).sum();
-                (read, written) != (run.members.read, run.members.written)
+                let read = run
+                    .each_member
+                    .iter()
+                    .map(|traffic| u128::from(traffic.read))
+                    .sum::<u128>();
+                let written = run
+                    .each_member
+                    .iter()
+                    .map(|traffic| u128::from(traffic.written))
+                    .sum::<u128>();
+                (read, written)
+                    != (
+                        u128::from(run.members.read),
+                        u128::from(run.members.written),
+                    )
             })
             .count();
         if contradictions > 0 {

@@ -131,7 +131,7 @@ fn draw(workload: &str, operation: &str, lines: &[(usize, &str, &Histogram)]) ->
         for (least, count) in histogram.buckets() {
             let place = x.at(figures::float(least.max(1)).log10());
             points.push((place, y.at(nines(share))));
-            seen += count;
+            seen = u64::saturating_add(seen, count);
             share = figures::float(seen) / figures::float(histogram.total());
             points.push((place, y.at(nines(share))));
             if share >= 0.999 {

@@ -1,7 +1,7 @@
 //! One self-contained page: no request to anywhere, readable without scripts, in
 //! light and dark, on a phone and on paper.
 
-use spindles_measure::{Analysis, Change, ChangeRow};
+use spindles_measure::{Analysis, Change, ChangeRow, Verdict};
 
 use super::{Options, Output};
 use crate::charts::{CHARTS, class};
@@ -112,9 +112,12 @@ fn change(change: &Change, _: &Options) -> String {
         .collect();
     let body = format!(
         "<section id=\"headline\"><h1>Before and after</h1><p class=\"lead\">{} faster, {} slower, \
-         {} without a difference shown.</p><ul class=\"extremes\"><li>Before: {}</li>\
+         {} without a difference shown.</p><ul class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li>\
          <li>After: {}</li>{}</ul></section>\
-         <section id=\"comparison\"><h2>Comparison</h2><div class=\"scroll\" tabindex=\"0\" \
+         <section id=\"comparison\"><h2>Comparison</h2><p class=\"caption\">\
+         Rates are medians. The change is the geometric mean with its 95 % interval; the repetitions \
+         before and after are no pairs, so each side is resampled on its own. Read a change of an \
+         array beside the change of the single disk.</p><div class=\"scroll\" tabindex=\"0\" \
          role=\"region\" aria-label=\"Comparison\"><table class=\"full\">\
          <thead><tr><th scope=\"col\">system</th><th scope=\"col\">workload</th>\
          <th scope=\"col\" class=\"n\">before</th><th scope=\"col\" class=\"n\">after</th>\
@@ -148,7 +151,10 @@ fn change_row(row: &ChangeRow) -> String {
         figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
         figures::interval(&row.log_ratio),
         class(row.verdict),
-        figures::mark(row.verdict),
+        match row.verdict {
+            Verdict::NoDifferenceShown => "",
+            verdict => figures::mark(verdict),
+        },
         row.verdict.words(),
     )
 }

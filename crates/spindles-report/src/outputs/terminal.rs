@@ -35,7 +35,12 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     let mut text = String::new();
     for workload in &analysis.experiment.workloads {
         let title = format!("{} · {}", workload.name, workload.summary);
-        wrapped(&mut text, title.trim_end_matches(" · "), "  ", options.width);
+        wrapped(
+            &mut text,
+            title.trim_end_matches(" · "),
+            "  ",
+            options.width,
+        );
         text.push_str(&drawn(columns(analysis, workload, options), options));
         text.push('\n');
     }

@@ -1,0 +1,110 @@
+//! Records as interrupted, failed or careless experiments leave them: every output
+//! still draws them, without a figure that is none.
+
+use spindles_measure::{Analysis, Record, Run, change, example};
+use spindles_report::{OUTPUTS, Options, headline};
+
+type Plant = fn(&mut Vec<Record>);
+
+fn runs(records: &mut [Record]) -> impl Iterator<Item = &mut Run> {
+    records.iter_mut().filter_map(|record| match record {
+        Record::Run(run) => Some(&mut **run),
+        Record::Experiment(_) | Record::Environment(_) => None,
+    })
+}
+
+fn keep_runs(records: &mut Vec<Record>, keep: impl Fn(&Run) -> bool) {
+    records.retain(|record| match record {
+        Record::Run(run) => keep(run),
+        Record::Experiment(_) | Record::Environment(_) => true,
+    });
+}
+
+const ODD: &[(&str, Plant)] = &[
+    ("one block", |records| {
+        keep_runs(records, |run| run.repetition_block == 0);
+    }),
+    ("two blocks", |records| {
+        keep_runs(records, |run| run.repetition_block < 2);
+    }),
+    ("one run", |records| {
+        keep_runs(records, |run| run.order == 0);
+    }),
+    ("only the baseline", |records| {
+        keep_runs(records, |run| run.system.name == "single");
+    }),
+    ("no baseline", |records| {
+        keep_runs(records, |run| run.system.level != "single");
+    }),
+    ("records without their head", |records| {
+        records.drain(..2);
+    }),
+    ("cut off in the middle", |records| {
+        records.truncate(100);
+    }),
+    ("a system that always fails", |records| {
+        runs(records)
+            .filter(|run| run.system.name == "raid5")
+            .for_each(|run| run.failed = Some("device gone <b>".to_owned()));
+    }),
+    ("everything failed", |records| {
+        runs(records).for_each(|run| run.failed = Some("no".to_owned()));
+    }),
+    ("runs of no time", |records| {
+        runs(records).for_each(|run| run.elapsed_ns = 0);
+    }),
+    ("nothing but the rate is known", |records| {
+        runs(records).for_each(|run| {
+            run.latency.clear();
+            run.cpu_ns = spindles_measure::Cpu::default();
+            run.application = spindles_measure::Traffic::default();
+            run.members = spindles_measure::Traffic::default();
+        });
+    }),
+    ("enormous figures", |records| {
+        runs(records).for_each(|run| {
+            run.counted = u64::MAX;
+            run.elapsed_ns = 1;
+        });
+    }),
+    ("names that are no names", |records| {
+        runs(records).for_each(|run| {
+            run.system.name = format!("<i>|\"a,b\"</i>\n{}", run.system.name.repeat(20));
+        });
+    }),
+];
+
+#[test]
+fn every_output_draws_odd_records() {
+    for (name, plant) in ODD {
+        let mut records = example::records(5);
+        plant(&mut records);
+        let analysis = Analysis::of(&records).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert!(!headline(&analysis).lead.is_empty(), "{name}");
+        let same = change(&analysis, &analysis);
+        for output in OUTPUTS {
+            for text in [
+                (output.report)(&analysis, &Options::default()),
+                (output.change)(&same, &Options::default()),
+            ] {
+                for bad in ["NaN", "inf ", "inf%", "−inf", ">inf<", "\"inf"] {
+                    assert!(!text.contains(bad), "{name}, {}: {bad}", output.name);
+                }
+                let markup = output.name == "html" && text.contains("<i>|");
+                assert!(!markup, "{name}: a name became markup");
+            }
+        }
+    }
+}
+
+#[test]
+fn sections_can_be_chosen() {
+    let analysis = Analysis::of(&example::records(3)).expect("the example has runs");
+    let html = spindles_report::outputs::by_name("html").expect("there is an HTML output");
+    let options = Options {
+        sections: vec!["doubts".to_owned()],
+        ..Options::default()
+    };
+    let page = (html.report)(&analysis, &options);
+    assert!(page.contains("<section id=\"doubts\">") && !page.contains("<section id=\"overview\""));
+}
