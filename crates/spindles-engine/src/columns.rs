@@ -182,6 +182,11 @@ impl Engine {
 
     /// Where a row of the column's scratch space is.
     fn row(&self, id: u32, row: u8) -> BufferSlice {
+        let id = if self.mutated(Mutation::SharedScratch) {
+            id / 2
+        } else {
+            id
+        };
         let row = id * self.scratch_rows() + u32::from(row);
         BufferSlice {
             buffer: self.scratch,
@@ -319,7 +324,9 @@ impl Engine {
         } else {
             0
         };
-        let Some(mut plan) = plan(self.shape, health, column.ask, touched, preferred) else {
+        let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != missing;
+        let planned = plan(self.shape, health, column.ask, touched, preferred);
+        let Some(mut plan) = planned.filter(|_| !gives_up) else {
             let error = if column.corrupt {
                 RequestError::Corrupt
             } else {
@@ -624,7 +631,8 @@ impl Engine {
         if self.columns[index(id)].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
             // member it was read from is lost as well: the others agree durably before the reply.
-            return (self.shape.copies, None);
+            let durably = self.shape.copies && !self.mutated(Mutation::SettleInCache);
+            return (durably, None);
         }
         let Owner::Request(request) = self.columns[index(id)].owner else {
             return (false, None);
@@ -712,6 +720,9 @@ impl Engine {
         if column.locked {
             column.locked = false;
             self.locks.release(id, &mut self.ready);
+            if self.mutated(Mutation::LostWakeup) {
+                self.ready.pop_back();
+            }
         }
         match owner {
             Owner::Request(request) => {

@@ -437,6 +437,9 @@ impl Engine {
             self.closed(false);
             return;
         }
+        if self.mutated(Mutation::CloseUnflushed) {
+            return self.mark_closed();
+        }
         self.closing = Closing::Flushing {
             pending: active.count(),
         };
@@ -467,6 +470,11 @@ impl Engine {
             };
             return;
         }
+        self.mark_closed();
+    }
+
+    /// The last step of a close: the array is marked clean where it is.
+    fn mark_closed(&mut self) {
         let clean = self.all_settled && !self.metadata.broken && self.state() != ArrayState::Failed;
         self.closing = Closing::Marking;
         if clean && self.metadata.dirty && self.metadata.persistence.is_some() {

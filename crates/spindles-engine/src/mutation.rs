@@ -23,6 +23,16 @@ pub enum Mutation {
     SkipSettle,
     /// FUA is not handed down.
     SkipFua,
+    /// Copies that a crash left in disagreement are settled in the members' caches only.
+    SettleInCache,
+    /// A close marks the array clean without flushing the members.
+    CloseUnflushed,
+    /// What can't be read is not recovered from redundancy.
+    NoRecovery,
+    /// Who waits for a column is forgotten when it ends.
+    LostWakeup,
+    /// Two columns use the same scratch space.
+    SharedScratch,
 }
 
 /// Every planted fault.
@@ -35,4 +45,9 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::StaleParity,
     Mutation::SkipSettle,
     Mutation::SkipFua,
+    Mutation::SettleInCache,
+    Mutation::CloseUnflushed,
+    Mutation::NoRecovery,
+    Mutation::LostWakeup,
+    Mutation::SharedScratch,
 ];
