@@ -400,12 +400,18 @@ fn last_check(world: &mut World) {
         return;
     }
     // Some of it before anything is settled: what is read must stay.
-    let blocks = world.stack.geometry().blocks();
-    for _ in 0..3 {
-        if world.client.has_room() {
-            let block = world.faults.below(blocks);
-            let length = world.faults.between(1, 8).min(blocks - block);
-            read(world, block, length);
+    read_some(world);
+    if !world.options.tree.has_parity() && world.faults.percent(50) {
+        // Also when the caches and a member are lost right after.
+        drain(world);
+        if world.failure.is_some() {
+            return;
+        }
+        world.note("power loss after the first reads");
+        world.crash(true);
+        drop_what_may_be_lost(world, 1);
+        if !open(world) {
+            return;
         }
     }
     drain(world);
@@ -413,12 +419,7 @@ fn last_check(world: &mut World) {
     if world.failure.is_none() && !world.errors_excused {
         world.show(&Seen::Settled);
     }
-    for _ in 0..world.stack.disks.len() {
-        let disk = world.random_disk();
-        if world.failure.is_none() && world.stack.may_lose_disk(disk) && !world.is_gone(disk) {
-            world.drop_disk(disk);
-        }
-    }
+    drop_what_may_be_lost(world, world.stack.disks.len());
     read_all(world);
     if world.failure.is_some() {
         return;
@@ -430,6 +431,28 @@ fn last_check(world: &mut World) {
     read_all(world);
     if world.failure.is_none() {
         close(world);
+    }
+}
+
+/// Reads a few blocks here and there.
+fn read_some(world: &mut World) {
+    let blocks = world.stack.geometry().blocks();
+    for _ in 0..3 {
+        if world.client.has_room() {
+            let block = world.faults.below(blocks);
+            let length = world.faults.between(1, 8).min(blocks - block);
+            read(world, block, length);
+        }
+    }
+}
+
+/// So many times, a disk drops out that may be lost.
+fn drop_what_may_be_lost(world: &mut World, times: usize) {
+    for _ in 0..times {
+        let disk = world.random_disk();
+        if world.failure.is_none() && world.stack.may_lose_disk(disk) && !world.is_gone(disk) {
+            world.drop_disk(disk);
+        }
     }
 }
 

@@ -4,30 +4,66 @@
 #![cfg(feature = "canary")]
 
 use spindles_engine::Mutation;
+use spindles_engine::mutation::MUTATIONS;
+use spindles_sim::checkers::CHECKERS;
 use spindles_sim::{Fixed, Options, run};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
-fn first(mutation: Mutation, seeds: std::ops::Range<u64>) {
-    let mut found = std::collections::BTreeMap::<&str, (u64, u32)>::new();
-    for seed in seeds {
-        let mut options = Options::swarm(seed, &Fixed::default());
-        options.mutation = mutation;
-        let r = std::panic::catch_unwind(|| run(&options, false));
-        let name = match r {
-            Ok(o) => match o.failure {
-                Some(f) => f.checker,
-                None => continue,
-            },
-            Err(_) => "panic",
-        };
-        let e = found.entry(name).or_insert((seed, 0));
-        e.1 += 1;
+/// The fault, the checker that is there for it, and the most seeds that it may take.
+const CANARIES: &[(Mutation, &str, u64)] = &[
+    (Mutation::SkipFlush, "durability", 20),
+    (Mutation::SkipFua, "durability", 20),
+    (Mutation::SwapMembers, "history", 20),
+    (Mutation::DropStripeLock, "redundancy", 100),
+    (Mutation::SharedScratch, "buffers", 50),
+    (Mutation::StaleParity, "redundancy", 50),
+    (Mutation::SkipFailureRecord, "failure_record", 300),
+    (Mutation::SkipDirtyMark, "clean_mark", 100),
+    (Mutation::CloseUnflushed, "redundancy", 100),
+    (Mutation::SkipSettle, "history", 50),
+    (Mutation::SettleInCache, "history", 600),
+    (Mutation::NoRecovery, "availability", 50),
+    (Mutation::LostWakeup, "liveness", 20),
+];
+
+/// What finds the fault in this run: a checker, or an assertion of the engine.
+fn finder(seed: u64, mutation: Mutation) -> Option<&'static str> {
+    let mut options = Options::swarm(seed, &Fixed::default());
+    options.mutation = mutation;
+    match catch_unwind(AssertUnwindSafe(|| run(&options, false))) {
+        Ok(outcome) => outcome.failure.map(|failure| failure.checker),
+        Err(_) => Some("an assertion"),
     }
-    println!("{mutation:?}: {found:?}");
 }
 
 #[test]
-fn probe() {
-    for &m in spindles_engine::mutation::MUTATIONS {
-        first(m, 0..400);
+fn every_planted_fault_is_found_by_its_checker() {
+    std::panic::set_hook(Box::new(|_| {})); // Assertions that find a fault are no news.
+    let mut seeds_passed = 0;
+    let mut late = Vec::new();
+    for &(mutation, checker, seeds_max) in CANARIES {
+        let found = (0..seeds_max).find(|&seed| finder(seed, mutation) == Some(checker));
+        match found {
+            Some(seed) => println!("{mutation:?}: found by {checker} after {} seeds", seed + 1),
+            None => late.push((mutation, checker, seeds_max)),
+        }
+        // Without the fault, the same seeds pass.
+        for seed in seeds_passed..=found.unwrap_or_default() {
+            assert_eq!(finder(seed, Mutation::None), None, "seed {seed}");
+            seeds_passed = seed + 1;
+        }
+    }
+    assert!(late.is_empty(), "not found in time: {late:?}");
+}
+
+#[test]
+fn every_planted_fault_and_every_checker_has_its_canary() {
+    for mutation in MUTATIONS {
+        let has = CANARIES.iter().any(|(canary, ..)| canary == mutation);
+        assert!(has, "{mutation:?} has no checker");
+    }
+    for checker in CHECKERS {
+        let has = CANARIES.iter().any(|(_, name, _)| *name == checker.name);
+        assert!(has, "nothing shows that {} finds anything", checker.name);
     }
 }
