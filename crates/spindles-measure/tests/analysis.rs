@@ -461,3 +461,35 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
 fn nanoseconds(value: f64) -> u64 {
     value as u64
 }
+
+#[test]
+fn every_field_of_a_record_is_documented() {
+    fn names(value: &serde_json::Value, found: &mut Vec<String>) {
+        if let Some(object) = value.as_object() {
+            found.extend(object.keys().cloned());
+            object.values().for_each(|value| names(value, found));
+        }
+        for value in value.as_array().into_iter().flatten() {
+            names(value, found);
+        }
+    }
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/measuring.md");
+    let document = std::fs::read_to_string(path).unwrap();
+    let mut found = Vec::new();
+    for record in example::records(1) {
+        names(
+            &serde_json::from_str(&to_line(&record)).unwrap(),
+            &mut found,
+        );
+    }
+    found.sort();
+    found.dedup();
+    // Names of operations are values that serve as keys.
+    found.retain(|name| name != "write");
+    for name in found {
+        assert!(
+            document.contains(&format!("`{name}`")),
+            "docs/measuring.md lacks `{name}`"
+        );
+    }
+}
