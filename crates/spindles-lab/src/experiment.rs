@@ -112,6 +112,34 @@ impl WorkloadSpec {
     }
 }
 
+impl Experiment {
+    /// One workload on one system, without a comparison: what `bench` runs.
+    pub fn of_one(target: &str, workload: WorkloadSpec, chunk_bytes: Option<u64>) -> Self {
+        Self {
+            name: "bench".to_owned(),
+            summary: format!("{} on {target}", workload.name),
+            source: "bench".to_owned(),
+            definition: String::new(),
+            seed: 1,
+            blocks: 3,
+            warmup_operations: 16,
+            time_limit: None,
+            scaled_how: String::new(),
+            members: Members::Files,
+            folder: None,
+            systems: vec![SystemSpec {
+                name: target.to_owned(),
+                target: target.to_owned(),
+                chunk_bytes,
+                line: 0,
+            }],
+            baseline: target.to_owned(),
+            control: false,
+            workloads: vec![workload],
+        }
+    }
+}
+
 /// What is wrong with an experiment file, where, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}, line {line}: {what}")]

@@ -18,6 +18,6 @@ pub mod targets;
 mod whole;
 
 pub use experiment::{Experiment, ExperimentError, Members, SystemSpec, WorkloadSpec};
-pub use records::{RECORDS_FILE, RecordsError, RecordsFile, load};
+pub use records::{RECORDS_FILE, RecordsError, RecordsFile, default_folder, load};
 pub use runner::{Observer, Options, Outcome, RunError, run};
 pub use scratch::remove_all;

@@ -1,6 +1,7 @@
 //! The file of records: one line each, written as they are made, so that a run that is
 //! interrupted keeps what it has.
 
+use crate::clock;
 use spindles_measure::{Record, to_line};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write as _};
@@ -80,6 +81,55 @@ impl RecordsFile {
     }
 }
 
+/// Where the results of an experiment go when nobody says: `lab-results/quickstart-20261121-204501`
+/// (UTC).
+pub fn default_folder(name: &str) -> PathBuf {
+    let stamp = timestamp(clock::unix_ms() / 1000);
+    let name = name.replace(' ', "-");
+    Path::new("lab-results").join(format!("{name}-{stamp}"))
+}
+
+/// `20261121-204501` from seconds since 1970, UTC.
+fn timestamp(unix_s: u64) -> String {
+    let (mut days, seconds) = (unix_s / 86_400, unix_s % 86_400);
+    let mut year = 1970;
+    let leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    while days >= 365 + u64::from(leap(year)) {
+        days -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let lengths = [
+        31,
+        28 + u64::from(leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+        31,
+    ];
+    let mut month = 1;
+    for length in lengths {
+        if days < length {
+            break;
+        }
+        days -= length;
+        month += 1;
+    }
+    format!(
+        "{year:04}{month:02}{:02}-{:02}{:02}{:02}",
+        days + 1,
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60
+    )
+}
+
 /// The records in a folder of results, or in a file of them.
 ///
 /// # Errors
@@ -104,6 +154,19 @@ pub fn load(path: &Path) -> Result<Vec<Record>, RecordsError> {
 mod tests {
     use super::*;
     use spindles_measure::Experiment;
+
+    #[test]
+    fn timestamps_are_those_of_the_calendar() {
+        for (unix_s, expected) in [
+            (0, "19700101-000000"),
+            (951_782_400, "20000229-000000"),
+            (1_735_689_599, "20241231-235959"),
+            (1_772_323_200, "20260301-000000"),
+            (4_107_542_400, "21000301-000000"),
+        ] {
+            assert_eq!(timestamp(unix_s), expected);
+        }
+    }
 
     #[test]
     fn records_are_there_as_soon_as_they_are_added() {

@@ -10,6 +10,7 @@ pub(super) static KIND: Kind = Kind {
     name: "array",
     syntax: "LEVEL(COUNT) or LEVEL(DEV,DEV,..)",
     summary: "a fresh array of that many members, or of these devices: raid5(4), raid1(mem:1G,x)",
+    exists: false,
     claims: |text| text.contains('('),
     needs: |text| {
         let expression = parse(text)?;

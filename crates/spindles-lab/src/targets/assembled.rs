@@ -7,6 +7,7 @@ pub(super) static KIND: Kind = Kind {
     name: "assembled",
     syntax: "array:DEV,DEV,..",
     summary: "an existing array, assembled from the superblocks on these devices",
+    exists: true,
     claims: |text| text.starts_with("array:"),
     needs: |text| {
         let named = devices(text);

@@ -7,6 +7,7 @@ pub(super) static KIND: Kind = Kind {
     name: "device",
     syntax: "DEVICE, FILE, mem:SIZE or null:SIZE",
     summary: "a block device, a file, memory or nothing, as it is: kernel RAID and controllers too",
+    exists: true,
     claims: |_| true,
     needs: |text| {
         Ok(Needs {

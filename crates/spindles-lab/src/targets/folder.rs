@@ -8,6 +8,7 @@ pub(super) static KIND: Kind = Kind {
     name: "folder",
     syntax: "folder:PATH",
     summary: "a file made in that folder, and removed: for comparing mounted file systems",
+    exists: false,
     claims: |text| text.starts_with("folder:") || Path::new(text).is_dir(),
     needs: |text| match path(text) {
         "" => Err("the folder is missing: write folder:PATH".to_owned()),

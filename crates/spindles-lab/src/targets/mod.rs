@@ -23,6 +23,8 @@ pub struct Kind {
     pub syntax: &'static str,
     /// One line of help.
     pub summary: &'static str,
+    /// Whether it is there before the lab comes.
+    pub(crate) exists: bool,
     /// Whether a text means this kind. The first row that says so has it.
     pub(crate) claims: fn(&str) -> bool,
     /// What can be said before anything is opened.
@@ -91,6 +93,31 @@ pub(crate) fn kind_of(target: &str) -> &'static Kind {
         .iter()
         .find(claims)
         .expect("the last kind claims everything")
+}
+
+/// How much of a target there is to work on, where that is known before anything is made: the
+/// size of an existing device, file or array.
+///
+/// # Errors
+/// What is wrong with the target.
+pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, String> {
+    check(target)?;
+    let kind = kind_of(target);
+    if !kind.exists {
+        return Ok(None);
+    }
+    let place = Site {
+        members: &[],
+        size_bytes: 0,
+        chunk_bytes: None,
+        open,
+        read_only: true,
+        go_on: &|| Ok(()),
+    };
+    let target = (kind.prepare)(target, &place)?.open()?;
+    let bytes = target.facts().bytes();
+    drop(target.close());
+    Ok(Some(bytes))
 }
 
 /// Whether a text can be a target; what is wrong and the remedy when not.

@@ -7,6 +7,7 @@ pub(super) static KIND: Kind = Kind {
     name: "single",
     syntax: "single",
     summary: "one member by itself, without array or engine: the single disk",
+    exists: false,
     claims: |text| text == "single",
     needs: |_| {
         Ok(Needs {
