@@ -121,7 +121,7 @@ impl Experiment {
             source: "bench".to_owned(),
             definition: String::new(),
             seed: 1,
-            blocks: 3,
+            blocks: 5,
             warmup_operations: 16,
             time_limit: None,
             scaled_how: String::new(),

@@ -48,6 +48,17 @@ pub struct RecordsFile {
 }
 
 impl RecordsFile {
+    /// Whether a new one can be made in `folder`, as far as can be known without making it.
+    ///
+    /// # Errors
+    /// When the folder has records already.
+    pub fn check_free(folder: &Path) -> Result<(), RecordsError> {
+        if folder.join(RECORDS_FILE).exists() {
+            return Err(RecordsError::Taken(folder.to_owned()));
+        }
+        Ok(())
+    }
+
     /// A new one in `folder`, which is made where it is missing.
     ///
     /// # Errors

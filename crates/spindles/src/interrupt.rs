@@ -1,4 +1,4 @@
-//! Ctrl-C: the first asks the command to end in good order, the second ends it at once.
+//! Ctrl-C and SIGTERM: the first asks the command to end in good order, the second ends it at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,6 +16,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     )]
     ctrlc::set_handler(move || {
         if seen.swap(true, Ordering::SeqCst) {
+            spindles_lab::remove_all();
             std::process::exit(STATUS_INTERRUPTED);
         }
     })?;

@@ -6,6 +6,7 @@ mod arrays;
 mod commands;
 mod failure;
 mod interrupt;
+mod measuring;
 mod progress;
 mod ui;
 

@@ -69,6 +69,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "ctrlc",
             "indicatif",
             "serde_json",
+            "terminal_size",
         ],
     ),
     ("xtask", &[], &["serde_json"]),

@@ -120,8 +120,11 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
     Ok(Some(bytes))
 }
 
-/// Whether a text can be a target; what is wrong and the remedy when not.
-pub(crate) fn check(target: &str) -> Result<(), String> {
+/// Whether a text can be a target.
+///
+/// # Errors
+/// What is wrong, and the remedy.
+pub fn check(target: &str) -> Result<(), String> {
     if target.trim().is_empty() {
         return Err(format!("a target is empty: write one of {}", syntaxes()));
     }

@@ -6,6 +6,7 @@ mod completions;
 mod copy;
 mod create;
 mod examine;
+mod lab;
 mod layout;
 mod man;
 mod status;
@@ -36,6 +37,7 @@ pub(crate) struct Command {
 
 /// All commands, in the order in which help lists them.
 pub(crate) static COMMANDS: &[&Command] = &[
+    &lab::COMMAND,
     &bench::COMMAND,
     &completions::COMMAND,
     &copy::COMMAND,

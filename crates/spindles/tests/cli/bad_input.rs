@@ -57,3 +57,86 @@ fn layouts() {
         (&["layout", "raid5(4)", "--stripes", "many"], 2, &["'many'"]),
     ]);
 }
+
+#[test]
+fn labs_and_benches() {
+    check(&[
+        (
+            &["lab", "run", "nothing.toml"],
+            2,
+            &[
+                "no file and no built-in experiment \"nothing.toml\"",
+                "quickstart",
+            ],
+        ),
+        (
+            &["lab", "run", "Cargo.toml"],
+            2,
+            &["Cargo.toml, line ", "unknown field `", "`workload`"],
+        ),
+        (
+            &["lab", "run", "--blocks", "0"],
+            2,
+            &["--blocks", "1..=1000"],
+        ),
+        (
+            &[
+                "lab",
+                "run",
+                "--folder",
+                "/no/such/folder",
+                "--out",
+                "/tmp/never-made",
+            ],
+            1,
+            &["/no/such/folder", "can't be made there"],
+        ),
+        (
+            &["lab", "list", "--show", "x"],
+            2,
+            &["experiment \"x\"", "your-devices"],
+        ),
+        (
+            &["lab", "report", "src"],
+            1,
+            &["src holds no records.jsonl", "spindles lab run"],
+        ),
+        (
+            &["lab", "report", "src", "--format", "pdf"],
+            2,
+            &["'pdf'", "csv"],
+        ),
+        (
+            &["lab", "compare", "src", "src"],
+            1,
+            &["src holds no records.jsonl"],
+        ),
+        (
+            &["bench", "bonnie", "single"],
+            2,
+            &["no workload \"bonnie\"", "seeks"],
+        ),
+        (&["bench", "dd-read", "raid9(4)"], 2, &["no level 'raid9'"]),
+        (
+            &["bench", "dd-read", "single", "--size", "4K"],
+            2,
+            &["dd-read: a size of 4096 bytes", "choose a larger size"],
+        ),
+        (
+            &["bench", "dd-read", "single", "--operations", "4"],
+            2,
+            &["dd-read goes through the whole size once"],
+        ),
+        (
+            &["bench", "block-write", "Cargo.toml", "--size", "8K"],
+            1,
+            &["Cargo.toml", "--force"],
+        ),
+        (
+            &["bench", "dd-read", "/no/such/device"],
+            1,
+            &["/no/such/device"],
+        ),
+        (&["bench", "dd-read", "array:a,,b"], 2, &["array:DEV,DEV"]),
+    ]);
+}

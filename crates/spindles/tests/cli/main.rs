@@ -5,3 +5,4 @@ mod arrays;
 mod bad_input;
 mod binary;
 mod every_command;
+mod lab;

@@ -2,6 +2,7 @@
 
 mod engine;
 mod parity;
+mod workload;
 
 use super::{Command, run_one_of, with_commands};
 use crate::failure::Usage;
@@ -19,7 +20,7 @@ pub(crate) static COMMAND: Command = Command {
 
 /// The measurements. The row `workload` has no word of its own: `spindles bench WORKLOAD TARGET`
 /// is it, so its arguments are those of `bench` itself.
-static BENCHES: &[&Command] = &[&engine::COMMAND, &parity::COMMAND];
+static BENCHES: &[&Command] = &[&workload::COMMAND, &engine::COMMAND, &parity::COMMAND];
 
 /// The name of the row that `bench` runs when no other is named.
 const DEFAULT: &str = "workload";

@@ -1,0 +1,48 @@
+//! `spindles lab compare`: the same experiment before and after a change.
+
+use super::Command;
+use crate::measuring;
+use crate::ui::Ui;
+use anyhow::Context as _;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use spindles_measure::{Analysis, change};
+use std::path::{Path, PathBuf};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "compare",
+    about: "Compare two runs of an experiment: before and after a change",
+    details: "Each system and workload that both have, with the ratio of its rates, the interval \
+              and the verdict, and what differs between the two environments.\n\n\
+              spindles lab compare results-before results-after\n\
+              spindles lab compare results-before results-after --format markdown",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// Folder of results before the change
+    #[arg(value_name = "BEFORE")]
+    before: PathBuf,
+    /// Folder of results after it
+    #[arg(value_name = "AFTER")]
+    after: PathBuf,
+    #[command(flatten)]
+    format: measuring::FormatArguments,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let change = change(&load(&arguments.before)?, &load(&arguments.after)?);
+    let options = measuring::report_options();
+    let output = arguments.format.chosen_or_terminal();
+    ui.line((output.change)(&change, &options).trim_end());
+    ui.json(&measuring::change_json(&change)?);
+    Ok(())
+}
+
+fn load(folder: &Path) -> anyhow::Result<Analysis> {
+    let records = spindles_lab::load(folder)?;
+    Analysis::of(&records).with_context(|| format!("{}", folder.display()))
+}

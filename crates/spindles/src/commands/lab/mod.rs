@@ -1,0 +1,35 @@
+//! `spindles lab`: experiments and their reports. One file and one row each.
+
+mod compare;
+mod list;
+mod report;
+mod run;
+
+use super::{Command, run_one_of, with_commands};
+use crate::ui::Ui;
+use clap::ArgMatches;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "lab",
+    about: "Compare arrays with each other and with a single disk, and report",
+    details: "Begin with `spindles lab run`: it needs no disks, no rights and no files, takes \
+              under two minutes, and writes a report that opens in any browser.",
+    hidden: false,
+    arguments: |command| {
+        with_commands(command, ROWS)
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+    },
+    run: run_row,
+};
+
+static ROWS: &[&Command] = &[
+    &run::COMMAND,
+    &report::COMMAND,
+    &compare::COMMAND,
+    &list::COMMAND,
+];
+
+fn run_row(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    run_one_of(ROWS, matches, ui).expect("clap lets no other than our commands through")
+}

@@ -1,0 +1,140 @@
+//! `spindles lab run`: runs an experiment and reports.
+
+use super::Command;
+use crate::failure::Usage;
+use crate::measuring;
+use crate::ui::Ui;
+use anyhow::{Context as _, anyhow};
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use spindles_lab::builtin::{self, BUILTINS};
+use spindles_lab::{Experiment, Outcome, RECORDS_FILE, default_folder};
+use spindles_measure::Analysis;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "run",
+    about: "Run an experiment: every workload on every system, several times over",
+    details: "Without a file it runs `quickstart`: every RAID level beside a single disk, on files \
+              in a temporary folder. The table goes to standard output, the page for the browser \
+              to report.html in the folder of results, beside the records from which everything \
+              can be drawn again. Ctrl-C keeps the records made so far.\n\n\
+              spindles lab run\n\
+              spindles lab run mirrors-vs-parity --out results\n\
+              spindles lab list --show your-devices > mine.toml\n\
+              spindles lab run mine.toml --force",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// An experiment file, or the name of a built-in one [default: quickstart]
+    #[arg(value_name = "EXPERIMENT")]
+    experiment: Option<String>,
+    /// The folder of results; it is made [default: lab-results/NAME-DATE]
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Repetition blocks, in place of the experiment's
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    blocks: Option<u32>,
+    /// Where files are made for the time of the run, in place of the experiment's
+    #[arg(long, value_name = "DIR")]
+    folder: Option<PathBuf>,
+    /// Seed of everything random, in place of the experiment's
+    #[arg(long, value_name = "N")]
+    seed: Option<u64>,
+    #[command(flatten)]
+    device: measuring::DeviceArguments,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let mut experiment = load(arguments.experiment.as_deref())?;
+    if let Some(blocks) = arguments.blocks {
+        experiment.blocks = blocks;
+    }
+    if let Some(seed) = arguments.seed {
+        experiment.seed = seed;
+    }
+    if let Some(folder) = arguments.folder {
+        experiment.folder = Some(folder);
+    }
+    let out = arguments
+        .out
+        .unwrap_or_else(|| default_folder(&experiment.name));
+    let measured = measuring::run(&experiment, &arguments.device, Some(&out), ui)?;
+    if measured.outcome.runs == 0 {
+        return Err(anyhow!(
+            "interrupted before the first run was done: nothing is kept"
+        ));
+    }
+    let analysis = Analysis::of(&measured.records)?;
+    let page = measuring::write_page(&analysis, &out)?;
+    let (text, value) = measuring::report(&analysis)?;
+    ui.line(text.trim_end());
+    ui.line(format!("\n{}", kept(&out, page.as_deref())));
+    ui.json(&with_folder(value, &out));
+    judge(measured.outcome, &experiment, ui)
+}
+
+fn kept(out: &Path, page: Option<&Path>) -> String {
+    let records = out.join(RECORDS_FILE);
+    match page {
+        Some(page) => format!("Report: {}\nRecords: {}", page.display(), records.display()),
+        None => format!("Records: {}", records.display()),
+    }
+}
+
+fn with_folder(mut report: serde_json::Value, out: &Path) -> serde_json::Value {
+    if let Some(fields) = report.as_object_mut() {
+        fields.insert("folder".to_owned(), out.display().to_string().into());
+    }
+    report
+}
+
+/// What remains to be said of how it ended.
+fn judge(outcome: Outcome, experiment: &Experiment, ui: &Ui) -> anyhow::Result<()> {
+    if outcome.out_of_time {
+        ui.note(format!(
+            "the time limit ended it after {} of {} blocks; more blocks make the intervals \
+             narrower",
+            outcome.blocks, experiment.blocks
+        ));
+    }
+    if outcome.interrupted {
+        return Err(anyhow!(
+            "interrupted: {} runs are kept and reported",
+            outcome.runs
+        ));
+    }
+    if outcome.failed > 0 {
+        return Err(anyhow!(
+            "{} of {} runs failed: the report says why",
+            outcome.failed,
+            outcome.runs
+        ));
+    }
+    Ok(())
+}
+
+/// The experiment of that file or built-in name.
+fn load(name: Option<&str>) -> anyhow::Result<Experiment> {
+    let name = name.unwrap_or(BUILTINS[0].name);
+    let path = Path::new(name);
+    let text = match builtin::by_name(name) {
+        Some(builtin) if !path.exists() => builtin.text.to_owned(),
+        _ if path.exists() => {
+            fs::read_to_string(path).with_context(|| format!("{name}: can't be read"))?
+        }
+        _ => {
+            let names: Vec<_> = BUILTINS.iter().map(|builtin| builtin.name).collect();
+            return Err(Usage::error(format!(
+                "there is no file and no built-in experiment \"{name}\": give a file, or one of {}",
+                names.join(", ")
+            )));
+        }
+    };
+    Experiment::parse(name, &text).map_err(Usage::error)
+}

@@ -1,0 +1,194 @@
+//! What `lab` and `bench` have in common: running an experiment with progress, Ctrl-C and records,
+//! and reports.
+
+use crate::interrupt;
+use crate::progress::{Progress, Unit};
+use crate::ui::Ui;
+use anyhow::Context as _;
+use clap::builder::PossibleValuesParser;
+use clap::{Args, ValueEnum};
+use serde_json::Value;
+use spindles_io::{IoChoice, OpenOptions};
+use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RecordsFile};
+use spindles_measure::{Analysis, Change, Record};
+use spindles_report::{OUTPUTS, Output, outputs};
+use std::fs;
+use std::io::IsTerminal as _;
+use std::path::{Path, PathBuf};
+
+// How devices are treated. (A doc comment here would become the help of the commands.)
+#[derive(Args)]
+pub(crate) struct DeviceArguments {
+    /// Lose what the named devices, files and arrays hold
+    #[arg(long)]
+    force: bool,
+    /// What carries the I/O [default: `io_uring`, or threads where it is forbidden]
+    #[arg(long, value_name = "HOW", value_enum)]
+    io: Option<Carrier>,
+}
+
+#[derive(Clone, Copy, ValueEnum)]
+enum Carrier {
+    /// `io_uring`
+    #[value(name = "io_uring")]
+    Uring,
+    /// A pool of threads
+    Threads,
+}
+
+impl DeviceArguments {
+    /// How devices are opened.
+    pub(crate) fn open_options(&self) -> OpenOptions {
+        OpenOptions {
+            io: match self.io {
+                None => IoChoice::Auto,
+                Some(Carrier::Uring) => IoChoice::Uring,
+                Some(Carrier::Threads) => IoChoice::Threads,
+            },
+            ..OpenOptions::default()
+        }
+    }
+}
+
+// The form of a report.
+#[derive(Args)]
+pub(crate) struct FormatArguments {
+    /// The form in which to print it
+    #[arg(long, value_name = "FORMAT", value_parser = formats())]
+    format: Option<String>,
+}
+
+fn formats() -> PossibleValuesParser {
+    PossibleValuesParser::new(OUTPUTS.iter().map(|output| output.name))
+}
+
+impl FormatArguments {
+    /// The form that was chosen, if one was.
+    pub(crate) fn chosen(&self) -> Option<&'static Output> {
+        self.format.as_deref().and_then(outputs::by_name)
+    }
+
+    /// The form that was chosen, or the one for terminals.
+    pub(crate) fn chosen_or_terminal(&self) -> &'static Output {
+        self.chosen().unwrap_or_else(|| form("terminal"))
+    }
+}
+
+fn form(name: &str) -> &'static Output {
+    outputs::by_name(name).expect("this form is always there")
+}
+
+/// What was measured.
+pub(crate) struct Measured {
+    pub(crate) outcome: Outcome,
+    pub(crate) records: Vec<Record>,
+}
+
+/// Runs an experiment; its records also go to a new file in `out`.
+pub(crate) fn run(
+    experiment: &Experiment,
+    device: &DeviceArguments,
+    out: Option<&Path>,
+    ui: &Ui,
+) -> anyhow::Result<Measured> {
+    let interrupt = interrupt::flag()?;
+    remove_files_on_panic();
+    if let Some(out) = out {
+        RecordsFile::check_free(out)?;
+    }
+    let mut screen = Screen {
+        ui,
+        name: experiment.name.clone(),
+        progress: None,
+        out,
+        file: None,
+        records: Vec::new(),
+    };
+    let options = Options {
+        force: device.force,
+        open: device.open_options(),
+        interrupt: &interrupt,
+    };
+    let outcome = spindles_lab::run(experiment, &options, &mut screen)?;
+    Ok(Measured {
+        outcome,
+        records: screen.records,
+    })
+}
+
+/// A panic ends the process without unwinding, so the temporary files go before.
+fn remove_files_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        before(info);
+        spindles_lab::remove_all();
+    }));
+}
+
+struct Screen<'a> {
+    ui: &'a Ui,
+    name: String,
+    progress: Option<Progress>,
+    out: Option<&'a Path>,
+    file: Option<RecordsFile>,
+    records: Vec<Record>,
+}
+
+impl Observer for Screen<'_> {
+    fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
+        if let (Some(out), None) = (self.out, &self.file) {
+            self.file = Some(RecordsFile::create(out)?);
+        }
+        if let Some(file) = &mut self.file {
+            file.add(record)?;
+        }
+        self.records.push(record.clone());
+        Ok(())
+    }
+
+    fn progress(&mut self, done: u64, total: u64, what: &str) {
+        let (ui, name) = (self.ui, &self.name);
+        let progress = self
+            .progress
+            .get_or_insert_with(|| ui.progress(name, total, Unit::Steps));
+        progress.message(what);
+        progress.set(done);
+    }
+}
+
+/// How reports look on this terminal.
+pub(crate) fn report_options() -> outputs::Options {
+    let terminal = std::io::stdout().is_terminal();
+    let default = outputs::Options::default();
+    let width = terminal_size::terminal_size().map(|(width, _)| width.0);
+    outputs::Options {
+        width: width.filter(|_| terminal).unwrap_or(default.width),
+        colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+        ..default
+    }
+}
+
+/// The report for the terminal and as JSON.
+pub(crate) fn report(analysis: &Analysis) -> anyhow::Result<(String, Value)> {
+    let options = report_options();
+    let text = (form("terminal").report)(analysis, &options);
+    let json = (form("json").report)(analysis, &options);
+    Ok((text, serde_json::from_str(&json)?))
+}
+
+/// The report of a change as JSON.
+pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
+    let json = (form("json").change)(change, &report_options());
+    Ok(serde_json::from_str(&json)?)
+}
+
+/// Writes the page for the browser into the folder of results.
+pub(crate) fn write_page(analysis: &Analysis, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+    let Some(output) = outputs::by_name("html") else {
+        return Ok(None);
+    };
+    let path = folder.join(output.file_name);
+    let page = (output.report)(analysis, &report_options());
+    fs::write(&path, page).with_context(|| format!("{}: can't be written", path.display()))?;
+    Ok(Some(path))
+}

@@ -1,0 +1,139 @@
+//! `lab` and `bench`: what they print, keep and leave behind, however they end.
+
+use crate::binary::spindles;
+use spindles_measure::Record;
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+
+/// An experiment on small files in `folder`.
+fn experiment(folder: &Path, blocks: u32) -> String {
+    format!(
+        "name = \"small\"\nsize = \"1M\"\nblocks = {blocks}\nfolder = \"{}\"\n\
+         [[system]]\ntarget = \"single\"\n\
+         [[workload]]\nkind = \"block-write\"\n[[workload]]\nkind = \"block-read\"\n",
+        folder.display()
+    )
+}
+
+/// A folder with `small.toml` and an empty folder `files` for what it makes.
+fn prepared(blocks: u32) -> tempfile::TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let files = folder.path().join("files");
+    fs::create_dir(&files).expect("a new folder");
+    fs::write(folder.path().join("small.toml"), experiment(&files, blocks)).expect("a new file");
+    folder
+}
+
+fn text(path: &Path) -> &str {
+    path.to_str().expect("our names are UTF-8")
+}
+
+fn runs(results: &Path) -> usize {
+    let records = spindles_lab::load(results).expect("records");
+    records
+        .iter()
+        .filter(|record| matches!(record, Record::Run(_)))
+        .count()
+}
+
+fn is_empty(folder: &Path) -> bool {
+    fs::read_dir(folder).expect("a folder").next().is_none()
+}
+
+#[test]
+fn an_experiment_runs_and_reports() {
+    let folder = prepared(3);
+    let file = folder.path().join("small.toml");
+    let results = folder.path().join("results");
+    let run = spindles(&["lab", "run", text(&file), "--out", text(&results)]).ok();
+    for words in ["block-write", "single", "single again", "records.jsonl"] {
+        assert!(run.out.contains(words), "no {words} in {}", run.out);
+    }
+    assert_eq!(runs(&results), 12);
+    assert!(is_empty(&folder.path().join("files")));
+
+    let again = spindles(&["lab", "run", text(&file), "--out", text(&results)]);
+    again.fails(1, &["holds the records of another run", "--out"]);
+    assert_eq!(runs(&results), 12);
+
+    let report = spindles(&["lab", "report", text(&results)]).ok();
+    assert!(report.out.contains("block-read"), "{}", report.out);
+    let csv = spindles(&["lab", "report", text(&results), "--format", "csv"]).ok();
+    assert!(csv.out.lines().count() > 12, "{}", csv.out);
+    let json = spindles(&["lab", "report", text(&results), "--json"])
+        .ok()
+        .json();
+    assert_eq!(json["reports"].as_array().map(Vec::len), Some(1));
+    let compared = spindles(&["lab", "compare", text(&results), text(&results)]).ok();
+    assert!(
+        compared.out.contains("no difference shown"),
+        "{}",
+        compared.out
+    );
+    let json = spindles(&["lab", "compare", text(&results), text(&results), "--json"]);
+    assert!(json.ok().json().is_object());
+}
+
+#[test]
+fn the_result_is_one_json_document() {
+    let folder = prepared(1);
+    let file = folder.path().join("small.toml");
+    let results = folder.path().join("results");
+    let run = spindles(&["lab", "run", text(&file), "--out", text(&results), "--json"]).ok();
+    assert_eq!(run.json()["folder"], text(&results));
+    let bench = ["bench", "dd-read", "mem:4M", "--runs", "2", "--json"];
+    assert!(spindles(&bench).ok().json().is_object());
+    let list = spindles(&["lab", "list", "--json"]).ok().json();
+    let count = list["workloads"].as_array().map(Vec::len);
+    assert_eq!(count, Some(spindles_workload::KINDS.len()));
+}
+
+#[test]
+fn what_list_shows_can_be_read() {
+    for builtin in spindles_lab::builtin::BUILTINS {
+        let shown = spindles(&["lab", "list", "--show", builtin.name]).ok();
+        assert_eq!(shown.out, builtin.text);
+    }
+}
+
+/// Ctrl-C and SIGTERM: the records made so far stay and are reported, temporary files go.
+#[test]
+fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
+    for signal in ["-INT", "-TERM"] {
+        let folder = prepared(1000);
+        let results = folder.path().join("results");
+        let child = Command::new(env!("CARGO_BIN_EXE_spindles"))
+            .args(["lab", "run", text(&folder.path().join("small.toml"))])
+            .args(["--out", text(&results)])
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary was built");
+        let began = Instant::now();
+        let records = results.join("records.jsonl");
+        let lines = || fs::read_to_string(&records).map_or(0, |text| text.lines().count());
+        while lines() < 6 {
+            assert!(
+                began.elapsed() < Duration::from_mins(1),
+                "no records are made"
+            );
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        let killed = Command::new("kill")
+            .args([signal, &child.id().to_string()])
+            .status();
+        assert!(killed.expect("there is a kill").success());
+        let output = child.wait_with_output().expect("it ends");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{signal}: {error}");
+        assert!(error.contains("interrupted: "), "{signal}: {error}");
+        assert!(error.contains("runs are kept"), "{signal}: {error}");
+        assert!(runs(&results) >= 4);
+        let printed = String::from_utf8_lossy(&output.stdout);
+        assert!(printed.contains("block-write"), "{signal}: {printed}");
+        assert!(is_empty(&folder.path().join("files")), "{signal}");
+    }
+}
