@@ -39,7 +39,7 @@ pub(crate) enum Owner {
 pub(crate) enum Phase {
     Free,
     Starting,
-    /// One read of one chunk, without a plan.
+    /// One operation on one member, without a plan.
     Direct,
     Flushing,
     Locking,
@@ -124,6 +124,18 @@ impl Column {
             targets: 0,
         }
     }
+
+    /// What a column learns while it is carried out is forgotten.
+    fn reset(&mut self) {
+        self.own = self.touched;
+        self.merged = NO_COLUMN;
+        self.locked = false;
+        self.read_failed = false;
+        self.corrupt = false;
+        self.mismatch = false;
+        self.unreadable = SlotSet::EMPTY;
+        self.error = None;
+    }
 }
 
 impl Engine {
@@ -172,12 +184,57 @@ impl Engine {
         let (low, blocks) = (column.low, column.blocks);
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
-        if self.shape.copies && self.shape.slots > 1 {
-            let load = &mut self.members[usize::from(place.member.0)].load;
-            load.in_flight += 1;
-            load.last_end = offset.plus(u64::from(blocks));
+        if self.mirrors() {
+            self.load(place.member, offset, blocks);
         }
         self.member_io(id, slot, place.member, operation, offset, blocks, buffer);
+    }
+
+    /// Whether there are copies to choose from.
+    #[inline]
+    pub(crate) fn mirrors(&self) -> bool {
+        self.shape.copies && self.shape.slots > 1
+    }
+
+    /// The slot, member and place of the copy that a read takes; of slot 0 where none is there.
+    /// Fills in the group of column `id`.
+    #[inline(never)]
+    pub(crate) fn locate_copy(
+        &mut self,
+        id: u32,
+        group: GroupIndex,
+        low: u32,
+        blocks: u32,
+    ) -> (u8, MemberIndex, BlockIndex) {
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.columns[index(id)].low = low;
+        let slot = self.choose_copy(id, self.missing_slots(id));
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let offset = place.offset.plus(u64::from(low));
+        if !self.missing.contains(place.member) {
+            self.load(place.member, offset, blocks);
+        }
+        (slot, place.member, offset)
+    }
+
+    fn load(&mut self, member: MemberIndex, offset: BlockIndex, blocks: u32) {
+        let load = &mut self.members[usize::from(member.0)].load;
+        load.in_flight += 1;
+        load.last_end = offset.plus(u64::from(blocks));
+    }
+
+    /// The operation of a request as its members get it.
+    #[inline]
+    pub(crate) fn handed_down(&self, operation: Operation) -> Operation {
+        match operation {
+            Operation::Write { .. } if self.mutated(Mutation::SkipFua) => {
+                Operation::Write { fua: false }
+            }
+            Operation::WriteZeroes { .. } if self.mutated(Mutation::SkipFua) => {
+                Operation::WriteZeroes { fua: false }
+            }
+            operation => operation,
+        }
     }
 
     /// Where a row of the column's scratch space is.
@@ -252,15 +309,7 @@ impl Engine {
 
     /// Begins a column whose fields are set and whose group is filled in.
     pub(crate) fn start(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        column.locked = false;
-        column.read_failed = false;
-        column.corrupt = false;
-        column.mismatch = false;
-        column.unreadable = SlotSet::EMPTY;
-        column.error = None;
-        column.own = column.touched;
-        column.merged = NO_COLUMN;
+        self.columns[index(id)].reset();
         self.plan_column(id);
     }
 
@@ -391,6 +440,9 @@ impl Engine {
         assert!(column.pending > 0, "a member I/O came back twice");
         column.pending -= 1;
         if column.phase == Phase::Direct {
+            if self.shape.copies && self.shape.slots > 1 {
+                self.members[usize::from(column.member.0)].load.in_flight -= 1;
+            }
             return match result {
                 Ok(()) => self.finish_direct(id),
                 Err(error) => self.direct_failed(id, slot, error),
@@ -401,7 +453,7 @@ impl Engine {
             Phase::Flushing => MemberIndex(slot),
             _ => self.groups[index(id)].slots()[usize::from(slot)].member,
         };
-        if column.phase != Phase::Flushing && self.shape.copies && self.shape.slots > 1 {
+        if column.phase != Phase::Flushing && self.mirrors() {
             self.members[usize::from(member.0)].load.in_flight -= 1;
         }
         if let Err(error) = result {
@@ -453,18 +505,16 @@ impl Engine {
     }
 
     fn direct_failed(&mut self, id: u32, slot: u8, error: MemberError) {
-        let column = &self.columns[index(id)];
-        let (member, group) = (column.member, column.group);
-        self.geometry.group_into(group, &mut self.groups[index(id)]);
         let column = &mut self.columns[index(id)];
+        column.reset();
         column.phase = Phase::Starting;
-        column.locked = false;
-        column.corrupt = false;
-        column.mismatch = false;
-        column.unreadable = SlotSet::EMPTY;
-        column.error = None;
-        column.own = column.touched;
-        column.merged = NO_COLUMN;
+        let (ask, member, group) = (column.ask, column.member, column.group);
+        if ask == Ask::Write {
+            self.put_out(member, OutReason::Error(error));
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            return self.finish(id);
+        }
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
         self.read_failed(id, slot, member, error);
         self.columns[index(id)].read_failed = false;
         self.plan_column(id);
@@ -637,13 +687,9 @@ impl Engine {
         let Owner::Request(request) = self.columns[index(id)].owner else {
             return (false, None);
         };
-        let honest = !self.mutated(Mutation::SkipFua);
-        match self.requests[index(request)].operation {
-            Operation::Write { fua } => (fua && honest, None),
-            Operation::WriteZeroes { fua } => {
-                let fua = fua && honest;
-                (fua, Some(Operation::WriteZeroes { fua }))
-            }
+        match self.handed_down(self.requests[index(request)].operation) {
+            Operation::Write { fua } => (fua, None),
+            zeros @ Operation::WriteZeroes { fua } => (fua, Some(zeros)),
             Operation::Discard => (false, Some(Operation::Discard)),
             Operation::Read | Operation::Flush => (false, None),
         }
@@ -701,13 +747,13 @@ impl Engine {
         self.finish(id);
     }
 
-    /// As `finish`, for a read that had neither plan nor lock.
+    /// As `finish`, for what had neither plan nor lock.
     #[inline]
     fn finish_direct(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Free;
         let Owner::Request(request) = column.owner else {
-            panic!("a direct read belongs to a request");
+            panic!("a direct operation belongs to a request");
         };
         self.free_columns.push(id);
         self.request_part_done(request, None);
@@ -797,9 +843,7 @@ impl Engine {
     /// Flushes all members for a column.
     pub(crate) fn flush_members(&mut self, id: u32, skip: bool) {
         let column = &mut self.columns[index(id)];
-        column.locked = false;
-        column.error = None;
-        column.merged = NO_COLUMN;
+        column.reset();
         column.low = 0;
         column.blocks = 0;
         column.end = 0;

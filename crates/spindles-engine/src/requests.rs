@@ -136,60 +136,62 @@ impl Engine {
                     self.requests[index(request)].handed_out = true;
                     self.start_flush(request);
                 }
-                Operation::Read => self.hand_out_read(request),
+                Operation::Read => self.hand_out(request, Ask::Read),
                 Operation::Write { .. } | Operation::Discard | Operation::WriteZeroes { .. } => {
-                    self.hand_out_column(request, Ask::Write);
+                    self.hand_out(request, Ask::Write);
                 }
             }
         }
         true
     }
 
-    /// A read of one chunk whose member is there goes straight to it; anything else is a column.
+    /// What concerns one member alone goes straight to it: reads of what is there and settled, and
+    /// writes without redundancy. Anything else is a column.
     #[inline]
-    fn hand_out_read(&mut self, request: u32) {
-        let direct = self.all_settled && (self.shape.slots == 1 || !self.shape.copies);
-        if !direct {
-            return self.hand_out_column(request, Ask::Read);
+    fn hand_out(&mut self, request: u32, ask: Ask) {
+        let alone = self.shape.slots == 1 || (self.all_settled && ask == Ask::Read);
+        let slot = &self.requests[index(request)];
+        if !alone || slot.low > 0 {
+            return self.hand_out_column(request, ask);
         }
-        let slot = &mut self.requests[index(request)];
         let location = self.geometry.locate(slot.next);
         let wanted = slot.end.0 - slot.next.0;
-        let here = !self.missing.contains(location.member);
         let last = wanted <= u64::from(location.blocks_left);
-        // What spans chunks of a degraded group is read once for all of them, as a column.
-        if !here || !(last || self.missing.is_empty()) || slot.low > 0 {
-            return self.hand_out_column(request, Ask::Read);
+        let blocks = if last {
+            u32::try_from(wanted).expect("within the chunk")
+        } else {
+            location.blocks_left
+        };
+        let id = *self.free_columns.last().expect("the caller looked");
+        let (slot_index, member, offset) = if self.mirrors() {
+            self.locate_copy(id, location.group, location.block_in_chunk, blocks)
+        } else {
+            (location.data_index, location.member, location.offset)
+        };
+        // What spans chunks of a degraded stripe is read once for all of them, as a column.
+        let spans = !last && !self.shape.copies && !self.missing.is_empty();
+        if spans || self.missing.contains(member) {
+            return self.hand_out_column(request, ask);
         }
-        let blocks = location
-            .blocks_left
-            .min(u32::try_from(wanted).unwrap_or(u32::MAX));
-        let buffer = slot.place(slot.next);
+        let slot = &mut self.requests[index(request)];
+        let (operation, buffer) = (slot.operation, slot.place(slot.next));
         slot.next = slot.next.plus(u64::from(blocks));
         slot.handed_out = last;
         slot.pending += 1;
-
-        let id = self.free_columns.pop().expect("the caller looked");
+        self.free_columns.pop();
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Direct;
         column.owner = Owner::Request(request);
-        column.ask = Ask::Read;
+        column.ask = ask;
         column.group = location.group;
         column.touched = SlotSet::one(location.data_index);
         column.low = location.block_in_chunk;
         column.blocks = blocks;
         column.end = location.block_in_chunk + blocks;
-        column.member = location.member;
+        column.member = member;
         column.pending = 1;
-        self.member_io(
-            id,
-            location.data_index,
-            location.member,
-            Operation::Read,
-            location.offset,
-            blocks,
-            buffer,
-        );
+        let operation = self.handed_down(operation);
+        self.member_io(id, slot_index, member, operation, offset, blocks, buffer);
     }
 
     /// Hands out the next column: the longest run of rows in which the request touches the same
