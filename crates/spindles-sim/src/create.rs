@@ -108,6 +108,11 @@ fn uuid(random: &mut Random) -> Uuid {
     Uuid::from_random(bytes)
 }
 
+fn array_uuid(options: &Options, index: usize) -> Uuid {
+    let seed = options.seed ^ u64::try_from(index).expect("small");
+    uuid(&mut Random::new(seed, "array uuid"))
+}
+
 fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>) {
     let options = &world.options;
     let mut random = Random::new(options.seed ^ u64::try_from(index).expect("small"), "uuid");
@@ -128,7 +133,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         };
     }
     let record = ArrayRecord {
-        uuid: uuid(&mut random),
+        uuid: array_uuid(options, index),
         name: Text::new("simulated").expect("short"),
         created_s: 1_700_000_000,
         generation: 1,
@@ -137,7 +142,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         layout: Text::new(&array.geometry.layout_name()).expect("short"),
         chunk_blocks: array.geometry.chunk_blocks(),
         members: count,
-        parent: Uuid::NIL,
+        parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
         clean: !starts_unclean(options),
         consistency: Text::new(spindles_engine::POLICIES[0].name).expect("short"),
         features: Features::default(),

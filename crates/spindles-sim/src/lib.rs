@@ -16,6 +16,7 @@ pub mod random;
 mod run;
 mod shrink;
 pub mod stack;
+pub mod trace;
 pub mod world;
 
 pub use options::{Ending, Fixed, Options};

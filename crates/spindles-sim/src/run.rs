@@ -150,7 +150,7 @@ fn after_crash(world: &mut World) {
 }
 
 /// Everything is answered, then the array is closed, and what lies below it.
-fn close(world: &mut World) {
+pub(crate) fn close(world: &mut World) {
     drain(world);
     for array in (0..world.stack.arrays.len()).rev() {
         world.closed[array] = None;
@@ -177,7 +177,7 @@ fn close(world: &mut World) {
 }
 
 /// Until nothing is in flight: everything is answered and resynchronised.
-fn drain(world: &mut World) {
+pub(crate) fn drain(world: &mut World) {
     while world.step() {}
     if world.failure.is_none()
         && let Some(flight) = world.client.oldest()
@@ -213,7 +213,7 @@ fn between_sessions(world: &mut World) {
 }
 
 /// Opens all arrays, inner ones first. False when one is refused or fails a check: the run ends.
-fn open(world: &mut World) -> bool {
+pub(crate) fn open(world: &mut World) -> bool {
     let (now, session) = (world.now(), world.session);
     world.log.entry(now, crate::log::Entry::Open { session });
     world.closed.fill(None);

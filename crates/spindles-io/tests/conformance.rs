@@ -1,0 +1,111 @@
+//! The two drivers, the simulator's and the real one, carry the same engine: the same
+//! requests leave the same bytes on every device, superblocks included, and read the
+//! same.
+
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::run;
+use spindles_block::{BufferSlice, Operation};
+use spindles_io::assemble::{AssembleOptions, assemble};
+use spindles_io::{IoChoice, OpenOptions};
+use spindles_sim::options::Tree;
+use spindles_sim::trace::trace;
+use spindles_sim::{Ending, Fixed, Options};
+use spindles_workload::history::Initial;
+
+/// One run. Whether it was of an array within an array.
+fn check(seed: u64, io: IoChoice) -> bool {
+    let fixed = Fixed {
+        requests: Some(40),
+        depth: Some(1),
+        faults: Some(Vec::new()),
+        ending: Some(Ending::Close),
+        ..Fixed::default()
+    };
+    let mut run_options = Options::swarm(seed, &fixed);
+    // A resync would be as far as time allows, and time is not the same.
+    run_options.initial = Initial::Zeros;
+    let trace = trace(&run_options);
+    let what = format!("seed {seed}, {}, {io:?}", run_options.tree);
+
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<String> = (0..trace.before.len())
+        .map(|disk| folder.path().join(disk.to_string()))
+        .map(|path| path.to_str().unwrap().to_owned())
+        .collect();
+    for (path, bytes) in paths.iter().zip(&trace.before) {
+        std::fs::write(path, bytes).unwrap();
+    }
+    let devices: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let options = AssembleOptions {
+        open: OpenOptions {
+            io,
+            ..OpenOptions::default()
+        },
+        force: false,
+    };
+    let mut target = assemble(&devices, &options).unwrap().target;
+    assert_eq!(target.facts().block_size, run_options.block_size, "{what}");
+    let block_bytes = usize::try_from(run_options.block_size.bytes()).unwrap();
+    let buffer = target.allocate(64);
+    for step in &trace.steps {
+        let place = BufferSlice {
+            buffer,
+            first_block: 0,
+        };
+        let length = usize::try_from(step.blocks).unwrap() * block_bytes;
+        let place = match step.operation {
+            Operation::Read | Operation::Write { .. } => place,
+            Operation::Flush | Operation::Discard | Operation::WriteZeroes { .. } => {
+                BufferSlice::NONE
+            }
+        };
+        if matches!(step.operation, Operation::Write { .. }) {
+            target.buffer_mut(buffer)[..length].copy_from_slice(&step.bytes);
+        }
+        run(
+            target.as_mut(),
+            step.operation,
+            step.block,
+            step.blocks,
+            place,
+        )
+        .unwrap();
+        if step.operation == Operation::Read {
+            assert!(
+                target.buffer(buffer)[..length] == step.bytes,
+                "{what}: {step:?}"
+            );
+        }
+    }
+    target.close().unwrap();
+    for (path, expected) in paths.iter().zip(&trace.after) {
+        let bytes = std::fs::read(path).unwrap();
+        let differs = bytes.iter().zip(expected).position(|(a, b)| a != b);
+        assert_eq!(differs, None, "{what}: {path} differs first at that byte");
+        assert_eq!(bytes.len(), expected.len());
+    }
+    let Tree::Array { members, .. } = &run_options.tree else {
+        return false;
+    };
+    members
+        .iter()
+        .any(|member| matches!(member, Tree::Array { .. }))
+}
+
+fn check_all(seeds: std::ops::Range<u64>, io: IoChoice) {
+    let nested = seeds.map(|seed| check(seed, io)).filter(|nested| *nested);
+    assert!(nested.count() > 0, "arrays in arrays too");
+}
+
+#[test]
+fn with_rings_both_drivers_come_to_the_same_bytes() {
+    check_all(0..14, IoChoice::Uring);
+}
+
+#[test]
+fn with_threads_both_drivers_come_to_the_same_bytes() {
+    check_all(14..28, IoChoice::Threads);
+}

@@ -1,0 +1,86 @@
+//! A run in good order, without faults and one request after another, told step by step: another
+//! driver that does the same must come to the same bytes.
+
+use crate::create;
+use crate::options::Options;
+use crate::run;
+use crate::world::World;
+use spindles_block::{BufferId, Operation};
+
+/// What was there, what was done, and what was there afterwards.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trace {
+    /// The bytes of every disk before, with superblocks.
+    pub before: Vec<Vec<u8>>,
+    /// What was asked, in order.
+    pub steps: Vec<Step>,
+    /// The bytes of every disk after the array was closed.
+    pub after: Vec<Vec<u8>>,
+}
+
+/// One request, answered without an error.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// What was asked.
+    pub operation: Operation,
+    /// The first block of the array.
+    pub block: u64,
+    /// How many.
+    pub blocks: u32,
+    /// What was written, or read. Nothing for other operations.
+    pub bytes: Vec<u8>,
+}
+
+/// Carries out the first session of a run without its faults. Panics where the engine breaks a
+/// promise: the runs proper are there to say which.
+pub fn trace(options: &Options) -> Trace {
+    let mut world = World::new(options.clone(), create::blank(options), false);
+    create::write_superblocks(&mut world);
+    let before = disks(&world);
+    assert!(run::open(&mut world), "a new array can be opened");
+    run::drain(&mut world);
+    let requests = options
+        .sessions
+        .first()
+        .map_or(0, |session| session.requests);
+    let steps = (0..requests).map(|_| step(&mut world)).collect();
+    run::close(&mut world);
+    assert_eq!(world.failure, None, "nothing goes wrong without faults");
+    Trace {
+        before,
+        steps,
+        after: disks(&world),
+    }
+}
+
+fn disks(world: &World) -> Vec<Vec<u8>> {
+    let disks = world.stack.disks.iter();
+    disks.map(|disk| disk.bytes().to_vec()).collect()
+}
+
+fn step(world: &mut World) -> Step {
+    let wish = world.client.wish();
+    world.ask_for(wish);
+    let request = world.client.oldest().expect("just asked").request;
+    let written = bytes(world, request.buffer.buffer, request.blocks);
+    run::drain(world);
+    let bytes = match request.operation {
+        Operation::Read => bytes(world, request.buffer.buffer, request.blocks),
+        _ => written,
+    };
+    Step {
+        operation: request.operation,
+        block: request.block.0,
+        blocks: request.blocks,
+        bytes,
+    }
+}
+
+fn bytes(world: &World, buffer: BufferId, blocks: u32) -> Vec<u8> {
+    if buffer == BufferId::NONE {
+        return Vec::new();
+    }
+    let bytes = usize::try_from(blocks).expect("small") * world.stack.block_bytes;
+    let number = usize::try_from(buffer.0).expect("few");
+    world.buffers[number][..bytes].to_vec()
+}
