@@ -14,8 +14,6 @@ mod driver;
 mod error;
 pub mod export;
 mod facts;
-#[cfg(test)]
-mod faulty;
 mod members;
 mod options;
 mod physical;
@@ -24,6 +22,8 @@ mod queues;
 pub mod scratch;
 pub mod signatures;
 mod target;
+#[cfg(test)]
+mod tests;
 mod transfer;
 
 pub use backends::{BACKENDS, Backend};
