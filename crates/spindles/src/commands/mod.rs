@@ -9,6 +9,7 @@ mod examine;
 mod lab;
 mod layout;
 mod man;
+mod sim;
 mod status;
 
 use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
@@ -45,6 +46,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &examine::COMMAND,
     &layout::COMMAND,
     &man::COMMAND,
+    &sim::COMMAND,
     &status::COMMAND,
 ];
 

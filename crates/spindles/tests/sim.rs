@@ -1,0 +1,74 @@
+//! `spindles sim` as it is typed.
+
+use serde_json::Value;
+use std::process::Command;
+
+/// Exit status, standard output, standard error.
+fn sim(arguments: &[&str]) -> (Option<i32>, String, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .arg("sim")
+        .args(arguments)
+        .output()
+        .expect("the command runs");
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("UTF-8");
+    (
+        output.status.code(),
+        text(output.stdout),
+        text(output.stderr),
+    )
+}
+
+#[test]
+fn many_seeds_are_summed_up() {
+    let (status, out, err) = sim(&["--seeds", "0..8", "--twice"]);
+    assert_eq!((status, err.as_str()), (Some(0), ""));
+    assert!(out.starts_with("seeds 0..8: 8 runs in "), "{out}");
+    assert!(out.ends_with("all promises were kept\n"), "{out}");
+
+    let arguments = [
+        "--seeds",
+        "0..4",
+        "--level",
+        "raid6",
+        "--members",
+        "5",
+        "--json",
+    ];
+    let (status, out, _) = sim(&arguments);
+    assert_eq!(status, Some(0));
+    let value: Value = serde_json::from_str(&out).unwrap();
+    assert_eq!(
+        (&value["runs"], &value["failures"]),
+        (&4.into(), &Value::Array(vec![]))
+    );
+}
+
+#[test]
+fn one_seed_is_told_and_replays() {
+    let arguments = ["--seed", "5", "--no-faults", "--ending", "power-loss"];
+    let (status, out, _) = sim(&arguments);
+    assert_eq!(status, Some(0));
+    assert!(out.contains("-- power loss\n"), "{out}");
+    assert!(out.contains("request 1: ") && out.ends_with("all promises were kept\n"));
+    assert_eq!(sim(&arguments).1, out);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    let refused = [
+        (&["--seeds", "9..3"][..], "write 0..1000"),
+        (&["--level", "raid9"], "only concat, raid0"),
+        (
+            &["--level", "raid6", "--members", "3"],
+            "raid6 needs at least 4",
+        ),
+        (&["--fault", "flood"], "only dropout"),
+        (&["--disk", "tape"], "only memory"),
+        (&["--members", "3"], "--level"),
+    ];
+    for (arguments, reason) in refused {
+        let (status, out, err) = sim(arguments);
+        assert_eq!((status, out.as_str()), (Some(2), ""), "{arguments:?}");
+        assert!(err.contains(reason), "{arguments:?}: {err}");
+    }
+}
