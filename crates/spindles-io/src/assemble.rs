@@ -10,7 +10,7 @@ use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, DecodeError, DeviceRecord, Found, Refusal,
     SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
 };
-use spindles_layout::{Geometry, GeometryError, Level, Spec};
+use spindles_layout::{Geometry, GeometryError, Level, Redundancy, Spec};
 use thiserror::Error;
 
 /// How an array is to be assembled. `Default` opens for writing and takes no risk.
@@ -124,6 +124,12 @@ impl ArrayReport {
                  from further losses",
                 positions(missing),
                 self.members.len(),
+            ));
+        }
+        if !self.clean && self.level.redundancy != Redundancy::None {
+            lines.push(format!(
+                "array '{name}' was not closed in order: what its members disagree on is settled \
+                 when it is open for writing"
             ));
         }
         if self.read_only {

@@ -68,13 +68,7 @@ fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
         arrays::size(report.bytes),
         report.consistency
     ));
-    let clean = if report.clean {
-        "clean"
-    } else if report.is_degraded() {
-        "unclean: it was not closed in order"
-    } else {
-        "unclean: it was not closed in order, and is made consistent when it is next used"
-    };
+    let clean = if report.clean { "clean" } else { "unclean" };
     line(format!(
         "  {}, {clean}, generation {}",
         arrays::state(report),
