@@ -5,7 +5,7 @@ use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::probe::{Probe, identity};
 use crate::signatures::look;
 use crate::{CloseError, OpenError, OpenOptions, Target, open_device};
-use spindles_block::{BlockSize, Operation, RequestError};
+use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::ops::ControlFlow;
@@ -60,7 +60,7 @@ pub struct Progress {
 #[non_exhaustive]
 pub enum CopyError {
     /// More is to be copied than there is.
-    #[error("{name} holds {bytes} bytes, less than the {wanted} to be copied: ask for less")]
+    #[error("{name} holds {}, less than the {} to be copied: ask for less", size(*bytes), size(*wanted))]
     TooShort {
         /// Where it comes from.
         name: String,
@@ -70,7 +70,7 @@ pub enum CopyError {
         wanted: u64,
     },
     /// There is less room than there are bytes.
-    #[error("{name} has room for {bytes} bytes, {wanted} are to be copied: take something larger")]
+    #[error("{name} has room for {}, and {} are to be copied: take something larger", size(*bytes), size(*wanted))]
     NoRoom {
         /// Where it goes.
         name: String,
@@ -124,11 +124,20 @@ pub enum CopyError {
         offset_bytes: u64,
     },
     /// The caller asked for the end.
-    #[error("interrupted after {bytes} bytes")]
+    #[error("interrupted after {}", size(*bytes))]
     Interrupted {
         /// That many are there.
         bytes: u64,
     },
+}
+
+/// With a unit where there is a whole number of them.
+fn size(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) {
+        SizeBytes(bytes).to_string()
+    } else {
+        format!("{bytes} bytes")
+    }
 }
 
 impl std::fmt::Debug for CopyEnd {

@@ -118,11 +118,13 @@ fn what_can_not_be_is_refused_before_anything_is_written() {
     let name = target.to_str().unwrap();
     assert_eq!(
         refused(&source, &target, 10_000),
-        format!("{name} has room for 9999 bytes, 10000 are to be copied: take something larger")
+        format!(
+            "{name} has room for 9999 bytes, and 10000 bytes are to be copied: take something larger"
+        )
     );
     assert_eq!(
         refused(&target, &source, 10_000),
-        format!("{name} holds 9999 bytes, less than the 10000 to be copied: ask for less")
+        format!("{name} holds 9999 bytes, less than the 10000 bytes to be copied: ask for less")
     );
     assert_eq!(std::fs::read(&target).unwrap(), vec![7; 9_999]);
     assert_eq!(std::fs::read(&source).unwrap(), pattern(10_000));

@@ -161,12 +161,12 @@ fn bad_input_names_the_thing_and_the_remedy() {
         (
             &["data.bin", "small.bin"],
             1,
-            "small.bin has room for 9000 bytes, 10000 are to be",
+            "small.bin has room for 9000 bytes, and 10000 bytes are to be",
         ),
         (
             &["data.bin", "x.bin", "--bytes", "20000"],
             1,
-            "data.bin holds 10000 bytes, less than the 20000 to be copied: ask for less",
+            "data.bin holds 10000 bytes, less than the 20000 bytes to be copied: ask for less",
         ),
         (
             &["data.bin", "./data.bin"],
