@@ -53,7 +53,7 @@ impl Devices {
         let folder = TempDir::new().unwrap();
         let names = (0..count).map(|number| {
             let path = folder.path().join(format!("{number}.img"));
-            let bytes = (2 << 20) + u64::from(number % 3) * 20_480;
+            let bytes = (1 << 20) + u64::from(number % 3) * 20_480;
             std::fs::File::create(&path)
                 .unwrap()
                 .set_len(bytes)
@@ -64,11 +64,11 @@ impl Devices {
         Self { folder, names }
     }
 
-    fn create(expression: &str) {
+    fn create(expression: &str, block_size: BlockSize) {
         let parsed = Expression::parse(expression).unwrap_or_else(|error| panic!("{error}"));
         let options = CreateOptions {
             name: "a".to_owned(),
-            block_size: BlockSize::B4096,
+            block_size,
             chunk_bytes: Some(CHUNK_BYTES),
             consistency: POLICIES[0],
             force: false,
@@ -140,17 +140,29 @@ fn a_pattern_reads_back_through_every_other_assembly() {
             "" => format!("{level}({list})"),
             layout => format!("{level}:{layout}({list})"),
         };
-        Devices::create(&expression);
+        Devices::create(&expression, BlockSize::B4096);
         let source = devices.folder.path().join("pattern");
         let mut to = devices.open(MemberSet::EMPTY, 0, false).unwrap();
         let bytes = to.bytes();
         pattern(&source, bytes, 1);
         let source = source.to_str().unwrap();
         let mut from = CopyEnd::open(source, &options(true).open).unwrap();
+        let before = to.target().unwrap().counters().total();
         copy(&mut from, &mut to, bytes, &mut on).unwrap();
+        let after = to.target().unwrap().counters().total();
         to.close().unwrap();
 
+        // Whole stripes need no reading, and nothing is written twice.
         let geometry = geometry(level, layout, members);
+        let slots = u64::from(geometry.data_chunks() + geometry.redundancy());
+        let members_bytes = bytes / u64::from(geometry.data_chunks()) * slots;
+        let superblocks = 16 * 4096 * u64::from(members);
+        let written = after.bytes_written - before.bytes_written;
+        assert_eq!(after.bytes_read, before.bytes_read, "{level} {layout}");
+        assert!(
+            (members_bytes..=members_bytes + superblocks).contains(&written),
+            "{level} {layout}: {written} instead of {members_bytes}"
+        );
         let mut through = 0;
         for bits in 0..(1_u64 << members) - 1 {
             let missing = MemberSet::from_bits(bits);
@@ -196,10 +208,11 @@ fn what_is_written_degraded_reads_back_degraded() {
         };
         let devices = Devices::new(members);
         let list = devices.names.join(",");
-        Devices::create(&match layout {
+        let expression = match layout {
             "" => format!("{level}({list})"),
             layout => format!("{level}:{layout}({list})"),
-        });
+        };
+        Devices::create(&expression, BlockSize::B512);
         let source = devices.folder.path().join("pattern");
         let source_name = source.to_str().unwrap().to_owned();
         for seed in [1, 2] {
@@ -231,7 +244,8 @@ fn a_nest_reads_back_without_a_device_of_each_array() {
     let devices = Devices::new(6);
     let names: Vec<&str> = devices.names.iter().map(String::as_str).collect();
     let (first, second) = (names[..3].join(","), names[3..].join(","));
-    Devices::create(&format!("raid0(raid5({first}),raid5({second}))"));
+    let expression = format!("raid0(raid5({first}),raid5({second}))");
+    Devices::create(&expression, BlockSize::B4096);
     let source = devices.folder.path().join("pattern");
     let mut to = devices.open(MemberSet::EMPTY, 2, false).unwrap();
     let bytes = to.bytes();
