@@ -119,9 +119,13 @@ impl ArrayReport {
         );
         let missing = self.missing();
         if !missing.is_empty() {
+            let rest = if self.clean {
+                "its data is complete, but not safe from further losses"
+            } else {
+                "it is not safe from further losses"
+            };
             lines.push(format!(
-                "array '{name}' is degraded: {} of {} missing; its data is complete, but not safe \
-                 from further losses",
+                "array '{name}' is degraded: {} of {} missing; {rest}",
                 positions(missing),
                 self.members.len(),
             ));

@@ -2,6 +2,9 @@
 //! everything that is refused without a byte changed.
 #![expect(clippy::unwrap_used, reason = "tests")]
 
+mod common;
+
+use common::{Loop, skip};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
 use spindles_engine::{ArrayState, POLICIES};
 use spindles_format::Found;
@@ -617,4 +620,76 @@ fn blocks_of_512_bytes_work() {
     fill(&folder, &["a", "b", "c"], 8);
     check(&folder, &["c", "a"], 8).target.close().unwrap();
     assert!(Path::new(&folder.path("a")).exists());
+}
+
+/// Block devices of both sector sizes, and one that somebody else holds.
+#[test]
+fn block_devices_work_and_those_in_use_are_refused() {
+    let folder = Folder::new(&["a", "b"], 4 * MIB);
+    let loops = [("a", 512), ("b", 4096)]
+        .map(|(name, sector)| Loop::new(Path::new(&folder.path(name)), sector));
+    let [Ok(a), Ok(b)] = loops else {
+        let reason = loops.into_iter().find_map(Result::err).unwrap();
+        return skip("superblocks on loop devices", &reason);
+    };
+    let expression = Expression::parse(&format!("raid1({},{})", a.0, b.0)).unwrap();
+    let small = CreateOptions {
+        block_size: BlockSize::B512,
+        ..options()
+    };
+    let error = create(&expression, &small, &mut |_, _| true).unwrap_err();
+    assert!(
+        error.to_string().contains("has sectors of 4096 bytes"),
+        "{error}"
+    );
+    let created = create(&expression, &options(), &mut |_, _| true).unwrap();
+    // A block device says nothing of zeros.
+    assert_eq!(created.sync, Sync::Done);
+    let devices = [b.0.as_str(), a.0.as_str()];
+    let mut assembled = assemble(&devices, &AssembleOptions::default()).unwrap();
+    pattern(assembled.target.as_mut(), 4, true);
+    let error = assemble(&devices, &AssembleOptions::default()).unwrap_err();
+    assert!(
+        error.to_string().contains("in use by another program"),
+        "{error}"
+    );
+    assembled.target.close().unwrap();
+    let mut assembled = assemble(&devices[..1], &read_only()).unwrap();
+    pattern(assembled.target.as_mut(), 4, false);
+    assembled.target.close().unwrap();
+    let link = folder.path("link");
+    std::os::unix::fs::symlink(&a.0, &link).unwrap();
+    let expression = Expression::parse(&format!("raid1({},{link})", a.0)).unwrap();
+    let error = create(&expression, &options(), &mut |_, _| true).unwrap_err();
+    assert!(matches!(error, CreateError::SameDevice { .. }), "{error}");
+}
+
+/// A feature of a later version that must not be written beside: the array is read, not written.
+#[test]
+fn what_a_later_version_wrote_is_only_read() {
+    let folder = Folder::new(&["a", "b"], 2 * MIB);
+    let expression = folder.expression("raid1(a,b)");
+    create(&expression, &options(), &mut |_, _| true).unwrap();
+    fill(&folder, &["a", "b"], 6);
+    let advance = |change: &dyn Fn(&mut spindles_format::Features)| {
+        for name in ["a", "b"] {
+            let found = examine(&folder.path(name)).unwrap().found;
+            let (mut array, device) = found.record().unwrap().clone();
+            array.generation += 1;
+            change(&mut array.features);
+            let mut bytes = [0; 4096];
+            spindles_format::encode(&array, &device, &mut bytes);
+            let file = File::options().write(true).open(folder.path(name)).unwrap();
+            let slot = spindles_format::SLOT_BYTES[usize::from(array.generation % 2 == 1)];
+            file.write_all_at(&bytes, slot).unwrap();
+        }
+    };
+    advance(&|features| features.read_only = 1);
+    let before = folder.contents();
+    let assembled = check(&folder, &["a", "b"], 6);
+    assert!(assembled.target.facts().read_only && assembled.report.read_only);
+    let warnings = assembled.report.warnings().join("\n");
+    assert!(warnings.contains("open for reading only"), "{warnings}");
+    assembled.target.close().unwrap();
+    assert!(folder.contents() == before);
 }
