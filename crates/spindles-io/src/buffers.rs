@@ -16,7 +16,7 @@ use spindles_block::{BlockSize, BufferId, BufferSlice};
 use std::{io, ptr, ptr::NonNull, slice};
 
 /// Where zeros are read from: as long as the longest operation.
-const ZEROS_BYTES: usize = 1 << 30;
+const ZEROS_BYTES: usize = 64 << 20;
 /// From here on large pages are worth asking for.
 const LARGE_PAGES_FROM_BYTES: usize = 2 << 20;
 

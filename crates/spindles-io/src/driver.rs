@@ -360,7 +360,10 @@ impl Target for Driver {
         if self.in_flight >= self.facts.requests_max {
             return Err(Busy);
         }
-        if let Some(error) = self.refuse(&request) {
+        // An engine looks for itself.
+        if let Node::Device(_) = self.root
+            && let Some(error) = self.refuse(&request)
+        {
             self.core.replies.push_back(Reply {
                 token: request.token,
                 result: Err(error),

@@ -120,8 +120,10 @@ impl<'a> Model<'a> {
         u32::try_from((self.random >> 33) % u64::from(bound)).unwrap()
     }
 
-    /// Writes of many kinds at once, that don't overlap.
-    fn batch(&mut self, seed: u64) {
+    /// Writes of many kinds at once, that don't overlap. With `fail` that member goes while they
+    /// are in flight. Whether the level lets go of it.
+    fn batch(&mut self, seed: u64, mut fail: Option<MemberIndex>) -> bool {
+        let mut let_go = false;
         let mut block = self.below(16).min(self.all - 1);
         let mut in_flight = 0;
         while block < self.all {
@@ -160,6 +162,11 @@ impl<'a> Model<'a> {
                 assert_eq!(self.target.poll(true).unwrap().result, Ok(()));
             }
             in_flight += 1;
+            if in_flight == 6
+                && let Some(member) = fail.take()
+            {
+                let_go = self.target.command(Command::Fail(member)).is_ok();
+            }
             block += blocks + self.below(32);
         }
         while let Some(Reply { result, .. }) = self.target.poll(true) {
@@ -167,6 +174,7 @@ impl<'a> Model<'a> {
             assert_eq!(result, Ok(()));
         }
         assert_eq!(in_flight, 0);
+        let_go
     }
 
     /// Reads everything, in one go and in small pieces.
@@ -219,22 +227,22 @@ fn check(array: &str, options: &ScratchOptions, folder: &Path) {
     let mut model = Model::new(target.as_mut());
     model.compare();
     for seed in 0..3 {
-        model.batch(seed * 1000);
+        model.batch(seed * 1000, None);
         run(model.target, Operation::Flush, 0, 0, BufferSlice::NONE).unwrap();
     }
     model.compare();
+    let mut lost = 0;
     for member in 0..members {
-        if model
-            .target
-            .command(Command::Fail(MemberIndex(member)))
-            .is_err()
-        {
-            continue;
+        let seed = u64::from(member) * 1000;
+        if model.batch(seed + 7, Some(MemberIndex(member))) {
+            lost += 1;
+            model.compare();
+            model.batch(seed + 8, None);
+            model.compare();
         }
-        model.compare();
-        model.batch(u64::from(member) * 1000 + 7);
-        model.compare();
     }
+    let redundancy = facts.array.as_ref().unwrap().redundancy;
+    assert!(lost >= redundancy.min(1), "{array}");
     let counters = model.target.counters().total();
     assert_eq!(counters.errors, 0);
     assert!(counters.bytes_written >= facts.bytes() / 4);
