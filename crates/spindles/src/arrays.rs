@@ -19,6 +19,14 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
+/// The devices among the arguments of a command; `array:DEV,DEV,..` names several.
+pub(crate) fn devices(arguments: &[String]) -> Vec<&str> {
+    let names = arguments.iter().map(String::as_str);
+    names
+        .flat_map(|name| name.strip_prefix("array:").unwrap_or(name).split(','))
+        .collect()
+}
+
 /// `raid5 left-symmetric, 3 members, chunks of 64K, blocks of 4K`.
 pub(crate) fn shape(
     level: &str,

@@ -1,7 +1,5 @@
 //! The command line: parses, wires, prints, exits. What it does is in the other crates.
 
-#![allow(dead_code)] // Until the commands that use the helpers have landed.
-
 mod arrays;
 mod commands;
 mod failure;

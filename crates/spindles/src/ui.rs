@@ -2,6 +2,7 @@
 
 use crate::progress::Progress;
 use serde_json::Value;
+use std::cell::Cell;
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -10,13 +11,19 @@ use std::io::{self, IsTerminal as _, Write as _};
 pub(crate) struct Ui {
     json: bool,
     terminal: bool,
+    /// Whether the JSON document is out: there is one, also when the command fails after it.
+    json_is_out: Cell<bool>,
 }
 
 impl Ui {
     /// With `json`, lines and tables are silent and only [`Ui::json`] prints.
     pub(crate) fn new(json: bool) -> Self {
         let terminal = io::stderr().is_terminal();
-        Self { json, terminal }
+        Self {
+            json,
+            terminal,
+            json_is_out: Cell::new(false),
+        }
     }
 
     /// Whether the result is wanted as JSON.
@@ -33,7 +40,7 @@ impl Ui {
 
     /// The whole result as one JSON document. Silent without `--json`.
     pub(crate) fn json(&self, value: &Value) {
-        if self.json {
+        if self.json && !self.json_is_out.replace(true) {
             write_out(&format!("{value:#}\n"));
         }
     }
@@ -64,7 +71,7 @@ impl Ui {
     }
 
     /// Ends a command with what went wrong, on standard error; with `--json` also as
-    /// `{"error": ...}` on standard output.
+    /// `{"error": ...}` on standard output, unless the result is there already.
     pub(crate) fn error(&self, status: u8, text: &str) {
         if self.json {
             self.json(&serde_json::json!({ "error": text, "status": status }));

@@ -57,6 +57,11 @@ const ARRAY: &str = "array:";
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    if arguments.from == "-" || arguments.to == "-" {
+        return Err(Usage::error(
+            "copy needs an end that can be read back and flushed, which - is not: give a file",
+        ));
+    }
     let interrupted = interrupt::flag()?;
     let mut from = open(&arguments.from, true, arguments.force, ui)?;
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);

@@ -33,9 +33,8 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let looked: Vec<(&String, Result<Examined, OpenError>)> = arguments
-        .devices
-        .iter()
+    let looked: Vec<(&str, Result<Examined, OpenError>)> = arrays::devices(&arguments.devices)
+        .into_iter()
         .map(|device| (device, examine(device)))
         .collect();
     let mut documents = Vec::new();

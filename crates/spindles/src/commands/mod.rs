@@ -39,15 +39,15 @@ pub(crate) struct Command {
 /// All commands, in the order in which help lists them.
 pub(crate) static COMMANDS: &[&Command] = &[
     &lab::COMMAND,
-    &bench::COMMAND,
-    &completions::COMMAND,
-    &copy::COMMAND,
     &create::COMMAND,
+    &copy::COMMAND,
+    &status::COMMAND,
     &examine::COMMAND,
     &layout::COMMAND,
-    &man::COMMAND,
+    &bench::COMMAND,
     &sim::COMMAND,
-    &status::COMMAND,
+    &completions::COMMAND,
+    &man::COMMAND,
 ];
 
 /// Adds the commands of a table as subcommands: for this table and for those of `bench` and `lab`.

@@ -28,7 +28,7 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices: Vec<&str> = arguments.devices.iter().map(String::as_str).collect();
+    let devices = arrays::devices(&arguments.devices);
     let options = AssembleOptions {
         open: OpenOptions {
             read_only: true,

@@ -140,3 +140,70 @@ fn labs_and_benches() {
         (&["bench", "dd-read", "array:a,,b"], 2, &["array:DEV,DEV"]),
     ]);
 }
+
+#[test]
+fn devices_and_files() {
+    check(&[
+        (
+            &["status", "/nonexistent/a.img"],
+            1,
+            &["can't open /nonexistent/a.img"],
+        ),
+        (
+            &["copy", "/nonexistent/a", "null:1M"],
+            1,
+            &["can't open /nonexistent/a"],
+        ),
+        (&["copy", "-", "null:1M"], 2, &["give a file"]),
+        (&["copy", "mem:1M"], 2, &["<TO>", "--help"]),
+        (
+            &["copy", "mem:1X", "null:1M"],
+            1,
+            &["mem:1X", "K, M, G or T"],
+        ),
+        (
+            &["copy", "mem:2M", "null:1M"],
+            1,
+            &["null:1M", "take something larger"],
+        ),
+        (&["copy", "mem:1M", "array:"], 2, &["array:DEV,DEV"]),
+        (&["create", "x"], 2, &["<EXPR>", "--help"]),
+        (
+            &["create", "x", "raid5(/nonexistent/a,b,c)"],
+            1,
+            &["there is no /nonexistent/a"],
+        ),
+        (&["create", "x", "raid1(a,a)"], 2, &["'a' twice"]),
+        (
+            &["lab", "run", "/nonexistent/x.toml"],
+            2,
+            &["/nonexistent/x.toml"],
+        ),
+        (&["lab", "report", "/nonexistent"], 1, &["/nonexistent"]),
+        (&["lab", "compare", "/nonexistent"], 2, &["<AFTER>"]),
+        (
+            &["lab", "list", "--show", "slow"],
+            2,
+            &["no built-in experiment", "quickstart"],
+        ),
+        (
+            &["bench", "no-such-workload", "null:1M"],
+            2,
+            &["no-such-workload", "dd-read"],
+        ),
+    ]);
+}
+
+/// A document that is out is not followed by another when the command fails after it.
+#[test]
+fn a_failure_after_the_result_is_still_one_document() {
+    let run = spindles(&["examine", "/nonexistent/a.img", "--json"]);
+    assert_eq!(run.status, 1);
+    let error = &run.json()["devices"][0]["error"];
+    assert!(
+        error
+            .as_str()
+            .is_some_and(|error| error.contains("/nonexistent/a.img")),
+        "{error}"
+    );
+}
