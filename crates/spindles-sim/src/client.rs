@@ -4,6 +4,7 @@ use crate::options::{Mix, Options};
 use crate::random::Random;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Operation, Request};
 use spindles_workload::history::{Contents, FlushToken, History, ReadToken, WriteToken};
+use spindles_workload::{BlockWorkload, Next, Params, Plan};
 
 /// What a request in flight is to the history.
 #[derive(Clone, Copy, Debug)]
@@ -19,6 +20,8 @@ pub(crate) struct Flight {
     pub(crate) request: Request,
     pub(crate) token: Token,
     pub(crate) submitted: Instant,
+    /// The operation of the workload that it is.
+    issue: Option<u32>,
 }
 
 /// What a client is about to ask.
@@ -27,15 +30,19 @@ pub(crate) struct Wish {
     pub(crate) operation: Operation,
     pub(crate) block: u64,
     pub(crate) blocks: u32,
+    /// The operation of the workload that it is.
+    pub(crate) issue: Option<u32>,
 }
 
 /// All clients.
-#[derive(Debug)]
 pub(crate) struct Client {
     random: Random,
     pub(crate) history: History,
     sectors_per_block: u64,
+    block_bytes: u64,
     blocks: u64,
+    plan: Option<Plan>,
+    workload: Option<Box<dyn BlockWorkload>>,
     mix: Mix,
     request_blocks_max: u32,
     hot: u64,
@@ -55,12 +62,25 @@ impl Client {
         let sectors = blocks * sectors_per_block;
         let history = History::new(options.seed, options.sector_bytes, sectors, options.initial);
         let mut random = Random::new(options.seed, "client");
+        let block_bytes = u64::from(options.block_size.bytes());
+        let plan = options.workload.and_then(|kind| {
+            let params = Params {
+                chunk_bytes: Some(options.block_size.bytes() * random.between_u32(1, 8)),
+                in_flight: Some(options.depth),
+                operations: kind.operations.map(|_| 100),
+                ..Params::new(blocks * block_bytes, options.seed)
+            };
+            kind.plan(&params).ok()
+        });
         Self {
             hot: random.below(blocks),
             random,
             history,
             sectors_per_block,
+            block_bytes,
             blocks,
+            workload: plan.map(|plan| plan.start()),
+            plan,
             mix: options.mix,
             request_blocks_max: options.request_blocks_max,
             flights: vec![None; usize::try_from(options.depth).expect("small")],
@@ -72,8 +92,17 @@ impl Client {
         }
     }
 
-    /// What to ask next, at random.
+    /// What to ask next: the workload's next operation where there is one, or something at random.
     pub(crate) fn wish(&mut self) -> Wish {
+        if let Some(Next::Issue(issue)) = self.workload.as_mut().map(|workload| workload.next()) {
+            let blocks = u64::from(issue.bytes) / self.block_bytes;
+            return Wish {
+                operation: issue.operation,
+                block: issue.offset_bytes / self.block_bytes,
+                blocks: u32::try_from(blocks).expect("small"),
+                issue: Some(issue.id),
+            };
+        }
         let random = &mut self.random;
         let mix = &self.mix;
         let weights = [
@@ -96,6 +125,7 @@ impl Client {
                 operation,
                 block: 0,
                 blocks: 0,
+                issue: None,
             };
         }
         let longest = u64::from(self.request_blocks_max).min(self.blocks);
@@ -113,6 +143,7 @@ impl Client {
             operation,
             block,
             blocks: u32::try_from(blocks).expect("at most the maximum"),
+            issue: None,
         }
     }
 
@@ -176,6 +207,7 @@ impl Client {
             request,
             token,
             submitted: now,
+            issue: wish.issue,
         });
         self.submitted += 1;
         request
@@ -186,12 +218,17 @@ impl Client {
         let mut flights = self.flights.iter_mut();
         let flight = flights.find(|flight| flight.is_some_and(|f| f.request.token == token))?;
         self.answered += 1;
-        flight.take()
+        let flight = flight.take()?;
+        if let (Some(workload), Some(issue)) = (&mut self.workload, flight.issue) {
+            workload.complete(issue);
+        }
+        Some(flight)
     }
 
     /// The connection to the engine is gone.
     pub(crate) fn forget_flights(&mut self) {
         self.flights.fill(None);
+        self.workload = self.plan.map(|plan| plan.start());
         self.held = None;
     }
 

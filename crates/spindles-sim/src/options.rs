@@ -8,6 +8,7 @@ use spindles_block::BlockSize;
 use spindles_engine::{READ_POLICIES, ReadPolicy};
 use spindles_layout::{LEVELS, Level, Redundancy};
 use spindles_workload::history::Initial;
+use spindles_workload::{KINDS, Kind};
 use std::fmt;
 
 /// What the array is made of.
@@ -156,6 +157,8 @@ pub struct Options {
     pub request_blocks_max: u32,
     /// What clients ask.
     pub mix: Mix,
+    /// A workload that runs before what clients ask at random.
+    pub workload: Option<&'static Kind>,
     /// Which copy reads take.
     pub read_policy: &'static ReadPolicy,
     /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
@@ -225,6 +228,7 @@ impl Options {
                 fua_percent: *random.choose(&[0, 10, 50]),
                 hot_percent: *random.choose(&[0, 30, 90]),
             },
+            workload: random.percent(20).then(|| *random.choose(KINDS)),
             read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
             beyond,
             sessions,

@@ -115,7 +115,10 @@ fn end(world: &mut World, ending: Ending) {
     match ending {
         Ending::Close => close(world),
         Ending::ProcessCrash | Ending::PowerLoss => {
-            // Some time later, in the middle of something.
+            // Some time later, in the middle of something, of closing too.
+            if world.faults.percent(25) {
+                world.command(world.stack.top(), Command::Close);
+            }
             for _ in 0..world.faults.below(60) {
                 if !world.step() {
                     break;
@@ -461,6 +464,7 @@ fn read(world: &mut World, block: u64, blocks: u64) {
         operation: Operation::Read,
         block,
         blocks: u32::try_from(blocks).expect("small"),
+        issue: None,
     });
 }
 

@@ -3,6 +3,7 @@
 
 use crate::disk::Disk;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
+use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
 use std::collections::BTreeSet;
 
@@ -397,8 +398,51 @@ impl Stack {
         !self.arrays[array].lost.contains(member) && self.survives(array, Some(member), None)
     }
 
+    /// Whether the sector belongs to a superblock slot.
+    pub fn is_superblock(&self, disk: usize, sector: u64) -> bool {
+        let sector_bytes = u64::try_from(self.disks[disk].sector_bytes()).expect("fits");
+        let at = sector * sector_bytes;
+        let length = u64::try_from(SUPERBLOCK_BYTES).expect("fits");
+        SLOT_BYTES
+            .iter()
+            .any(|slot| (*slot..slot + length).contains(&at))
+    }
+
+    /// Whether the two slots of the disk hold a superblock each.
+    fn has_two_superblocks(&self, disk: usize) -> bool {
+        let disk = &self.disks[disk];
+        SLOT_BYTES.iter().all(|slot| {
+            let at = usize::try_from(*slot).expect("fits");
+            spindles_format::decode(&disk.bytes()[at..at + SUPERBLOCK_BYTES]).is_ok()
+        })
+    }
+
+    /// The budget for superblocks: one slot of one member that has two, while all others know all
+    /// that there is to know.
+    fn may_lose_superblock(&self, disk: usize) -> bool {
+        if !self.has_two_superblocks(disk) {
+            return false;
+        }
+        let (array, _) = self.position(disk);
+        let array = &self.arrays[array];
+        let mut disks = array.members.iter().filter_map(|below| match below {
+            Below::Disk(disk) => Some(*disk),
+            Below::Array(_) => None,
+        });
+        let spoiled = |disk: usize| {
+            let once = self.spoiled.range((disk, 0)..=(disk, u64::MAX));
+            let once = once.map(|&(_, sector)| sector);
+            let mut all = self.disks[disk].unreadable().chain(once);
+            all.any(|sector| self.is_superblock(disk, sector))
+        };
+        array.lost.is_empty() && array.members.len() > 1 && !disks.any(spoiled)
+    }
+
     /// The budget: whether every bit of data survives that this sector can't be read.
     pub fn may_lose_sector(&self, disk: usize, sector: u64) -> bool {
+        if self.is_superblock(disk, sector) {
+            return self.may_lose_superblock(disk);
+        }
         self.place_of(disk, sector).is_some_and(|place| {
             let this = &self.arrays[place.array];
             // Of a lost member nothing is read; and an array that lost too much is not asked.

@@ -15,6 +15,7 @@ use spindles_block::{
     MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, Engine, Event, Output};
+use spindles_format::SLOT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What will happen.
@@ -714,6 +715,11 @@ impl World {
     pub fn random_sectors(&mut self, disk: usize) -> Vec<u64> {
         let bytes = self.stack.disks[disk].bytes().len();
         let sectors = u64::try_from(bytes / self.stack.disks[disk].sector_bytes()).expect("fits");
+        if self.faults.percent(8) {
+            let slot = self.faults.choose(&SLOT_BYTES);
+            let bytes = u64::try_from(self.stack.disks[disk].sector_bytes()).expect("fits");
+            return vec![slot / bytes];
+        }
         let first = self.faults.below(sectors);
         let count = self.faults.between(1, 6);
         let near = self.faults.percent(50);
