@@ -283,9 +283,9 @@ pub struct Examined {
     pub sightings: Vec<Sighting>,
 }
 
-/// Reads what a device says. Nothing is opened for writing.
+/// Reads what a device says, even while it is in use. Nothing is opened for writing.
 pub fn examine(device: &str) -> Result<Examined, OpenError> {
-    let probe = Probe::open(device)?;
+    let probe = Probe::peek(device)?;
     Ok(Examined {
         found: probe.found(),
         sightings: probe.sightings()?,

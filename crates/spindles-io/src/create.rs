@@ -310,7 +310,7 @@ impl Device {
             }
             probe => probe?,
         };
-        if matches!(probe.facts.backend, "mem" | "null") {
+        if matches!(probe.backend, "mem" | "null") {
             return Err(CreateError::DoesNotLast {
                 device: name.to_owned(),
             });
@@ -392,7 +392,7 @@ impl Planner<'_> {
             let (member, name, bytes) = match member {
                 Expression::Leaf(device) => {
                     let bytes = self.devices.next().expect("a device for every leaf");
-                    (Member::Device, device.clone(), bytes.probe.facts.bytes)
+                    (Member::Device, device.clone(), bytes.probe.bytes)
                 }
                 Expression::Array { .. } => {
                     let name = format!("{name}.{index}");

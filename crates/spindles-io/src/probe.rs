@@ -3,7 +3,7 @@
 
 use crate::backends::{self, Medium};
 use crate::signatures::{self, Sighting};
-use crate::{DeviceFacts, Direct, OpenError, OpenOptions};
+use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, SeekFrom, seek, stat};
 use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
@@ -13,7 +13,10 @@ use std::os::unix::fs::FileExt as _;
 /// A device, open for reading.
 #[derive(Debug)]
 pub(crate) struct Probe {
-    pub(crate) facts: DeviceFacts,
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    /// The backend's name.
+    pub(crate) backend: &'static str,
     /// `None` for what lives in memory: it is fresh each time.
     file: Option<File>,
 }
@@ -31,8 +34,31 @@ impl Probe {
             Medium::Inline(_) => None,
         };
         Ok(Self {
-            facts: opened.facts,
+            name: opened.facts.name,
+            bytes: opened.facts.bytes,
+            backend: opened.facts.backend,
             file,
+        })
+    }
+
+    /// The same for a device that somebody may be writing to: superblocks can be read at any
+    /// moment, since a torn one doesn't pass for a good one.
+    pub(crate) fn peek(name: &str) -> Result<Self, OpenError> {
+        let busy = match Self::open(name) {
+            Err(busy @ OpenError::Busy { .. }) => busy,
+            result => return result,
+        };
+        let Ok((file, bytes)) = File::open(name).and_then(|file| {
+            let bytes = file.metadata()?.len();
+            Ok((file, bytes))
+        }) else {
+            return Err(busy);
+        };
+        Ok(Self {
+            name: name.to_owned(),
+            bytes,
+            backend: "file",
+            file: Some(file),
         })
     }
 
@@ -43,12 +69,12 @@ impl Probe {
             Ok(bytes) => Ok(bytes.as_slice()),
             Err(error) => Err(*error),
         });
-        Found::new(self.facts.name.clone(), self.facts.bytes, slots)
+        Found::new(self.name.clone(), self.bytes, slots)
     }
 
     fn slot(&self, offset: u64) -> Result<Vec<u8>, DecodeError> {
         let slot_bytes = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
-        let there = self.facts.bytes.saturating_sub(offset).min(slot_bytes);
+        let there = self.bytes.saturating_sub(offset).min(slot_bytes);
         let mut bytes = vec![0; usize::try_from(there).expect("at most 4096")];
         if let Some(file) = &self.file {
             file.read_exact_at(&mut bytes, offset)
@@ -63,8 +89,8 @@ impl Probe {
             return Ok(Vec::new());
         };
         let read = &mut |offset, into: &mut [u8]| file.read_exact_at(into, offset);
-        signatures::look(self.facts.bytes, read).map_err(|source| OpenError::Io {
-            device: self.facts.name.clone(),
+        signatures::look(self.bytes, read).map_err(|source| OpenError::Io {
+            device: self.name.clone(),
             action: "read",
             source,
         })
@@ -90,7 +116,7 @@ impl Probe {
         let Some(file) = &self.file else {
             return true;
         };
-        if self.facts.backend != "file" {
+        if self.backend != "file" {
             return false;
         }
         match seek(file, SeekFrom::Data(from_bytes)) {

@@ -496,6 +496,8 @@ fn a_device_in_use_is_refused() {
     let expression = folder.expression("raid1(c,a)");
     let error = create(&expression, &forced, &mut |_, _| true).unwrap_err();
     assert!(error.to_string().contains("in use by another"), "{error}");
+    // To look at superblocks hurts nobody.
+    assert!(examine(&folder.path("a")).unwrap().found.record().is_ok());
     open.target.close().unwrap();
     folder.assemble(&["a", "b"]).unwrap();
 }
