@@ -34,6 +34,22 @@ pub struct CreateOptions {
     pub open: OpenOptions,
 }
 
+impl CreateOptions {
+    /// Blocks of 4096 bytes, chunks of the level's size, safe after a crash; devices that hold
+    /// something are refused.
+    #[must_use]
+    pub fn new(name: &str) -> Self {
+        Self {
+            name: name.to_owned(),
+            block_size: BlockSize::B4096,
+            chunk_bytes: None,
+            consistency: spindles_engine::POLICIES[0],
+            force: false,
+            open: OpenOptions::default(),
+        }
+    }
+}
+
 /// An array that was created.
 #[derive(Clone, Debug)]
 pub struct Created {
@@ -66,6 +82,8 @@ pub enum Sync {
     NotNeeded,
     /// All devices are known to hold zeros, so they agree.
     KnownZero,
+    /// The caller said so.
+    Assumed,
     /// The whole array was gone through.
     Done,
     /// The caller stopped it. It goes on when the array is next opened.
@@ -203,6 +221,25 @@ pub fn create(
     options: &CreateOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Created, CreateError> {
+    create_with(expression, options, false, progress)
+}
+
+/// Creates an array and takes it that its redundancy agrees with its data, whatever the devices
+/// hold. For measuring on large devices, where making it so takes hours: what such an array
+/// reconstructs of blocks that nobody wrote is not what they held.
+pub fn create_assuming_consistent(
+    expression: &Expression,
+    options: &CreateOptions,
+) -> Result<Created, CreateError> {
+    create_with(expression, options, true, &mut |_, _| true)
+}
+
+fn create_with(
+    expression: &Expression,
+    options: &CreateOptions,
+    assume_consistent: bool,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Created, CreateError> {
     check_name(&options.name)?;
     let leaves = expression.leaves();
     if let Some((first, second)) = probe::same_device(&leaves) {
@@ -258,13 +295,14 @@ pub fn create(
         stack,
         devices: nodes.into_iter(),
         arrays: Vec::new(),
-        agrees: !redundant || known_zero,
+        agrees: !redundant || known_zero || assume_consistent,
         requests_max: options.open.requests_max,
     };
     writer.array(&root)?;
     let sync = match (redundant, known_zero) {
         (false, _) => Sync::NotNeeded,
         (true, true) => Sync::KnownZero,
+        (true, false) if assume_consistent => Sync::Assumed,
         (true, false) => Sync::Done,
     };
     let sync = writer.finish(sync, &options.name, progress)?;

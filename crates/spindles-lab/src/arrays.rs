@@ -2,29 +2,59 @@
 
 use crate::targets::Site;
 use spindles_block::{MemberIndex, MemberSet};
+use spindles_io::assemble::{self, AssembleOptions};
+use spindles_io::create::{self, CreateOptions, Sync};
+use spindles_io::scratch::{self, ScratchOptions};
 use spindles_io::{ArrayFacts, OpenOptions, Target};
 use spindles_layout::{Expression, Geometry, Level, Spec};
 
-/// Writes superblocks on the devices of the expression and makes the array consistent.
-pub(crate) fn create(_expression: &Expression, _site: &Site<'_>) -> Result<(), String> {
-    Err("arrays can't be created yet".to_owned())
+/// Writes superblocks on the devices of the expression and, where they are small files of ours,
+/// makes the array consistent; on disks that takes hours, costs the same afterwards, and the data
+/// is none that anyone keeps. What the devices hold is lost: whoever calls has seen to that.
+pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), String> {
+    let options = CreateOptions {
+        chunk_bytes: place.chunk_bytes,
+        force: true,
+        open: place.open.clone(),
+        ..CreateOptions::new("lab")
+    };
+    let mut go_on = |_done, _total| (place.go_on)().is_ok();
+    let created = if place.members_are_ours {
+        create::create(expression, &options, &mut go_on)
+    } else {
+        create::create_assuming_consistent(expression, &options)
+    };
+    match created.map_err(|error| error.to_string())?.sync {
+        Sync::Stopped => Err("it was interrupted while it was made consistent".to_owned()),
+        Sync::NotNeeded | Sync::KnownZero | Sync::Assumed | Sync::Done => Ok(()),
+    }
 }
 
 /// Opens the array on these devices.
 pub(crate) fn assemble(
-    _devices: &[String],
-    _options: &OpenOptions,
+    devices: &[String],
+    options: &OpenOptions,
 ) -> Result<Box<dyn Target>, String> {
-    Err("arrays can't be assembled yet".to_owned())
+    let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+    let options = AssembleOptions {
+        open: options.clone(),
+        ..AssembleOptions::default()
+    };
+    let assembled = assemble::assemble(&devices, &options);
+    Ok(assembled.map_err(|error| error.to_string())?.target)
 }
 
 /// Opens an array over memory, which has no superblocks.
 pub(crate) fn without_superblocks(
-    _expression: &Expression,
-    _chunk_bytes: Option<u64>,
-    _options: &OpenOptions,
+    expression: &Expression,
+    chunk_bytes: Option<u64>,
+    options: &OpenOptions,
 ) -> Result<Box<dyn Target>, String> {
-    Err("arrays can't be opened yet".to_owned())
+    let options = ScratchOptions {
+        open: options.clone(),
+        chunk_bytes,
+    };
+    scratch::open(expression, &options).map_err(|error| error.to_string())
 }
 
 /// How many members may be missing, whichever they are.

@@ -104,14 +104,14 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
     Ok(most)
 }
 
-pub(crate) fn check_room(folder: &Path, members: usize, size_bytes: u64) -> Result<(), RunError> {
+pub(crate) fn check_room(folder: &Path, members: usize, member_bytes: u64) -> Result<(), RunError> {
     let stat = rustix::fs::statvfs(folder).map_err(|error| RunError::Members {
         folder: folder.to_owned(),
         source: error.into(),
     })?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);
     let count = u64::try_from(members).expect("few");
-    let needed = targets::member_bytes(size_bytes).saturating_mul(count) + ROOM_LEFT_BYTES;
+    let needed = member_bytes.saturating_mul(count) + ROOM_LEFT_BYTES;
     if free < needed {
         return Err(RunError::NoRoom {
             folder: folder.to_owned(),

@@ -13,6 +13,7 @@ use crate::schedule::Draw;
 use crate::targets::{self, Pool, Site};
 use crate::whole::Whole;
 use spindles_io::{OpenOptions, Target, TargetFacts};
+use spindles_layout::LEVELS;
 use spindles_measure::{Record, Run};
 use spindles_workload::{Plan, Streams};
 use std::collections::BTreeSet;
@@ -157,8 +158,12 @@ impl<'a> Runner<'a> {
         let folder = experiment.folder.clone();
         let folder = folder.unwrap_or_else(targets::temporary_folder);
         let files = experiment.members == Members::Files && members > 0;
+        let levels = LEVELS.iter().map(|level| level.chunk_bytes.into());
+        let chunks = sides.iter().filter_map(|side| side.spec.chunk_bytes);
+        let chunk_bytes = chunks.chain(levels).max().unwrap_or(0);
+        let member_bytes = targets::member_bytes(size_bytes, chunk_bytes);
         if files {
-            check_room(&folder, members, size_bytes)?;
+            check_room(&folder, members, member_bytes)?;
         }
         let runs_of = |side: &Side| {
             let runs_on = |spec: &&WorkloadSpec| spec.runs_on(workloads_as(&side.spec));
@@ -166,9 +171,7 @@ impl<'a> Runner<'a> {
         };
         let runs: usize = sides.iter().map(runs_of).sum();
         let total = u64::try_from(runs).expect("few") * u64::from(experiment.blocks);
-        observer.progress(0, total, "laying out the members");
-        let go_on = || go_on(options.interrupt);
-        let pool = Pool::new(&experiment.members, members, size_bytes, &folder, &go_on);
+        let pool = Pool::new(&experiment.members, members, member_bytes, &folder);
         let pool = pool.map_err(|source| RunError::Members { folder, source })?;
         Ok(Self {
             experiment,
@@ -253,6 +256,7 @@ impl<'a> Runner<'a> {
         }
         let shared_device = several && shared && devices.len() == 1;
         devices.retain(|name| name != "memory");
+        self.lay_out()?;
         let before = MachineTicks::now();
         self.observer
             .progress(0, self.total, "watching the idle machine");
@@ -266,6 +270,20 @@ impl<'a> Runner<'a> {
         self.observer.record(&Record::Experiment(experiment))?;
         self.observer.record(&Record::Environment(environment))?;
         Ok(shared_device)
+    }
+
+    fn lay_out(&mut self) -> Result<(), Stop> {
+        self.observer
+            .progress(0, self.total, "laying out the members");
+        let interrupt = self.options.interrupt;
+        let laid_out = self.pool.lay_out(&|| go_on(interrupt));
+        laid_out.map_err(|source| match source.kind() {
+            io::ErrorKind::Interrupted => Stop::Interrupted,
+            _ => Stop::Error(RunError::Members {
+                folder: self.pool.folder().unwrap_or(Path::new("")).to_owned(),
+                source,
+            }),
+        })
     }
 
     /// The folder whose file system holds what is measured, if there is one.
@@ -332,6 +350,7 @@ impl<'a> Runner<'a> {
         let interrupt = self.options.interrupt;
         let place = Site {
             members,
+            members_are_ours: self.pool.folder().is_some(),
             size_bytes: self.size_bytes,
             chunk_bytes: spec.chunk_bytes,
             open: &self.options.open,

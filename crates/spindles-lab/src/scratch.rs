@@ -43,27 +43,28 @@ impl Scratch {
         &self.path
     }
 
-    /// A file of zeros whose blocks all have their place on the medium, so that writing to it is
-    /// not the file system's allocation. `go_on` is asked now and then; its error ends it.
-    pub(crate) fn laid_out(
-        &self,
-        name: &str,
-        bytes: u64,
-        mut go_on: impl FnMut() -> io::Result<()>,
-    ) -> io::Result<PathBuf> {
+    /// A file of zeros without a place on the medium.
+    pub(crate) fn sparse(&self, name: &str, bytes: u64) -> io::Result<PathBuf> {
         let path = self.path.join(name);
-        let mut file = File::create_new(&path)?;
-        let zeros = vec![0; 1 << 20];
-        let mut left = bytes;
-        while left > 0 {
-            go_on()?;
-            let length = zeros.len().min(usize::try_from(left).unwrap_or(usize::MAX));
-            file.write_all(&zeros[..length])?;
-            left -= u64::try_from(length).expect("at most a megabyte");
-        }
-        file.sync_all()?;
+        File::create_new(&path)?.set_len(bytes)?;
         Ok(path)
     }
+}
+
+/// Writes zeros over a whole file, so that all its blocks have their place on the medium and
+/// writing to it later is not the file system's allocation. `go_on` is asked now and then; its
+/// error ends it.
+pub(crate) fn lay_out(path: &Path, mut go_on: impl FnMut() -> io::Result<()>) -> io::Result<()> {
+    let mut file = File::options().write(true).open(path)?;
+    let zeros = vec![0; 1 << 20];
+    let mut left = file.metadata()?.len();
+    while left > 0 {
+        go_on()?;
+        let length = zeros.len().min(usize::try_from(left).unwrap_or(usize::MAX));
+        file.write_all(&zeros[..length])?;
+        left -= u64::try_from(length).expect("at most a megabyte");
+    }
+    file.sync_all()
 }
 
 impl Drop for Scratch {
@@ -76,15 +77,20 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn folders_go_when_dropped() {
         let parent = tempfile::tempdir().unwrap();
         let scratch = Scratch::new(parent.path()).unwrap();
         let other = Scratch::new(parent.path()).unwrap();
-        let file = scratch.laid_out("a", (1 << 20) + 5, || Ok(())).unwrap();
-        assert_eq!(fs::metadata(&file).unwrap().len(), (1 << 20) + 5);
-        let error = scratch.laid_out("b", 1, || Err(io::ErrorKind::Interrupted.into()));
+        let file = scratch.sparse("a", (1 << 20) + 5).unwrap();
+        let facts = || fs::metadata(&file).unwrap();
+        assert_eq!((facts().len(), facts().blocks()), ((1 << 20) + 5, 0));
+        lay_out(&file, || Ok(())).unwrap();
+        assert_eq!(facts().len(), (1 << 20) + 5);
+        assert!(facts().blocks() * 512 > 1 << 20);
+        let error = lay_out(&file, || Err(io::ErrorKind::Interrupted.into()));
         assert_eq!(error.unwrap_err().kind(), io::ErrorKind::Interrupted);
         drop(scratch);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);

@@ -7,7 +7,7 @@ mod folder;
 mod single;
 
 use crate::experiment::Members;
-use crate::scratch::Scratch;
+use crate::scratch::{Scratch, lay_out};
 use spindles_io::{OpenOptions, Target};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -55,6 +55,8 @@ pub(crate) struct Needs {
 pub(crate) struct Site<'a> {
     /// The experiment's members in the order in which this system takes them.
     pub members: &'a [String],
+    /// Whether these are files made for this run.
+    pub members_are_ours: bool,
     /// How much the workloads need.
     pub size_bytes: u64,
     /// Chunk of an array; `None` for the level's own.
@@ -108,6 +110,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
     }
     let place = Site {
         members: &[],
+        members_are_ours: false,
         size_bytes: 0,
         chunk_bytes: None,
         open,
@@ -144,25 +147,24 @@ pub(crate) struct Pool {
     pub(crate) names: Vec<String>,
 }
 
-/// Members are larger than what the workloads need by this and a 32nd: room for superblocks,
-/// bitmap, journal and headroom.
-const MEMBER_EXTRA_BYTES: u64 = 24 << 20;
+/// Members are larger than what the workloads need by this and a 16th and a chunk: room for
+/// superblocks, bitmaps, journal and checksums, twice where arrays are nested.
+const MEMBER_EXTRA_BYTES: u64 = 4 << 20;
 
-/// How large a member must be for `size_bytes` of data.
-pub(crate) fn member_bytes(size_bytes: u64) -> u64 {
-    (size_bytes + size_bytes / 32 + MEMBER_EXTRA_BYTES).next_multiple_of(1 << 20)
+/// How large a member must be for `size_bytes` of data in chunks of at most `chunk_bytes`.
+pub(crate) fn member_bytes(size_bytes: u64, chunk_bytes: u64) -> u64 {
+    let extra = size_bytes / 16 + chunk_bytes + MEMBER_EXTRA_BYTES;
+    (size_bytes + extra).next_multiple_of(1 << 20)
 }
 
 impl Pool {
-    /// Makes `count` members.
+    /// Makes `count` members of `bytes` each. Files have no place on the medium yet.
     pub(crate) fn new(
         members: &Members,
         count: usize,
-        size_bytes: u64,
+        bytes: u64,
         folder: &Path,
-        go_on: &dyn Fn() -> io::Result<()>,
     ) -> io::Result<Self> {
-        let bytes = member_bytes(size_bytes);
         let (scratch, names) = match members {
             Members::Devices(paths) => (None, paths.clone()),
             Members::Memory => (None, vec![format!("mem:{bytes}"); count]),
@@ -172,8 +174,7 @@ impl Pool {
                 let scratch = Scratch::new(folder)?;
                 let names = (0..count)
                     .map(|number| {
-                        let name = format!("member{number}.img");
-                        let path = scratch.laid_out(&name, bytes, go_on)?;
+                        let path = scratch.sparse(&format!("member{number}.img"), bytes)?;
                         Ok(path.to_string_lossy().into_owned())
                     })
                     .collect::<io::Result<_>>()?;
@@ -181,6 +182,14 @@ impl Pool {
             }
         };
         Ok(Self { scratch, names })
+    }
+
+    /// Gives files of ours their place on the medium: once, so that it is the same for every
+    /// system and block.
+    pub(crate) fn lay_out(&self, go_on: &dyn Fn() -> io::Result<()>) -> io::Result<()> {
+        let ours = self.scratch.iter().flat_map(|_| &self.names);
+        ours.map(Path::new)
+            .try_for_each(|path| lay_out(path, go_on))
     }
 
     /// Where the files are, if they are files of ours.

@@ -144,6 +144,10 @@ fn tell(created: &Created, expression: &Expression, ui: &Ui) {
             "known zero",
             "consistent: the devices are known to hold zeros",
         ),
+        Sync::Assumed => (
+            "assumed",
+            "taken to be consistent, whatever the devices hold",
+        ),
         Sync::Done => (
             "done",
             "consistent: redundancy was made to agree with the devices",
