@@ -164,6 +164,20 @@ const CAUSES: &[(&str, Plant)] = &[
     ("clock-coarse", |records| {
         environment(records).clock_resolution_ns = 4_000_000;
     }),
+    ("busy-machine", |records| {
+        let doubt = Doubt {
+            kind: "busy-machine".to_owned(),
+            detail: "60 % busy".to_owned(),
+        };
+        runs(records).for_each(|run| run.doubts.push(doubt.clone()));
+    }),
+    ("stolen-time", |records| {
+        let doubt = Doubt {
+            kind: "stolen-time".to_owned(),
+            detail: String::new(),
+        };
+        runs(records).next().unwrap().doubts.push(doubt);
+    }),
     ("virtual-machine", |records| {
         environment(records).virtualization = String::from("kvm");
     }),

@@ -27,6 +27,11 @@ pub fn headline(analysis: &Analysis) -> Headline {
             "{} runs; nothing to compare them with.",
             analysis.runs.len()
         )
+    } else if faster + slower == 0 {
+        format!(
+            "Against {baseline}: no difference was shown in any of {} comparisons.",
+            asked.len()
+        )
     } else {
         format!(
             "Against {baseline}: {}, {}, {} of {} comparisons.",
@@ -71,7 +76,9 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
     let mut extremes = Vec::new();
     match most(Verdict::Faster, 1.0) {
         Some(comparison) => extremes.push(said("Largest gain", comparison)),
-        None if !asked.is_empty() => extremes.push("No gain was shown anywhere.".to_owned()),
+        None if asked.iter().any(|c| c.verdict == Verdict::Slower) => {
+            extremes.push("No gain was shown anywhere.".to_owned());
+        }
         None => {}
     }
     if let Some(comparison) = most(Verdict::Slower, -1.0) {
@@ -102,6 +109,7 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
         "member-bytes-disagree",
         "cache-effect",
         "no-disk",
+        "busy-machine",
     ] {
         let found = analysis
             .findings

@@ -3,6 +3,7 @@
 //! doubt of any kind as well; what it recorded and what is found here are shown
 //! together.
 
+mod busy_machine;
 mod cache_effect;
 mod clock_coarse;
 mod cpu_bound;
@@ -20,6 +21,7 @@ mod outliers;
 mod scaled;
 mod shared_device;
 mod short_runs;
+mod stolen_time;
 mod undecided;
 mod virtual_machine;
 
@@ -51,6 +53,7 @@ pub static KINDS: &[&Kind] = &[
     &no_disk::KIND,
     &shared_device::KIND,
     &scaled::KIND,
+    &busy_machine::KIND,
     &few_blocks::KIND,
     &noise_floor_high::KIND,
     &no_control::KIND,
@@ -62,6 +65,7 @@ pub static KINDS: &[&Kind] = &[
     &cpu_bound::KIND,
     &short_runs::KIND,
     &clock_coarse::KIND,
+    &stolen_time::KIND,
     &virtual_machine::KIND,
 ];
 
@@ -149,14 +153,16 @@ fn recorded(runs: &[Run]) -> BTreeMap<String, Vec<String>> {
     by_kind
 }
 
-/// Names with commas, cut after six.
+/// Names with commas, cut after four.
 fn listed(names: &[String]) -> String {
-    const SHOWN: usize = 6;
-    match names.get(SHOWN..) {
-        Some(more) if !more.is_empty() => {
-            format!("{} and {} more", names[..SHOWN].join(", "), more.len())
-        }
-        _ => names.join(", "),
+    const SHOWN: usize = 4;
+    match names.get(SHOWN + 1..) {
+        Some(_) => format!(
+            "{} and {} more",
+            names[..SHOWN].join(", "),
+            names.len() - SHOWN
+        ),
+        None => names.join(", "),
     }
 }
 
@@ -181,7 +187,7 @@ fn by_workload(analysis: &Analysis, note: impl Fn(&crate::Cell) -> Option<String
                     })
                 })
                 .collect();
-            (!notes.is_empty()).then(|| format!("{}: {}", workload.name, notes.join(", ")))
+            (!notes.is_empty()).then(|| format!("{}: {}", workload.name, listed(&notes)))
         })
         .collect()
 }

@@ -1,11 +1,13 @@
 //! Comparisons whose interval is too wide to say anything of use.
 
-use super::Kind;
+use super::{Kind, listed};
 use crate::Verdict;
 use crate::histogram::to_f64;
 
 /// Half-width of an interval that settles a question, as a log-ratio (5 %).
 const TARGET: f64 = 0.05;
+/// More blocks than anybody waits for.
+const BLOCKS_MAX: f64 = 100.0;
 
 /// Its row of the table.
 pub(super) static KIND: Kind = Kind {
@@ -29,11 +31,15 @@ pub(super) static KIND: Kind = Kind {
                         let blocks = to_f64(u64::try_from(c.log_ratio.blocks).ok()?);
                         (half.is_finite() && half > TARGET).then(|| {
                             let needed = (blocks * (half / TARGET).powi(2)).ceil();
-                            format!("{} (about {needed:.0} blocks)", c.system)
+                            if needed > BLOCKS_MAX {
+                                format!("{} (over {BLOCKS_MAX:.0} blocks)", c.system)
+                            } else {
+                                format!("{} (about {needed:.0} blocks)", c.system)
+                            }
                         })
                     })
                     .collect();
-                (!wide.is_empty()).then(|| format!("{}: {}", workload.name, wide.join(", ")))
+                (!wide.is_empty()).then(|| format!("{}: {}", workload.name, listed(&wide)))
             })
             .collect()
     },

@@ -141,7 +141,12 @@ fn draw(workload: &str, rows: &[&Comparison], range: (f64, f64), baseline: &str)
             // A halo keeps the whisker apart from its bar, whatever their colours.
             chart.svg.line("halo", (from, middle), (to, middle));
             chart.svg.line("whisker", (from, middle), (to, middle));
-            for end in [from, to] {
+            // An end that is off the scale has no cap.
+            let on = |end: f64| chart.scale.low <= end && end <= chart.scale.high;
+            for (_, end) in [(low, from), (high, to)]
+                .into_iter()
+                .filter(|(end, _)| on(*end))
+            {
                 chart
                     .svg
                     .line("whisker", (end, middle - 3.5), (end, middle + 3.5));

@@ -94,7 +94,7 @@ impl Rows {
             to: WIDTH - figures_wide - 8.0,
         };
         let mut svg = Svg::new(WIDTH, bottom + AXIS);
-        for tick in scale.ticks(4.0) {
+        for tick in scale.ticks(5.0) {
             let x = scale.at(tick);
             svg.line("grid", (x, 2.0), (x, bottom));
             svg.text("tick", Anchor::Middle, (x, bottom + 15.0), &label(tick));

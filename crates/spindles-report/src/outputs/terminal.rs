@@ -18,6 +18,8 @@ pub(super) static OUTPUT: Output = Output {
     change,
 };
 
+/// Lines of evidence for each doubt.
+const DETAILS_SHOWN: usize = 3;
 /// Below this many columns a verdict is only its mark.
 const NARROW: u16 = 72;
 
@@ -300,8 +302,16 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
             "  ",
             options.width,
         );
-        for detail in &finding.details {
+        // All of them are in the other forms of the report.
+        let (shown, more) = match finding.details.len() {
+            few @ ..=DETAILS_SHOWN => (few, 0),
+            many => (DETAILS_SHOWN - 1, many + 1 - DETAILS_SHOWN),
+        };
+        for detail in &finding.details[..shown] {
             wrapped(text, &format!("  - {detail}"), "    ", options.width);
+        }
+        if more > 0 {
+            line(text, &format!("  - and {more} more"));
         }
     }
     text.push('\n');
