@@ -31,11 +31,8 @@ fn run(arguments: &[String]) -> Result<(), String> {
     let mut seed = now.map_or(0, |since| since.as_secs()) << 20;
     let mut seeds = 0_u64;
     while Instant::now() < ends {
-        let (first, count) = (seed.to_string(), SEEDS_PER_CALL.to_string());
-        process::run(
-            "target/release/spindles",
-            &["sim", "--seed", &first, "--count", &count],
-        )?;
+        let range = format!("{seed}..{}", seed + SEEDS_PER_CALL);
+        process::run("target/release/spindles", &["sim", "--seeds", &range])?;
         seed += SEEDS_PER_CALL;
         seeds += SEEDS_PER_CALL;
     }
