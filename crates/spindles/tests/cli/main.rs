@@ -5,4 +5,5 @@ mod arrays;
 mod bad_input;
 mod binary;
 mod every_command;
+mod json;
 mod lab;
