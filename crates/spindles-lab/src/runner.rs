@@ -254,8 +254,8 @@ impl<'a> Runner<'a> {
             }
             drop(target.close());
         }
-        let shared_device = several && shared && devices.len() == 1;
         devices.retain(|name| name != "memory");
+        let shared_device = several && shared && devices.len() == 1;
         self.lay_out()?;
         let before = MachineTicks::now();
         self.observer

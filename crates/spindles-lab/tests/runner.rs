@@ -41,6 +41,10 @@ impl Observer for Keeper<'_> {
 impl Kept {
     fn run(&mut self, text: &str, force: bool) -> Result<Outcome, RunError> {
         let experiment = Experiment::parse("x.toml", text).unwrap_or_else(|e| panic!("{e}"));
+        self.run_this(&experiment, force)
+    }
+
+    fn run_this(&mut self, experiment: &Experiment, force: bool) -> Result<Outcome, RunError> {
         let options = Options {
             force,
             open: spindles_io::OpenOptions::default(),
@@ -52,7 +56,7 @@ impl Kept {
             end_after: self.end_after,
             interrupt: &self.interrupt,
         };
-        spindles_lab::run(&experiment, &options, &mut keeper)
+        spindles_lab::run(experiment, &options, &mut keeper)
     }
 
     fn runs(&self) -> Vec<&Run> {
@@ -339,4 +343,141 @@ fn a_folder_is_a_target() {
     assert_eq!(kept.run(&text, false).unwrap().failed, 0);
     assert_eq!(kept.runs()[0].members.written, 1 << 20);
     assert_eq!(entries(folder.path()), 0);
+}
+
+/// The quickstart with sizes for a test: every system comes out, none fails, and what the members
+/// moved is what the level makes of it.
+#[test]
+fn the_quickstart_runs_whole() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = spindles_lab::builtin::by_name("quickstart").unwrap().text;
+    let mut experiment = Experiment::parse("quickstart", text).unwrap();
+    experiment.blocks = 1;
+    experiment.folder = Some(folder.path().to_owned());
+    for workload in &mut experiment.workloads {
+        workload.size_bytes = 2 << 20;
+        workload.operations = workload
+            .operations
+            .or(workload.kind.operations.map(|_| 100));
+    }
+    let mut kept = Kept::default();
+    let outcome = kept.run_this(&experiment, false).unwrap();
+    let failures: Vec<_> = kept
+        .runs()
+        .iter()
+        .filter_map(|run| run.failed.clone())
+        .collect();
+    assert_eq!(failures, [""; 0]);
+    let sides = experiment.systems.len() + 1;
+    let runs = u32::try_from(sides * experiment.workloads.len()).unwrap();
+    assert_eq!((outcome.runs, outcome.blocks), (runs, 1));
+    assert_eq!(entries(folder.path()), 0);
+    let Record::Experiment(record) = &kept.records[0] else {
+        panic!("the first record is the experiment");
+    };
+    assert!(record.scaled && record.shared_device);
+
+    // Members, what they survive, and member bytes for 100 bytes of whole stripes written.
+    for (system, members, survives, amplification) in [
+        ("single", 1, 0, 100),
+        ("concat", 4, 0, 100),
+        ("raid0", 4, 0, 100),
+        ("raid1", 2, 1, 200),
+        ("raid10", 4, 1, 200),
+        ("raid4", 5, 1, 125),
+        ("raid5", 5, 1, 125),
+        ("raid6", 6, 2, 150),
+    ] {
+        let of = |workload: &str| {
+            let runs = kept.runs();
+            let mut of = runs.into_iter();
+            of.find(|r| r.system.name == system && r.workload.name == workload)
+                .unwrap()
+                .clone()
+        };
+        let write = of("dd-write");
+        assert_eq!(write.system.members, members, "{system}");
+        assert_eq!(write.system.survives, survives, "{system}");
+        assert!(write.system.capacity_bytes >= 2 << 20, "{system}");
+        let share = |run: &Run| run.members.written * 100 / run.application.written;
+        let found = share(&write);
+        // A superblock or two may fall into the window.
+        assert!(
+            (amplification..amplification + 5).contains(&found),
+            "{system}: {found}"
+        );
+        assert!(share(&of("block-write")) >= amplification, "{system}");
+        assert_eq!(of("dd-read").members.read, 2 << 20, "{system}");
+        let parallel = of("dd-parallel");
+        assert_eq!(
+            parallel.application.read,
+            u64::from(members) * (2 << 20),
+            "{system}"
+        );
+        assert_eq!(
+            parallel.phases.len(),
+            usize::try_from(members).unwrap(),
+            "{system}"
+        );
+    }
+}
+
+/// Arrays on memory, on named devices, nested, and one that exists already.
+#[test]
+fn arrays_of_every_kind_are_targets() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| {
+        let path = folder.path().join(name);
+        fs::File::create(&path).unwrap().set_len(8 << 20).unwrap();
+        path.to_str().unwrap().to_owned()
+    };
+    let [a, b, c] = ["a", "b", "c"].map(path);
+    let text = |head: &str, target: &str, kind: &str| {
+        format!(
+            "name = \"x\"\nsize = \"1M\"\nblocks = 1\ncontrol = false\n{head}\n\
+             [[system]]\ntarget = \"{target}\"\n[[workload]]\nkind = \"{kind}\"\n"
+        )
+    };
+    let named = format!("raid5({a},{b},{c})");
+    let assembled = format!("array:{c},{a},{b}");
+    let members = format!("members = [\"{a}\", \"{b}\", \"{c}\"]");
+    for (head, target, kind, force, members) in [
+        ("members = \"mem\"", "raid6(5)", "rewrite", false, 5),
+        ("members = \"null\"", "raid10(4)", "random-read", false, 4),
+        (
+            "members = \"mem\"",
+            "raid0(raid1(2),raid1(2))",
+            "seeks",
+            false,
+            4,
+        ),
+        ("", "raid1(mem:4M,mem:4M)", "block-write", false, 2),
+        ("", named.as_str(), "dd-write", true, 3),
+        ("", assembled.as_str(), "dd-read", false, 3),
+        ("", assembled.as_str(), "random-write", true, 3),
+        (members.as_str(), "raid1(3)", "dd-write", true, 3),
+        (members.as_str(), "single", "dd-write", true, 1),
+    ] {
+        let mut kept = Kept::default();
+        let outcome = kept.run(&text(head, target, kind), force);
+        let outcome = outcome.unwrap_or_else(|error| panic!("{error}"));
+        let runs = kept.runs();
+        assert_eq!(
+            (outcome.runs, runs[0].failed.as_deref()),
+            (1, None),
+            "{target}"
+        );
+        assert_eq!(runs[0].each_member.len(), members, "{target}");
+        assert!(
+            runs[0].members.total() >= runs[0].application.total(),
+            "{target}"
+        );
+    }
+    let mut kept = Kept::default();
+    let refused = kept.run(&text("", &named, "dd-write"), false).unwrap_err();
+    assert!(
+        refused
+            .to_string()
+            .ends_with("would be lost: say --force if that may be")
+    );
 }
