@@ -178,6 +178,13 @@ const CAUSES: &[(&str, Plant)] = &[
         };
         runs(records).next().unwrap().doubts.push(doubt);
     }),
+    ("no-io-uring", |records| {
+        let doubt = Doubt {
+            kind: "no-io-uring".to_owned(),
+            detail: "the kernel forbids it".to_owned(),
+        };
+        runs(records).for_each(|run| run.doubts.push(doubt.clone()));
+    }),
     ("virtual-machine", |records| {
         environment(records).virtualization = String::from("kvm");
     }),

@@ -15,6 +15,7 @@ mod fluctuating;
 mod member_bytes_disagree;
 mod no_control;
 mod no_disk;
+mod no_io_uring;
 mod noise_floor_high;
 mod not_steady;
 mod outliers;
@@ -63,6 +64,7 @@ pub static KINDS: &[&Kind] = &[
     &outliers::KIND,
     &undecided::KIND,
     &cpu_bound::KIND,
+    &no_io_uring::KIND,
     &short_runs::KIND,
     &clock_coarse::KIND,
     &stolen_time::KIND,
