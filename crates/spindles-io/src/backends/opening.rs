@@ -5,6 +5,7 @@ use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 /// An open file, and whether its I/O goes past the page cache.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         OFlags::RDWR
     };
     let flags = access | flags | OFlags::CLOEXEC;
-    let open = |flags| rustix::fs::open(name, flags, Mode::empty());
+    let open = |flags| patiently(Errno::BUSY, || rustix::fs::open(name, flags, Mode::empty()));
     let reason = match options.direct {
         Direct::Never => "the caller asks for the page cache".to_owned(),
         Direct::Auto | Direct::Always => match open(flags | OFlags::DIRECT) {
@@ -70,6 +71,26 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         direct: false,
         direct_reason: Some(reason),
     })
+}
+
+/// How long a device may still look busy after the program that used it was killed: the kernel
+/// ends what was in flight on its ring first.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// Tries again while the answer is `busy`, for a moment.
+pub(super) fn patiently<T>(
+    busy: Errno,
+    mut attempt: impl FnMut() -> Result<T, Errno>,
+) -> Result<T, Errno> {
+    let started = Instant::now();
+    loop {
+        match attempt() {
+            Err(errno) if errno == busy && started.elapsed() < PATIENCE => {
+                std::thread::sleep(PATIENCE / 50);
+            }
+            result => return result,
+        }
+    }
 }
 
 /// Why direct I/O can't serve blocks of that size, if so. A kernel that does not say is believed

@@ -530,3 +530,37 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     );
     folder.run("copy array:@a,@c @again --bytes 1M");
 }
+
+/// Killed while it writes: the array can be used at once, and what was made consistent holds the
+/// last copy on all members alike.
+#[test]
+fn an_array_can_be_used_right_after_its_program_was_killed() {
+    let folder = Folder::new("a b c", 24 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let data: Vec<u8> = (0..40 * MIB)
+        .map(|at| ((at * at) >> 7).to_le_bytes()[0])
+        .collect();
+    fs::write(folder.path("in"), &data).expect("room");
+    let devices = ["a", "b", "c"].map(|name| folder.path(name)).join(",");
+    for delay_ms in [5, 20, 60] {
+        let mut copying = std::process::Command::new(env!("CARGO_BIN_EXE_spindles"))
+            .args(["copy", &folder.path("in"), &format!("array:{devices}")])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::null())
+            .spawn()
+            .expect("the binary was built");
+        std::thread::sleep(std::time::Duration::from_millis(delay_ms));
+        copying.kill().expect("it was started");
+        copying.wait().expect("it ended");
+        folder.run("status @c @b @a").ok();
+    }
+    folder.run("copy @in array:@c,@b,@a --verify").ok();
+    for two in ["@a,@b", "@b,@c"] {
+        let run = folder
+            .run(&format!("copy array:{two} @out --bytes 40M --force"))
+            .ok();
+        assert!(run.error.contains("degraded"), "{}", run.error);
+        assert!(folder.read("out") == data, "{two}");
+        fs::remove_file(folder.path("out")).expect("it was written");
+    }
+}
