@@ -2,7 +2,7 @@
 //! still draws them, without a figure that is none.
 
 use spindles_measure::{Analysis, Record, Run, change, example};
-use spindles_report::{OUTPUTS, Options, headline};
+use spindles_report::{OUTPUTS, Options, headline, outputs};
 
 type Plant = fn(&mut Vec<Record>);
 
@@ -100,11 +100,21 @@ fn every_output_draws_odd_records() {
 #[test]
 fn sections_can_be_chosen() {
     let analysis = Analysis::of(&example::records(3)).expect("the example has runs");
-    let html = spindles_report::outputs::by_name("html").expect("there is an HTML output");
-    let options = Options {
-        sections: vec!["doubts".to_owned()],
-        ..Options::default()
-    };
-    let page = (html.report)(&analysis, &options);
-    assert!(page.contains("<section id=\"doubts\">") && !page.contains("<section id=\"overview\""));
+    let html = outputs::by_name("html").expect("there is an HTML output");
+    let names = outputs::section_names();
+    assert!(
+        names.contains(&"doubts") && names.contains(&"latency"),
+        "{names:?}"
+    );
+    for chosen in &names {
+        let options = Options {
+            sections: vec![(*chosen).to_owned()],
+            ..Options::default()
+        };
+        let page = (html.report)(&analysis, &options);
+        for name in &names {
+            let there = page.contains(&format!("<section id=\"{name}\""));
+            assert_eq!(there, name == chosen, "{name} when {chosen} was asked for");
+        }
+    }
 }

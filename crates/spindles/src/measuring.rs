@@ -182,13 +182,21 @@ pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
     Ok(serde_json::from_str(&json)?)
 }
 
-/// Writes the page for the browser into the folder of results.
-pub(crate) fn write_page(analysis: &Analysis, folder: &Path) -> anyhow::Result<Option<PathBuf>> {
+/// Writes the page for the browser into the folder of results; without `sections` with all.
+pub(crate) fn write_page(
+    analysis: &Analysis,
+    folder: &Path,
+    sections: &[String],
+) -> anyhow::Result<Option<PathBuf>> {
     let Some(output) = outputs::by_name("html") else {
         return Ok(None);
     };
     let path = folder.join(output.file_name);
-    let page = (output.report)(analysis, &report_options());
+    let options = outputs::Options {
+        sections: sections.to_vec(),
+        ..report_options()
+    };
+    let page = (output.report)(analysis, &options);
     fs::write(&path, page).with_context(|| format!("{}: can't be written", path.display()))?;
     Ok(Some(path))
 }

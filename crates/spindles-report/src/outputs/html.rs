@@ -4,9 +4,9 @@
 use spindles_measure::{Analysis, Change, ChangeRow, Verdict};
 
 use super::{Options, Output};
-use crate::charts::{CHARTS, class};
+use crate::charts::class;
 use crate::figures;
-use crate::sections::SECTIONS;
+use crate::sections;
 use crate::svg::escape;
 
 pub(super) static OUTPUT: Output = Output {
@@ -30,24 +30,13 @@ fn report(analysis: &Analysis, options: &Options) -> String {
     };
     let mut body = String::new();
     let mut contents = String::new();
-    let mut entry = |html: &str, name: &str, title: &str| {
-        if !html.is_empty() && !title.is_empty() {
-            contents += &format!("<li><a href=\"#{name}\">{title}</a></li>");
-        }
-    };
-    for section in SECTIONS {
-        if !wanted(section.name) {
+    for part in sections::parts() {
+        if !wanted(part.name) {
             continue;
         }
-        let html = (section.body)(analysis);
-        entry(&html, section.name, section.title);
-        if section.name == "charts" {
-            for chart in CHARTS
-                .iter()
-                .filter(|chart| !(chart.panels)(analysis).is_empty())
-            {
-                entry(&html, chart.name, chart.entry);
-            }
+        let html = part.draw(analysis);
+        if !html.is_empty() && !part.entry.is_empty() {
+            contents += &format!("<li><a href=\"#{}\">{}</a></li>", part.name, part.entry);
         }
         body += &html;
     }

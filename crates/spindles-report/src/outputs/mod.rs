@@ -54,6 +54,14 @@ pub static OUTPUTS: &[&Output] = &[
     &html::OUTPUT,
 ];
 
+/// Names of the sections that a form with sections has, in their order.
+pub fn section_names() -> Vec<&'static str> {
+    crate::sections::parts()
+        .iter()
+        .map(|part| part.name)
+        .collect()
+}
+
 /// The form of this name.
 pub fn by_name(name: &str) -> Option<&'static Output> {
     OUTPUTS.iter().copied().find(|output| output.name == name)

@@ -2,21 +2,17 @@
 
 use spindles_measure::Analysis;
 
-use super::{Section, classed};
-use crate::charts::{CHARTS, Chart};
+use super::{Body, Section, classed};
+use crate::charts::Chart;
 use crate::svg::escape;
 
 pub(super) static SECTION: Section = Section {
     name: "charts",
     title: "",
-    body,
+    body: Body::Charts(body),
 };
 
-fn body(analysis: &Analysis) -> String {
-    CHARTS.iter().map(|chart| drawn(analysis, chart)).collect()
-}
-
-fn drawn(analysis: &Analysis, chart: &Chart) -> String {
+fn body(analysis: &Analysis, chart: &Chart) -> String {
     let panels: String = (chart.panels)(analysis)
         .iter()
         .map(|panel| {

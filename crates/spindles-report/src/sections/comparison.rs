@@ -3,7 +3,7 @@
 
 use spindles_measure::{Analysis, Cell, Comparison, Verdict, Workload};
 
-use super::{Section, section};
+use super::{Body, Section, section};
 use crate::charts::class;
 use crate::figures;
 use crate::svg::escape;
@@ -11,7 +11,7 @@ use crate::svg::escape;
 pub(super) static SECTION: Section = Section {
     name: "comparison",
     title: "Comparison",
-    body,
+    body: Body::One(body),
 };
 
 const CAPTION: &str = "Rates are medians of all repetitions. The difference is the geometric mean \

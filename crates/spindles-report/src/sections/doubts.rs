@@ -2,13 +2,13 @@
 
 use spindles_measure::Analysis;
 
-use super::{Section, section};
+use super::{Body, Section, section};
 use crate::svg::escape;
 
 pub(super) static SECTION: Section = Section {
     name: "doubts",
     title: "Doubts",
-    body,
+    body: Body::One(body),
 };
 
 fn body(analysis: &Analysis) -> String {

@@ -2,14 +2,14 @@
 
 use spindles_measure::Analysis;
 
-use super::{Section, section};
+use super::{Body, Section, section};
 use crate::svg::escape;
 use crate::{figures, words};
 
 pub(super) static SECTION: Section = Section {
     name: "environment",
     title: "Environment",
-    body,
+    body: Body::One(body),
 };
 
 fn body(analysis: &Analysis) -> String {

@@ -2,14 +2,14 @@
 
 use spindles_measure::{Analysis, Verdict};
 
-use super::Section;
+use super::{Body, Section};
 use crate::svg::escape;
 use crate::{figures, headline, words};
 
 pub(super) static SECTION: Section = Section {
     name: "headline",
     title: "",
-    body,
+    body: Body::One(body),
 };
 
 fn body(analysis: &Analysis) -> String {

@@ -10,6 +10,8 @@ mod records;
 
 use spindles_measure::Analysis;
 
+use crate::charts::{CHARTS, Chart};
+
 /// A section of the page.
 #[derive(Debug)]
 pub(crate) struct Section {
@@ -17,8 +19,66 @@ pub(crate) struct Section {
     pub(crate) name: &'static str,
     /// Its heading in the page's contents. Empty: not listed there.
     pub(crate) title: &'static str,
+    /// What it shows.
+    pub(crate) body: Body,
+}
+
+/// What a section shows.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Body {
     /// The section, or nothing when there is nothing to show.
-    pub(crate) body: fn(&Analysis) -> String,
+    One(fn(&Analysis) -> String),
+    /// A section for each chart that has something to show.
+    Charts(fn(&Analysis, &Chart) -> String),
+}
+
+/// A part of the page that can be asked for by its name: a section, or a chart.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// Its name and its anchor.
+    pub(crate) name: &'static str,
+    /// What the page's contents call it. Empty: not listed there.
+    pub(crate) entry: &'static str,
+    draw: Draw,
+}
+
+#[derive(Debug)]
+enum Draw {
+    Section(fn(&Analysis) -> String),
+    Chart(fn(&Analysis, &Chart) -> String, &'static Chart),
+}
+
+impl Part {
+    /// The part, or nothing when there is nothing to show.
+    pub(crate) fn draw(&self, analysis: &Analysis) -> String {
+        match self.draw {
+            Draw::Section(body) => body(analysis),
+            Draw::Chart(body, chart) => body(analysis, chart),
+        }
+    }
+}
+
+/// All parts of the page, in their order.
+pub(crate) fn parts() -> Vec<Part> {
+    let mut parts = Vec::new();
+    for section in SECTIONS {
+        match section.body {
+            Body::One(body) => {
+                let (name, entry) = (section.name, section.title);
+                parts.push(Part {
+                    name,
+                    entry,
+                    draw: Draw::Section(body),
+                });
+            }
+            Body::Charts(body) => parts.extend(CHARTS.iter().map(|chart| Part {
+                name: chart.name,
+                entry: chart.entry,
+                draw: Draw::Chart(body, chart),
+            })),
+        }
+    }
+    parts
 }
 
 /// All sections.

@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Comparison, System};
 
-use super::{Section, section};
+use super::{Body, Section, section};
 use crate::charts::class;
 use crate::svg::escape;
 use crate::{figures, words};
@@ -10,7 +10,7 @@ use crate::{figures, words};
 pub(super) static SECTION: Section = Section {
     name: "overview",
     title: "At a glance",
-    body,
+    body: Body::One(body),
 };
 
 fn body(analysis: &Analysis) -> String {

@@ -2,13 +2,13 @@
 
 use spindles_measure::{Analysis, Record, to_line};
 
-use super::{Section, section};
+use super::{Body, Section, section};
 use crate::{figures, words};
 
 pub(super) static SECTION: Section = Section {
     name: "records",
     title: "Records",
-    body,
+    body: Body::One(body),
 };
 
 fn body(analysis: &Analysis) -> String {

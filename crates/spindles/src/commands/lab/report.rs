@@ -4,9 +4,11 @@ use super::Command;
 use crate::measuring;
 use crate::ui::Ui;
 use anyhow::Context as _;
+use clap::builder::PossibleValuesParser;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_measure::Analysis;
+use spindles_report::outputs;
 use std::path::PathBuf;
 
 pub(crate) static COMMAND: Command = Command {
@@ -28,6 +30,13 @@ struct Arguments {
     folders: Vec<PathBuf>,
     #[command(flatten)]
     format: measuring::FormatArguments,
+    /// Only these sections of the page, with commas between them
+    #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sections())]
+    sections: Vec<String>,
+}
+
+fn sections() -> PossibleValuesParser {
+    PossibleValuesParser::new(outputs::section_names())
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -37,14 +46,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let records = spindles_lab::load(folder)?;
         let analysis = Analysis::of(&records).with_context(|| format!("{}", folder.display()))?;
         if let Some(output) = arguments.format.chosen() {
-            let options = measuring::report_options();
+            let options = outputs::Options {
+                sections: arguments.sections.clone(),
+                ..measuring::report_options()
+            };
             ui.line((output.report)(&analysis, &options).trim_end());
         } else {
             let (text, _) = measuring::report(&analysis)?;
             ui.line(text.trim_end());
             if folder.is_dir()
                 && !ui.wants_json()
-                && let Some(page) = measuring::write_page(&analysis, folder)?
+                && let Some(page) = measuring::write_page(&analysis, folder, &arguments.sections)?
             {
                 ui.line(format!("\nReport: {}", page.display()));
             }

@@ -71,7 +71,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     let analysis = Analysis::of(&measured.records)?;
-    let page = measuring::write_page(&analysis, &out)?;
+    let page = measuring::write_page(&analysis, &out, &[])?;
     let (text, value) = measuring::report(&analysis)?;
     ui.line(text.trim_end());
     ui.line(format!("\n{}", kept(&out, page.as_deref())));
