@@ -22,6 +22,9 @@ pub const ARRAYS: &[&str] = &[
 /// A single device, without an engine: what remains is the driver.
 pub const DEVICE: &str = "device";
 
+/// The most requests in flight.
+const DEPTH_MAX: u32 = 32;
+
 /// What the requests are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
@@ -91,6 +94,14 @@ pub struct Case {
     pub depth: u32,
     /// What they are.
     pub work: Work,
+}
+
+impl Case {
+    fn same_devices(&self, other: &Self) -> bool {
+        self.array == other.array
+            && self.members == other.members
+            && self.degraded == other.degraded
+    }
 }
 
 /// How large and long.
@@ -165,7 +176,7 @@ pub fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
             }
             let each = Work::ALL
                 .into_iter()
-                .flat_map(|work| [1, 32].map(|d| (d, work)));
+                .flat_map(|work| [1, DEPTH_MAX].map(|depth| (depth, work)));
             cases.extend(each.map(|(depth, work)| case(depth, work)));
         }
     }
@@ -188,7 +199,7 @@ fn open(case: &Case, effort: &Effort) -> Result<Box<dyn Target>, ScratchError> {
     }
     let options = ScratchOptions {
         open: OpenOptions {
-            requests_max: case.depth,
+            requests_max: DEPTH_MAX,
             ..OpenOptions::default()
         },
         chunk_bytes: Some(64 << 10),
@@ -204,6 +215,29 @@ fn lose_first(expression: &mut Expression) {
                 lose_first(first);
             }
         }
+    }
+}
+
+/// Writes every block once.
+fn fill(target: &mut dyn Target) {
+    let blocks = 1 << 8;
+    let buffer = target.allocate(blocks);
+    for (seed, bytes) in (0_u64..).zip(target.buffer_mut(buffer).chunks_mut(8)) {
+        bytes.copy_from_slice(&seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
+    }
+    for start in 0..target.facts().blocks / u64::from(blocks) {
+        let request = Request {
+            token: 0,
+            operation: Operation::Write { fua: false },
+            block: BlockIndex(start * u64::from(blocks)),
+            blocks,
+            buffer: BufferSlice {
+                buffer,
+                first_block: 0,
+            },
+        };
+        target.submit(request).expect("one in flight");
+        target.poll(true);
     }
 }
 
@@ -238,29 +272,6 @@ impl Load {
             places,
             next: 0,
             random: 0x9E37_79B9_7F4A_7C15,
-        }
-    }
-
-    /// Writes every block once.
-    fn fill(&mut self) {
-        let blocks = 1 << 8;
-        let buffer = self.target.allocate(blocks);
-        for (seed, bytes) in (0_u64..).zip(self.target.buffer_mut(buffer).chunks_mut(8)) {
-            bytes.copy_from_slice(&seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).to_le_bytes());
-        }
-        for start in 0..self.target.facts().blocks / u64::from(blocks) {
-            let request = Request {
-                token: 0,
-                operation: Operation::Write { fua: false },
-                block: BlockIndex(start * u64::from(blocks)),
-                blocks,
-                buffer: BufferSlice {
-                    buffer,
-                    first_block: 0,
-                },
-            };
-            self.target.submit(request).expect("one in flight");
-            self.target.poll(true);
         }
     }
 
@@ -334,28 +345,59 @@ impl Load {
     }
 }
 
-/// Measures one case.
-///
-/// # Errors
-///
-/// When there is no such array.
-pub fn measure(case: &Case, effort: &Effort) -> Result<Figure, ScratchError> {
-    let mut load = Load::new(open(case, effort)?, case);
-    if case.members == Members::Mem {
-        load.fill();
+/// Measures cases. Neighbours with the same array and members share them: filling memory takes
+/// longer than measuring.
+pub struct Bench {
+    effort: Effort,
+    open: Option<(Case, Box<dyn Target>)>,
+}
+
+impl std::fmt::Debug for Bench {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Bench with {:?}", self.effort)
     }
-    let clock = Clock::new();
-    load.slice(clock, case.depth, effort.slice_ns / 4);
-    let mut rates: Vec<u64> = (0..effort.slices.max(1))
-        .map(|_| load.slice(clock, case.depth, effort.slice_ns))
-        .collect();
-    rates.sort_unstable();
-    Ok(Figure {
-        case: case.clone(),
-        request_bytes: load.blocks * load.target.facts().block_size.bytes(),
-        requests_per_s: rates[rates.len() / 2],
-        requests_per_s_range: (rates[0], rates[rates.len() - 1]),
-    })
+}
+
+impl Bench {
+    /// Has measured nothing yet.
+    #[must_use]
+    pub fn new(effort: Effort) -> Self {
+        Self { effort, open: None }
+    }
+
+    /// Measures one case.
+    ///
+    /// # Errors
+    ///
+    /// When there is no such array.
+    pub fn measure(&mut self, case: &Case) -> Result<Figure, ScratchError> {
+        let target = match self.open.take() {
+            Some((open, target)) if case.same_devices(&open) => target,
+            other => {
+                drop(other); // Its memory may be needed.
+                let mut target = open(case, &self.effort)?;
+                if case.members == Members::Mem {
+                    fill(target.as_mut());
+                }
+                target
+            }
+        };
+        let mut load = Load::new(target, case);
+        let clock = Clock::new();
+        load.slice(clock, case.depth, self.effort.slice_ns / 4);
+        let mut rates: Vec<u64> = (0..self.effort.slices.max(1))
+            .map(|_| load.slice(clock, case.depth, self.effort.slice_ns))
+            .collect();
+        rates.sort_unstable();
+        let request_bytes = load.blocks * load.target.facts().block_size.bytes();
+        self.open = Some((case.clone(), load.target));
+        Ok(Figure {
+            case: case.clone(),
+            request_bytes,
+            requests_per_s: rates[rates.len() / 2],
+            requests_per_s_range: (rates[0], rates[rates.len() - 1]),
+        })
+    }
 }
 
 #[cfg(test)]
@@ -374,8 +416,9 @@ mod tests {
             let degraded = cases.iter().any(|case| case.degraded);
             let redundant = !matches!(array, DEVICE | "concat(4)" | "raid0(4)");
             assert_eq!(degraded, redundant, "{array}");
+            let mut bench = Bench::new(effort);
             for case in cases {
-                let figure = measure(&case, &effort).unwrap();
+                let figure = bench.measure(&case).unwrap();
                 assert!(figure.requests_per_s > 0, "{case:?}");
                 assert!(figure.bytes_per_s() >= figure.requests_per_s * 4096);
             }

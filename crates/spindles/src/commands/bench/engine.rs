@@ -6,7 +6,7 @@ use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
-use spindles_io::bench::engine::{ARRAYS, Case, Effort, Figure, Members, Work, cases, measure};
+use spindles_io::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, Work, cases};
 
 pub(crate) static COMMAND: Command = Command {
     name: "engine",
@@ -61,9 +61,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let total = u64::try_from(todo.len())?;
     let mut progress = ui.progress("measuring", total, Unit::Steps);
+    let mut bench = Bench::new(effort);
     let mut figures = Vec::new();
     for (case, done) in todo.iter().zip(1..) {
-        figures.push(measure(case, &effort)?);
+        figures.push(bench.measure(case)?);
         progress.set(done);
     }
     drop(progress);
