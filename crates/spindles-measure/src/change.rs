@@ -143,16 +143,16 @@ fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
 
 fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let moved: Vec<String> = rows
+    let yardsticks: Vec<&ChangeRow> = rows.iter().filter(|row| row.baseline).collect();
+    let p_values: Vec<f64> = yardsticks.iter().map(|row| row.log_ratio.p_value).collect();
+    let moved: Vec<String> = yardsticks
         .iter()
-        .filter(|row| row.baseline && row.log_ratio.p_value < SIGNIFICANCE)
-        .filter(|row| row.log_ratio.excludes_zero())
-        .map(|row| {
+        .zip(holm(&p_values))
+        .filter(|(row, p)| *p < SIGNIFICANCE && row.log_ratio.excludes_zero())
+        .map(|(row, _)| {
             let (percent, ..) = crate::percent_of(&row.log_ratio);
-            format!(
-                "{} changed by {percent:+.1} % in {}",
-                row.system, row.workload
-            )
+            let percent = crate::doubts::signed(percent);
+            format!("{} changed by {percent} % in {}", row.system, row.workload)
         })
         .collect();
     if !moved.is_empty() {

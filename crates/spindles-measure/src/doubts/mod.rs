@@ -200,6 +200,6 @@ fn percent(fraction: f64) -> String {
 }
 
 /// A percentage with its sign and one decimal.
-fn signed(percent: f64) -> String {
+pub(crate) fn signed(percent: f64) -> String {
     format!("{percent:+.1}").replace('-', "−")
 }
