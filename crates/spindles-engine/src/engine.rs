@@ -1,7 +1,7 @@
 //! The engine's state, its opening, and the doors through which inputs come.
 
 use crate::{
-    CLOSE_FLUSH, SLOT_BITS, SYSTEM_IO,
+    SLOT_BITS, SYSTEM_FLUSH, SYSTEM_IO,
     columns::Column,
     config::{Config, Limits, OpenError},
     consistency::Policy,
@@ -88,6 +88,8 @@ pub struct Engine {
     pub(crate) metadata: Metadata,
     /// False until what was found at opening is durable: a degraded array does not serve before.
     pub(crate) serving: bool,
+    /// Flushes of the opening under way.
+    opening_flushes: u32,
     pub(crate) resync: Option<Resync>,
     /// Whether redundancy agrees with data everywhere.
     pub(crate) all_settled: bool,
@@ -184,6 +186,7 @@ impl Engine {
             outputs: VecDeque::with_capacity(outputs_max),
             metadata: Metadata::new(config.persistence, count, !clean),
             serving: true,
+            opening_flushes: 0,
             resync: None,
             all_settled: clean || config.read_only,
             closing: Closing::Open,
@@ -201,12 +204,62 @@ impl Engine {
                 .outputs
                 .push_back(Output::Event(Event::ResyncStarted));
         }
-        if engine.missing_unrecorded() && !engine.read_only {
+        if engine.metadata.persistence.is_some() && !engine.read_only {
             engine.serving = false;
-            engine.want_update();
+            engine.flush_at_opening();
+            if engine.missing_unrecorded() {
+                engine.want_update();
+            }
         }
         engine.pump(now);
         Ok(engine)
+    }
+
+    /// What was found may have been read from the members' caches, when only the process before
+    /// ended: superblocks too. It is made durable before anything is built on it.
+    fn flush_at_opening(&mut self) {
+        if self.mutated(Mutation::SkipOpeningFlush) {
+            self.serving = !self.missing_unrecorded();
+            return;
+        }
+        self.opening_flushes = self.flush_active();
+    }
+
+    fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+        self.opening_flushes -= 1;
+        self.system_flush_failed(member, result);
+        if self.opening_flushes == 0 && !self.metadata.busy() {
+            self.serving = true;
+        }
+    }
+
+    /// Whether nothing of the opening is under way, superblock updates aside.
+    pub(crate) fn opening_is_flushed(&self) -> bool {
+        self.opening_flushes == 0
+    }
+
+    /// Flushes all active members for the array itself. How many there are.
+    fn flush_active(&mut self) -> u32 {
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for member in active.iter() {
+            self.output(Output::Member(MemberIo {
+                id: MemberIoId(SYSTEM_IO | SYSTEM_FLUSH | u32::from(member.0)),
+                member,
+                operation: Operation::Flush,
+                block: BlockIndex(0),
+                blocks: 0,
+                buffer: BufferSlice::NONE,
+            }));
+        }
+        active.count()
+    }
+
+    fn system_flush_failed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.metadata.broken = true;
+        }
     }
 
     /// Whether a member is missing that the superblocks call active.
@@ -280,8 +333,10 @@ impl Engine {
             self.column_io_done(id.0 >> SLOT_BITS, slot, result);
         } else {
             let member = MemberIndex(u8::try_from(id.0 & 0xff).expect("eight bits"));
-            if id.0 & CLOSE_FLUSH == 0 {
+            if id.0 & SYSTEM_FLUSH == 0 {
                 self.superblock_written(member, result);
+            } else if self.opening_flushes > 0 {
+                self.opening_flushed(member, result);
             } else {
                 self.close_flushed(member, result);
             }
@@ -426,6 +481,7 @@ impl Engine {
         self.free_requests.len() == self.requests.len()
             && self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
             && !self.metadata.busy()
+            && self.opening_is_flushed()
     }
 
     fn pump_closing(&mut self) {
@@ -440,30 +496,15 @@ impl Engine {
         if self.mutated(Mutation::CloseUnflushed) {
             return self.mark_closed();
         }
-        self.closing = Closing::Flushing {
-            pending: active.count(),
-        };
-        for member in active.iter() {
-            self.output(Output::Member(MemberIo {
-                id: MemberIoId(SYSTEM_IO | CLOSE_FLUSH | u32::from(member.0)),
-                member,
-                operation: Operation::Flush,
-                block: BlockIndex(0),
-                blocks: 0,
-                buffer: BufferSlice::NONE,
-            }));
-        }
+        let pending = self.flush_active();
+        self.closing = Closing::Flushing { pending };
     }
 
     fn close_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         let Closing::Flushing { pending } = self.closing else {
             panic!("a flush of a close came back, and there is no close");
         };
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.metadata.broken = true;
-        }
+        self.system_flush_failed(member, result);
         if pending > 1 {
             self.closing = Closing::Flushing {
                 pending: pending - 1,

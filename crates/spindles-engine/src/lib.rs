@@ -36,8 +36,8 @@ pub use status::{MemberStatus, ResyncStatus, Status};
 
 /// Set in the ids of member I/O that belongs to no column: superblock writes.
 pub(crate) const SYSTEM_IO: u32 = 1 << 31;
-/// Set beside `SYSTEM_IO` for the flushes of a close.
-pub(crate) const CLOSE_FLUSH: u32 = 1 << 30;
+/// Set beside `SYSTEM_IO` for the flushes of an opening and of a close.
+pub(crate) const SYSTEM_FLUSH: u32 = 1 << 30;
 /// Bits of a member I/O's id that hold the slot in its column.
 pub(crate) const SLOT_BITS: u32 = 6;
 

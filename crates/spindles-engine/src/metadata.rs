@@ -180,7 +180,7 @@ impl Engine {
         if !self.metadata.broken {
             self.metadata.dirty_durable = self.metadata.dirty;
         }
-        self.serving = true;
+        self.serving = self.opening_is_flushed();
         self.ready.append(&mut self.gated);
         self.update_done_while_closing();
     }

@@ -25,6 +25,8 @@ pub enum Mutation {
     SkipFua,
     /// Copies that a crash left in disagreement are settled in the members' caches only.
     SettleInCache,
+    /// What is found at opening is trusted, though it may be in the members' caches only.
+    SkipOpeningFlush,
     /// A close marks the array clean without flushing the members.
     CloseUnflushed,
     /// What can't be read is not recovered from redundancy.
@@ -46,6 +48,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipSettle,
     Mutation::SkipFua,
     Mutation::SettleInCache,
+    Mutation::SkipOpeningFlush,
     Mutation::CloseUnflushed,
     Mutation::NoRecovery,
     Mutation::LostWakeup,

@@ -85,7 +85,8 @@ struct Candidate {
     /// Power loss must not bring it back.
     dead_for_power: bool,
     durable: bool,
-    /// It was there, or not, when power was lost: no cache can lose it any more.
+    /// It was there, or not, before the array was opened: no cache can lose it any more once it
+    /// was read.
     on_media: bool,
 }
 
@@ -375,13 +376,15 @@ impl History {
         }
     }
 
-    /// The process crashed: every answered write is there, each other is or is not.
+    /// The process crashed: every answered write is there, each other is or is not. What is read
+    /// after the next opening, which makes all of it durable, stays also when power is lost.
     pub fn process_crashed(&mut self) {
         let now = self.now();
         self.reads.clear();
         for candidates in &mut self.sectors {
             for candidate in candidates {
                 candidate.ended = candidate.ended.min(now);
+                candidate.on_media = true;
             }
         }
         for sector in 0..self.sectors() {
@@ -614,10 +617,8 @@ mod tests {
         let mut lost = history.clone();
         lost.power_lost();
         assert_eq!(legal(&lost, &[answered, ZEROS]), [true, true]);
-        // Read and flushed, it is durable.
+        // Read after opening, it stays.
         read(&mut history, &answered).unwrap();
-        let flush = history.flush();
-        history.flush_answered(flush);
         history.power_lost();
         assert_eq!(legal(&history, &[answered]), [true]);
         assert_eq!(flying.sectors, 1);

@@ -2,6 +2,7 @@
 
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::{MemberIndex, MemberSet, Operation};
+use spindles_engine::Event;
 use spindles_layout::{Geometry, LEVELS, Level, Spec};
 
 /// Every level with a few member counts, layouts and chunks.
@@ -224,6 +225,69 @@ fn an_unclean_array_is_made_consistent() {
             }
             assert!(world.close(), "resynchronised, so clean");
         }
+    }
+}
+
+/// A member that goes out at any moment of a resync takes nothing with it that was to be settled.
+#[test]
+fn a_resync_ends_also_when_a_member_goes_out_meanwhile() {
+    let spec = Spec {
+        level: Level::by_name("raid1").unwrap(),
+        layout: None,
+        chunk_blocks: 4,
+        member_blocks: vec![16; 2],
+    };
+    for steps in 0.. {
+        let setup = Setup {
+            seed: 3,
+            clean: false,
+            persistent: true,
+            ..Setup::new(spec.clone())
+        };
+        let mut world = setup
+            .open_filled(|member, at| u8::try_from((member + at) % 251).unwrap())
+            .unwrap();
+        for _ in 0..steps {
+            if world.idle() {
+                return;
+            }
+            world.step();
+        }
+        world.fail(1);
+        let done = |event: &Event| matches!(event, Event::ResyncDone { .. });
+        assert!(world.events.iter().any(done), "after {steps} steps");
+        assert!(world.close());
+    }
+}
+
+/// Members that all go, as with one cable, are answered with errors; the superblocks stay.
+#[test]
+fn an_array_whose_members_all_go_is_closed() {
+    for steps in 0..12 {
+        let spec = Spec {
+            level: Level::by_name("raid5").unwrap(),
+            layout: None,
+            chunk_blocks: 4,
+            member_blocks: vec![16; 3],
+        };
+        let setup = Setup {
+            seed: 5,
+            persistent: true,
+            ..Setup::new(spec)
+        };
+        let mut world = setup.open().unwrap();
+        let token = world.submit(Operation::Write { fua: false }, 0, vec![1; 4 * BLOCK], 4);
+        for _ in 0..steps {
+            if !world.idle() {
+                world.step();
+            }
+        }
+        world.gone = MemberSet::all(3);
+        world.run();
+        if world.result(token).is_err() {
+            assert!(world.write(5, &[2; BLOCK]).is_err(), "after {steps} steps");
+        }
+        assert!(!world.close(), "after {steps} steps");
     }
 }
 
