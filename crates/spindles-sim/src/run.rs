@@ -193,14 +193,7 @@ pub(crate) fn drain(world: &mut World) {
 /// What happens to disks while nothing runs.
 fn between_sessions(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
-        let (array, member) = world.stack.position(disk);
-        let is_lost = world.stack.arrays[array].lost.contains(member);
-        if world.options.beyond {
-            // What is out of date might be taken for the truth: nobody can know better.
-            if is_lost && !world.is_gone(disk) {
-                world.drop_disk(disk);
-            }
-        } else if world.is_gone(disk) && world.faults.percent(50) {
+        if world.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);
             *world.struck.entry("stale disk is back").or_default() += 1;
         }
@@ -220,6 +213,7 @@ pub(crate) fn open(world: &mut World) -> bool {
     let (now, session) = (world.now(), world.session);
     world.log.entry(now, crate::log::Entry::Open { session });
     world.closed.fill(None);
+    keep_outdated_disks_apart(world);
     (0..world.stack.arrays.len()).all(|array| {
         let above = world.stack.arrays[array].above;
         open_array(world, array)
@@ -227,6 +221,19 @@ pub(crate) fn open(world: &mut World) -> bool {
                 && above
                     .is_some_and(|(above, member)| world.stack.arrays[above].lost.contains(member))
     })
+}
+
+/// Where an array lost too much, disks that it went on without might be taken for the truth:
+/// nobody can know better, so that is beyond any budget.
+fn keep_outdated_disks_apart(world: &mut World) {
+    for disk in 0..world.stack.disks.len() {
+        let (array, member) = world.stack.position(disk);
+        let array = &world.stack.arrays[array];
+        let outdated = array.lost.contains(member) && !array.geometry.survives(array.lost);
+        if outdated && !world.is_gone(disk) {
+            world.drop_disk(disk);
+        }
+    }
 }
 
 /// A member as it is found at opening.
