@@ -20,6 +20,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipFailureRecord, "failure_record", 300),
     (Mutation::SkipDirtyMark, "clean_mark", 100),
     (Mutation::CloseUnflushed, "redundancy", 100),
+    (Mutation::SkipOpeningFlush, "history", 400),
     (Mutation::SkipSettle, "history", 50),
     (Mutation::SettleInCache, "history", 600),
     (Mutation::NoRecovery, "availability", 50),
