@@ -3,7 +3,7 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
-use crate::{NodeId, OpenError, OpenOptions, Stack, Target};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
 use spindles_engine::{Config, Limits, POLICIES, Persistence, Policy, READ_POLICIES};
 use spindles_format::{
@@ -183,6 +183,9 @@ pub enum AssembleError {
     /// A device can't be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// The array could not be closed.
+    #[error(transparent)]
+    Close(#[from] CloseError),
     /// Two names for one device.
     #[error("{first} and {second} are the same device: leave one out")]
     SameDevice {
@@ -295,6 +298,49 @@ pub fn examine(device: &str) -> Result<Examined, OpenError> {
 /// Assembles the array that these devices, in any order, belong to. With an error, nothing was
 /// written to any of them.
 pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled, AssembleError> {
+    build(devices, options).map(Build::into_assembled)
+}
+
+/// How a resync of an assembled array ended.
+#[derive(Clone, Debug)]
+pub struct Resynced {
+    /// The array, as it was found.
+    pub report: ArrayReport,
+    /// Whether it went through; otherwise `progress` stopped it, and it begins anew next time.
+    pub through: bool,
+}
+
+/// Assembles an array and waits until its redundancy agrees with its data, that of arrays inside
+/// it too. `progress` is told how many groups are done and how many there are; with `false` it
+/// stops the resync. With an error other than at closing, nothing was written.
+pub fn resync(
+    devices: &[&str],
+    options: &AssembleOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Resynced, AssembleError> {
+    let mut build = build(devices, options)?;
+    let mut groups = 0;
+    let through = loop {
+        let under_way = build.stack.statuses().filter_map(|status| status.resync);
+        let left = under_way.map(|resync| resync.groups - resync.groups_done);
+        let left = left.fold(None, |sum, left| Some(sum.unwrap_or(0) + left));
+        let Some(left) = left else {
+            break true;
+        };
+        groups = groups.max(left);
+        if !progress(groups - left, groups) || !build.stack.work() {
+            break false;
+        }
+    };
+    let assembled = build.into_assembled();
+    assembled.target.close()?;
+    Ok(Resynced {
+        report: assembled.report,
+        through,
+    })
+}
+
+fn build(devices: &[&str], options: &AssembleOptions) -> Result<Build, AssembleError> {
     let found = look(devices)?;
     let block_size = found
         .iter()
@@ -310,10 +356,10 @@ pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled
     };
     let build = Build::new(devices, &found, &reading, options.force)?;
     if open.read_only || build.report.must_read_only() {
-        return Ok(build.into_assembled());
+        return Ok(build);
     }
     drop(build);
-    Build::new(devices, &found, &open, options.force).map(Build::into_assembled)
+    Build::new(devices, &found, &open, options.force)
 }
 
 /// What the devices say, if each of them says something and is another one.

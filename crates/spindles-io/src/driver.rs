@@ -106,6 +106,12 @@ impl Stack {
         }
     }
 
+    /// The states of all arrays, inner ones included.
+    pub fn statuses(&self) -> impl Iterator<Item = Status> {
+        let arrays = self.core.arrays_from_the_top();
+        arrays.map(|array| self.core.array(array).engine.status())
+    }
+
     /// Reads whole blocks of a node that is not a member yet, and waits for them.
     ///
     /// # Errors

@@ -9,6 +9,7 @@ mod examine;
 mod lab;
 mod layout;
 mod man;
+mod resync;
 mod sim;
 mod status;
 
@@ -43,6 +44,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &copy::COMMAND,
     &status::COMMAND,
     &examine::COMMAND,
+    &resync::COMMAND,
     &layout::COMMAND,
     &bench::COMMAND,
     &sim::COMMAND,

@@ -564,3 +564,30 @@ fn an_array_can_be_used_right_after_its_program_was_killed() {
         fs::remove_file(folder.path("out")).expect("it was written");
     }
 }
+
+#[test]
+fn resync_makes_consistent_what_was_not_closed() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let json = folder.run("resync @c @a @b --json").ok().json();
+    assert_eq!(json["was_clean"], true);
+    // Data that parity does not know of, as a crash leaves it.
+    let start = usize::try_from(2 * MIB).expect("small");
+    let before = folder.read("b");
+    folder.write("b", 2 * MIB, &[7; 4096]);
+    folder.advance(&["a", "b", "c"], &[], false);
+    let status = folder.run("status @a @b @c").ok();
+    assert!(status.out.contains("unclean"), "{}", status.out);
+    let run = folder.run("resync @a @b @c").ok();
+    assert_eq!(run.out, "array 'data' is consistent\n");
+    let status = folder.run("status @a @b @c").ok();
+    assert!(status.out.contains("healthy, clean"), "{}", status.out);
+    // Whatever is in that place is the xor of the other two again.
+    let members = ["a", "b", "c"].map(|name| folder.read(name));
+    let xor = (start..start + 4096).fold(0, |sum, at| {
+        sum | (members[0][at] ^ members[1][at] ^ members[2][at])
+    });
+    assert_eq!(xor, 0);
+    assert!(members[1] != before, "the test wrote somewhere");
+    folder.refuses("resync @a", 1, &["members 1 and 2 of 3 missing"]);
+}

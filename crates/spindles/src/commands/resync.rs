@@ -1,0 +1,70 @@
+//! `spindles resync`: makes an array consistent that was not closed in order.
+
+use super::Command;
+use crate::arrays;
+use crate::progress::{Progress, Unit};
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::assemble::{AssembleOptions, resync};
+use std::sync::atomic::Ordering;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "resync",
+    about: "Make an array consistent that was not closed in order",
+    details: "Copies and parity are compared with the data on the whole array, and corrected. \
+              While an array is in use that happens by itself, a little at a time; this command \
+              does nothing else and waits for the end. A clean array needs nothing.\n\n\
+              spindles resync a.img b.img c.img",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices of the array
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+    /// Open an array with parity that lacks devices too: data may be wrong near what was being
+    /// written
+    #[arg(long)]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let options = AssembleOptions {
+        force: arguments.force,
+        ..AssembleOptions::default()
+    };
+    let interrupted = crate::interrupt::flag()?;
+    let mut bar: Option<Progress> = None;
+    let resynced = resync(
+        &arrays::devices(&arguments.devices),
+        &options,
+        &mut |done, total| {
+            bar.get_or_insert_with(|| ui.progress("resync", total, Unit::Steps))
+                .set(done);
+            !interrupted.load(Ordering::SeqCst)
+        },
+    )?;
+    drop(bar);
+    let name = &resynced.report.name;
+    if !resynced.through {
+        bail!("array '{name}': the resync was stopped, and begins anew next time");
+    }
+    ui.line(if resynced.report.clean {
+        format!("array '{name}' is clean: there is nothing to do")
+    } else {
+        format!("array '{name}' is consistent")
+    });
+    ui.json(&json!({
+        "name": name,
+        "uuid": resynced.report.uuid.to_string(),
+        "was_clean": resynced.report.clean,
+        "consistent": true,
+    }));
+    Ok(())
+}
