@@ -10,6 +10,8 @@ pub mod disk;
 pub mod disks;
 pub mod faults;
 pub mod log;
+mod memory;
+mod mishaps;
 pub mod options;
 pub mod queue;
 pub mod random;

@@ -3,7 +3,7 @@
 
 use crate::checkers::{CHECKERS, Check, Scene, Seen};
 use crate::client::{Client, Flight, Token, Wish};
-use crate::disk::{Landing, PowerLoss, WriteData};
+use crate::disk::WriteData;
 use crate::disks::Work;
 use crate::log::{Entry, Log};
 use crate::options::Options;
@@ -11,11 +11,10 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::stack::{Below, Stack};
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIo,
-    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
+    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIo, MemberIoId,
+    MemberResult, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, Engine, Event, Output};
-use spindles_format::SLOT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 
 /// What will happen.
@@ -31,7 +30,7 @@ pub(crate) enum Happening {
 
 /// What an engine is given.
 #[derive(Clone, Copy, Debug)]
-enum Input {
+pub(crate) enum Input {
     Submit(usize, Request),
     Member(usize, MemberIoId, MemberResult),
     Computed(usize, StepId, ComputeResult),
@@ -43,17 +42,17 @@ enum Input {
 
 /// An operation on a disk, in flight.
 #[derive(Clone, Debug)]
-struct DiskIo {
-    array: usize,
-    io: MemberIo,
-    disk: usize,
-    first_sector: u64,
-    bytes: usize,
+pub(crate) struct DiskIo {
+    pub(crate) array: usize,
+    pub(crate) io: MemberIo,
+    pub(crate) disk: usize,
+    pub(crate) first_sector: u64,
+    pub(crate) bytes: usize,
     /// What a write carried when it was submitted.
-    data: Option<WriteData>,
+    pub(crate) data: Option<WriteData>,
     /// What a flush covers.
-    covered: u64,
-    lost: bool,
+    pub(crate) covered: u64,
+    pub(crate) lost: bool,
 }
 
 /// A checker's finding.
@@ -100,14 +99,14 @@ pub struct World {
     pub(crate) faults: Random,
     /// Answers to requests of the simulator itself.
     pub(crate) own_replies: Vec<Reply>,
-    ios: Vec<Option<DiskIo>>,
-    held: Vec<VecDeque<Request>>,
+    pub(crate) ios: Vec<Option<DiskIo>>,
+    pub(crate) held: Vec<VecDeque<Request>>,
     /// What each array was asked by the one above it, by token.
-    handed: Vec<BTreeMap<u64, Operation>>,
-    inputs: VecDeque<Input>,
-    gone: Vec<bool>,
-    slow: Vec<bool>,
-    lost_at: Vec<Option<Instant>>,
+    pub(crate) handed: Vec<BTreeMap<u64, Operation>>,
+    pub(crate) inputs: VecDeque<Input>,
+    pub(crate) gone: Vec<bool>,
+    pub(crate) slow: Vec<bool>,
+    pub(crate) lost_at: Vec<Option<Instant>>,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
     steps: u64,
@@ -127,7 +126,7 @@ pub(crate) const OWN_TOKEN: u64 = 1 << 62;
 
 const STEPS_MAX: u64 = 3_000_000;
 
-fn index(value: u32) -> usize {
+pub(crate) fn index(value: u32) -> usize {
     usize::try_from(value).expect("small")
 }
 
@@ -547,75 +546,6 @@ impl World {
         self.give(Input::Member(array, io.io.id, result));
     }
 
-    // ---- buffers and computation -------------------------------------------------------------
-
-    /// The bytes at a place in a buffer.
-    fn bytes(&self, array: usize, slice: BufferSlice, bytes: usize) -> Vec<u8> {
-        if slice.buffer == BufferId::ZEROS {
-            return vec![0; bytes];
-        }
-        let at = index(slice.first_block) * self.stack.block_bytes;
-        let number = index(slice.buffer.0);
-        // The metadata of this array, or of one above whose I/O was handed down.
-        if number < 2 * self.stack.arrays.len() && number % 2 == 1 {
-            let owner = number / 2;
-            assert!(owner >= array, "metadata goes down only");
-            return self.engine(owner).metadata()[at..at + bytes].to_vec();
-        }
-        self.buffers[number][at..at + bytes].to_vec()
-    }
-
-    fn bytes_mut(&mut self, slice: BufferSlice, bytes: usize) -> &mut [u8] {
-        let at = index(slice.first_block) * self.stack.block_bytes;
-        &mut self.buffers[index(slice.buffer.0)][at..at + bytes]
-    }
-
-    fn compute(&mut self, array: usize, id: StepId) -> ComputeResult {
-        let step = self.engine(array).step(id);
-        let (data_chunks, compute) = (step.data_chunks, step.compute);
-        let code = spindles_parity::by_parity_chunks(step.parity_chunks);
-        let bytes = index(step.blocks) * self.stack.block_bytes;
-        let load = |operand: &spindles_block::Operand| {
-            (operand.index, self.bytes(array, operand.slice, bytes))
-        };
-        let sources: Vec<(u8, Vec<u8>)> = step.sources.iter().map(load).collect();
-        let places: Vec<BufferSlice> = step.targets.iter().map(|target| target.slice).collect();
-        let mut targets: Vec<(u8, Vec<u8>)> = step.targets.iter().map(load).collect();
-        let mut out: Vec<(u8, &mut [u8])> = targets
-            .iter_mut()
-            .map(|(index, bytes)| (*index, &mut bytes[..]))
-            .collect();
-        let mut result = ComputeResult::Done;
-        match compute {
-            Compute::Solve => {
-                let sources: Vec<(u8, &[u8])> =
-                    sources.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
-                spindles_parity::solve(code, data_chunks, &sources, &mut out);
-            }
-            Compute::Update => {
-                let pairs: Vec<(u8, &[u8], &[u8])> = sources
-                    .chunks_exact(2)
-                    .map(|pair| (pair[0].0, &pair[0].1[..], &pair[1].1[..]))
-                    .collect();
-                spindles_parity::update(code, data_chunks, &pairs, &mut out);
-            }
-            Compute::Compare => {
-                if !sources.chunks_exact(2).all(|pair| pair[0].1 == pair[1].1) {
-                    result = ComputeResult::Mismatch;
-                }
-            }
-            Compute::Copy => {
-                for ((_, target), (_, source)) in out.iter_mut().zip(&sources) {
-                    target.copy_from_slice(source);
-                }
-            }
-        }
-        for (slice, (_, computed)) in places.into_iter().zip(targets) {
-            self.bytes_mut(slice, bytes).copy_from_slice(&computed);
-        }
-        result
-    }
-
     // ---- clients -----------------------------------------------------------------------------
 
     /// Asks what the clients wish, as long as there is room. `left` counts down.
@@ -701,144 +631,5 @@ impl World {
                 self.show(&Seen::Flushed { durable: &durable });
             }
         }
-    }
-
-    // ---- faults ------------------------------------------------------------------------------
-
-    /// Any disk.
-    pub fn random_disk(&mut self) -> usize {
-        let disks = u64::try_from(self.stack.disks.len()).expect("few");
-        usize::try_from(self.faults.below(disks)).expect("few")
-    }
-
-    /// A few sectors of a disk, near each other or not.
-    pub fn random_sectors(&mut self, disk: usize) -> Vec<u64> {
-        let bytes = self.stack.disks[disk].bytes().len();
-        let sectors = u64::try_from(bytes / self.stack.disks[disk].sector_bytes()).expect("fits");
-        if self.faults.percent(8) {
-            let slot = self.faults.choose(&SLOT_BYTES);
-            let bytes = u64::try_from(self.stack.disks[disk].sector_bytes()).expect("fits");
-            return vec![slot / bytes];
-        }
-        let first = self.faults.below(sectors);
-        let count = self.faults.between(1, 6);
-        let near = self.faults.percent(50);
-        let mut sector = |i| {
-            if near {
-                (first + i) % sectors
-            } else {
-                self.faults.below(sectors)
-            }
-        };
-        (0..count).map(&mut sector).collect()
-    }
-
-    /// Whether the disk does not answer.
-    pub fn is_gone(&self, disk: usize) -> bool {
-        self.gone[disk]
-    }
-
-    /// The disk does not answer from now on; what is in flight on it lands or does not.
-    pub fn drop_disk(&mut self, disk: usize) {
-        self.note(&format!("disk {disk} drops out"));
-        self.gone[disk] = true;
-        self.lose(disk);
-        for place in 0..self.ios.len() {
-            let Some(io) = self.ios[place].as_mut().filter(|io| io.disk == disk) else {
-                continue;
-            };
-            io.lost = true;
-            if let Some(data) = io.data.clone() {
-                let landing = Landing::random(&mut self.faults);
-                self.stack.disks[disk].land(&mut self.faults, &data, landing);
-            }
-        }
-    }
-
-    fn lose(&mut self, disk: usize) {
-        self.stack.lose_disk(disk);
-        self.lost_at[disk].get_or_insert(self.queue.now());
-    }
-
-    /// The disk turned out to be up to date.
-    pub(crate) fn found_again(&mut self, array: usize, members: MemberSet) {
-        let this = &mut self.stack.arrays[array];
-        this.lost = this.lost.difference(members);
-        for member in members.iter() {
-            if let Below::Disk(disk) = this.members[usize::from(member.0)] {
-                self.lost_at[disk] = None;
-            }
-        }
-    }
-
-    /// The disk answers again. What is on it is out of date.
-    pub(crate) fn bring_back(&mut self, disk: usize) {
-        self.note(&format!("disk {disk} is back"));
-        self.gone[disk] = false;
-    }
-
-    /// The sector can't be read until it is written.
-    pub fn spoil_sector(&mut self, disk: usize, sector: u64) {
-        self.note(&format!("sector {sector} of disk {disk} can't be read"));
-        self.stack.disks[disk].make_unreadable(sector);
-        self.stack.spoiled.insert((disk, sector));
-    }
-
-    /// The disk takes longer.
-    pub fn slow_down(&mut self, disk: usize) {
-        self.note(&format!("disk {disk} is slow"));
-        self.slow[disk] = true;
-    }
-
-    /// The administrator puts the member out that the disk is.
-    pub fn put_out(&mut self, disk: usize) -> bool {
-        let (array, member) = self.stack.position(disk);
-        let this = &self.stack.arrays[array];
-        if !self.is_open(array) || !this.geometry.survives(this.lost.with(member)) {
-            return false;
-        }
-        self.note(&format!("disk {disk} is put out"));
-        self.lose(disk);
-        self.command(array, Command::Fail(member));
-        true
-    }
-
-    /// The process ends, and with it what is in flight.
-    pub(crate) fn crash(&mut self, power: bool) {
-        let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
-        for disk in 0..self.stack.disks.len() {
-            let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);
-            let writes: Vec<&WriteData> = of_disk.filter_map(|io| io.data.as_ref()).collect();
-            if power {
-                let how = PowerLoss::random(&mut self.faults);
-                self.note(&format!("disk {disk}: {how:?}"));
-                self.stack.disks[disk].lose_power(&mut self.faults, how, &writes);
-            } else if !self.gone[disk] {
-                for write in writes {
-                    let landing = Landing::random(&mut self.faults);
-                    self.stack.disks[disk].land(&mut self.faults, write, landing);
-                }
-            }
-        }
-        self.stop();
-        if power {
-            self.client.history.power_lost();
-        } else {
-            self.client.history.process_crashed();
-        }
-    }
-
-    /// Nothing runs any more.
-    pub(crate) fn stop(&mut self) {
-        self.queue.clear();
-        self.inputs.clear();
-        self.ios.clear();
-        self.own_replies.clear();
-        self.engines.fill_with(|| None);
-        self.held.fill_with(VecDeque::new);
-        self.handed.fill_with(BTreeMap::new);
-        self.slow.fill(false);
-        self.stack.spoiled.clear();
-        self.client.forget_flights();
     }
 }

@@ -1,0 +1,73 @@
+//! The driver's buffers, and the computations that the engines ask for over them.
+
+use crate::world::{World, index};
+use spindles_block::{BufferId, BufferSlice, Compute, ComputeResult, StepId};
+
+impl World {
+    /// The bytes at a place in a buffer.
+    pub(crate) fn bytes(&self, array: usize, slice: BufferSlice, bytes: usize) -> Vec<u8> {
+        if slice.buffer == BufferId::ZEROS {
+            return vec![0; bytes];
+        }
+        let at = index(slice.first_block) * self.stack.block_bytes;
+        let number = index(slice.buffer.0);
+        // The metadata of this array, or of one above whose I/O was handed down.
+        if number < 2 * self.stack.arrays.len() && number % 2 == 1 {
+            let owner = number / 2;
+            assert!(owner >= array, "metadata goes down only");
+            return self.engine(owner).metadata()[at..at + bytes].to_vec();
+        }
+        self.buffers[number][at..at + bytes].to_vec()
+    }
+
+    pub(crate) fn bytes_mut(&mut self, slice: BufferSlice, bytes: usize) -> &mut [u8] {
+        let at = index(slice.first_block) * self.stack.block_bytes;
+        &mut self.buffers[index(slice.buffer.0)][at..at + bytes]
+    }
+
+    pub(crate) fn compute(&mut self, array: usize, id: StepId) -> ComputeResult {
+        let step = self.engine(array).step(id);
+        let (data_chunks, compute) = (step.data_chunks, step.compute);
+        let code = spindles_parity::by_parity_chunks(step.parity_chunks);
+        let bytes = index(step.blocks) * self.stack.block_bytes;
+        let load = |operand: &spindles_block::Operand| {
+            (operand.index, self.bytes(array, operand.slice, bytes))
+        };
+        let sources: Vec<(u8, Vec<u8>)> = step.sources.iter().map(load).collect();
+        let places: Vec<BufferSlice> = step.targets.iter().map(|target| target.slice).collect();
+        let mut targets: Vec<(u8, Vec<u8>)> = step.targets.iter().map(load).collect();
+        let mut out: Vec<(u8, &mut [u8])> = targets
+            .iter_mut()
+            .map(|(index, bytes)| (*index, &mut bytes[..]))
+            .collect();
+        let mut result = ComputeResult::Done;
+        match compute {
+            Compute::Solve => {
+                let sources: Vec<(u8, &[u8])> =
+                    sources.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
+                spindles_parity::solve(code, data_chunks, &sources, &mut out);
+            }
+            Compute::Update => {
+                let pairs: Vec<(u8, &[u8], &[u8])> = sources
+                    .chunks_exact(2)
+                    .map(|pair| (pair[0].0, &pair[0].1[..], &pair[1].1[..]))
+                    .collect();
+                spindles_parity::update(code, data_chunks, &pairs, &mut out);
+            }
+            Compute::Compare => {
+                if !sources.chunks_exact(2).all(|pair| pair[0].1 == pair[1].1) {
+                    result = ComputeResult::Mismatch;
+                }
+            }
+            Compute::Copy => {
+                for ((_, target), (_, source)) in out.iter_mut().zip(&sources) {
+                    target.copy_from_slice(source);
+                }
+            }
+        }
+        for (slice, (_, computed)) in places.into_iter().zip(targets) {
+            self.bytes_mut(slice, bytes).copy_from_slice(&computed);
+        }
+        result
+    }
+}

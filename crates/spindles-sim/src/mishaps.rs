@@ -1,0 +1,149 @@
+//! What goes wrong in the world: disks that drop out, sectors that can't be read, and the end of
+//! the process.
+
+use crate::disk::{Landing, PowerLoss, WriteData};
+use crate::stack::Below;
+use crate::world::{DiskIo, World};
+use spindles_block::MemberSet;
+use spindles_engine::Command;
+use spindles_format::SLOT_BYTES;
+use std::collections::{BTreeMap, VecDeque};
+
+impl World {
+    /// Any disk.
+    pub fn random_disk(&mut self) -> usize {
+        let disks = u64::try_from(self.stack.disks.len()).expect("few");
+        usize::try_from(self.faults.below(disks)).expect("few")
+    }
+
+    /// A few sectors of a disk, near each other or not.
+    pub fn random_sectors(&mut self, disk: usize) -> Vec<u64> {
+        let bytes = self.stack.disks[disk].bytes().len();
+        let sectors = u64::try_from(bytes / self.stack.disks[disk].sector_bytes()).expect("fits");
+        if self.faults.percent(8) {
+            let slot = self.faults.choose(&SLOT_BYTES);
+            let bytes = u64::try_from(self.stack.disks[disk].sector_bytes()).expect("fits");
+            return vec![slot / bytes];
+        }
+        let first = self.faults.below(sectors);
+        let count = self.faults.between(1, 6);
+        let near = self.faults.percent(50);
+        let mut sector = |i| {
+            if near {
+                (first + i) % sectors
+            } else {
+                self.faults.below(sectors)
+            }
+        };
+        (0..count).map(&mut sector).collect()
+    }
+
+    /// Whether the disk does not answer.
+    pub fn is_gone(&self, disk: usize) -> bool {
+        self.gone[disk]
+    }
+
+    /// The disk does not answer from now on; what is in flight on it lands or does not.
+    pub fn drop_disk(&mut self, disk: usize) {
+        self.note(&format!("disk {disk} drops out"));
+        self.gone[disk] = true;
+        self.lose(disk);
+        for place in 0..self.ios.len() {
+            let Some(io) = self.ios[place].as_mut().filter(|io| io.disk == disk) else {
+                continue;
+            };
+            io.lost = true;
+            if let Some(data) = io.data.clone() {
+                let landing = Landing::random(&mut self.faults);
+                self.stack.disks[disk].land(&mut self.faults, &data, landing);
+            }
+        }
+    }
+
+    fn lose(&mut self, disk: usize) {
+        self.stack.lose_disk(disk);
+        self.lost_at[disk].get_or_insert(self.queue.now());
+    }
+
+    /// The disk turned out to be up to date.
+    pub(crate) fn found_again(&mut self, array: usize, members: MemberSet) {
+        let this = &mut self.stack.arrays[array];
+        this.lost = this.lost.difference(members);
+        for member in members.iter() {
+            if let Below::Disk(disk) = this.members[usize::from(member.0)] {
+                self.lost_at[disk] = None;
+            }
+        }
+    }
+
+    /// The disk answers again. What is on it is out of date.
+    pub(crate) fn bring_back(&mut self, disk: usize) {
+        self.note(&format!("disk {disk} is back"));
+        self.gone[disk] = false;
+    }
+
+    /// The sector can't be read until it is written.
+    pub fn spoil_sector(&mut self, disk: usize, sector: u64) {
+        self.note(&format!("sector {sector} of disk {disk} can't be read"));
+        self.stack.disks[disk].make_unreadable(sector);
+        self.stack.spoiled.insert((disk, sector));
+    }
+
+    /// The disk takes longer.
+    pub fn slow_down(&mut self, disk: usize) {
+        self.note(&format!("disk {disk} is slow"));
+        self.slow[disk] = true;
+    }
+
+    /// The administrator puts the member out that the disk is.
+    pub fn put_out(&mut self, disk: usize) -> bool {
+        let (array, member) = self.stack.position(disk);
+        let this = &self.stack.arrays[array];
+        if !self.is_open(array) || !this.geometry.survives(this.lost.with(member)) {
+            return false;
+        }
+        self.note(&format!("disk {disk} is put out"));
+        self.lose(disk);
+        self.command(array, Command::Fail(member));
+        true
+    }
+
+    /// The process ends, and with it what is in flight.
+    pub(crate) fn crash(&mut self, power: bool) {
+        let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
+        for disk in 0..self.stack.disks.len() {
+            let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);
+            let writes: Vec<&WriteData> = of_disk.filter_map(|io| io.data.as_ref()).collect();
+            if power {
+                let how = PowerLoss::random(&mut self.faults);
+                self.note(&format!("disk {disk}: {how:?}"));
+                self.stack.disks[disk].lose_power(&mut self.faults, how, &writes);
+            } else if !self.gone[disk] {
+                for write in writes {
+                    let landing = Landing::random(&mut self.faults);
+                    self.stack.disks[disk].land(&mut self.faults, write, landing);
+                }
+            }
+        }
+        self.stop();
+        if power {
+            self.client.history.power_lost();
+        } else {
+            self.client.history.process_crashed();
+        }
+    }
+
+    /// Nothing runs any more.
+    pub(crate) fn stop(&mut self) {
+        self.queue.clear();
+        self.inputs.clear();
+        self.ios.clear();
+        self.own_replies.clear();
+        self.engines.fill_with(|| None);
+        self.held.fill_with(VecDeque::new);
+        self.handed.fill_with(BTreeMap::new);
+        self.slow.fill(false);
+        self.stack.spoiled.clear();
+        self.client.forget_flights();
+    }
+}
