@@ -14,10 +14,38 @@ pub(crate) static RULE: Rule = Rule {
 /// A `mod` line with this marker names a helper of the rows; the reason follows.
 const MARKER: &str = "// Not a row: ";
 
+/// Folders that are registries by design: a table there that tidy does not recognise is a problem.
+const ALWAYS: &[&str] = &[
+    "/levels/mod.rs",
+    "/codes/mod.rs",
+    "/kernels/mod.rs",
+    "/consistency/mod.rs",
+    "/versions/mod.rs",
+    "/kinds/mod.rs",
+    "/disks/mod.rs",
+    "/faults/mod.rs",
+    "/checkers/mod.rs",
+    "/backends/mod.rs",
+    "/targets/mod.rs",
+    "/sections/mod.rs",
+    "/charts/mod.rs",
+    "/outputs/mod.rs",
+    "/commands/mod.rs",
+    "/rules/mod.rs",
+    "/tasks/mod.rs",
+];
+
 fn check(repo: &Repo) -> Vec<Problem> {
-    registries(repo)
+    let mut problems: Vec<Problem> = registries(repo)
         .flat_map(|file| check_registry(repo, file))
-        .collect()
+        .collect();
+    for file in &repo.files {
+        if ALWAYS.iter().any(|end| file.path.ends_with(end)) && table(file).is_none() {
+            let what = "there is no table `static NAME: &[&Row] = &[...]` in it";
+            problems.push(Problem::new(&file.path, None, what));
+        }
+    }
+    problems
 }
 
 /// The `mod.rs` of every registry.
@@ -141,6 +169,8 @@ mod tests {
             "b has no row",
         );
         assert_eq!(rows(&Repo::of(&good).files[0]), ["a", "b"]);
+        let lost = [("x/levels/mod.rs", "//! T.\npub fn levels() {}")];
+        assert_finds(&RULE, &good, &lost, "no table");
         let plain = [
             ("x/mod.rs", "mod a;\npub struct Plain;"),
             ("x/unlisted.rs", ""),
