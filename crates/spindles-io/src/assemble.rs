@@ -3,7 +3,7 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, settle};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
 use spindles_engine::{Config, Limits, POLICIES, Persistence, Policy, READ_POLICIES};
 use spindles_format::{
@@ -311,28 +311,15 @@ pub struct Resynced {
 }
 
 /// Assembles an array and waits until its redundancy agrees with its data, that of arrays inside
-/// it too. `progress` is told how many groups are done and how many there are; with `false` it
+/// it too. `progress` is told how many bytes are done and how many there are; with `false` it
 /// stops the resync. With an error other than at closing, nothing was written.
 pub fn resync(
     devices: &[&str],
     options: &AssembleOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Resynced, AssembleError> {
-    let mut build = build(devices, options)?;
-    let mut groups = 0;
-    let through = loop {
-        let under_way = build.stack.statuses().filter_map(|status| status.resync);
-        let left = under_way.map(|resync| resync.groups - resync.groups_done);
-        let left = left.fold(None, |sum, left| Some(sum.unwrap_or(0) + left));
-        let Some(left) = left else {
-            break true;
-        };
-        groups = groups.max(left);
-        if !progress(groups - left, groups) || !build.stack.work() {
-            break false;
-        }
-    };
-    let assembled = build.into_assembled();
+    let mut assembled = build(devices, options)?.into_assembled();
+    let through = settle(assembled.target.as_mut(), progress);
     assembled.target.close()?;
     Ok(Resynced {
         report: assembled.report,

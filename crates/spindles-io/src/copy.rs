@@ -235,6 +235,11 @@ impl CopyEnd {
         self.export.as_ref().map(Export::target)
     }
 
+    /// The target, unless it is a file of less than a block.
+    pub fn target_mut(&mut self) -> Option<&mut dyn Target> {
+        self.export.as_mut().map(Export::target_mut)
+    }
+
     /// Its size.
     pub fn bytes(&self) -> u64 {
         self.bulk_bytes() + self.tail.as_ref().map_or(0, |tail| tail.bytes)

@@ -256,6 +256,26 @@ impl Core {
         self.members.busy() || self.timeout().is_some()
     }
 
+    /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
+    pub(crate) fn settled_bytes(&self) -> (u64, u64) {
+        self.arrays.iter().fold((0, 0), |(settled, total), array| {
+            let geometry = array.engine.geometry();
+            let bytes = geometry.blocks() * u64::from(array.engine.block_size().bytes());
+            let here = match array.engine.status().resync {
+                None => bytes,
+                Some(resync) => {
+                    let part = u128::from(bytes) * u128::from(resync.groups_done)
+                        / u128::from(resync.groups.max(1));
+                    // Not all, before the resync has come to its end.
+                    u64::try_from(part)
+                        .expect("at most the bytes")
+                        .min(bytes - 1)
+                }
+            };
+            (settled + here, total + bytes)
+        })
+    }
+
     /// What all devices under a node were asked, from left to right.
     pub(crate) fn counters(&self, node: Node) -> Counters {
         let devices = self.leaves(node);

@@ -3,7 +3,7 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, settle};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::Policy;
 use spindles_format::{
@@ -294,7 +294,7 @@ fn create_with(
     let mut writer = Writer {
         stack,
         devices: nodes.into_iter(),
-        arrays: Vec::new(),
+        root: None,
         agrees: !redundant || known_zero || assume_consistent,
         requests_max: options.open.requests_max,
     };
@@ -566,8 +566,8 @@ fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
 struct Writer {
     stack: Stack,
     devices: std::vec::IntoIter<NodeId>,
-    /// Those that were opened, with the bytes that each holds.
-    arrays: Vec<(NodeId, u64)>,
+    /// The outermost array, once it is opened.
+    root: Option<NodeId>,
     /// Whether data and redundancy agree as they are.
     agrees: bool,
     requests_max: u32,
@@ -609,8 +609,7 @@ impl Writer {
             .stack
             .add_array(&name, config, &nodes)
             .map_err(|source| CreateError::Engine { name, source })?;
-        let bytes = self.stack.blocks(node) * u64::from(array.block_size.bytes());
-        self.arrays.push((node, bytes));
+        self.root = Some(node);
         Ok(node)
     }
 
@@ -640,56 +639,23 @@ impl Writer {
 
     /// Waits until all arrays are consistent and closes them.
     fn finish(
-        mut self,
+        self,
         sync: Sync,
         name: &str,
         progress: &mut dyn FnMut(u64, u64) -> bool,
     ) -> Result<Sync, CreateError> {
-        let Some((root, _)) = self.arrays.last().copied() else {
+        let Some(root) = self.root else {
             return Ok(sync); // Nothing was opened: all is durable.
         };
-        let total: u64 = self.arrays.iter().map(|(_, bytes)| bytes).sum();
-        if sync == Sync::Done {
-            loop {
-                let (done, through) = self.synced();
-                if through {
-                    break;
-                }
-                if !progress(done, total) {
-                    return Ok(Sync::Stopped);
-                }
-                if !self.stack.work() {
-                    break;
-                }
-            }
-            progress(total, total);
+        let mut target = self.stack.into_target(root);
+        if sync == Sync::Done && !settle(target.as_mut(), progress) {
+            // Not closed: what there is of a sync begins anew at the next opening.
+            return Ok(Sync::Stopped);
         }
-        self.stack
-            .into_target(root)
-            .close()
-            .map_err(|source| CreateError::Close {
-                name: name.to_owned(),
-                source,
-            })?;
+        target.close().map_err(|source| CreateError::Close {
+            name: name.to_owned(),
+            source,
+        })?;
         Ok(sync)
-    }
-
-    /// How many bytes are consistent, and whether all are.
-    fn synced(&self) -> (u64, bool) {
-        let mut done = 0;
-        let mut through = true;
-        for (node, bytes) in &self.arrays {
-            let resync = self.stack.status(*node).and_then(|status| status.resync);
-            done += match resync {
-                None => *bytes,
-                Some(resync) => {
-                    through = false;
-                    let part = u128::from(*bytes) * u128::from(resync.groups_done)
-                        / u128::from(resync.groups.max(1));
-                    u64::try_from(part).expect("at most the bytes")
-                }
-            };
-        }
-        (done, through)
     }
 }

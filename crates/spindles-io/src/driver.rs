@@ -106,12 +106,6 @@ impl Stack {
         }
     }
 
-    /// The states of all arrays, inner ones included.
-    pub fn statuses(&self) -> impl Iterator<Item = Status> {
-        let arrays = self.core.arrays_from_the_top();
-        arrays.map(|array| self.core.array(array).engine.status())
-    }
-
     /// Reads whole blocks of a node that is not a member yet, and waits for them.
     ///
     /// # Errors
@@ -158,16 +152,6 @@ impl Stack {
     /// As the node answers.
     pub fn flush(&mut self, node: NodeId) -> Result<(), RequestError> {
         self.run(node, Operation::Flush, BlockIndex(0), 0, BufferSlice::NONE)
-    }
-
-    /// Goes on with what is under way in the arrays, such as a resync, and waits for its next
-    /// step. `false` when nothing is under way.
-    pub fn work(&mut self) -> bool {
-        let busy = self.core.busy();
-        if busy {
-            self.core.turn(true);
-        }
-        busy
     }
 
     fn blocks_of(&self, bytes: usize) -> u32 {
@@ -430,6 +414,10 @@ impl Target for Driver {
             self.core.turn(true);
         }
         busy
+    }
+
+    fn settled_bytes(&self) -> (u64, u64) {
+        self.core.settled_bytes()
     }
 
     fn close(mut self: Box<Self>) -> Result<(), CloseError> {

@@ -174,6 +174,11 @@ impl Export {
     }
 
     /// The target underneath.
+    pub fn target_mut(&mut self) -> &mut dyn Target {
+        &mut *self.target
+    }
+
+    /// What is underneath.
     pub fn target(&self) -> &dyn Target {
         self.target.as_ref()
     }

@@ -32,4 +32,4 @@ pub use driver::{NodeId, Stack, open_device};
 pub use error::{CloseError, OpenError};
 pub use facts::{ArrayFacts, DeviceFacts, TargetFacts};
 pub use options::{Direct, IoChoice, OpenOptions};
-pub use target::{Busy, Counters, DeviceCounters, Target};
+pub use target::{Busy, Counters, DeviceCounters, Target, settle};

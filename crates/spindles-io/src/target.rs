@@ -64,6 +64,12 @@ pub trait Target {
         false
     }
 
+    /// Of how many bytes of the target's arrays redundancy agrees with data, and of how many there
+    /// are: unequal while a resync is under way or could not settle some place.
+    fn settled_bytes(&self) -> (u64, u64) {
+        (0, 0)
+    }
+
     /// Answers what is in flight, makes everything durable, marks an array as clean, lets go of
     /// the devices.
     ///
@@ -71,6 +77,22 @@ pub trait Target {
     ///
     /// When not everything became durable.
     fn close(self: Box<Self>) -> Result<(), CloseError>;
+}
+
+/// Waits until redundancy agrees with data in all arrays of a target. `progress` is told how many
+/// bytes are done and how many there are; with `false` it stops the waiting. Whether it went
+/// through.
+pub fn settle(target: &mut dyn Target, progress: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+    loop {
+        let (settled, total) = target.settled_bytes();
+        let goes_on = progress(settled, total);
+        if settled == total {
+            return true;
+        }
+        if !goes_on || !target.work() {
+            return false;
+        }
+    }
 }
 
 /// There is no room for another request; nothing was taken.

@@ -10,7 +10,7 @@ use spindles_engine::{ArrayState, POLICIES};
 use spindles_format::Found;
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble, examine};
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
-use spindles_io::{OpenOptions, Target};
+use spindles_io::{OpenOptions, Target, settle};
 use spindles_layout::{Expression, LEVELS, Redundancy};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -329,9 +329,11 @@ fn an_initial_sync_that_was_stopped_goes_on_when_the_array_is_opened() {
     assert_eq!(created.sync, Sync::Stopped);
     let mut assembled = folder.assemble(&["a", "b"]).unwrap();
     assert!(!assembled.report.clean);
-    while assembled.target.status().unwrap().resync.is_some() {
-        assert!(assembled.target.work());
-    }
+    assert!(!settle(assembled.target.as_mut(), &mut |done, total| {
+        assert!(done < total);
+        false
+    }));
+    assert!(settle(assembled.target.as_mut(), &mut |_, _| true));
     assembled.target.close().unwrap();
     assert!(folder.assemble(&["a", "b"]).unwrap().report.clean);
 }

@@ -3,7 +3,7 @@
 use super::Command;
 use crate::failure::Usage;
 use crate::interrupt;
-use crate::progress::Unit;
+use crate::progress::{Progress as Bar, Unit};
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -12,6 +12,7 @@ use spindles_block::SizeBytes;
 use spindles_io::OpenOptions;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress, occupant};
+
 use std::ops::ControlFlow;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -75,6 +76,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         Err(error) => Err(error),
     };
     let elapsed = started.elapsed();
+    if copied.is_ok() {
+        finish_resync(&mut to, ui, &interrupted);
+    }
     let io = to.target().map(|target| target.facts().io);
     // Closed in any case, so that an array is marked clean.
     let closed = to.close().and(from.close());
@@ -143,6 +147,31 @@ fn transfer(
         copy::compare(from, to, bytes, &mut on_progress)?;
     }
     Ok(())
+}
+
+/// An array that was not closed is made consistent as a whole before it is closed.
+fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
+    let Some(target) = to.target_mut() else {
+        return;
+    };
+    let (settled, total) = target.settled_bytes();
+    if settled == total {
+        return;
+    }
+    let mut bar: Option<Bar> = None;
+    let settled = spindles_io::settle(target, &mut |done, total| {
+        bar.get_or_insert_with(|| ui.progress("resync", total, Unit::Bytes))
+            .set(done);
+        !interrupted.load(Ordering::Relaxed)
+    });
+    drop(bar);
+    if !settled {
+        ui.note(format!(
+            "{} stays unclean: its resync did not come to an end, and begins anew when it is next \
+             written",
+            to.name()
+        ));
+    }
 }
 
 /// The devices that a name stands for.

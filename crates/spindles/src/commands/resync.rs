@@ -45,7 +45,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &arrays::devices(&arguments.devices),
         &options,
         &mut |done, total| {
-            bar.get_or_insert_with(|| ui.progress("resync", total, Unit::Steps))
+            bar.get_or_insert_with(|| ui.progress("resync", total, Unit::Bytes))
                 .set(done);
             !interrupted.load(Ordering::SeqCst)
         },
