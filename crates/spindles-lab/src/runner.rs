@@ -11,7 +11,7 @@ use crate::preflight::{
 use crate::records::RecordsError;
 use crate::schedule::Draw;
 use crate::targets::{self, Pool, Site};
-use crate::whole::Whole;
+use crate::whole::{MEMORY, Whole};
 use spindles_io::{OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
 use spindles_measure::{Record, Run};
@@ -254,8 +254,14 @@ impl<'a> Runner<'a> {
             }
             drop(target.close());
         }
-        devices.retain(|name| name != "memory");
-        let shared_device = several && shared && devices.len() == 1;
+        let memory = devices.remove(MEMORY);
+        let shared_device = several
+            && match devices.len() {
+                // Nobody says what is beneath, but files in one folder share it.
+                0 => self.pool.folder().is_some() && !memory,
+                1 => shared && !memory,
+                _ => false,
+            };
         self.lay_out()?;
         let before = MachineTicks::now();
         self.observer

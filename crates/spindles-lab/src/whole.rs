@@ -8,6 +8,9 @@ use spindles_measure::{Cpu, Doubt, Histogram, Io, Phase, Run, Traffic};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
+/// What the facts of a device call its physical device when that is memory.
+pub(crate) const MEMORY: &str = "memory";
+
 /// A run on one target, or on several at once.
 pub(crate) struct Whole {
     began: Instant,
@@ -24,6 +27,8 @@ pub(crate) struct Whole {
     machine: (MachineTicks, MachineTicks),
     io: Io,
     io_reason: Option<String>,
+    /// Whether a file of its is on a file system in memory.
+    files_in_memory: bool,
 }
 
 impl Whole {
@@ -53,6 +58,9 @@ impl Whole {
                 direct: facts.all_direct(),
             },
             io_reason: facts.io_reason.clone(),
+            files_in_memory: facts.devices.iter().any(|device| {
+                device.backend == "file" && device.physical_device.as_deref() == Some(MEMORY)
+            }),
         }
     }
 
@@ -128,6 +136,12 @@ impl Whole {
         };
         run.io = self.io;
         run.doubts = doubts(ticks, idle_permille, self.io_reason.as_deref());
+        if self.files_in_memory {
+            run.doubts.push(Doubt {
+                kind: "no-disk".to_owned(),
+                detail: "the members are files on a file system in memory".to_owned(),
+            });
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
 use spindles_io::{IoChoice, OpenOptions};
-use spindles_lab::{Experiment, Observer, Options, Outcome, RecordsError, RecordsFile};
+use spindles_lab::{
+    Experiment, Observer, Options, Outcome, RECORDS_FILE, RecordsError, RecordsFile,
+};
 use spindles_measure::{Analysis, Change, Record};
 use spindles_report::{OUTPUTS, Output, outputs};
 use std::fs;
@@ -114,6 +116,12 @@ pub(crate) fn run(
         outcome,
         records: screen.records,
     })
+}
+
+/// Removes records without a run, and the folder if nothing else is in it.
+pub(crate) fn remove_records(out: &Path) {
+    drop(fs::remove_file(out.join(RECORDS_FILE)));
+    drop(fs::remove_dir(out));
 }
 
 /// A panic ends the process without unwinding, so the temporary files go before.

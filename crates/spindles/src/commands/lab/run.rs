@@ -66,6 +66,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .unwrap_or_else(|| default_folder(&experiment.name));
     let measured = measuring::run(&experiment, &arguments.device, Some(&out), ui)?;
     if measured.outcome.runs == 0 {
+        measuring::remove_records(&out);
         return Err(anyhow!(
             "interrupted before the first run was done: nothing is kept"
         ));
