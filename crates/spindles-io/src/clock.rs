@@ -25,6 +25,14 @@ impl Clock {
     }
 }
 
+/// The processor time that this thread has used: what other programs take is not in it.
+pub(crate) fn thread_time() -> Instant {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+    let seconds = u64::try_from(time.tv_sec).expect("not negative");
+    let nanoseconds = u64::try_from(time.tv_nsec).expect("not negative");
+    Instant(seconds * 1_000_000_000 + nanoseconds)
+}
+
 impl Default for Clock {
     fn default() -> Self {
         Self::new()

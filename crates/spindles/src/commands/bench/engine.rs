@@ -13,8 +13,9 @@ pub(crate) static COMMAND: Command = Command {
     about: "Measure how many requests the engine carries on one core, without any disk",
     details: "A closed loop on one thread, 1 and 32 requests in flight, chunks of 64K. Members are \
               null (nothing is stored: what remains is the software) or mem (memory). Degraded: \
-              the first member is missing. device: the driver without an array. Medians of slices \
-              of a moment each; the whole takes about half a minute.\n\n\
+              the first member is missing. device: the driver without an array. Seconds are of \
+              processor time, so that other programs disturb little; medians of three slices. \
+              Takes about half a minute.\n\n\
               spindles bench engine\n\
               spindles bench engine 'raid5(4)' 'raid0(raid5(3),raid5(3))' --members null",
     hidden: false,
@@ -33,7 +34,7 @@ struct Arguments {
     /// The size of each member
     #[arg(long, value_name = "SIZE", default_value = "128M")]
     size: SizeBytes,
-    /// How long each of three slices of a measurement takes, in milliseconds
+    /// Processor time of each of three slices of a measurement, in milliseconds
     #[arg(long, value_name = "MS", default_value_t = 40,
           value_parser = clap::value_parser!(u32).range(1..=60_000))]
     slice: u32,
