@@ -133,12 +133,18 @@ fn end(world: &mut World, ending: Ending) {
     }
 }
 
-/// Where parity can't be trusted, an unreadable sector is one too many.
+/// Where parity can't be trusted, an unreadable sector is one too many; so is a superblock that
+/// can't be read where the other one may not have landed.
 fn after_crash(world: &mut World) {
     let has_parity = world.options.tree.has_parity();
     let unreadable: Vec<(usize, u64)> = (world.stack.disks.iter().enumerate())
         .flat_map(|(disk, contents)| contents.unreadable().map(move |sector| (disk, sector)))
         .collect();
+    for &(disk, sector) in &unreadable {
+        if world.stack.is_superblock(disk, sector) {
+            world.stack.disks[disk].make_readable(sector);
+        }
+    }
     if !has_parity || unreadable.is_empty() {
         return;
     }
@@ -173,7 +179,8 @@ pub(crate) fn close(world: &mut World) {
             _ => {}
         }
     }
-    if world.closed[world.stack.top()] == Some(true) {
+    let clean = !world.closed.contains(&Some(false));
+    if clean && world.closed[world.stack.top()] == Some(true) {
         world.show(&Seen::ClosedClean);
     }
     world.stop();
