@@ -164,6 +164,9 @@ const CAUSES: &[(&str, Plant)] = &[
     ("clock-coarse", |records| {
         environment(records).clock_resolution_ns = 4_000_000;
     }),
+    ("stopped-early", |records| {
+        experiment(records).repetition_blocks = 9;
+    }),
     ("busy-machine", |records| {
         let doubt = Doubt {
             kind: "busy-machine".to_owned(),

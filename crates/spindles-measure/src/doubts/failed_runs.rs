@@ -23,13 +23,11 @@ pub(super) static KIND: Kind = Kind {
         found.sort();
         found.dedup();
         let experiment = &analysis.experiment;
-        let planned = experiment.systems.len()
-            * experiment.workloads.len()
-            * usize::try_from(experiment.repetition_blocks).unwrap_or(0);
-        if analysis.runs.len() < planned {
-            let missing = planned - analysis.runs.len();
+        let begun = experiment.systems.len() * experiment.workloads.len() * analysis.blocks();
+        if analysis.runs.len() < begun {
+            let missing = begun - analysis.runs.len();
             found.push(format!(
-                "{missing} of {planned} planned runs are missing: interrupted"
+                "{missing} of {begun} runs are missing: it was interrupted within a block"
             ));
         }
         found

@@ -23,6 +23,7 @@ mod scaled;
 mod shared_device;
 mod short_runs;
 mod stolen_time;
+mod stopped_early;
 mod undecided;
 mod virtual_machine;
 
@@ -56,6 +57,7 @@ pub static KINDS: &[&Kind] = &[
     &scaled::KIND,
     &busy_machine::KIND,
     &few_blocks::KIND,
+    &stopped_early::KIND,
     &noise_floor_high::KIND,
     &no_control::KIND,
     &drifting::KIND,

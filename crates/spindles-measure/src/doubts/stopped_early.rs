@@ -1,0 +1,18 @@
+//! Fewer repetition blocks than the experiment asks for.
+
+use super::Kind;
+
+/// Its row of the table.
+pub(super) static KIND: Kind = Kind {
+    name: "stopped-early",
+    title: "Fewer repetitions than asked for",
+    remedy: "The time limit or somebody ended the experiment before its last block, so intervals are \
+             wider than planned. Raise the limit, or let it run to its end.",
+    find: |analysis| {
+        let asked = usize::try_from(analysis.experiment.repetition_blocks).unwrap_or(usize::MAX);
+        match analysis.blocks() {
+            blocks if blocks < asked => vec![format!("{blocks} of {asked} repetition blocks")],
+            _ => Vec::new(),
+        }
+    },
+};
