@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::histogram::to_f64;
 use crate::statistics::{
-    Estimate, Steady, geometric_mean, holm, mean_of_blocks, median, median_of_blocks, outliers,
-    steady,
+    DesignError, Estimate, Steady, design_error, geometric_mean, holm, mean_of_blocks, median,
+    median_of_blocks, outliers, steady,
 };
 use crate::{
     Cpu, Environment, Experiment, Finding, Histogram, Rate, Record, Run, System, Traffic, Workload,
@@ -142,7 +142,8 @@ pub struct Comparison {
     pub log_ratio: Estimate,
     /// Log-ratio: median over blocks.
     pub log_ratio_median: Estimate,
-    /// The p-value after Holm's correction over all comparisons of the experiment.
+    /// The p-value of the block design (all systems of the workload give its error) after
+    /// Holm's correction over all comparisons of the experiment.
     pub p_corrected: f64,
     /// How far apart the A/A pair came out for this workload, as a log-ratio.
     pub noise_floor: Option<f64>,
@@ -461,6 +462,7 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> Vec<Comparison> {
         })
         .collect();
 
+    let errors = design_errors(experiment, cells);
     // The A/A pairs are a measure of the others, not questions beside them: corrected apart.
     let asked: Vec<usize> = (0..comparisons.len())
         .filter(|&i| !comparisons[i].control)
@@ -471,7 +473,13 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> Vec<Comparison> {
     for indices in [&asked, &controls] {
         let p_values: Vec<f64> = indices
             .iter()
-            .map(|&i| comparisons[i].log_ratio.p_value)
+            .map(|&index| {
+                let comparison = &comparisons[index];
+                match errors.get(&comparison.workload) {
+                    Some(error) => error.p_value(comparison.log_ratio.value),
+                    None => comparison.log_ratio.p_value,
+                }
+            })
             .collect();
         for (&index, p) in indices.iter().zip(holm(&p_values)) {
             comparisons[index].p_corrected = p;
@@ -495,6 +503,40 @@ fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> Vec<Comparison> {
         comparison.verdict = verdict(&comparison.log_ratio, p, comparison.noise_floor);
     }
     comparisons
+}
+
+/// For each workload the error of its blocks × systems, over the blocks that are complete.
+fn design_errors(experiment: &Experiment, cells: &[Cell]) -> BTreeMap<String, DesignError> {
+    let mut errors = BTreeMap::new();
+    for workload in &experiment.workloads {
+        let rows: Vec<&Cell> = cells
+            .iter()
+            .filter(|cell| cell.workload == workload.name)
+            .collect();
+        let blocks: Vec<u32> = rows
+            .first()
+            .iter()
+            .flat_map(|cell| cell.repetitions.iter().map(|repetition| repetition.block))
+            .filter(|block| {
+                rows.iter()
+                    .all(|cell| cell.repetitions.iter().any(|r| r.block == *block))
+            })
+            .collect();
+        let logs = |cell: &Cell| -> Vec<f64> {
+            let complete = cell
+                .repetitions
+                .iter()
+                .filter(|r| blocks.contains(&r.block));
+            complete
+                .map(|repetition| repetition.per_second.ln())
+                .collect()
+        };
+        let table: Vec<Vec<f64>> = rows.iter().map(|cell| logs(cell)).collect();
+        if let Some(error) = design_error(&table) {
+            errors.insert(workload.name.clone(), error);
+        }
+    }
+    errors
 }
 
 fn compared(experiment: &Experiment, cell: &Cell, baseline: &Cell) -> Comparison {

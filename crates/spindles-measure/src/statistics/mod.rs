@@ -2,6 +2,7 @@
 //! the steady state. All of it deterministic: the same figures and the same
 //! seed give the same answer on every machine of the same floating point.
 
+mod design;
 mod distribution;
 mod drift;
 mod interval;
@@ -9,6 +10,7 @@ mod outlier;
 mod random;
 mod steady;
 
+pub use design::{DesignError, design_error};
 pub use distribution::{normal_cdf, normal_quantile, student_t_quantile, student_t_two_sided};
 pub use drift::{Drift, drift};
 pub use interval::{
