@@ -24,7 +24,7 @@ impl Limits {
     pub fn for_depth(requests: u32, block_size: BlockSize) -> Self {
         Self {
             requests,
-            columns: (2 * requests).clamp(32, 4096),
+            columns: requests.clamp(32, 4096),
             column_blocks: (64 * 1024) / block_size.bytes(),
         }
     }

@@ -9,7 +9,8 @@ pub struct OpenOptions {
     pub block_size: Option<BlockSize>,
     /// Refuse writes; the device is opened for reading only.
     pub read_only: bool,
-    /// Requests in flight at most.
+    /// Requests in flight at most. Each costs an array scratch space for a column of its stripe,
+    /// reserved and registered at opening: 64 KiB a chunk.
     pub requests_max: u32,
     /// What carries the I/O of files and devices.
     pub io: IoChoice,
@@ -22,7 +23,7 @@ impl Default for OpenOptions {
         Self {
             block_size: None,
             read_only: false,
-            requests_max: 128,
+            requests_max: 32,
             io: IoChoice::Auto,
             direct: Direct::Auto,
         }

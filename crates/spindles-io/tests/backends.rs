@@ -143,6 +143,7 @@ fn options(io: IoChoice, block_size: BlockSize) -> OpenOptions {
     OpenOptions {
         io,
         block_size: Some(block_size),
+        requests_max: 128,
         ..OpenOptions::default()
     }
 }
