@@ -456,7 +456,21 @@ impl Stack {
     /// Notes that a disk is lost: its position holds nothing any more, and neither do arrays that
     /// can't do without it.
     pub fn lose_disk(&mut self, disk: usize) {
-        let (mut array, mut member) = self.position(disk);
+        let (array, member) = self.position(disk);
+        self.lose_member(array, member);
+    }
+
+    /// Notes that an array goes on without a member that is an array itself, which could not tell
+    /// what it holds: its parity may not match its data, and something in it can't be read.
+    pub fn lose_unsettled_array(&mut self, array: usize, member: MemberIndex) {
+        if let Below::Array(below) = self.arrays[array].members[usize::from(member.0)]
+            && self.arrays[below].unsettled
+        {
+            self.lose_member(array, member);
+        }
+    }
+
+    fn lose_member(&mut self, mut array: usize, mut member: MemberIndex) {
         loop {
             let this = &mut self.arrays[array];
             this.lost = this.lost.with(member);
