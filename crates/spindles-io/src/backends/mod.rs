@@ -82,6 +82,12 @@ pub(crate) trait Inline: Debug {
 
 /// Opens what the user wrote.
 pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
+    if name.contains("://") {
+        return Err(OpenError::NotADevice {
+            device: name.to_owned(),
+            kind: "the address of a server, which this version does not open",
+        });
+    }
     let backend = BACKENDS
         .iter()
         .find(|backend| (backend.matches)(name))

@@ -354,6 +354,7 @@ fn create_refuses_devices_it_must_not_take() {
             &["there is no ", "/none: make a file with 'truncate"],
         ),
         ("create x raid1(@a,@)", &["is a folder"]),
+        ("create x raid1(nbd://a,@)", &["address of a server"]),
         (
             "create x raid1(@a,/dev/null)",
             &["/dev/null is a character device"],
