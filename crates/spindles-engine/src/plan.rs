@@ -125,6 +125,10 @@ pub fn plan(
     preferred: u8,
 ) -> Option<Plan> {
     match (ask, shape.copies) {
+        // Where no redundancy is left there is nothing that could disagree.
+        (Ask::Settle, _) if shape.all().minus(health.missing).count() <= u32::from(shape.data) => {
+            Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
+        }
         (Ask::Read, true) if health.settled => plan_copy_read(health, preferred),
         (Ask::Read | Ask::Settle, true) => plan_copy_settle(shape, health),
         (Ask::Write, true) => plan_copy_write(shape, health),

@@ -210,4 +210,10 @@ fn what_is_not_settled() {
         &case(Ask::Read, &[0], &[0]),
         "Settle; read 1:d0 2:d0; write 0:d0 2:d0",
     );
+    // The last copy has nothing to agree with, whether it can be read or not.
+    let last = Case {
+        missing: &[1, 2],
+        ..case(Ask::Settle, &[0], &[])
+    };
+    check("raid1", 3, 0, &last, "Direct; read");
 }
