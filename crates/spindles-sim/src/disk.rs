@@ -206,6 +206,13 @@ impl Disk {
         self.unreadable.iter().copied()
     }
 
+    /// The sectors that can't be read, or could not if the cache was lost now: a rewrite heals a
+    /// sector for good only when it is durable. Some come twice.
+    pub fn not_durably_readable(&self) -> impl Iterator<Item = u64> {
+        let healed = self.cache.iter().filter(|(_, cached)| cached.unreadable);
+        self.unreadable().chain(healed.map(|(&sector, _)| sector))
+    }
+
     /// Whether one of the sectors can't be read.
     pub fn is_unreadable(&self, sectors: std::ops::Range<u64>) -> bool {
         self.unreadable.range(sectors).next().is_some()

@@ -372,7 +372,7 @@ impl Stack {
             .flat_map(|(_, disk)| {
                 let spoiled = self.spoiled.range((disk, 0)..=(disk, u64::MAX));
                 let spoiled = spoiled.map(|&(_, sector)| sector);
-                let sectors = self.disks[disk].unreadable().chain(spoiled);
+                let sectors = self.disks[disk].not_durably_readable().chain(spoiled);
                 sectors.filter_map(move |sector| self.place_of(disk, sector))
             })
             .collect()
@@ -432,7 +432,7 @@ impl Stack {
         let spoiled = |disk: usize| {
             let once = self.spoiled.range((disk, 0)..=(disk, u64::MAX));
             let once = once.map(|&(_, sector)| sector);
-            let mut all = self.disks[disk].unreadable().chain(once);
+            let mut all = self.disks[disk].not_durably_readable().chain(once);
             all.any(|sector| self.is_superblock(disk, sector))
         };
         array.lost.is_empty() && array.members.len() > 1 && !disks.any(spoiled)
@@ -649,6 +649,13 @@ mod tests {
         assert!(!stack.may_lose_disk(1));
         assert!(stack.may_lose_disk(0), "it holds the unreadable sector");
         stack.disks[0].write(3, &[0; 512], false);
+        assert!(
+            !stack.may_lose_disk(1),
+            "power loss would take the rewrite back, and the sector with it"
+        );
+        assert!(!stack.may_lose_sector(1, 3), "as well");
+        let flush = stack.disks[0].flush_begins();
+        stack.disks[0].flush_ends(flush);
         assert!(stack.may_lose_disk(1));
         stack.lose_disk(1);
         assert!(!stack.may_lose_sector(0, 3));
