@@ -1,7 +1,7 @@
 //! The engine's state, its opening, and the doors through which inputs come.
 
 use crate::{
-    SLOT_BITS, SYSTEM_FLUSH, SYSTEM_IO,
+    SLOT_BITS, SYSTEM_IO,
     columns::Column,
     config::{Config, Limits, OpenError},
     consistency::Policy,
@@ -9,17 +9,18 @@ use crate::{
     jobs::resync::Resync,
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
-    metadata::Metadata,
+    metadata::{Metadata, superblock_blocks},
     mutation::Mutation,
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
     read_policies::{MemberLoad, ReadPolicy},
     requests::RequestSlot,
+    system_io::{MetadataBuffer, Purpose},
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex,
-    MemberIo, MemberIoId, MemberResult, MemberSet, Operand, Operation, Request, StepId,
+    MemberIoId, MemberResult, MemberSet, Operand, Request, StepId,
 };
 use spindles_format::MemberState;
 use spindles_layout::{Geometry, Group};
@@ -67,7 +68,7 @@ pub struct Engine {
     pub(crate) read_policy: &'static ReadPolicy,
     pub(crate) limits: Limits,
     pub(crate) scratch: BufferId,
-    pub(crate) metadata_buffer: BufferId,
+    pub(crate) metadata_buffer: MetadataBuffer,
     pub(crate) members: Vec<MemberInfo>,
     pub(crate) missing: MemberSet,
     pub(crate) requests: Vec<RequestSlot>,
@@ -154,6 +155,11 @@ impl Engine {
             + usize::from(count) * 4
             + 16;
         let operands_per_column = 2 * usize::from(shape.slots) + 8;
+        let mut metadata_buffer = MetadataBuffer::new(config.metadata, config.block_size, count);
+        let superblocks = match config.persistence {
+            Some(_) => metadata_buffer.reserve(count, superblock_blocks(config.block_size)),
+            None => metadata_buffer.reserve(0, 0),
+        };
         let mut engine = Self {
             shape,
             block_size: config.block_size,
@@ -163,7 +169,7 @@ impl Engine {
             read_policy: config.read_policy,
             limits: config.limits,
             scratch: config.scratch,
-            metadata_buffer: config.metadata,
+            metadata_buffer,
             members,
             missing,
             requests: vec![RequestSlot::free(); index(config.limits.requests)],
@@ -184,7 +190,7 @@ impl Engine {
             gated: VecDeque::with_capacity(index(all_columns)),
             locks: Locks::new(all_columns),
             outputs: VecDeque::with_capacity(outputs_max),
-            metadata: Metadata::new(config.persistence, count, !clean),
+            metadata: Metadata::new(config.persistence, superblocks, !clean),
             serving: true,
             opening_flushes: 0,
             resync: None,
@@ -222,10 +228,10 @@ impl Engine {
             self.serving = !self.missing_unrecorded();
             return;
         }
-        self.opening_flushes = self.flush_active();
+        self.opening_flushes = self.flush_active(Purpose::OpeningFlush);
     }
 
-    fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+    pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         self.opening_flushes -= 1;
         self.system_flush_failed(member, result);
         if self.opening_flushes == 0 && !self.metadata.busy() {
@@ -236,22 +242,6 @@ impl Engine {
     /// Whether nothing of the opening is under way, superblock updates aside.
     pub(crate) fn opening_is_flushed(&self) -> bool {
         self.opening_flushes == 0
-    }
-
-    /// Flushes all active members for the array itself. How many there are.
-    fn flush_active(&mut self) -> u32 {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        for member in active.iter() {
-            self.output(Output::Member(MemberIo {
-                id: MemberIoId(SYSTEM_IO | SYSTEM_FLUSH | u32::from(member.0)),
-                member,
-                operation: Operation::Flush,
-                block: BlockIndex(0),
-                blocks: 0,
-                buffer: BufferSlice::NONE,
-            }));
-        }
-        active.count()
     }
 
     fn system_flush_failed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
@@ -332,14 +322,7 @@ impl Engine {
             let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
             self.column_io_done(id.0 >> SLOT_BITS, slot, result);
         } else {
-            let member = MemberIndex(u8::try_from(id.0 & 0xff).expect("eight bits"));
-            if id.0 & SYSTEM_FLUSH == 0 {
-                self.superblock_written(member, result);
-            } else if self.opening_flushes > 0 {
-                self.opening_flushed(member, result);
-            } else {
-                self.close_flushed(member, result);
-            }
+            self.system_io_done(id, result);
         }
         self.pump(now);
     }
@@ -496,11 +479,11 @@ impl Engine {
         if self.mutated(Mutation::CloseUnflushed) {
             return self.mark_closed();
         }
-        let pending = self.flush_active();
+        let pending = self.flush_active(Purpose::ClosingFlush);
         self.closing = Closing::Flushing { pending };
     }
 
-    fn close_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+    pub(crate) fn close_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         let Closing::Flushing { pending } = self.closing else {
             panic!("a flush of a close came back, and there is no close");
         };

@@ -24,6 +24,7 @@ pub mod read_policies;
 mod requests;
 pub mod slots;
 mod status;
+mod system_io;
 
 pub use config::{Config, Limits, OpenError, Persistence};
 pub use consistency::{POLICIES, Policy};
@@ -33,11 +34,10 @@ pub use mutation::Mutation;
 pub use output::{Busy, Command, CommandError, Event, OutReason, Output};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
 pub use status::{MemberStatus, ResyncStatus, Status};
+pub use system_io::MetadataRead;
 
-/// Set in the ids of member I/O that belongs to no column: superblock writes.
+/// Set in the ids of member I/O that belongs to no column.
 pub(crate) const SYSTEM_IO: u32 = 1 << 31;
-/// Set beside `SYSTEM_IO` for the flushes of an opening and of a close.
-pub(crate) const SYSTEM_FLUSH: u32 = 1 << 30;
 /// Bits of a member I/O's id that hold the slot in its column.
 pub(crate) const SLOT_BITS: u32 = 6;
 

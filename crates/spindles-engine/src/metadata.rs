@@ -5,14 +5,12 @@
 //! keeps the generation before.
 
 use crate::{
-    Engine, SYSTEM_IO, index,
+    Engine,
     member::Member,
-    output::{OutReason, Output},
+    output::OutReason,
+    system_io::{Place, Purpose},
 };
-use alloc::{vec, vec::Vec};
-use spindles_block::{
-    BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
-};
+use spindles_block::{BlockSize, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{MemberState, SUPERBLOCK_BYTES};
 
 use crate::config::Persistence;
@@ -25,7 +23,7 @@ use crate::config::Persistence;
 )]
 pub(crate) struct Metadata {
     pub(crate) persistence: Option<Persistence>,
-    pub(crate) bytes: Vec<u8>,
+    place: Place,
     /// Whether the array, as it is in memory, must be resynchronised after a crash.
     pub(crate) dirty: bool,
     /// Whether it is durable that the array is dirty.
@@ -39,14 +37,10 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    pub(crate) fn new(persistence: Option<Persistence>, members: u8, dirty: bool) -> Self {
-        let bytes = match persistence {
-            Some(_) => vec![0; usize::from(members) * SUPERBLOCK_BYTES],
-            None => Vec::new(),
-        };
+    pub(crate) fn new(persistence: Option<Persistence>, place: Place, dirty: bool) -> Self {
         Self {
             persistence,
-            bytes,
+            place,
             dirty,
             dirty_durable: dirty,
             wanted: false,
@@ -65,6 +59,11 @@ impl Metadata {
             .as_ref()
             .map_or(0, |persistence| persistence.array.generation)
     }
+}
+
+/// How many blocks a superblock has.
+pub(crate) fn superblock_blocks(block_size: BlockSize) -> u32 {
+    u32::try_from(SUPERBLOCK_BYTES).expect("4096") / block_size.bytes()
 }
 
 impl Engine {
@@ -107,7 +106,7 @@ impl Engine {
             self.metadata.broken = true;
             return;
         }
-        let Some(Persistence { array, devices }) = self.metadata.persistence.as_mut() else {
+        let Some(Persistence { array, .. }) = self.metadata.persistence.as_mut() else {
             return;
         };
         array.generation += 1;
@@ -130,32 +129,38 @@ impl Engine {
                 active = active.with(member.index);
             }
         }
-        let blocks = u32::try_from(SUPERBLOCK_BYTES).expect("small") / self.block_size.bytes();
         for member in active.iter() {
-            let at = usize::from(member.0);
-            let device = devices[at]
-                .as_ref()
-                .expect("an active member has a device record");
-            let bytes = &mut self.metadata.bytes[at * SUPERBLOCK_BYTES..][..SUPERBLOCK_BYTES];
-            spindles_format::encode(array, device, bytes);
-            let io = MemberIo {
-                id: MemberIoId(SYSTEM_IO | u32::from(member.0)),
-                member,
-                operation: Operation::Write { fua: true },
-                block: device.slot_block(array.generation),
-                blocks,
-                buffer: BufferSlice {
-                    buffer: self.metadata_buffer,
-                    first_block: u32::from(member.0) * blocks,
-                },
-            };
-            self.outputs.push_back(Output::Member(io));
-            self.metadata.pending += 1;
+            self.write_superblock(member);
         }
         assert!(
             self.metadata.pending > 0,
             "an array without active members is not written"
         );
+    }
+
+    fn write_superblock(&mut self, member: MemberIndex) {
+        let Some(Persistence { array, devices }) = self.metadata.persistence.as_ref() else {
+            panic!("an array without superblocks writes none");
+        };
+        let device = devices[usize::from(member.0)]
+            .as_ref()
+            .expect("an active member has a device record");
+        let place = self.metadata.place;
+        let block = device.slot_block(array.generation);
+        spindles_format::encode(
+            array,
+            device,
+            self.metadata_buffer.bytes_mut(place, member.0),
+        );
+        self.system_io(
+            Purpose::Superblock,
+            member,
+            Operation::Write { fua: true },
+            block,
+            place.blocks,
+            self.metadata_buffer.slice(place, member.0),
+        );
+        self.metadata.pending += 1;
     }
 
     /// A superblock write came back.
@@ -183,18 +188,5 @@ impl Engine {
         self.serving = self.opening_is_flushed();
         self.ready.append(&mut self.gated);
         self.update_done_while_closing();
-    }
-
-    /// The bytes of `MemberIo`s whose buffer is `Config::metadata`: block `first_block` of that
-    /// buffer is here.
-    pub fn metadata(&self) -> &[u8] {
-        &self.metadata.bytes
-    }
-
-    /// Where the bytes of one superblock write are in `metadata`.
-    pub fn metadata_of(&self, io: &MemberIo) -> &[u8] {
-        let block_bytes = index(self.block_size.bytes());
-        &self.metadata.bytes[index(io.buffer.first_block) * block_bytes..]
-            [..index(io.blocks) * block_bytes]
     }
 }

@@ -351,6 +351,11 @@ impl Core {
                 }
                 Input::Member(array, id, result) => {
                     let engine = &mut self.arrays[array.index()].engine;
+                    if let Some(read) = engine.metadata_read(id).filter(|_| result.is_ok()) {
+                        let buffers = &self.members.buffers;
+                        read.bytes
+                            .copy_from_slice(buffers.slice(read.buffer, read.blocks));
+                    }
                     engine.complete_member(self.now, id, result);
                     array
                 }

@@ -298,6 +298,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
             let scratch = usize::try_from(engine.scratch_blocks()).expect("small");
             let bytes = scratch * world.stack.block_bytes;
             world.buffers[2 * array] = vec![0; bytes];
+            world.buffers[2 * array + 1] = vec![0; engine.metadata().len()];
             world.engines[array] = Some(engine);
             world.opened(array);
             world.failure.is_none()

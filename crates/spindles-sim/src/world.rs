@@ -329,7 +329,15 @@ impl World {
                         self.busy(array, request);
                     }
                 }
-                Input::Member(_, id, result) => engine.complete_member(now, id, result),
+                Input::Member(_, id, result) => {
+                    if let Some(read) = engine.metadata_read(id).filter(|_| result.is_ok()) {
+                        let at = index(read.buffer.first_block) * self.stack.block_bytes;
+                        let buffer = &self.buffers[index(read.buffer.buffer.0)];
+                        read.bytes
+                            .copy_from_slice(&buffer[at..at + read.bytes.len()]);
+                    }
+                    engine.complete_member(now, id, result);
+                }
                 Input::Computed(_, step, result) => engine.complete_compute(now, step, result),
                 Input::Timeout(_) => engine.handle_timeout(now),
                 Input::Command(_, command) => {

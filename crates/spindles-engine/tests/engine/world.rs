@@ -129,11 +129,12 @@ impl Setup {
             },
         )?;
         let scratch = vec![0xee; usize::try_from(engine.scratch_blocks()).unwrap() * BLOCK];
+        let metadata = vec![0; engine.metadata().len()];
         let mut world = World {
             engine,
             members,
             data_start,
-            buffers: BTreeMap::from([(SCRATCH.0, scratch)]),
+            buffers: BTreeMap::from([(SCRATCH.0, scratch), (METADATA.0, metadata)]),
             pending: Vec::new(),
             replies: VecDeque::new(),
             events: Vec::new(),
@@ -248,6 +249,12 @@ impl World {
         match pending {
             Pending::Member(io) => {
                 let result = self.carry_out(&io);
+                if let Some(read) = self.engine.metadata_read(io.id).filter(|_| result.is_ok()) {
+                    let at = usize::try_from(read.buffer.first_block).unwrap() * BLOCK;
+                    let buffer = &self.buffers[&METADATA.0];
+                    read.bytes
+                        .copy_from_slice(&buffer[at..at + read.bytes.len()]);
+                }
                 self.engine.complete_member(now, io.id, result);
             }
             Pending::Compute(id) => {

@@ -1,0 +1,213 @@
+//! The engine's own member I/O: superblocks, flushes, and what else belongs to no request. Its
+//! bytes lie in the engine's metadata buffer, in places reserved at open.
+
+use crate::{Engine, SYSTEM_IO, index, output::Output};
+use alloc::{vec, vec::Vec};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult,
+    MemberSet, Operation,
+};
+
+/// What an I/O of the engine itself is for; whoever asked gets the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Purpose {
+    /// A superblock is written.
+    Superblock,
+    /// What was found at opening is made durable.
+    OpeningFlush,
+    /// The last flush of a close.
+    ClosingFlush,
+}
+
+impl Purpose {
+    const ALL: [Self; 3] = [Self::Superblock, Self::OpeningFlush, Self::ClosingFlush];
+
+    /// The id of an I/O with this purpose on `member`.
+    ///
+    /// ```text
+    ///  31  30      8 7      0
+    /// +---+---------+--------+
+    /// | 1 | purpose | member |
+    /// +---+---------+--------+
+    /// ```
+    fn id(self, member: MemberIndex) -> MemberIoId {
+        let purpose = Self::ALL.iter().position(|&purpose| purpose == self);
+        let purpose = u32::try_from(purpose.expect("listed")).expect("few");
+        MemberIoId(SYSTEM_IO | purpose << 8 | u32::from(member.0))
+    }
+
+    fn of(id: MemberIoId) -> (Self, MemberIndex) {
+        let purpose = (id.0 & !SYSTEM_IO) >> 8;
+        let member = u8::try_from(id.0 & 0xff).expect("eight bits");
+        (Self::ALL[index(purpose)], MemberIndex(member))
+    }
+}
+
+/// The engine's own bytes, which are written to members and read from them.
+#[derive(Debug)]
+pub(crate) struct MetadataBuffer {
+    buffer: BufferId,
+    block_size: BlockSize,
+    bytes: Vec<u8>,
+    /// The read that is under way on each member, and where it goes; at most one.
+    reads: Vec<Option<Read>>,
+}
+
+/// Bytes of the engine that a read of metadata fills.
+#[derive(Debug, PartialEq, Eq)]
+pub struct MetadataRead<'engine> {
+    /// Where they are in the buffer `Config::metadata`.
+    pub buffer: BufferSlice,
+    /// How many blocks.
+    pub blocks: u32,
+    /// The engine's own.
+    pub bytes: &'engine mut [u8],
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Read {
+    id: MemberIoId,
+    buffer: BufferSlice,
+    blocks: u32,
+}
+
+/// A place in the metadata buffer, for each member the same length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Place {
+    first_block: u32,
+    /// Length of one member's part.
+    pub(crate) blocks: u32,
+}
+
+impl MetadataBuffer {
+    pub(crate) fn new(buffer: BufferId, block_size: BlockSize, members: u8) -> Self {
+        Self {
+            buffer,
+            block_size,
+            bytes: Vec::new(),
+            reads: vec![None; usize::from(members)],
+        }
+    }
+
+    /// Sets aside `blocks` blocks for each of `parts` members. Only while opening.
+    pub(crate) fn reserve(&mut self, parts: u8, blocks: u32) -> Place {
+        let block_bytes = index(self.block_size.bytes());
+        let first_block = u32::try_from(self.bytes.len() / block_bytes).expect("small");
+        let more = usize::from(parts) * index(blocks) * block_bytes;
+        self.bytes.resize(self.bytes.len() + more, 0);
+        Place {
+            first_block,
+            blocks,
+        }
+    }
+
+    /// Where the part of `part` begins.
+    pub(crate) fn slice(&self, place: Place, part: u8) -> BufferSlice {
+        BufferSlice {
+            buffer: self.buffer,
+            first_block: place.first_block + u32::from(part) * place.blocks,
+        }
+    }
+
+    fn range(&self, place: Place, part: u8) -> core::ops::Range<usize> {
+        let block_bytes = index(self.block_size.bytes());
+        let start = index(place.first_block + u32::from(part) * place.blocks) * block_bytes;
+        start..start + index(place.blocks) * block_bytes
+    }
+
+    /// The bytes of one part.
+    pub(crate) fn bytes_mut(&mut self, place: Place, part: u8) -> &mut [u8] {
+        let range = self.range(place, part);
+        &mut self.bytes[range]
+    }
+}
+
+impl Engine {
+    /// Starts an I/O of the engine itself, at `block` of the device of `member`.
+    pub(crate) fn system_io(
+        &mut self,
+        purpose: Purpose,
+        member: MemberIndex,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        let id = purpose.id(member);
+        if operation == Operation::Read {
+            let read = &mut self.metadata_buffer.reads[usize::from(member.0)];
+            assert!(read.is_none(), "one read of metadata at a time on {member}");
+            *read = Some(Read { id, buffer, blocks });
+        }
+        self.output(Output::Member(MemberIo {
+            id,
+            member,
+            operation,
+            block,
+            blocks,
+            buffer,
+        }));
+    }
+
+    /// Flushes all active members for the engine itself. How many there are.
+    pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for member in active.iter() {
+            self.system_io(
+                purpose,
+                member,
+                Operation::Flush,
+                BlockIndex(0),
+                0,
+                BufferSlice::NONE,
+            );
+        }
+        active.count()
+    }
+
+    /// An I/O of the engine itself came back.
+    pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
+        let (purpose, member) = Purpose::of(id);
+        self.metadata_buffer.reads[usize::from(member.0)].take_if(|read| read.id == id);
+        match purpose {
+            Purpose::Superblock => self.superblock_written(member, result),
+            Purpose::OpeningFlush => self.opening_flushed(member, result),
+            Purpose::ClosingFlush => self.close_flushed(member, result),
+        }
+    }
+
+    /// The bytes of `MemberIo`s whose buffer is `Config::metadata`: block `first_block` of that
+    /// buffer is here. What the engine writes stays as it is until the write comes back.
+    pub fn metadata(&self) -> &[u8] {
+        &self.metadata_buffer.bytes
+    }
+
+    /// Where the bytes of one metadata write are in `metadata`.
+    pub fn metadata_of(&self, io: &MemberIo) -> &[u8] {
+        &self.metadata()[self.metadata_range(io.buffer, io.blocks)]
+    }
+
+    /// Where the bytes go that the metadata read `id` brings: the driver fills them in before
+    /// `complete_member` of a read that was done. `None` for anything else.
+    #[inline]
+    pub fn metadata_read(&mut self, id: MemberIoId) -> Option<MetadataRead<'_>> {
+        if id.0 & SYSTEM_IO == 0 {
+            return None;
+        }
+        let (_, member) = Purpose::of(id);
+        let read =
+            self.metadata_buffer.reads[usize::from(member.0)].filter(|read| read.id == id)?;
+        let range = self.metadata_range(read.buffer, read.blocks);
+        Some(MetadataRead {
+            buffer: read.buffer,
+            blocks: read.blocks,
+            bytes: &mut self.metadata_buffer.bytes[range],
+        })
+    }
+
+    fn metadata_range(&self, slice: BufferSlice, blocks: u32) -> core::ops::Range<usize> {
+        let block_bytes = index(self.block_size.bytes());
+        let start = index(slice.first_block) * block_bytes;
+        start..start + index(blocks) * block_bytes
+    }
+}
