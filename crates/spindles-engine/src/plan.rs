@@ -125,8 +125,7 @@ pub fn plan(
     preferred: u8,
 ) -> Option<Plan> {
     match (ask, shape.copies) {
-        // Where no redundancy is left there is nothing that could disagree.
-        (Ask::Settle, _) if shape.all().minus(health.missing).count() <= u32::from(shape.data) => {
+        (Ask::Settle, _) if nothing_to_settle(shape, health) => {
             Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
         }
         (Ask::Read, true) if health.settled => plan_copy_read(health, preferred),
@@ -135,6 +134,18 @@ pub fn plan(
         (Ask::Read, false) if health.settled => plan_parity_read(shape, health, touched),
         (Ask::Read | Ask::Settle, false) => plan_parity_settle(shape, health),
         (Ask::Write, false) => plan_parity_write(shape, health, touched),
+    }
+}
+
+/// Whether only data is left, with nothing beside it that could disagree: the last copy, or all
+/// data chunks without parity. Parity that stands in for missing data is not that: it is the only
+/// word on what is missing, and whether it is true is what settling asks.
+fn nothing_to_settle(shape: Shape, health: Health) -> bool {
+    let present = shape.all().minus(health.missing);
+    if shape.copies {
+        present.count() <= 1
+    } else {
+        present == shape.all_data()
     }
 }
 

@@ -216,4 +216,14 @@ fn what_is_not_settled() {
         ..case(Ask::Settle, &[0], &[])
     };
     check("raid1", 3, 0, &last, "Direct; read");
+    // Nor have all data chunks without parity. But parity that is all there is of a missing data
+    // chunk may be wrong: nothing is settled by there being as many chunks as there is data.
+    let without = |missing| Case {
+        missing,
+        ..case(Ask::Settle, &[], &[])
+    };
+    check("raid5", 3, 0, &without(&[2]), "Direct; read");
+    check("raid5", 3, 0, &without(&[0]), "none");
+    check("raid6", 4, 0, &without(&[1]), "none");
+    check("raid6", 4, 0, &without(&[1, 2]), "none");
 }
