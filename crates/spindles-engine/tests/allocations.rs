@@ -181,6 +181,7 @@ fn persistence(geometry: &Geometry) -> Persistence {
         level: Text::new(level.name).expect("short"),
         layout: Text::new(&geometry.layout_name()).expect("short"),
         chunk_blocks: CHUNK_BLOCKS,
+        region_groups: 0,
         members: geometry.members(),
         clean: true,
         consistency: Text::new("resync").expect("short"),

@@ -155,6 +155,14 @@ impl DeviceRecord {
         self.areas().iter().find(|area| area.kind == kind)
     }
 
+    /// Notes that the areas of that kind hold something, in this version.
+    pub fn set_version(&mut self, kind: AreaKind, version: u16) {
+        let areas = self.areas[..usize::from(self.area_count)].iter_mut();
+        for area in areas.filter(|area| area.kind == kind) {
+            area.version = version;
+        }
+    }
+
     /// The first block of the member's part of the array, counted from the start of the device.
     #[must_use]
     pub fn data_start(&self) -> BlockIndex {

@@ -11,6 +11,7 @@ extern crate alloc;
 
 mod areas;
 mod assembly;
+mod bitmap;
 mod choose;
 mod crc32c;
 mod error;
@@ -20,6 +21,10 @@ pub mod versions;
 
 pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for};
 pub use assembly::{AssembleError, Assembly, Reason, Refusal};
+pub use bitmap::{
+    BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
+    bitmap_regions, blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for,
+};
 pub use choose::{Found, choose};
 pub use crc32c::crc32c;
 pub use error::DecodeError;

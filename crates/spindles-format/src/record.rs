@@ -51,11 +51,15 @@ pub struct Features {
 }
 
 impl Features {
-    /// The features that this version knows: none so far.
+    /// `refuse`: the array has regions. What was never written is not what the members hold, and a
+    /// writer that marks nothing makes the bitmaps lie.
+    pub const REGIONS: u64 = 1 << 0;
+
+    /// The features that this version knows.
     pub const KNOWN: Self = Self {
         ignorable: 0,
         read_only: 0,
-        refuse: 0,
+        refuse: Self::REGIONS,
     };
 
     /// Whether a feature is in use that this version must not write beside.
@@ -118,6 +122,9 @@ pub struct ArrayRecord {
     pub layout: Text<32>,
     /// The chunk size.
     pub chunk_blocks: u32,
+    /// Redundancy groups in a region, a power of two; 0 for an array without bitmaps. Goes with
+    /// `Features::REGIONS`.
+    pub region_groups: u32,
     /// How many members the array has, missing ones included.
     pub members: u8,
     /// Whether data and redundancy are known to agree: closed in order, or never written since.

@@ -53,6 +53,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         level: Text::new("raid1").unwrap(),
         layout: Text::EMPTY,
         chunk_blocks: 16,
+        region_groups: 0,
         members,
         clean: true,
         consistency: Text::new("resync").unwrap(),

@@ -1,7 +1,7 @@
 //! `docs/format.md` says what the code does: its tables are compared with the code's.
 
 use spindles_format::versions::VERSIONS;
-use spindles_format::{AreaKind, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{AreaKind, BITMAP_FIELDS, BITMAP_PAGE_BYTES, SLOT_BYTES, SUPERBLOCK_BYTES};
 
 /// The cells of the tables in the section with that heading, one table after another.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
@@ -31,16 +31,27 @@ fn the_superblock_is_as_documented() {
     }
 }
 
+#[test]
+fn bitmap_pages_are_as_documented() {
+    let documented = rows("## The bitmaps");
+    let fields = BITMAP_FIELDS
+        .iter()
+        .map(|(offset, length, name)| [offset.to_string(), length.to_string(), (*name).to_owned()]);
+    assert!(documented.into_iter().eq(fields));
+}
+
 /// The fields of each table lie side by side.
 #[test]
 fn tables_have_no_gaps() {
     let superblock = rows("## The superblock, version 1");
     let areas = rows("### Area table");
     let members = rows("### Member table");
+    let bitmap = rows("## The bitmaps");
     for (table, bytes) in [
         (&superblock[..], SUPERBLOCK_BYTES),
         (&areas[..6], 32),
         (&members[..], 48),
+        (&bitmap[..], BITMAP_PAGE_BYTES),
     ] {
         let end = table.iter().fold(0_usize, |end, row| {
             assert_eq!(row[0].parse(), Ok(end), "{row:?}");

@@ -7,7 +7,7 @@ use spindles_block::{BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
     ArrayRecord, DecodeError, DeviceRecord, Features, MemberRecord, MemberState, SUPERBLOCK_BYTES,
-    Text, Uuid, areas_for, crc32c, decode, encode,
+    Text, Uuid, areas_for, crc32c, decode, encode, give_regions,
 };
 
 /// What the fixture of version 1 says.
@@ -32,6 +32,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         level: Text::new("raid5").unwrap(),
         layout: Text::new("left-symmetric").unwrap(),
         chunk_blocks: 16,
+        region_groups: 0,
         members: 4,
         clean: true,
         consistency: Text::new("resync").unwrap(),
@@ -130,6 +131,10 @@ fn impossible_contents_are_refused() {
     all(202, &[4], "its position is beyond the array's members");
     all(203, &[17], "it has more than 16 areas");
     all(203, &[8], "there isn't exactly one data area");
+    all(204, &[3], "its regions are no power of two of groups");
+    let other = "it has regions without the feature, or the other way round";
+    all(204, &[4], other);
+    all(32, &[1], other);
     all(208, &[0; 8], "an area ends beyond the device");
     all(area(2), &[0; 2], "an area has no kind");
     all(
@@ -210,7 +215,7 @@ prop_compose! {
         let block_size = if small_block { BlockSize::B512 } else { BlockSize::B4096 };
         let members = u8::try_from(uuids.len() - 1).unwrap();
         let own = u8::try_from(own.index(usize::from(members))).unwrap();
-        let device = areas_for(device_bytes, block_size, MemberIndex(own)).unwrap();
+        let mut device = areas_for(device_bytes, block_size, MemberIndex(own)).unwrap();
         let mut member = [MemberRecord::NONE; 64];
         let mut uuids = uuids.into_iter().map(Uuid::from_random).collect::<Vec<_>>();
         uuids.sort_unstable();
@@ -226,7 +231,7 @@ prop_compose! {
                 _ => MemberState::Active,
             };
         }
-        let array = ArrayRecord {
+        let mut array = ArrayRecord {
             uuid: *uuids.last().unwrap(),
             parent: if clean { Uuid::NIL } else { uuids[0] },
             name: Text::new(&name).unwrap_or(Text::EMPTY),
@@ -236,12 +241,17 @@ prop_compose! {
             level: Text::new(&level).unwrap(),
             layout: Text::new(&layout).unwrap(),
             chunk_blocks,
+            region_groups: 0,
             members,
             clean,
             consistency: Text::new("none").unwrap(),
             features: Features { read_only, ..Features::default() },
             member,
         };
+        if created_s % 2 == 0 {
+            let groups = device_bytes / 4096 / u64::from(chunk_blocks);
+            give_regions(&mut array, std::slice::from_mut(&mut device), groups, 4096);
+        }
         (array, device)
     }
 }

@@ -528,6 +528,7 @@ impl Planner<'_> {
             level: Text::new(geometry.level().name).expect("level names are short"),
             layout: Text::new(&geometry.layout_name()).expect("layout names are short"),
             chunk_blocks: geometry.chunk_blocks(),
+            region_groups: 0,
             members: geometry.members(),
             clean: false,
             consistency: Text::new(self.options.consistency.name).expect("short too"),

@@ -141,6 +141,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         level: Text::new(array.geometry.level().name).expect("short"),
         layout: Text::new(&array.geometry.layout_name()).expect("short"),
         chunk_blocks: array.geometry.chunk_blocks(),
+        region_groups: 0,
         members: count,
         parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
         clean: !starts_unclean(options),

@@ -189,6 +189,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             level: Text::new(geometry.level().name).unwrap(),
             layout: Text::new(&geometry.layout_name()).unwrap(),
             chunk_blocks: geometry.chunk_blocks(),
+            region_groups: 0,
             members: geometry.members(),
             clean: setup.clean,
             consistency: Text::new("resync").unwrap(),

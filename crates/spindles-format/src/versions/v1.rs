@@ -5,8 +5,8 @@ use spindles_block::{BlockSize, MEMBERS_MAX, MemberIndex};
 use super::{Decoded, MAGIC, Version};
 use crate::areas::AREAS_MAX;
 use crate::{
-    Area, AreaKind, ArrayRecord, DecodeError, DeviceRecord, Features, MemberRecord, MemberState,
-    SUPERBLOCK_BYTES, Text, Uuid, crc32c,
+    Area, AreaKind, ArrayRecord, BITMAPS, DecodeError, DeviceRecord, Features, MemberRecord,
+    MemberState, SUPERBLOCK_BYTES, Text, Uuid, crc32c,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -45,7 +45,7 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (201, 1, "clean"),
     (202, 1, "this member"),
     (203, 1, "areas"),
-    (204, 4, "reserved"),
+    (204, 4, "region groups"),
     (208, 8, "device bytes"),
     (216, 8, "created"),
     (224, 16, "parent UUID"),
@@ -135,7 +135,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     writer.u8(u8::from(array.clean));
     writer.u8(device.member.0);
     writer.u8(u8::try_from(device.areas().len()).expect("at most 16"));
-    writer.skip(4);
+    writer.u32(array.region_groups);
     writer.u64(device.device_bytes);
     writer.u64(array.created_s);
     writer.bytes(&array.parent.0);
@@ -218,7 +218,15 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     )?;
     let area_count = usize::from(reader.u8());
     ensure(area_count <= AREAS_MAX, "it has more than 16 areas")?;
-    let _reserved: [u8; 4] = reader.bytes();
+    let region_groups = reader.u32();
+    ensure(
+        region_groups == 0 || region_groups.is_power_of_two(),
+        "its regions are no power of two of groups",
+    )?;
+    ensure(
+        (region_groups > 0) == (features.refuse & Features::REGIONS != 0),
+        "it has regions without the feature, or the other way round",
+    )?;
     let device_bytes = reader.u64();
     let created_s = reader.u64();
     let parent = Uuid(reader.bytes());
@@ -241,6 +249,11 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     });
     let device = DeviceRecord::new(member_index, block_size, device_bytes, &areas[..area_count])
         .map_err(invalid)?;
+    let in_use = |kind| device.area(kind).is_some_and(|area| area.version == 1);
+    ensure(
+        region_groups == 0 || BITMAPS.into_iter().all(in_use),
+        "it has regions and no bitmaps",
+    )?;
 
     let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
     let mut reader = Reader(&bytes[MEMBERS_AT..]);
@@ -284,6 +297,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         level,
         layout,
         chunk_blocks,
+        region_groups,
         members,
         clean: clean == 1,
         consistency,
