@@ -52,8 +52,8 @@ pub(crate) enum Closing {
 }
 
 /// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
-/// `command`; after each, `poll_output` is to be drained.
-#[derive(Debug)]
+/// `command`; after each, `poll_output` is to be drained. A plain value: a clone goes on by itself.
+#[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each says one thing about the array"

@@ -27,7 +27,7 @@ mod status;
 mod system_io;
 
 pub use config::{Config, Limits, OpenError, Persistence};
-pub use consistency::{POLICIES, Policy};
+pub use consistency::{POLICIES, Policy, WriteHole};
 pub use engine::Engine;
 pub use member::{ArrayState, Member};
 pub use mutation::Mutation;

@@ -18,7 +18,7 @@ struct Entry {
 }
 
 /// One lock per column slot, in hash buckets by group, each bucket in order of arrival.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Locks {
     heads: Vec<u32>,
     tails: Vec<u32>,

@@ -16,7 +16,7 @@ use spindles_format::{MemberState, SUPERBLOCK_BYTES};
 use crate::config::Persistence;
 
 /// What the engine keeps about its superblocks.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "what is and what is durable are told apart"

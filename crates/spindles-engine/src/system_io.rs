@@ -44,7 +44,7 @@ impl Purpose {
 }
 
 /// The engine's own bytes, which are written to members and read from them.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct MetadataBuffer {
     buffer: BufferId,
     block_size: BlockSize,

@@ -14,6 +14,22 @@ pub struct Policy {
     /// Whether an array is marked unclean before its first write, and made consistent as a whole
     /// when it is opened unclean.
     pub resync_after_crash: bool,
+    /// What comes of data that a crash and a missing member leave in doubt together.
+    pub write_hole: WriteHole,
+}
+
+/// The write hole: after a crash parity may not match its data, so what a missing member held may
+/// be reconstructed wrong, where nothing was written too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WriteHole {
+    /// Nothing is promised after a crash: copies may disagree as well.
+    Open,
+    /// An array with parity that lacks members is not opened after a crash. Otherwise all of
+    /// `docs/consistency.md` holds.
+    Refused,
+    /// All of `docs/consistency.md` holds: an array opens by itself as long as the level survives
+    /// what is missing, and only sectors with a write in flight at the crash may be lost.
+    Closed,
 }
 
 /// Every policy; the first is the default.

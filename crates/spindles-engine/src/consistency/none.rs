@@ -1,9 +1,10 @@
 //! Nothing is marked and nothing is repaired after a crash: for contents that are made anew.
 
-use super::Policy;
+use super::{Policy, WriteHole};
 
 pub(super) static POLICY: Policy = Policy {
     name: "none",
     about: "nothing is done after a crash: copies and parity may disagree with data",
     resync_after_crash: false,
+    write_hole: WriteHole::Open,
 };

@@ -1,10 +1,11 @@
 //! The array is marked unclean before its first write; opened unclean, all of it is resynchronised,
 //! each place before it is first read.
 
-use super::Policy;
+use super::{Policy, WriteHole};
 
 pub(super) static POLICY: Policy = Policy {
     name: "resync",
     about: "after a crash the whole array is made consistent, each place before its first read",
     resync_after_crash: true,
+    write_hole: WriteHole::Refused,
 };
