@@ -9,7 +9,9 @@ mod null;
 use null::{BLOCK_SIZE, NOW, Null, Pending};
 use spindles_block::{MemberError, MemberIndex, MemberSet, Operation};
 use spindles_engine::{Command, Persistence};
-use spindles_format::{ArrayRecord, Features, MemberRecord, MemberState, Text, Uuid, areas_for};
+use spindles_format::{
+    ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, Text, Uuid, areas_for,
+};
 use spindles_layout::{Geometry, LEVELS, Level};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -185,6 +187,7 @@ fn persistence(geometry: &Geometry) -> Persistence {
         members: geometry.members(),
         clean: true,
         consistency: Text::new("resync").expect("short"),
+        journal: JournalRecord::default(),
         features: Features::default(),
         member,
     };

@@ -15,6 +15,7 @@ mod bitmap;
 mod choose;
 mod crc32c;
 mod error;
+mod journal;
 mod record;
 mod text;
 pub mod versions;
@@ -28,7 +29,10 @@ pub use bitmap::{
 pub use choose::{Found, choose};
 pub use crc32c::crc32c;
 pub use error::DecodeError;
-pub use record::{ArrayRecord, Features, MemberRecord, MemberState, Uuid};
+pub use journal::{
+    JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalHeader, JournalKind, JournalWriter,
+};
+pub use record::{ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, Uuid};
 pub use text::Text;
 pub use versions::{decode, encode};
 

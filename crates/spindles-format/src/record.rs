@@ -101,6 +101,16 @@ impl MemberRecord {
     };
 }
 
+/// Which part of the members' journals counts when an array is opened that was not closed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct JournalRecord {
+    /// Batches with a lower sequence number are done with. 0: nothing is journaled, redundancy may
+    /// disagree with data anywhere.
+    pub tail: u64,
+    /// The nonce of the batches that count.
+    pub nonce: u64,
+}
+
 /// What all members of an array say alike. Its clone allocates nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ArrayRecord {
@@ -131,6 +141,8 @@ pub struct ArrayRecord {
     pub clean: bool,
     /// The consistency policy's name.
     pub consistency: Text<16>,
+    /// Which part of the journals counts.
+    pub journal: JournalRecord,
     /// Features in use.
     pub features: Features,
     /// The first `members` of these count; the others are `MemberRecord::NONE`.

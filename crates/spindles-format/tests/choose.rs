@@ -5,9 +5,9 @@
 use proptest::prelude::*;
 use spindles_block::{BlockSize, MemberIndex, MemberSet};
 use spindles_format::{
-    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, Features, Found, MemberRecord,
-    MemberState, Reason, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, areas_for, choose, crc32c,
-    encode,
+    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, Features, Found,
+    JournalRecord, MemberRecord, MemberState, Reason, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid,
+    areas_for, choose, crc32c, encode,
 };
 
 const DEVICE_BYTES: u64 = 1 << 20;
@@ -57,6 +57,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         members,
         clean: true,
         consistency: Text::new("resync").unwrap(),
+        journal: JournalRecord::default(),
         features: Features::default(),
         member,
     }

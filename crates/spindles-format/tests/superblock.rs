@@ -6,8 +6,8 @@ use proptest::prelude::*;
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
-    ArrayRecord, DecodeError, DeviceRecord, Features, MemberRecord, MemberState, SUPERBLOCK_BYTES,
-    Text, Uuid, areas_for, crc32c, decode, encode, give_regions,
+    ArrayRecord, DecodeError, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
+    SUPERBLOCK_BYTES, Text, Uuid, areas_for, crc32c, decode, encode, give_regions,
 };
 
 /// What the fixture of version 1 says.
@@ -36,6 +36,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         members: 4,
         clean: true,
         consistency: Text::new("resync").unwrap(),
+        journal: JournalRecord::default(),
         features: Features::default(),
         member,
     };
@@ -245,6 +246,7 @@ prop_compose! {
             members,
             clean,
             consistency: Text::new("none").unwrap(),
+            journal: JournalRecord { tail: created_s.rotate_left(7), nonce: !created_s },
             features: Features { read_only, ..Features::default() },
             member,
         };

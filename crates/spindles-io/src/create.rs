@@ -7,8 +7,8 @@ use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, settle}
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::Policy;
 use spindles_format::{
-    ArrayRecord, DeviceRecord, Features, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES,
-    Text, TooSmall, Uuid, areas_for,
+    ArrayRecord, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, SLOT_BYTES,
+    SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -532,6 +532,7 @@ impl Planner<'_> {
             members: geometry.members(),
             clean: false,
             consistency: Text::new(self.options.consistency.name).expect("short too"),
+            journal: JournalRecord::default(),
             features: Features::default(),
             member,
         })

@@ -8,8 +8,8 @@ use crate::stack::{Array, Below, Stack};
 use crate::world::World;
 use spindles_block::{BlockIndex, MEMBERS_MAX, MemberIndex, MemberSet};
 use spindles_format::{
-    ArrayRecord, Assembly, DeviceRecord, Features, MemberRecord, MemberState, SUPERBLOCK_BYTES,
-    Text, Uuid, areas_for,
+    ArrayRecord, Assembly, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
+    SUPERBLOCK_BYTES, Text, Uuid, areas_for,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::BTreeSet;
@@ -146,6 +146,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
         clean: !starts_unclean(options),
         consistency: Text::new(spindles_engine::POLICIES[0].name).expect("short"),
+        journal: JournalRecord::default(),
         features: Features::default(),
         member,
     };

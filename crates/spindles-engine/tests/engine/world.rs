@@ -9,7 +9,8 @@ use spindles_engine::{
     Command, Config, Engine, Event, Limits, OpenError, Output, Persistence, Policy, ReadPolicy,
 };
 use spindles_format::{
-    ArrayRecord, DeviceRecord, Features, MemberRecord, MemberState, Text, Uuid, areas_for,
+    ArrayRecord, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, Text, Uuid,
+    areas_for,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -193,6 +194,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             members: geometry.members(),
             clean: setup.clean,
             consistency: Text::new("resync").unwrap(),
+            journal: JournalRecord::default(),
             features: Features::default(),
             member,
         }),

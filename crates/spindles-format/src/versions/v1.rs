@@ -5,8 +5,8 @@ use spindles_block::{BlockSize, MEMBERS_MAX, MemberIndex};
 use super::{Decoded, MAGIC, Version};
 use crate::areas::AREAS_MAX;
 use crate::{
-    Area, AreaKind, ArrayRecord, BITMAPS, DecodeError, DeviceRecord, Features, MemberRecord,
-    MemberState, SUPERBLOCK_BYTES, Text, Uuid, crc32c,
+    Area, AreaKind, ArrayRecord, BITMAPS, DecodeError, DeviceRecord, Features, JournalRecord,
+    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, crc32c,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -49,7 +49,8 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (208, 8, "device bytes"),
     (216, 8, "created"),
     (224, 16, "parent UUID"),
-    (240, 16, "reserved"),
+    (240, 8, "journal tail"),
+    (248, 8, "journal nonce"),
     (256, 512, "area table"),
     (768, 3072, "member table"),
     (3840, 252, "reserved"),
@@ -139,6 +140,8 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     writer.u64(device.device_bytes);
     writer.u64(array.created_s);
     writer.bytes(&array.parent.0);
+    writer.u64(array.journal.tail);
+    writer.u64(array.journal.nonce);
     let mut writer = Writer(&mut out[AREAS_AT..]);
     for area in device.areas() {
         writer.u16(area.kind.0);
@@ -231,6 +234,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     let created_s = reader.u64();
     let parent = Uuid(reader.bytes());
     ensure(parent != uuid, "the array is its own parent")?;
+    let journal = JournalRecord {
+        tail: reader.u64(),
+        nonce: reader.u64(),
+    };
 
     let mut reader = Reader(&bytes[AREAS_AT..]);
     let areas: [Area; AREAS_MAX] = core::array::from_fn(|_| {
@@ -301,6 +308,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         members,
         clean: clean == 1,
         consistency,
+        journal,
         features,
         member,
     };
