@@ -31,7 +31,8 @@ const NO_COLUMN: u32 = u32::MAX;
 pub(crate) enum Owner {
     Nobody,
     Request(u32),
-    Resync,
+    /// The row of the job's table.
+    Job(u8),
 }
 
 /// How far a column has come.
@@ -73,6 +74,8 @@ pub(crate) struct Column {
     pub(crate) member: MemberIndex,
     /// The copy to read.
     preferred: u8,
+    /// The first row, of a job's column.
+    pub(crate) start: u32,
     /// The rows under way are `low..low + blocks`, the column's end is at `end`.
     pub(crate) low: u32,
     pub(crate) blocks: u32,
@@ -102,6 +105,7 @@ impl Column {
             merged: NO_COLUMN,
             member: MemberIndex(0),
             preferred: 0,
+            start: 0,
             low: 0,
             blocks: 0,
             end: 0,
@@ -303,7 +307,7 @@ impl Engine {
                 self.requests[index(request)].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }
             ),
-            Owner::Nobody | Owner::Resync => false,
+            Owner::Nobody | Owner::Job(_) => false,
         }
     }
 
@@ -777,10 +781,7 @@ impl Engine {
                 self.request_part_done(request, error);
                 self.finish_merged(merged, error);
             }
-            Owner::Resync => {
-                self.free_job_columns.push(id);
-                self.resync_part_done(error.is_none(), mismatch);
-            }
+            Owner::Job(row) => self.job_column_done(id, row, error.is_none(), mismatch),
             Owner::Nobody => panic!("a column without an owner ended"),
         }
     }

@@ -67,6 +67,8 @@ pub struct Config {
     pub write_mostly: MemberSet,
     /// Sizes of the pools.
     pub limits: Limits,
+    /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
+    pub job_rate: u64,
     /// The driver's buffer of `Engine::scratch_blocks` blocks for the engine's use.
     pub scratch: BufferId,
     /// The driver's name for `Engine::metadata`.

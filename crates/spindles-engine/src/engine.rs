@@ -6,7 +6,7 @@ use crate::{
     config::{Config, Limits, OpenError},
     consistency::Policy,
     index,
-    jobs::resync::Resync,
+    jobs::{JOB_COLUMNS, Jobs},
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
     metadata::{Metadata, superblock_blocks},
@@ -24,9 +24,6 @@ use spindles_block::{
 };
 use spindles_format::MemberState;
 use spindles_layout::{Geometry, Group};
-
-/// Columns kept back for jobs, so that clients can't starve them nor they clients.
-pub(crate) const JOB_COLUMNS: u32 = 8;
 
 /// What is known of a position.
 #[derive(Clone, Copy, Debug)]
@@ -91,7 +88,7 @@ pub struct Engine {
     pub(crate) serving: bool,
     /// Flushes of the opening under way.
     opening_flushes: u32,
-    pub(crate) resync: Option<Resync>,
+    pub(crate) jobs: Jobs,
     /// Whether redundancy agrees with data everywhere.
     pub(crate) all_settled: bool,
     pub(crate) closing: Closing,
@@ -193,7 +190,7 @@ impl Engine {
             metadata: Metadata::new(config.persistence, superblocks, !clean),
             serving: true,
             opening_flushes: 0,
-            resync: None,
+            jobs: Jobs::new(config.job_rate),
             all_settled: clean || config.read_only,
             closing: Closing::Open,
             reads_chosen: 0,
@@ -205,10 +202,7 @@ impl Engine {
             engine.all_settled = true;
         }
         if !engine.all_settled {
-            engine.resync = Some(Resync::new());
-            engine
-                .outputs
-                .push_back(Output::Event(Event::ResyncStarted));
+            engine.begin_resync();
         }
         if engine.metadata.persistence.is_some() && !engine.read_only {
             engine.serving = false;
@@ -340,9 +334,9 @@ impl Engine {
         self.pump(now);
     }
 
-    /// When the engine wants to be woken. It has no timers of its own.
+    /// When the engine wants to be woken: while a job waits for the clients to be done.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        None
+        self.jobs.wake()
     }
 
     /// Asks something of the running array.
@@ -355,6 +349,7 @@ impl Engine {
                 }
             }
             Command::Fail(member) => self.fail(member)?,
+            Command::JobRate(rate) => self.jobs.throttle.rate = rate,
         }
         self.pump(now);
         Ok(())
@@ -439,21 +434,21 @@ impl Engine {
 
     /// Goes on with all that can go on.
     #[inline]
-    pub(crate) fn pump(&mut self, _now: Instant) {
+    pub(crate) fn pump(&mut self, now: Instant) {
         if !self.ready.is_empty()
             || !self.stalled.is_empty()
-            || self.resync.is_some()
+            || self.jobs.any()
             || self.closing != Closing::Open
         {
-            self.pump_all();
+            self.pump_all(now);
         }
     }
 
-    fn pump_all(&mut self) {
+    fn pump_all(&mut self, now: Instant) {
         loop {
             if let Some(column) = self.ready.pop_front() {
                 self.run(column);
-            } else if !self.advance_stalled() && !self.pump_resync() {
+            } else if !self.advance_stalled() && !self.pump_jobs(now) {
                 break;
             }
         }

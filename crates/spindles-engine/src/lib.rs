@@ -25,15 +25,17 @@ mod requests;
 pub mod slots;
 mod status;
 mod system_io;
+mod throttle;
 
 pub use config::{Config, Limits, OpenError, Persistence};
 pub use consistency::{POLICIES, Policy, WriteHole};
 pub use engine::Engine;
+pub use jobs::{JOB_RATE, JOBS, Job, JobStatus};
 pub use member::{ArrayState, Member};
 pub use mutation::Mutation;
 pub use output::{Busy, Command, CommandError, Event, OutReason, Output};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
-pub use status::{MemberStatus, ResyncStatus, Status};
+pub use status::{MemberStatus, Status};
 pub use system_io::MetadataRead;
 
 /// Set in the ids of member I/O that belongs to no column.

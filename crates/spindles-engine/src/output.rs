@@ -72,6 +72,8 @@ pub enum Command {
     Close,
     /// Put a member out.
     Fail(MemberIndex),
+    /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
+    JobRate(u64),
 }
 
 /// Why a command was not taken.

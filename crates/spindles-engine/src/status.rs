@@ -2,6 +2,7 @@
 
 use crate::{
     Engine,
+    jobs::JobStatus,
     member::{ArrayState, Member},
 };
 use alloc::vec::Vec;
@@ -18,8 +19,8 @@ pub struct Status {
     pub generation: u64,
     /// Whether the array would be resynchronised if the process ended now.
     pub dirty: bool,
-    /// The resync under way.
-    pub resync: Option<ResyncStatus>,
+    /// The jobs under way, and those that could not do everything.
+    pub jobs: Vec<JobStatus>,
 }
 
 /// The state of a position.
@@ -31,15 +32,12 @@ pub struct MemberStatus {
     pub state: Member,
 }
 
-/// How far a resync has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct ResyncStatus {
-    /// Groups gone through.
-    pub groups_done: u64,
-    /// Groups of the array.
-    pub groups: u64,
-    /// Columns in which redundancy did not agree with data.
-    pub mismatches: u64,
+impl Status {
+    /// The job of that name, if it is under way or could not do everything.
+    #[must_use]
+    pub fn job(&self, name: &str) -> Option<&JobStatus> {
+        self.jobs.iter().find(|job| job.name == name)
+    }
 }
 
 impl Engine {
@@ -57,14 +55,7 @@ impl Engine {
                 .collect(),
             generation: self.metadata.generation(),
             dirty: self.metadata.dirty,
-            resync: self
-                .resync
-                .filter(|_| !self.all_settled)
-                .map(|resync| ResyncStatus {
-                    groups_done: resync.groups_done(),
-                    groups: self.geometry.groups(),
-                    mismatches: resync.mismatches(),
-                }),
+            jobs: self.job_statuses(),
         }
     }
 }

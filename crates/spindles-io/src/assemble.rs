@@ -5,7 +5,7 @@ use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, settle};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
-use spindles_engine::{Config, Limits, POLICIES, Persistence, Policy, READ_POLICIES};
+use spindles_engine::{Config, JOB_RATE, Limits, POLICIES, Persistence, Policy, READ_POLICIES};
 use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, DecodeError, DeviceRecord, Found, Refusal,
     SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
@@ -425,6 +425,7 @@ impl Build {
             stack,
             read_only: open.read_only,
             requests_max: open.requests_max,
+            job_rate: open.job_rate,
             force,
             lost: Vec::new(),
         };
@@ -499,6 +500,7 @@ struct Opening {
     stack: Stack,
     read_only: bool,
     requests_max: u32,
+    job_rate: u64,
     force: bool,
     /// Inner arrays that could not be opened, and why: for the array around them.
     lost: Vec<String>,
@@ -541,6 +543,7 @@ impl Opening {
         let config = Config {
             read_only,
             force: self.force,
+            job_rate: self.job_rate,
             ..config(
                 array,
                 assembly.records.clone(),
@@ -663,6 +666,7 @@ pub(crate) fn config(
         consistency: policy,
         read_policy: READ_POLICIES[0],
         write_mostly: MemberSet::EMPTY,
+        job_rate: JOB_RATE,
         limits: Limits::for_depth(requests_max, array.block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,

@@ -261,16 +261,10 @@ impl Core {
         self.arrays.iter().fold((0, 0), |(settled, total), array| {
             let geometry = array.engine.geometry();
             let bytes = geometry.blocks() * u64::from(array.engine.block_size().bytes());
-            let here = match array.engine.status().resync {
+            // Not all, before the resync has come to its end.
+            let here = match array.engine.status().job("resync") {
                 None => bytes,
-                Some(resync) => {
-                    let part = u128::from(bytes) * u128::from(resync.groups_done)
-                        / u128::from(resync.groups.max(1));
-                    // Not all, before the resync has come to its end.
-                    u64::try_from(part)
-                        .expect("at most the bytes")
-                        .min(bytes - 1)
-                }
+                Some(resync) => resync.done_bytes.min(bytes - 1),
             };
             (settled + here, total + bytes)
         })

@@ -291,7 +291,7 @@ impl Driver {
             if let Some(clean) = self.core.array(index).closed {
                 let status = self.core.array(index).engine.status();
                 // A resync that is not through leaves the array unclean, and that is no error.
-                let through = status.resync.is_none();
+                let through = status.job("resync").is_none();
                 if !clean && through && !self.facts.read_only {
                     return Err(not_durable(&name, "more members are lost than it survives"));
                 }

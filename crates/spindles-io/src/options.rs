@@ -12,6 +12,9 @@ pub struct OpenOptions {
     /// Requests in flight at most. Each costs an array scratch space for a column of its stripe,
     /// reserved and registered at opening: 64 KiB a chunk.
     pub requests_max: u32,
+    /// What jobs such as a resync are guaranteed beside clients, in bytes of each member per
+    /// second; while no client waits they go as fast as they can.
+    pub job_rate: u64,
     /// What carries the I/O of files and devices.
     pub io: IoChoice,
     /// Whether to go past the page cache.
@@ -24,6 +27,7 @@ impl Default for OpenOptions {
             block_size: None,
             read_only: false,
             requests_max: 32,
+            job_rate: spindles_engine::JOB_RATE,
             io: IoChoice::Auto,
             direct: Direct::Auto,
         }

@@ -156,6 +156,7 @@ fn add(
         consistency: POLICIES[0],
         read_policy: READ_POLICIES[0],
         write_mostly: MemberSet::EMPTY,
+        job_rate: options.open.job_rate,
         limits: Limits::for_depth(options.open.requests_max, block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,

@@ -129,6 +129,7 @@ impl Bench {
             consistency: POLICIES[0],
             read_policy: READ_POLICIES[0],
             write_mostly: MemberSet::EMPTY,
+            job_rate: spindles_engine::JOB_RATE,
             limits: Limits::for_depth(8, BlockSize::B4096),
             scratch: BufferId::NONE,
             metadata: BufferId::NONE,

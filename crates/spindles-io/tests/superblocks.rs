@@ -292,7 +292,7 @@ fn what_is_not_known_to_be_zero_is_synced() {
     assert!(steps.is_sorted(), "{steps:?}");
     assert_eq!(steps.last(), Some(&(created.bytes, created.bytes)));
     let whole = folder.assemble(&["a", "b", "c"]).unwrap();
-    assert_eq!(whole.target.status().unwrap().resync, None);
+    assert_eq!(whole.target.status().unwrap().jobs, []);
     let read = |names: &[&str]| {
         let mut assembled = folder.assemble_with(names, &read_only()).unwrap();
         let target = assembled.target.as_mut();

@@ -137,6 +137,7 @@ impl World {
     pub(crate) fn stop(&mut self) {
         self.queue.clear();
         self.inputs.clear();
+        self.alarms.fill(None);
         self.ios.clear();
         self.own_replies.clear();
         self.engines.fill_with(|| None);

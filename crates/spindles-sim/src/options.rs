@@ -161,6 +161,8 @@ pub struct Options {
     pub workload: Option<&'static Kind>,
     /// Which copy reads take.
     pub read_policy: &'static ReadPolicy,
+    /// What jobs are guaranteed beside clients, in bytes of each member per second.
+    pub job_rate: u64,
     /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
     /// still wrong.
     pub beyond: bool,
@@ -230,6 +232,7 @@ impl Options {
             },
             workload: random.percent(20).then(|| *random.choose(KINDS)),
             read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
+            job_rate: *random.choose(&[0, 1 << 20, 16 << 20, 1 << 40]),
             beyond,
             sessions,
             tree,

@@ -399,6 +399,7 @@ fn config(world: &World, array: usize, assembly: &spindles_format::Assembly) -> 
             0 => MemberSet::EMPTY.with(MemberIndex(0)),
             _ => MemberSet::EMPTY,
         },
+        job_rate: options.job_rate,
         limits: Limits {
             requests,
             columns: options.limit_columns,

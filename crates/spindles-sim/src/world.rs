@@ -25,7 +25,7 @@ pub(crate) enum Happening {
     /// A computation is done.
     Computed { array: usize, step: StepId },
     /// An engine wanted to be woken.
-    Timeout { array: usize },
+    Timeout { array: usize, at: Instant },
 }
 
 /// What an engine is given.
@@ -104,6 +104,8 @@ pub struct World {
     /// What each array was asked by the one above it, by token.
     pub(crate) handed: Vec<BTreeMap<u64, Operation>>,
     pub(crate) inputs: VecDeque<Input>,
+    /// When each engine is woken next.
+    pub(crate) alarms: Vec<Option<Instant>>,
     pub(crate) gone: Vec<bool>,
     pub(crate) slow: Vec<bool>,
     pub(crate) lost_at: Vec<Option<Instant>>,
@@ -156,6 +158,7 @@ impl World {
             held: vec![VecDeque::new(); arrays],
             handed: vec![BTreeMap::new(); arrays],
             inputs: VecDeque::new(),
+            alarms: vec![None; arrays],
             gone: vec![false; disks],
             slow: vec![false; disks],
             lost_at: vec![None; disks],
@@ -245,7 +248,12 @@ impl World {
                 self.log.entry(now, Entry::Computed { array });
                 self.give(Input::Computed(array, step, result));
             }
-            Happening::Timeout { array } => self.give(Input::Timeout(array)),
+            Happening::Timeout { array, at } => {
+                if self.alarms[array] == Some(at) {
+                    self.alarms[array] = None;
+                    self.give(Input::Timeout(array));
+                }
+            }
         }
         true
     }
@@ -381,8 +389,12 @@ impl World {
                 Output::Event(event) => self.event(array, event),
             }
         }
-        if let Some(at) = self.engine_timeout(array) {
-            self.queue.at(at, Happening::Timeout { array });
+        let alarm = self.engine_timeout(array);
+        if self.alarms[array] != alarm {
+            self.alarms[array] = alarm;
+            if let Some(at) = alarm {
+                self.queue.at(at, Happening::Timeout { array, at });
+            }
         }
     }
 

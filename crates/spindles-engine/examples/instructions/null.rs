@@ -59,6 +59,7 @@ impl Null {
             consistency: Policy::by_name("resync").expect("the policy"),
             read_policy: ReadPolicy::by_name("nearest").expect("the policy"),
             write_mostly: MemberSet::EMPTY,
+            job_rate: spindles_engine::JOB_RATE,
             limits: Limits::for_depth(depth, BLOCK_SIZE),
             scratch: BufferId(0),
             metadata: BufferId(1),

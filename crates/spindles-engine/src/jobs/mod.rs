@@ -1,3 +1,351 @@
-//! Background jobs, each a file with its own state.
+//! Background jobs: each walks the groups of the array, a column at a time, with a pool of columns
+//! of its own, and keeps out of the clients' way. One file each, one row in the table.
+//!
+//! Columns of a job end in any order. Everything below its *mark* is done: the lowest place that is
+//! under way, or that could not be done, or else where it has come to.
 
 pub(crate) mod resync;
+
+use crate::{
+    Engine,
+    columns::{Owner, Phase},
+    engine::Closing,
+    index,
+    plan::Ask,
+    slots::SlotSet,
+    throttle::Throttle,
+};
+use alloc::{vec, vec::Vec};
+use spindles_block::Instant;
+use spindles_layout::{Group, GroupIndex};
+
+/// Columns kept back for jobs, so that clients can't starve them nor they clients.
+pub(crate) const JOB_COLUMNS: u32 = 8;
+
+/// What jobs are guaranteed beside clients when nobody says otherwise, in bytes of each member per
+/// second.
+pub const JOB_RATE: u64 = 10 << 20;
+
+/// A kind of job.
+#[derive(Debug)]
+pub struct Job {
+    /// What people call it.
+    pub name: &'static str,
+    /// One line for help texts.
+    pub about: &'static str,
+    /// What is asked of each column.
+    pub(crate) ask: Ask,
+    /// The first group from here on that it has to look at; may be beyond the last.
+    pub(crate) next_group: fn(&Engine, GroupIndex) -> GroupIndex,
+    /// Everything was gone through. The walk is kept until its job begins anew.
+    pub(crate) ended: fn(&mut Engine, Walk),
+}
+
+/// Every job. Of several that there is to do, the first comes first.
+pub static JOBS: &[&Job] = &[&resync::JOB];
+
+impl Job {
+    /// The job of that name.
+    #[must_use]
+    pub fn by_name(name: &str) -> Option<&'static Self> {
+        JOBS.iter().find(|job| job.name == name).copied()
+    }
+}
+
+/// A row in the chunks of a group. Places are ordered as a walk comes to them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Place {
+    pub(crate) group: GroupIndex,
+    pub(crate) row: u32,
+}
+
+/// Where a job is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    /// Never begun, or stopped.
+    Idle,
+    Going,
+    /// Gone through.
+    Over,
+}
+
+/// A job's way through the array.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Walk {
+    stage: Stage,
+    /// Where the next column begins.
+    next: Place,
+    /// Everything below is done.
+    pub(crate) mark: Place,
+    /// The lowest place that could not be done.
+    held: Option<Place>,
+    /// Columns under way.
+    pending: u32,
+    /// Columns that could not be done.
+    pub(crate) failed: u64,
+    /// Columns in which redundancy did not agree with data.
+    pub(crate) mismatches: u64,
+}
+
+impl Walk {
+    const IDLE: Self = Self {
+        stage: Stage::Idle,
+        next: Place {
+            group: GroupIndex(0),
+            row: 0,
+        },
+        mark: Place {
+            group: GroupIndex(0),
+            row: 0,
+        },
+        held: None,
+        pending: 0,
+        failed: 0,
+        mismatches: 0,
+    };
+}
+
+/// All jobs of an array.
+#[derive(Clone, Debug)]
+pub(crate) struct Jobs {
+    /// One for each row of the table.
+    walks: Vec<Walk>,
+    /// How many of them are going.
+    going: u32,
+    pub(crate) throttle: Throttle,
+    /// When to look again whether one may go on.
+    wake: Option<Instant>,
+}
+
+impl Jobs {
+    pub(crate) fn new(rate: u64) -> Self {
+        Self {
+            walks: vec![Walk::IDLE; JOBS.len()],
+            going: 0,
+            throttle: Throttle::new(rate),
+            wake: None,
+        }
+    }
+
+    fn row(job: &'static Job) -> usize {
+        JOBS.iter()
+            .position(|row| core::ptr::eq(*row, job))
+            .expect("a job is a row of the table")
+    }
+
+    /// How far a job has come.
+    pub(crate) fn walk(&self, job: &'static Job) -> &Walk {
+        &self.walks[Self::row(job)]
+    }
+
+    /// Whether any job has something to do.
+    #[inline]
+    pub(crate) fn any(&self) -> bool {
+        self.going > 0
+    }
+
+    /// When a job wants to go on that waits for nothing but time.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        self.wake
+    }
+}
+
+/// How far a job has come, for people.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct JobStatus {
+    /// The job's name.
+    pub name: &'static str,
+    /// Whether it goes on; otherwise it went through and could not do everything.
+    pub going: bool,
+    /// Bytes of the array gone through.
+    pub done_bytes: u64,
+    /// Bytes of the array.
+    pub total_bytes: u64,
+    /// Columns that could not be done.
+    pub failed: u64,
+    /// Columns in which redundancy did not agree with data.
+    pub mismatches: u64,
+    /// What it is guaranteed beside clients, in bytes of each member per second.
+    pub rate: u64,
+}
+
+impl Engine {
+    /// Begins a job anew at `from`; everything below counts as done. To be called while no column
+    /// of it is under way.
+    pub(crate) fn begin_job(&mut self, job: &'static Job, from: Place) {
+        let walk = &mut self.jobs.walks[Jobs::row(job)];
+        assert_eq!(walk.pending, 0, "columns of {} are under way", job.name);
+        self.jobs.going += u32::from(walk.stage != Stage::Going);
+        *walk = Walk {
+            stage: Stage::Going,
+            next: from,
+            mark: from,
+            ..Walk::IDLE
+        };
+    }
+
+    /// Lets the first job that can go on do so. Whether anything was begun or ended.
+    pub(crate) fn pump_jobs(&mut self, now: Instant) -> bool {
+        self.jobs.wake = None;
+        let clients = self.free_requests.len() < self.requests.len();
+        self.jobs.throttle.look(now, clients);
+        if self.closing != Closing::Open || !self.serving {
+            return false;
+        }
+        let going = |walk: &Walk| walk.stage == Stage::Going;
+        let Some(row) = self.jobs.walks.iter().position(going) else {
+            return false;
+        };
+        let mut next = self.jobs.walks[row].next;
+        let group = (JOBS[row].next_group)(self, next.group);
+        assert!(group >= next.group, "a walk goes forwards");
+        if group > next.group {
+            next = Place { group, row: 0 };
+        }
+        self.jobs.walks[row].next = next;
+        if next.group.0 >= self.geometry.groups() {
+            return self.end_job(row);
+        }
+        self.find_mark(row);
+        if self.free_job_columns.is_empty() {
+            return false;
+        }
+        match self.jobs.throttle.next(now) {
+            Some(at) if at <= now => {}
+            wake => {
+                self.jobs.wake = wake;
+                return false;
+            }
+        }
+        self.begin_job_column(now, row);
+        true
+    }
+
+    fn end_job(&mut self, row: usize) -> bool {
+        self.find_mark(row);
+        let walk = &mut self.jobs.walks[row];
+        if walk.pending > 0 {
+            return false;
+        }
+        walk.stage = Stage::Over;
+        self.jobs.going -= 1;
+        let walk = *walk;
+        (JOBS[row].ended)(self, walk);
+        true
+    }
+
+    fn begin_job_column(&mut self, now: Instant, row: usize) {
+        let id = self.free_job_columns.pop().expect("the caller looked");
+        let Place { group, row: low } = self.jobs.walks[row].next;
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        let chunk = self.groups[index(id)].blocks;
+        let end = low + self.limits.column_blocks.min(chunk - low);
+        let walk = &mut self.jobs.walks[row];
+        walk.pending += 1;
+        walk.next = if end == chunk {
+            Place {
+                group: GroupIndex(group.0 + 1),
+                row: 0,
+            }
+        } else {
+            Place { group, row: end }
+        };
+        let bytes = u64::from(end - low) * u64::from(self.block_size.bytes());
+        self.jobs.throttle.gone(now, bytes);
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Starting;
+        column.owner = Owner::Job(u8::try_from(row).expect("few jobs"));
+        column.ask = JOBS[row].ask;
+        column.group = group;
+        column.touched = SlotSet::EMPTY;
+        column.start = low;
+        column.low = low;
+        column.blocks = end - low;
+        column.end = end;
+        self.start(id);
+    }
+
+    /// A column of a job ended, whose slot is free again.
+    pub(crate) fn job_column_done(&mut self, id: u32, row: u8, done: bool, mismatch: bool) {
+        let column = &self.columns[index(id)];
+        let place = Place {
+            group: column.group,
+            row: column.start,
+        };
+        self.free_job_columns.push(id);
+        let row = usize::from(row);
+        let walk = &mut self.jobs.walks[row];
+        assert!(walk.pending > 0, "a column of a job ended twice");
+        walk.pending -= 1;
+        walk.mismatches += u64::from(mismatch);
+        if !done {
+            walk.failed += 1;
+            walk.held = Some(walk.held.map_or(place, |held| held.min(place)));
+        }
+        self.find_mark(row);
+    }
+
+    fn find_mark(&mut self, row: usize) {
+        let walk = &self.jobs.walks[row];
+        let first = index(self.limits.columns);
+        let mark = self.columns[first..]
+            .iter()
+            .filter(|column| {
+                column.phase != Phase::Free
+                    && matches!(column.owner, Owner::Job(owner) if usize::from(owner) == row)
+            })
+            .map(|column| Place {
+                group: column.group,
+                row: column.start,
+            })
+            .chain(walk.held)
+            .fold(walk.next, Place::min);
+        self.jobs.walks[row].mark = mark;
+    }
+
+    /// The jobs that are going, or went through and could not do everything.
+    pub(crate) fn job_statuses(&self) -> Vec<JobStatus> {
+        let total = self.geometry.blocks();
+        let block_bytes = u64::from(self.block_size.bytes());
+        let walks = JOBS.iter().zip(&self.jobs.walks);
+        walks
+            .filter(|(_, walk)| match walk.stage {
+                Stage::Idle => false,
+                Stage::Going => true,
+                Stage::Over => walk.failed > 0,
+            })
+            .map(|(job, walk)| JobStatus {
+                name: job.name,
+                going: walk.stage == Stage::Going,
+                done_bytes: self.blocks_below(walk.next.group).min(total) * block_bytes,
+                total_bytes: total * block_bytes,
+                failed: walk.failed,
+                mismatches: walk.mismatches,
+                rate: self.jobs.throttle.rate,
+            })
+            .collect()
+    }
+
+    fn blocks_below(&self, group: GroupIndex) -> u64 {
+        if group.0 >= self.geometry.groups() {
+            return self.geometry.blocks();
+        }
+        let mut filled = Group::empty();
+        self.geometry.group_into(group, &mut filled);
+        filled.first_block.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_unique_and_found() {
+        for (row, job) in JOBS.iter().enumerate() {
+            assert!(JOBS[..row].iter().all(|other| other.name != job.name));
+            assert!(Job::by_name(job.name).is_some_and(|found| core::ptr::eq(found, *job)));
+            assert!(!job.about.is_empty() && !job.about.ends_with('.'));
+        }
+    }
+}

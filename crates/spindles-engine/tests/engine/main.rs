@@ -6,6 +6,7 @@
 )]
 
 mod contents;
+mod jobs;
 mod plans;
 mod scenarios;
 mod world;

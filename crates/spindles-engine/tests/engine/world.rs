@@ -6,7 +6,8 @@ use spindles_block::{
     MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,
 };
 use spindles_engine::{
-    Command, Config, Engine, Event, Limits, OpenError, Output, Persistence, Policy, ReadPolicy,
+    Command, Config, Engine, Event, JOB_RATE, Limits, OpenError, Output, Persistence, Policy,
+    ReadPolicy,
 };
 use spindles_format::{
     ArrayRecord, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, Text, Uuid,
@@ -55,6 +56,7 @@ pub(crate) struct World {
     /// Whether what is under way is completed in the order in which it was begun.
     pub(crate) in_order: bool,
     next_buffer: u32,
+    pub(crate) now: Instant,
 }
 
 pub(crate) struct Setup {
@@ -118,6 +120,7 @@ impl Setup {
                 consistency: Policy::by_name("resync").unwrap(),
                 read_policy: ReadPolicy::by_name(self.read_policy).unwrap(),
                 write_mostly: MemberSet::EMPTY,
+                job_rate: JOB_RATE,
                 limits: Limits {
                     requests: self.requests,
                     columns: self.requests,
@@ -145,6 +148,7 @@ impl Setup {
             trace: None,
             in_order: false,
             next_buffer: CLIENT,
+            now: Instant(0),
         };
         world.drain();
         Ok(world)
@@ -236,13 +240,29 @@ impl World {
     }
 
     pub(crate) fn idle(&self) -> bool {
-        self.pending.is_empty()
+        self.pending.is_empty() && self.engine.poll_timeout().is_none()
     }
 
-    /// Completes one thing under way: drawn at random, or the oldest.
+    /// Whether something is under way that `step` would complete.
+    pub(crate) fn has_pending(&self) -> bool {
+        !self.pending.is_empty()
+    }
+
+    /// Time passes until the engine wants to be woken.
+    pub(crate) fn wake(&mut self) {
+        let at = self.engine.poll_timeout().expect("the engine waits");
+        self.now = self.now.max(at);
+        self.engine.handle_timeout(self.now);
+        self.drain();
+    }
+
+    /// Completes one thing under way: drawn at random, or the oldest; if there is none, time passes.
     pub(crate) fn step(&mut self) {
+        if self.pending.is_empty() {
+            return self.wake();
+        }
         let bound = u64::try_from(self.pending.len()).unwrap();
-        let now = Instant(0);
+        let now = self.now;
         let pending = if self.in_order {
             self.pending.remove(0)
         } else {
@@ -344,7 +364,7 @@ impl World {
             blocks,
             buffer,
         };
-        while self.engine.submit(Instant(0), request).is_err() {
+        while self.engine.submit(self.now, request).is_err() {
             self.step();
         }
         self.drain();
@@ -385,7 +405,7 @@ impl World {
     }
 
     pub(crate) fn close(&mut self) -> bool {
-        self.engine.command(Instant(0), Command::Close).unwrap();
+        self.engine.command(self.now, Command::Close).unwrap();
         self.drain();
         self.run();
         match self.events.last() {
@@ -396,7 +416,7 @@ impl World {
 
     pub(crate) fn fail(&mut self, member: u8) {
         self.engine
-            .command(Instant(0), Command::Fail(MemberIndex(member)))
+            .command(self.now, Command::Fail(MemberIndex(member)))
             .unwrap();
         self.gone = self.gone.with(MemberIndex(member));
         self.drain();

@@ -1,0 +1,86 @@
+//! Jobs beside clients: who yields, and what a job is guaranteed all the same.
+
+use crate::world::{BLOCK, Setup, World};
+use spindles_block::Operation;
+use spindles_engine::{Command, Event, Status};
+use spindles_layout::{Level, Spec};
+
+const MEMBER_BLOCKS: u64 = 4096;
+const MS: u64 = 1_000_000;
+
+fn unclean_mirror() -> World {
+    let spec = Spec {
+        level: Level::by_name("raid1").unwrap(),
+        layout: None,
+        chunk_blocks: 64,
+        member_blocks: vec![MEMBER_BLOCKS; 2],
+    };
+    let setup = Setup {
+        clean: false,
+        ..Setup::new(spec)
+    };
+    setup.open().unwrap()
+}
+
+fn done_bytes(status: &Status) -> Option<u64> {
+    status.job("resync").map(|job| job.done_bytes)
+}
+
+/// Lets clients read for so long, one request at the least always in flight, and one thing a
+/// millisecond. How far the resync came meanwhile.
+fn beside_clients(world: &mut World, duration_ms: u64) -> u64 {
+    let before = done_bytes(&world.engine.status()).unwrap();
+    for _ in 0..duration_ms {
+        while world.replies.len() < 2 {
+            world.submit(Operation::Read, 0, vec![0; BLOCK], 1);
+            world.submit(Operation::Flush, 0, Vec::new(), 0);
+            if !world.has_pending() {
+                break;
+            }
+            world.step();
+        }
+        world.replies.clear();
+        world.now = world.now.plus_ns(MS);
+    }
+    done_bytes(&world.engine.status()).unwrap() - before
+}
+
+#[test]
+fn a_job_that_is_guaranteed_nothing_waits_for_the_clients() {
+    let mut world = unclean_mirror();
+    world
+        .engine
+        .command(world.now, Command::JobRate(0))
+        .unwrap();
+    beside_clients(&mut world, 50); // What was begun before the first client came.
+    assert_eq!(beside_clients(&mut world, 500), 0);
+    assert!(!world.events.contains(&Event::ResyncDone { mismatches: 0 }));
+    world.run();
+    assert!(world.events.contains(&Event::ResyncDone { mismatches: 0 }));
+    assert_eq!(world.engine.status().jobs, []);
+}
+
+#[test]
+fn a_job_beside_clients_keeps_its_rate_and_no_more() {
+    let mut world = unclean_mirror();
+    let rate = 500_000;
+    let command = Command::JobRate(rate);
+    world.engine.command(world.now, command).unwrap();
+    assert_eq!(world.engine.status().job("resync").unwrap().rate, rate);
+    beside_clients(&mut world, 200); // What was begun before the first client came.
+    let per_second = beside_clients(&mut world, 1000);
+    // Progress is told in whole groups, of 32 KiB.
+    assert!((450_000..=550_000).contains(&per_second), "{per_second}");
+}
+
+#[test]
+fn a_job_alone_waits_for_nobody() {
+    let mut world = unclean_mirror();
+    let status = world.engine.status();
+    let job = status.job("resync").unwrap();
+    let block = u64::try_from(BLOCK).unwrap();
+    assert!(job.going && job.total_bytes == MEMBER_BLOCKS * block);
+    world.run();
+    assert_eq!(world.now.0, 0, "no time passed");
+    assert!(world.events.contains(&Event::ResyncDone { mismatches: 0 }));
+}
