@@ -3,6 +3,7 @@
 
 use crate::disks::Model;
 use crate::random::Random;
+use crate::stack::View;
 use spindles_block::MemberError;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -133,6 +134,14 @@ impl Disk {
         match self.cache.get(&sector) {
             Some(cached) => &cached.durable,
             None => self.current(sector),
+        }
+    }
+
+    /// The sector in that view.
+    pub fn sector(&self, sector: u64, view: View) -> &[u8] {
+        match view {
+            View::Current => self.current(sector),
+            View::Durable => self.durable(sector),
         }
     }
 

@@ -2,14 +2,15 @@
 //! or by a crash, then everything read, members lost, and read again.
 
 use crate::checkers::Seen;
+use crate::checkers::failure_record::newest_superblock;
 use crate::client::Wish;
 use crate::create;
 use crate::options::{Ending, Options, Session};
-use crate::stack::Below;
+use crate::stack::{Below, View};
 use crate::world::{Failure, World};
 use spindles_block::{BlockIndex, Instant, MemberIndex, MemberSet, Operation};
 use spindles_engine::{Command, Config, Engine, Limits, OpenError, POLICIES, Persistence, Policy};
-use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{ArrayRecord, DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_workload::history::Initial;
 use std::collections::BTreeMap;
 
@@ -230,13 +231,22 @@ pub(crate) fn open(world: &mut World) -> bool {
     })
 }
 
-/// Where an array lost too much, disks that it went on without might be taken for the truth:
-/// nobody can know better, so that is beyond any budget.
+/// Where an array lost too much, disks that it went on without might be taken for the truth. So
+/// might one whose superblock counts only on disks that are lost: nobody is left who can tell that
+/// it was never finished. Nobody can know better, so both are beyond any budget.
 fn keep_outdated_disks_apart(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
         let (array, member) = world.stack.position(disk);
         let array = &world.stack.arrays[array];
-        let outdated = array.lost.contains(member) && !array.geometry.survives(array.lost);
+        let refuted = || {
+            let newest = newest_superblock(&world.stack.disks[disk], View::Current);
+            let counts_on = |record: ArrayRecord| {
+                MemberSet::all(array.geometry.members()).difference(record.missing())
+            };
+            newest.is_none_or(|record| !counts_on(record).difference(array.lost).is_empty())
+        };
+        let outdated =
+            array.lost.contains(member) && !(array.geometry.survives(array.lost) && refuted());
         if outdated && !world.is_gone(disk) {
             world.drop_disk(disk);
         }

@@ -82,10 +82,7 @@ impl Stack {
         let sectors = self.sectors(disk, block);
         let bytes = self.disks[disk].sector_bytes();
         for (sector, out) in sectors.zip(out.chunks_exact_mut(bytes)) {
-            out.copy_from_slice(match view {
-                View::Current => self.disks[disk].current(sector),
-                View::Durable => self.disks[disk].durable(sector),
-            });
+            out.copy_from_slice(self.disks[disk].sector(sector, view));
         }
     }
 
@@ -461,10 +458,11 @@ impl Stack {
     }
 
     /// Notes that an array goes on without a member that is an array itself, which could not tell
-    /// what it holds: its parity may not match its data, and something in it can't be read.
-    pub fn lose_unsettled_array(&mut self, array: usize, member: MemberIndex) {
+    /// what it holds: its parity may not match its data, and something in it can't be read; or,
+    /// in a run `beyond` the budget, it lost too much.
+    pub fn lose_array(&mut self, array: usize, member: MemberIndex, beyond: bool) {
         if let Below::Array(below) = self.arrays[array].members[usize::from(member.0)]
-            && self.arrays[below].unsettled
+            && (self.arrays[below].unsettled || beyond)
         {
             self.lose_member(array, member);
         }

@@ -423,7 +423,10 @@ impl World {
             Event::ResyncStarted => self.stack.arrays[array].unsettled = has_parity,
             Event::ResyncDone { .. } => self.stack.arrays[array].unsettled = false,
             Event::Closed { clean } => self.closed[array] = Some(clean),
-            Event::MemberOut { member, .. } => self.stack.lose_unsettled_array(array, member),
+            Event::MemberOut { member, .. } => {
+                let beyond = self.options.beyond;
+                self.stack.lose_array(array, member, beyond);
+            }
             _ => {}
         }
     }

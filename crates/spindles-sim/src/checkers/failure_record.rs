@@ -3,7 +3,7 @@
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::disk::Disk;
-use crate::stack::Below;
+use crate::stack::{Below, View};
 use spindles_block::{BlockIndex, Instant, MemberIndex};
 use spindles_format::{ArrayRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_layout::{Group, Role};
@@ -47,7 +47,7 @@ fn check(
             let (Below::Disk(disk), false) = (*below, array.lost.contains(other)) else {
                 continue;
             };
-            let newest = newest_superblock(&scene.stack.disks[disk]);
+            let newest = newest_superblock(&scene.stack.disks[disk], View::Durable);
             if !newest.is_some_and(|record| record.missing().contains(member)) {
                 return Err(format!(
                     "a write at block {block} that skipped member {member} was answered, and \
@@ -76,14 +76,16 @@ fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: 
     })
 }
 
-/// The superblock with the highest generation that would survive the loss of the cache.
-pub(super) fn newest_superblock(disk: &Disk) -> Option<ArrayRecord> {
+/// The superblock with the highest generation.
+pub(crate) fn newest_superblock(disk: &Disk, view: View) -> Option<ArrayRecord> {
     let sector_bytes = u64::try_from(disk.sector_bytes()).expect("fits");
     let slots = SLOT_BYTES.iter().filter_map(|slot| {
         let first = slot / sector_bytes;
         let sectors = SUPERBLOCK_BYTES / disk.sector_bytes();
         let sectors = first..first + u64::try_from(sectors).expect("fits");
-        let bytes: Vec<u8> = sectors.flat_map(|s| disk.durable(s).to_vec()).collect();
+        let bytes: Vec<u8> = sectors
+            .flat_map(|s| disk.sector(s, view).to_vec())
+            .collect();
         spindles_format::decode(&bytes).ok()
     });
     let records = slots.map(|(record, _)| record);

@@ -4,7 +4,7 @@ mod availability;
 mod buffers;
 mod clean_mark;
 mod durability;
-mod failure_record;
+pub(crate) mod failure_record;
 mod history;
 mod liveness;
 mod redundancy;
