@@ -6,7 +6,8 @@ use crate::random::Random;
 use crate::run::starts_unclean;
 use crate::stack::{Array, Below, Stack};
 use crate::world::World;
-use spindles_block::{BlockIndex, MEMBERS_MAX, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
+use spindles_engine::Policy;
 use spindles_format::{
     ArrayRecord, Assembly, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
     SUPERBLOCK_BYTES, Text, Uuid, areas_for,
@@ -117,40 +118,61 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     let options = &world.options;
     let mut random = Random::new(options.seed ^ u64::try_from(index).expect("small"), "uuid");
     let array = &world.stack.arrays[index];
-    let count = array.geometry.members();
-    let devices: Vec<_> = (0..count)
+    let devices: Vec<_> = (0..array.geometry.members())
         .map(|member| {
             let bytes = world.stack.member_bytes(index, usize::from(member));
             areas_for(bytes, options.block_size, MemberIndex(member)).expect("it was made so")
         })
         .collect();
+    let record = ArrayRecord {
+        uuid: array_uuid(options, index),
+        parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
+        clean: !starts_unclean(options),
+        ..fresh_record(
+            &array.geometry,
+            options.block_size,
+            &devices,
+            spindles_engine::POLICIES[0],
+            &mut random,
+        )
+    };
+    (record, devices)
+}
+
+/// What the first superblocks of an array say that stands for itself and is clean.
+pub(crate) fn fresh_record(
+    geometry: &Geometry,
+    block_size: BlockSize,
+    devices: &[DeviceRecord],
+    consistency: &Policy,
+    random: &mut Random,
+) -> ArrayRecord {
     let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
-    for (record, device) in member.iter_mut().zip(&devices) {
+    for (record, device) in member.iter_mut().zip(devices) {
         *record = MemberRecord {
-            device_uuid: uuid(&mut random),
+            device_uuid: uuid(random),
             data_blocks: device.data_blocks(),
             state: MemberState::Active,
         };
     }
-    let record = ArrayRecord {
-        uuid: array_uuid(options, index),
+    ArrayRecord {
+        uuid: uuid(random),
         name: Text::new("simulated").expect("short"),
         created_s: 1_700_000_000,
         generation: 1,
-        block_size: options.block_size,
-        level: Text::new(array.geometry.level().name).expect("short"),
-        layout: Text::new(&array.geometry.layout_name()).expect("short"),
-        chunk_blocks: array.geometry.chunk_blocks(),
+        block_size,
+        level: Text::new(geometry.level().name).expect("short"),
+        layout: Text::new(&geometry.layout_name()).expect("short"),
+        chunk_blocks: geometry.chunk_blocks(),
         region_groups: 0,
-        members: count,
-        parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
-        clean: !starts_unclean(options),
-        consistency: Text::new(spindles_engine::POLICIES[0].name).expect("short"),
+        members: geometry.members(),
+        parent: Uuid::NIL,
+        clean: true,
+        consistency: Text::new(consistency.name).expect("short"),
         journal: JournalRecord::default(),
         features: Features::default(),
         member,
-    };
-    (record, devices)
+    }
 }
 
 /// Makes a superblock durable on one member, through the engine of an array that is open. Whether

@@ -8,9 +8,16 @@ use crate::create;
 use crate::options::{Ending, Options, Session};
 use crate::stack::{Below, View};
 use crate::world::{Failure, World};
-use spindles_block::{BlockIndex, Instant, MemberIndex, MemberSet, Operation};
-use spindles_engine::{Command, Config, Engine, Limits, OpenError, POLICIES, Persistence, Policy};
-use spindles_format::{ArrayRecord, DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_block::{BlockIndex, BufferId, Instant, MemberIndex, MemberSet, Operation};
+#[cfg(feature = "canary")]
+use spindles_engine::Mutation;
+use spindles_engine::{
+    Command, Config, Engine, Limits, OpenError, POLICIES, Persistence, Policy, READ_POLICIES,
+};
+use spindles_format::{
+    ArrayRecord, Assembly, DecodeError, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
+};
+use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
 use std::collections::BTreeMap;
 
@@ -383,7 +390,7 @@ fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
     Some(Found::new(name, bytes, slots))
 }
 
-fn config(world: &World, array: usize, assembly: &spindles_format::Assembly) -> Config {
+fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     let options = &world.options;
     let this = &world.stack.arrays[array];
     let requests = match this.above {
@@ -391,34 +398,59 @@ fn config(world: &World, array: usize, assembly: &spindles_format::Assembly) -> 
         Some(_) => options.limit_columns + 16,
         None => options.limit_requests,
     };
+    let limits = Limits {
+        requests,
+        columns: options.limit_columns,
+        column_blocks: options.limit_column_blocks,
+    };
+    let (scratch, metadata) = (World::scratch_of(array), World::metadata_of(array));
     Config {
-        geometry: this.geometry.clone(),
-        block_size: options.block_size,
-        missing: assembly.missing,
-        data_start: this.data_start.clone(),
-        persistence: Some(Persistence {
-            array: Box::new(assembly.array.clone()),
-            devices: assembly.records.clone(),
-        }),
-        clean: assembly.array.clean,
-        read_only: false,
-        force: false,
-        consistency: Policy::by_name(assembly.array.consistency.as_str()).unwrap_or(POLICIES[0]),
         read_policy: options.read_policy,
         write_mostly: match options.seed % 3 {
             0 => MemberSet::EMPTY.with(MemberIndex(0)),
             _ => MemberSet::EMPTY,
         },
         job_rate: options.job_rate,
-        limits: Limits {
-            requests,
-            columns: options.limit_columns,
-            column_blocks: options.limit_column_blocks,
-        },
-        scratch: World::scratch_of(array),
-        metadata: World::metadata_of(array),
         #[cfg(feature = "canary")]
         mutation: options.mutation,
+        ..plain_config(&this.geometry, assembly, limits, scratch, metadata)
+    }
+}
+
+/// How an array is opened that was assembled, without any wishes.
+pub(crate) fn plain_config(
+    geometry: &Geometry,
+    assembly: &Assembly,
+    limits: Limits,
+    scratch: BufferId,
+    metadata: BufferId,
+) -> Config {
+    let record = &assembly.array;
+    let data_start = |device: &Option<DeviceRecord>| {
+        let start = device.as_ref().map(DeviceRecord::data_start);
+        start.unwrap_or(BlockIndex(0)) // Of a missing member nothing is asked.
+    };
+    Config {
+        data_start: assembly.records.iter().map(data_start).collect(),
+        geometry: geometry.clone(),
+        block_size: record.block_size,
+        missing: assembly.missing,
+        persistence: Some(Persistence {
+            array: Box::new(record.clone()),
+            devices: assembly.records.clone(),
+        }),
+        clean: record.clean,
+        read_only: false,
+        force: false,
+        consistency: Policy::by_name(record.consistency.as_str()).unwrap_or(POLICIES[0]),
+        read_policy: READ_POLICIES[0],
+        write_mostly: MemberSet::EMPTY,
+        job_rate: 0,
+        limits,
+        scratch,
+        metadata,
+        #[cfg(feature = "canary")]
+        mutation: Mutation::None,
     }
 }
 
