@@ -100,6 +100,9 @@ pub enum Compute {
     Compare,
     /// Source i is copied to target i.
     Copy,
+    /// Whether the sources, any chunks of the group and more than `data_chunks`, fit together.
+    /// Answers `Done`, `Located`, or `Mismatch` where no single source explains it.
+    Locate,
 }
 
 /// A chunk that takes part in a step.
@@ -135,6 +138,6 @@ pub enum ComputeResult {
     Done,
     /// Compared and not equal.
     Mismatch,
-    /// The one rotten chunk, in the order the code counts.
+    /// The place among the sources of the one that does not fit to all others.
     Located(u8),
 }

@@ -5,7 +5,7 @@
 
 use crate::buffers::Buffers;
 use spindles_block::{BufferId, Compute, ComputeResult, Operand, Step};
-use spindles_parity::Code;
+use spindles_parity::{Code, Located};
 use std::ops::Range;
 use std::slice;
 
@@ -29,6 +29,7 @@ pub(crate) fn run(buffers: &mut Buffers, step: &Step<'_>) -> ComputeResult {
             _ => update::<CHUNKS_MAX>(buffers, step),
         },
         Compute::Compare => return compare(buffers, step),
+        Compute::Locate => return locate(buffers, step),
         Compute::Copy => copy(buffers, step),
     }
     ComputeResult::Done
@@ -75,6 +76,19 @@ fn compare(buffers: &Buffers, step: &Step<'_>) -> ComputeResult {
         ComputeResult::Done
     } else {
         ComputeResult::Mismatch
+    }
+}
+
+fn locate(buffers: &Buffers, step: &Step<'_>) -> ComputeResult {
+    let mut chunks: [(u8, &[u8]); CHUNKS_MAX] = [(0, &[]); CHUNKS_MAX];
+    let count = step.sources.len();
+    for (chunk, operand) in chunks.iter_mut().zip(step.sources) {
+        *chunk = (operand.index, buffers.slice(operand.slice, step.blocks));
+    }
+    match spindles_parity::locate(code(step), step.data_chunks, &chunks[..count]) {
+        Located::None => ComputeResult::Done,
+        Located::Chunk(place) => ComputeResult::Located(u8::try_from(place).expect("64 chunks")),
+        Located::Unknown => ComputeResult::Mismatch,
     }
 }
 
@@ -268,6 +282,23 @@ mod tests {
             blocks: 1,
             sources: &sources,
             targets: &[],
+        };
+        assert_eq!(run(&mut buffers, &step), ComputeResult::Mismatch);
+        let sources = [0, 0, 2, 0].map(|block| operand(buffer, 0, block));
+        let step = Step {
+            compute: Compute::Locate,
+            sources: &sources,
+            ..step
+        };
+        assert_eq!(run(&mut buffers, &step), ComputeResult::Located(2));
+        let step = Step {
+            sources: &sources[..2],
+            ..step
+        };
+        assert_eq!(run(&mut buffers, &step), ComputeResult::Done);
+        let step = Step {
+            sources: &sources[1..3],
+            ..step
         };
         assert_eq!(run(&mut buffers, &step), ComputeResult::Mismatch);
     }

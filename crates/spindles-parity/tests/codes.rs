@@ -226,35 +226,39 @@ fn solve_shifted(
     }
 }
 
+/// Every chunk of every small group, with as many others missing as leave something to compare.
 #[test]
-fn one_rotten_chunk_is_located() {
+fn one_rotten_chunk_is_located_among_those_that_are_there() {
     for (code, data_chunks) in parity_codes() {
-        let good = group(code, data_chunks, 1200, 3);
-        let look = |chunks: &[Vec<u8>]| {
-            let chunks: Vec<_> = chunks.iter().map(|chunk| &**chunk).collect();
-            locate(code, data_chunks, &chunks)
-        };
-        assert_eq!(look(&good), Located::None);
-        for rotten in 0..good.len() {
-            let mut chunks = good.clone();
-            chunks[rotten][700] ^= 0x40;
-            chunks[rotten][100..130].fill(0xaa);
-            let index = small(rotten);
-            let expected = match index.checked_sub(data_chunks) {
-                _ if code.parity_chunks == 1 => Located::Unknown,
-                Some(parity) => Located::Parity(parity),
-                None => Located::Data(index),
+        let good = group(code, data_chunks, 5000, 3);
+        let count = good.len();
+        for missing in (0..1_u32 << count.min(10)).filter(|set| set.count_ones() < 3) {
+            let there: Vec<usize> = (0..count).filter(|i| missing >> i & 1 == 0).collect();
+            let Some(spare) = there.len().checked_sub(usize::from(data_chunks)) else {
+                continue;
             };
-            assert_eq!(look(&chunks), expected, "{} of {data_chunks}", code.name);
-            // A second rotten chunk elsewhere in the range: no single chunk explains both.
-            let other = (rotten + 1) % good.len();
-            chunks[other][1199] ^= 1;
-            assert_eq!(
-                look(&chunks),
-                Located::Unknown,
-                "{} of {data_chunks}",
-                code.name
-            );
+            let look = |chunks: &[Vec<u8>]| {
+                let chunks: Vec<_> = there.iter().map(|&i| (small(i), &chunks[i][..])).collect();
+                locate(code, data_chunks, &chunks)
+            };
+            assert_eq!(look(&good), Located::None);
+            if spare == 0 {
+                continue; // Nothing to compare with.
+            }
+            for (place, &rotten) in there.iter().enumerate().step_by(1 + count / 8) {
+                let mut chunks = good.clone();
+                chunks[rotten][4700] ^= 0x40;
+                chunks[rotten][2040..2060].fill(0xaa);
+                let expected = match spare {
+                    1 => Located::Unknown,
+                    _ => Located::Chunk(place),
+                };
+                assert_eq!(look(&chunks), expected, "{} of {data_chunks}", code.name);
+                // A second rotten chunk elsewhere in the range: no single chunk explains both.
+                chunks[there[(place + 1) % there.len()]][4999] ^= 1;
+                let both = look(&chunks);
+                assert_eq!(both, Located::Unknown, "{} of {data_chunks}", code.name);
+            }
         }
     }
 }
@@ -265,7 +269,7 @@ fn two_rotten_chunks_at_one_place_are_not_taken_for_a_third() {
     let mut chunks = group(code, 6, 64, 4);
     chunks[1][9] ^= 0x11;
     chunks[4][9] ^= 0x2f;
-    let chunks: Vec<_> = chunks.iter().map(|chunk| &**chunk).collect();
+    let chunks: Vec<_> = (0..).zip(&chunks).map(|(i, chunk)| (i, &**chunk)).collect();
     assert_eq!(locate(code, 6, &chunks), Located::Unknown);
 }
 
@@ -273,14 +277,14 @@ fn two_rotten_chunks_at_one_place_are_not_taken_for_a_third() {
 fn the_odd_copy_out_is_located() {
     let (good, rotten) = (vec![1; 100], vec![2; 100]);
     let look = |copies: &[&Vec<u8>]| {
-        let copies: Vec<_> = copies.iter().map(|copy| &***copy).collect();
+        let copies: Vec<_> = copies.iter().map(|copy| (0, &***copy)).collect();
         locate(by_parity_chunks(0), 1, &copies)
     };
     assert_eq!(look(&[&good]), Located::None);
     assert_eq!(look(&[&good, &good, &good]), Located::None);
     assert_eq!(look(&[&good, &rotten]), Located::Unknown);
-    assert_eq!(look(&[&rotten, &good, &good]), Located::Data(0));
-    assert_eq!(look(&[&good, &good, &rotten, &good]), Located::Parity(1));
+    assert_eq!(look(&[&rotten, &good, &good]), Located::Chunk(0));
+    assert_eq!(look(&[&good, &good, &rotten, &good]), Located::Chunk(2));
     assert_eq!(look(&[&good, &good, &rotten, &rotten]), Located::Unknown);
 }
 

@@ -2,6 +2,7 @@
 
 use crate::world::{World, index};
 use spindles_block::{BufferId, BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
+use spindles_parity::Located;
 
 impl World {
     /// The bytes at a place in a buffer.
@@ -69,6 +70,17 @@ pub(crate) fn carry_out(
             if !sources.chunks_exact(2).all(|pair| pair[0].1 == pair[1].1) {
                 result = ComputeResult::Mismatch;
             }
+        }
+        Compute::Locate => {
+            let chunks: Vec<(u8, &[u8])> =
+                sources.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
+            result = match spindles_parity::locate(code, data_chunks, &chunks) {
+                Located::None => ComputeResult::Done,
+                Located::Chunk(place) => {
+                    ComputeResult::Located(u8::try_from(place).expect("64 chunks"))
+                }
+                Located::Unknown => ComputeResult::Mismatch,
+            };
         }
         Compute::Copy => {
             for ((_, target), (_, source)) in out.iter_mut().zip(&sources) {

@@ -14,6 +14,7 @@ use spindles_format::{
     areas_for,
 };
 use spindles_layout::{Geometry, Spec};
+use spindles_parity::Located;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const BLOCK: usize = 512;
@@ -499,7 +500,22 @@ fn compute(step: &Step<'_>, buffers: &mut BTreeMap<u32, Vec<u8>>) -> ComputeResu
                 return ComputeResult::Mismatch;
             }
         }
-        Compute::Copy => panic!("the engine copies nothing"),
+        Compute::Locate => {
+            let chunks: Vec<(u8, &[u8])> = sources
+                .iter()
+                .map(|(index, bytes)| (*index, &bytes[..]))
+                .collect();
+            match spindles_parity::locate(code, step.data_chunks, &chunks) {
+                Located::None => {}
+                Located::Chunk(place) => return ComputeResult::Located(place.try_into().unwrap()),
+                Located::Unknown => return ComputeResult::Mismatch,
+            }
+        }
+        Compute::Copy => {
+            for ((_, target), (_, source)) in outputs.iter_mut().zip(&sources) {
+                target.copy_from_slice(source);
+            }
+        }
     }
     for (operand, (_, bytes)) in step.targets.iter().zip(targets) {
         let at = usize::try_from(operand.slice.first_block).unwrap() * BLOCK;
