@@ -2,13 +2,14 @@
 //!
 //! ```text
 //!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Committing ──▶ Writing ──▶ Acknowledging
-//!      │                      │  ▲
+//!      │        (Preparing)   │  ▲
 //!      └────────lock-free─────┘  └── a read failed: another plan without that slot
 //! ```
 //!
 //! Writes that wait for the same rows of one stripe are merged into the first of them. An error
 //! before the commit asks for another plan; an error after it puts the member out and
-//! goes on. `Committing` waits until it is durable that the array is dirty, `Acknowledging` until
+//! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
+//! that the array and the region are dirty, `Acknowledging` until
 //! it is durable which members are out.
 
 use crate::{
@@ -44,6 +45,8 @@ pub(crate) enum Phase {
     Direct,
     Flushing,
     Locking,
+    /// Its region is not ready to be written, or is being given back.
+    Preparing,
     Reading,
     Computing(Work),
     Committing,
@@ -127,6 +130,11 @@ impl Column {
             sources: 0,
             targets: 0,
         }
+    }
+
+    /// Whether it keeps others from its rows.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
     }
 
     /// What a column learns while it is carried out is forgotten.
@@ -301,7 +309,7 @@ impl Engine {
         self.read_place(id, slot)
     }
 
-    fn writes_zeros(&self, id: u32) -> bool {
+    pub(crate) fn writes_zeros(&self, id: u32) -> bool {
         match self.columns[index(id)].owner {
             Owner::Request(request) => matches!(
                 self.requests[index(request)].operation,
@@ -325,6 +333,7 @@ impl Engine {
                 self.merge_waiting(id);
                 self.plan_column(id);
             }
+            Phase::Preparing => self.plan_column(id),
             Phase::Committing => self.commit(id),
             Phase::Acknowledging => self.acknowledge(id),
             phase => panic!("a column in phase {phase:?} is not ready"),
@@ -347,17 +356,17 @@ impl Engine {
         let column = self.columns[index(id)];
         let unreadable = missing.or(column.unreadable);
         let settled = self.settled(column.group, column.low + column.blocks);
+        let written = self.regions.is_written(column.group);
         let touched = column.touched;
-        let readable = if self.shape.copies {
+        let readable = if self.shape.copies || !written {
             settled
         } else {
             settled && touched.and(unreadable).is_empty()
         };
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
-        let lock = !(column.ask == Ask::Read && readable)
-            && self.shape.slots > 1
-            && !self.mutated(Mutation::DropStripeLock);
+        let alone = !(column.ask == Ask::Read && readable) && self.shape.slots > 1;
+        let lock = alone && !self.mutated(Mutation::DropStripeLock);
         if lock && !column.locked {
             if !self.locks.acquire(id, column.group, column.low, column.end) {
                 self.columns[index(id)].phase = Phase::Locking;
@@ -365,11 +374,21 @@ impl Engine {
             }
             self.columns[index(id)].locked = true;
         }
+        if alone && self.regions.stored && !self.region_is_open(id) {
+            self.columns[index(id)].phase = Phase::Preparing;
+            self.gated.push_back(id);
+            return self.pump_releases();
+        }
+        if self.metadata.broken && !written && column.ask == Ask::Write {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            return self.finish(id);
+        }
 
         let health = Health {
             missing,
             unreadable,
             settled,
+            written,
             trust_unsettled: self.trust_unsettled,
         };
         let preferred = if column.ask == Ask::Read && self.shape.copies {
@@ -562,6 +581,15 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, self.parity_place(id, slot));
                 }
             }
+            Work::Fill => {
+                for slot in touched.iter() {
+                    self.operand(id, &mut cursor, slot, BufferSlice::ZEROS);
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+                for slot in touched.iter() {
+                    self.operand(id, &mut cursor, slot, self.client(id, slot));
+                }
+            }
             Work::Compare => {
                 for slot in plan.writes.minus(plan.writes_always).iter() {
                     let (is, should_be) = if self.shape.copies {
@@ -615,6 +643,7 @@ impl Engine {
             compute: match work {
                 Work::Recover | Work::Encode => Compute::Solve,
                 Work::Update => Compute::Update,
+                Work::Fill => Compute::Copy,
                 Work::Compare => Compute::Compare,
             },
             data_chunks: self.shape.data,
@@ -647,7 +676,8 @@ impl Engine {
         if plan.writes.is_empty() || self.read_only {
             return self.finish_rows(id);
         }
-        if !self.may_commit() {
+        let group = self.columns[index(id)].group;
+        if !(self.may_commit() && self.may_write_region(group)) {
             self.columns[index(id)].phase = Phase::Committing;
             self.gated.push_back(id);
             return;
@@ -784,6 +814,7 @@ impl Engine {
             Owner::Job(row) => self.job_column_done(id, row, error.is_none(), mismatch),
             Owner::Nobody => panic!("a column without an owner ended"),
         }
+        self.pump_releases();
     }
 
     /// Takes along the writes that wait for the same rows of other chunks: together they read less,

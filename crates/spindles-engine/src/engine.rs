@@ -2,6 +2,7 @@
 
 use crate::{
     SLOT_BITS, SYSTEM_IO,
+    bitmaps::{Bitmap, Loading},
     columns::Column,
     config::{Config, Limits, OpenError},
     consistency::Policy,
@@ -14,15 +15,17 @@ use crate::{
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
     read_policies::{MemberLoad, ReadPolicy},
+    regions::Regions,
     requests::RequestSlot,
     system_io::{MetadataBuffer, Purpose},
+    zeroing::Zeroing,
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex,
     MemberIoId, MemberResult, MemberSet, Operand, Request, StepId,
 };
-use spindles_format::MemberState;
+use spindles_format::{BITMAPS, MemberState};
 use spindles_layout::{Geometry, Group};
 
 /// What is known of a position.
@@ -37,13 +40,14 @@ pub(crate) struct MemberInfo {
 /// How far a close has come.
 ///
 /// ```text
-///  Open ──Close──▶ Draining ──idle──▶ Flushing ──▶ Marking ──▶ Closed
+///  Open ──Close──▶ Draining ──idle──▶ Flushing ──▶ Clearing ──▶ Marking ──▶ Closed
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Closing {
     Open,
     Draining,
     Flushing { pending: u32 },
+    Clearing,
     Marking,
     Closed,
 }
@@ -84,6 +88,10 @@ pub struct Engine {
     pub(crate) locks: Locks,
     pub(crate) outputs: VecDeque<Output>,
     pub(crate) metadata: Metadata,
+    pub(crate) regions: Regions,
+    pub(crate) zeroing: Zeroing,
+    /// The bitmaps, while they are being read.
+    pub(crate) loading: Option<Loading>,
     /// False until what was found at opening is durable: a degraded array does not serve before.
     pub(crate) serving: bool,
     /// Flushes of the opening under way.
@@ -149,7 +157,7 @@ impl Engine {
         let all_columns = config.limits.columns + JOB_COLUMNS;
         let outputs_max = index(all_columns) * usize::from(shape.slots.max(count))
             + index(config.limits.requests)
-            + usize::from(count) * 4
+            + usize::from(count) * 12
             + 16;
         let operands_per_column = 2 * usize::from(shape.slots) + 8;
         let mut metadata_buffer = MetadataBuffer::new(config.metadata, config.block_size, count);
@@ -157,6 +165,25 @@ impl Engine {
             Some(_) => metadata_buffer.reserve(count, superblock_blocks(config.block_size)),
             None => metadata_buffer.reserve(0, 0),
         };
+        let region_groups = config
+            .persistence
+            .as_ref()
+            .map_or(0, |persistence| persistence.array.region_groups);
+        let stored = region_groups > 0;
+        let region_count = Regions::count(geometry.groups(), region_groups);
+        let bitmaps = BITMAPS.map(|_| {
+            let buffer = &mut metadata_buffer;
+            Bitmap::new(region_count, stored, config.block_size, buffer)
+        });
+        let loading = stored
+            .then(|| Loading::new(count, region_count, config.block_size, &mut metadata_buffer));
+        let regions = Regions::new(
+            geometry.groups(),
+            region_groups,
+            !clean,
+            bitmaps,
+            config.limits.requests,
+        );
         let mut engine = Self {
             shape,
             block_size: config.block_size,
@@ -188,6 +215,9 @@ impl Engine {
             locks: Locks::new(all_columns),
             outputs: VecDeque::with_capacity(outputs_max),
             metadata: Metadata::new(config.persistence, superblocks, !clean),
+            regions,
+            zeroing: Zeroing::new(region_count, count, all_columns),
+            loading,
             serving: true,
             opening_flushes: 0,
             jobs: Jobs::new(config.job_rate),
@@ -201,16 +231,18 @@ impl Engine {
         if engine.mutated(Mutation::SkipSettle) {
             engine.all_settled = true;
         }
-        if !engine.all_settled {
+        if !engine.all_settled && !stored {
             engine.begin_resync();
         }
+        engine.serving = false;
+        engine.load_bitmaps();
         if engine.metadata.persistence.is_some() && !engine.read_only {
-            engine.serving = false;
             engine.flush_at_opening();
             if engine.missing_unrecorded() {
                 engine.want_update();
             }
         }
+        engine.try_to_serve();
         engine.pump(now);
         Ok(engine)
     }
@@ -219,7 +251,6 @@ impl Engine {
     /// ended: superblocks too. It is made durable before anything is built on it.
     fn flush_at_opening(&mut self) {
         if self.mutated(Mutation::SkipOpeningFlush) {
-            self.serving = !self.missing_unrecorded();
             return;
         }
         self.opening_flushes = self.flush_active(Purpose::OpeningFlush);
@@ -228,14 +259,15 @@ impl Engine {
     pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         self.opening_flushes -= 1;
         self.system_flush_failed(member, result);
-        if self.opening_flushes == 0 && !self.metadata.busy() {
-            self.serving = true;
-        }
+        self.try_to_serve();
     }
 
-    /// Whether nothing of the opening is under way, superblock updates aside.
-    pub(crate) fn opening_is_flushed(&self) -> bool {
-        self.opening_flushes == 0
+    /// Serves, if everything of the opening is done.
+    pub(crate) fn try_to_serve(&mut self) {
+        self.serving |= self.opening_flushes == 0
+            && self.loading.is_none()
+            && !self.metadata.busy()
+            && (self.bitmaps_are_stored() || self.metadata.broken);
     }
 
     fn system_flush_failed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
@@ -247,7 +279,7 @@ impl Engine {
     }
 
     /// Whether a member is missing that the superblocks call active.
-    fn missing_unrecorded(&self) -> bool {
+    pub(crate) fn missing_unrecorded(&self) -> bool {
         self.metadata
             .persistence
             .as_ref()
@@ -275,7 +307,8 @@ impl Engine {
 
     /// How many member I/Os one member can have in flight: what an array below must take.
     pub fn member_ios_per_member_max(&self) -> u32 {
-        self.limits.columns + JOB_COLUMNS + 2
+        // Columns, a superblock, both bitmaps, zeros, and flushes of three kinds.
+        self.limits.columns + JOB_COLUMNS + 7
     }
 
     /// The map.
@@ -331,12 +364,20 @@ impl Engine {
     /// The moment asked for by `poll_timeout` has come.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.assert_drained();
+        self.sweep(now);
         self.pump(now);
     }
 
-    /// When the engine wants to be woken: while a job waits for the clients to be done.
+    /// When the engine wants to be woken: while a job waits for the clients to be done, and while
+    /// regions are dirty that may become clean.
     pub fn poll_timeout(&self) -> Option<Instant> {
-        self.jobs.wake()
+        let sweep = (self.closing == Closing::Open)
+            .then(|| self.regions.wake())
+            .flatten();
+        match (self.jobs.wake(), sweep) {
+            (Some(jobs), Some(sweep)) => Some(jobs.min(sweep)),
+            (jobs, sweep) => jobs.or(sweep),
+        }
     }
 
     /// Asks something of the running array.
@@ -459,7 +500,11 @@ impl Engine {
         self.free_requests.len() == self.requests.len()
             && self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
             && !self.metadata.busy()
-            && self.opening_is_flushed()
+            && self.opening_flushes == 0
+            && self.loading.is_none()
+            && self.zeroing.is_idle()
+            && self.regions.sweep_is_idle()
+            && (self.bitmaps_are_stored() || self.metadata.broken)
     }
 
     fn pump_closing(&mut self) {
@@ -492,8 +537,20 @@ impl Engine {
         self.mark_closed();
     }
 
-    /// The last step of a close: the array is marked clean where it is.
+    /// The last steps of a close: nothing is dirty any more, where that is so, and the array is
+    /// marked clean where it is.
     fn mark_closed(&mut self) {
+        self.clear_all_bits();
+        self.closing = Closing::Clearing;
+        self.write_bitmaps();
+        self.bits_cleared_while_closing();
+    }
+
+    pub(crate) fn bits_cleared_while_closing(&mut self) {
+        let done = self.bitmaps_are_stored() || self.metadata.broken;
+        if self.closing != Closing::Clearing || !done {
+            return;
+        }
         let clean = self.all_settled && !self.metadata.broken && self.state() != ArrayState::Failed;
         self.closing = Closing::Marking;
         if clean && self.metadata.dirty && self.metadata.persistence.is_some() {

@@ -9,6 +9,8 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod bitmaps;
+mod bits;
 mod columns;
 pub mod config;
 pub mod consistency;
@@ -21,11 +23,13 @@ pub mod mutation;
 pub mod output;
 pub mod plan;
 pub mod read_policies;
+mod regions;
 mod requests;
 pub mod slots;
 mod status;
 mod system_io;
 mod throttle;
+mod zeroing;
 
 pub use config::{Config, Limits, OpenError, Persistence};
 pub use consistency::{POLICIES, Policy, WriteHole};

@@ -96,9 +96,13 @@ impl Engine {
         self.begin_update();
     }
 
-    fn begin_update(&mut self) {
+    pub(crate) fn begin_update(&mut self) {
         if self.metadata.pending > 0 || !self.metadata.wanted {
             return;
+        }
+        if self.missing_unrecorded() && !self.bitmaps_are_stored() && !self.metadata.broken {
+            // What a member lacks that goes out is durable before it is durable that it is out.
+            return self.write_bitmaps();
         }
         self.metadata.wanted = false;
         if !self.geometry.survives(self.missing) {
@@ -185,7 +189,7 @@ impl Engine {
         if !self.metadata.broken {
             self.metadata.dirty_durable = self.metadata.dirty;
         }
-        self.serving = self.opening_is_flushed();
+        self.try_to_serve();
         self.ready.append(&mut self.gated);
         self.update_done_while_closing();
     }

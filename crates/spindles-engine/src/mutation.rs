@@ -35,6 +35,14 @@ pub enum Mutation {
     LostWakeup,
     /// Two columns use the same scratch space.
     SharedScratch,
+    /// A write goes to its place before it is durable that its region is dirty.
+    SkipRegionMark,
+    /// A region's dirty bit is cleared before what was written is flushed.
+    ClearBitEarly,
+    /// A region's dirty bit is cleared while a member is missing.
+    ClearBitWhileOut,
+    /// A region is written for the first time without being made zeros.
+    SkipZeroing,
 }
 
 /// Every planted fault.

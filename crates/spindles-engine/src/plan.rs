@@ -37,6 +37,8 @@ pub enum Strategy {
     FullStripeWrite,
     /// Read everything, correct the redundancy that disagrees.
     Settle,
+    /// Nothing was ever written there: it reads as zeros.
+    Zeros,
 }
 
 /// A computation between the reads and the commit.
@@ -48,6 +50,8 @@ pub enum Work {
     Update,
     /// Compute `Plan::encode` from all data chunks.
     Encode,
+    /// Fill what is asked for with zeros.
+    Fill,
     /// Compare what was read with what it should be; equal means there is nothing to write.
     Compare,
 }
@@ -78,6 +82,8 @@ pub struct Health {
     pub unreadable: SlotSet,
     /// Whether redundancy is known to agree with data.
     pub settled: bool,
+    /// Whether the members hold what the array holds; otherwise it holds zeros.
+    pub written: bool,
     /// Whether to recover missing data from redundancy that is not settled: only when the
     /// administrator forced it.
     pub trust_unsettled: bool,
@@ -124,6 +130,17 @@ pub fn plan(
     touched: SlotSet,
     preferred: u8,
 ) -> Option<Plan> {
+    if !health.written {
+        let nothing = direct(SlotSet::EMPTY, SlotSet::EMPTY);
+        let strategy = match ask {
+            Ask::Read => Strategy::Zeros,
+            Ask::Write | Ask::Settle => Strategy::Direct,
+        };
+        return Some(Plan {
+            strategy,
+            ..nothing
+        });
+    }
     match (ask, shape.copies) {
         (Ask::Settle, _) if nothing_to_settle(shape, health) => {
             Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
@@ -306,6 +323,7 @@ impl Plan {
         let recover = (!self.recover.is_empty()).then_some(Work::Recover);
         match (self.strategy, done) {
             (Strategy::ReadModifyWrite, None) => Some(Work::Update),
+            (Strategy::Zeros, None) => Some(Work::Fill),
             (_, None) if recover.is_some() => recover,
             (_, None | Some(Work::Recover)) if !self.encode.is_empty() => Some(Work::Encode),
             (Strategy::Settle, None | Some(Work::Recover | Work::Encode))

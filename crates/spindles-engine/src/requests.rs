@@ -155,6 +155,9 @@ impl Engine {
             return self.hand_out_column(request, ask);
         }
         let location = self.geometry.locate(slot.next);
+        if !self.regions.is_written(location.group) {
+            return self.hand_out_column(request, ask);
+        }
         let wanted = slot.end.0 - slot.next.0;
         let last = wanted <= u64::from(location.blocks_left);
         let blocks = if last {
@@ -281,16 +284,25 @@ impl Engine {
             slot.error = error.or(slot.error);
         }
         if slot.pending == 0 && slot.handed_out {
-            let reply = Reply {
-                token: slot.token,
-                result: match slot.error {
-                    None => Ok(()),
-                    Some(error) => Err(error),
-                },
-            };
-            self.free_requests.push(request);
-            self.output(Output::Reply(reply));
+            if slot.operation == Operation::Discard && self.begin_release(request) {
+                return;
+            }
+            self.answer(request);
         }
+    }
+
+    #[inline]
+    pub(crate) fn answer(&mut self, request: u32) {
+        let slot = &self.requests[index(request)];
+        let reply = Reply {
+            token: slot.token,
+            result: match slot.error {
+                None => Ok(()),
+                Some(error) => Err(error),
+            },
+        };
+        self.free_requests.push(request);
+        self.output(Output::Reply(reply));
     }
 
     fn start_flush(&mut self, request: u32) {

@@ -7,6 +7,7 @@ use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult,
     MemberSet, Operation,
 };
+use spindles_format::AreaKind;
 
 /// What an I/O of the engine itself is for; whoever asked gets the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,10 +18,32 @@ pub(crate) enum Purpose {
     OpeningFlush,
     /// The last flush of a close.
     ClosingFlush,
+    /// A bitmap is read at opening.
+    BitmapRead,
+    /// The dirty bitmap is written.
+    DirtyBitmap,
+    /// The written bitmap is written.
+    WrittenBitmap,
+    /// A region is made zeros before its first write.
+    Zeroing,
+    /// That is made durable.
+    ZeroingFlush,
+    /// What was written is made durable, so that dirty bits can be cleared.
+    SweepFlush,
 }
 
 impl Purpose {
-    const ALL: [Self; 3] = [Self::Superblock, Self::OpeningFlush, Self::ClosingFlush];
+    const ALL: [Self; 9] = [
+        Self::Superblock,
+        Self::OpeningFlush,
+        Self::ClosingFlush,
+        Self::BitmapRead,
+        Self::DirtyBitmap,
+        Self::WrittenBitmap,
+        Self::Zeroing,
+        Self::ZeroingFlush,
+        Self::SweepFlush,
+    ];
 
     /// The id of an I/O with this purpose on `member`.
     ///
@@ -166,6 +189,7 @@ impl Engine {
     }
 
     /// An I/O of the engine itself came back.
+    #[cold]
     pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
         let (purpose, member) = Purpose::of(id);
         self.metadata_buffer.reads[usize::from(member.0)].take_if(|read| read.id == id);
@@ -173,6 +197,16 @@ impl Engine {
             Purpose::Superblock => self.superblock_written(member, result),
             Purpose::OpeningFlush => self.opening_flushed(member, result),
             Purpose::ClosingFlush => self.close_flushed(member, result),
+            Purpose::BitmapRead => self.bitmap_read(member, result),
+            Purpose::DirtyBitmap => {
+                self.bitmap_written(AreaKind::DIRTY_BITMAP, member, result);
+            }
+            Purpose::WrittenBitmap => {
+                self.bitmap_written(AreaKind::WRITTEN_BITMAP, member, result);
+            }
+            Purpose::Zeroing => self.zeroed(member, result),
+            Purpose::ZeroingFlush => self.zeroing_flushed(member, result),
+            Purpose::SweepFlush => self.sweep_flushed(member, result),
         }
     }
 

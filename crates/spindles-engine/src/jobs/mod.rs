@@ -326,7 +326,7 @@ impl Engine {
             .collect()
     }
 
-    fn blocks_below(&self, group: GroupIndex) -> u64 {
+    pub(crate) fn blocks_below(&self, group: GroupIndex) -> u64 {
         if group.0 >= self.geometry.groups() {
             return self.geometry.blocks();
         }

@@ -13,7 +13,7 @@ pub(crate) static JOB: Job = Job {
     name: "resync",
     about: "makes redundancy agree with data again, after a crash",
     ask: Ask::Settle,
-    next_group: |_, group| group,
+    next_group: |engine, group| engine.regions.next_unsettled(group),
     ended: Engine::resync_ended,
 };
 
@@ -27,12 +27,16 @@ impl Engine {
     /// to agree with data.
     #[inline]
     pub(crate) fn settled(&self, group: GroupIndex, end: u32) -> bool {
-        self.all_settled || Place { group, row: end } <= self.jobs.walk(&JOB).mark
+        self.all_settled
+            || !self.regions.is_unsettled(group)
+            || Place { group, row: end } <= self.jobs.walk(&JOB).mark
     }
 
     fn resync_ended(&mut self, walk: Walk) {
         let event = if walk.failed == 0 {
             self.all_settled = true;
+            self.forget_settled();
+            self.regions.want_sweep();
             Event::ResyncDone {
                 mismatches: walk.mismatches,
             }

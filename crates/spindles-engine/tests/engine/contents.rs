@@ -127,12 +127,26 @@ fn healthy_then_degraded() {
 
 #[test]
 fn members_fail_in_the_middle() {
+    members_fail(false);
+}
+
+/// With bitmaps, on members that hold anything at first.
+#[test]
+fn members_fail_in_the_middle_of_unwritten_regions() {
+    members_fail(true);
+}
+
+fn members_fail(regions: bool) {
     for (seed, spec) in (1..).zip(arrays()) {
         let geometry = Geometry::new(&spec).unwrap();
+        if regions && geometry.redundancy() == 0 {
+            continue;
+        }
         for missing in survivable(&geometry) {
             let setup = Setup {
                 seed,
                 persistent: true,
+                regions,
                 ..Setup::new(spec.clone())
             };
             let mut world = setup.open().unwrap();

@@ -40,6 +40,7 @@ fn check(level: &str, members: u8, group: u64, case: &Case<'_>, expected: &str) 
         missing,
         unreadable: missing.or(slots_of(case.unreadable)),
         settled: case.settled,
+        written: true,
         trust_unsettled: false,
     };
     let shape = Shape {

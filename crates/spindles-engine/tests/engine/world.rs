@@ -10,8 +10,8 @@ use spindles_engine::{
     ReadPolicy,
 };
 use spindles_format::{
-    ArrayRecord, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, Text, Uuid,
-    areas_for,
+    ArrayRecord, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, Text,
+    Uuid, areas_for, blank_bitmap, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use spindles_parity::Located;
@@ -60,11 +60,17 @@ pub(crate) struct World {
     pub(crate) now: Instant,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is one choice of a test"
+)]
 pub(crate) struct Setup {
     pub(crate) spec: Spec,
     pub(crate) missing: MemberSet,
     pub(crate) clean: bool,
     pub(crate) persistent: bool,
+    /// Whether a persistent array has bitmaps; then members hold anything at first.
+    pub(crate) regions: bool,
     pub(crate) force: bool,
     pub(crate) requests: u32,
     pub(crate) column_blocks: u32,
@@ -79,6 +85,7 @@ impl Setup {
             missing: MemberSet::EMPTY,
             clean: true,
             persistent: false,
+            regions: false,
             force: false,
             requests: 4,
             column_blocks: 4,
@@ -100,13 +107,25 @@ impl Setup {
                 .collect(),
             None => vec![start; usize::from(count)],
         };
-        let members = self
+        let mut members: Vec<Vec<u8>> = self
             .spec
             .member_blocks
             .iter()
             .zip(&data_start)
             .map(|(blocks, start)| vec![0; usize::try_from(start + blocks).unwrap() * BLOCK])
             .collect();
+        if let Some(persistence) = persistence.as_ref().filter(|_| self.regions) {
+            for (member, device) in members.iter_mut().zip(&persistence.devices) {
+                member.fill(0xaa);
+                let device = device.as_ref().expect("all are there");
+                for kind in BITMAPS {
+                    let area = device.area(kind).expect("it has all areas");
+                    let at = usize::try_from(area.offset_bytes).unwrap();
+                    let bytes = blank_bitmap(persistence.array.uuid, kind, geometry.groups());
+                    member[at..at + bytes.len()].copy_from_slice(&bytes);
+                }
+            }
+        }
         let engine = Engine::open(
             Instant(0),
             Config {
@@ -184,7 +203,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
         };
         devices.push(Some(device));
     }
-    Persistence {
+    let mut persistence = Persistence {
         array: Box::new(ArrayRecord {
             uuid: Uuid([7; 16]),
             parent: Uuid::NIL,
@@ -204,7 +223,20 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             member,
         }),
         devices,
+    };
+    if setup.regions {
+        let mut devices: Vec<_> = persistence.devices.iter().copied().flatten().collect();
+        let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
+        give_regions(
+            &mut persistence.array,
+            &mut devices,
+            geometry.groups(),
+            u64::from(group_blocks) * 512,
+        );
+        persistence.array.region_groups = 2;
+        persistence.devices = devices.into_iter().map(Some).collect();
     }
+    persistence
 }
 
 impl World {

@@ -1,0 +1,120 @@
+//! A set of regions, one bit each, in whole pages of a bitmap.
+
+use alloc::{vec, vec::Vec};
+use spindles_format::{BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS};
+
+/// A set of numbers below a bound.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Bits {
+    words: Vec<u64>,
+    count: u64,
+}
+
+impl Bits {
+    /// All numbers below `count`, or none.
+    pub(crate) fn new(count: u64, all: bool) -> Self {
+        let pages = usize::try_from(count.div_ceil(BITMAP_PAGE_REGIONS)).expect("it fits memory");
+        let mut bits = Self {
+            words: vec![if all { u64::MAX } else { 0 }; pages * BITMAP_PAGE_WORDS],
+            count,
+        };
+        bits.trim();
+        bits
+    }
+
+    fn place(number: u64) -> (usize, u64) {
+        let word = usize::try_from(number / 64).expect("it fits memory");
+        (word, 1 << (number % 64))
+    }
+
+    /// Takes out what is beyond the bound.
+    pub(crate) fn trim(&mut self) {
+        let (word, bit) = Self::place(self.count);
+        if let Some(last) = self.words.get_mut(word) {
+            *last &= bit - 1;
+            self.words[word + 1..].fill(0);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, number: u64) -> bool {
+        let (word, bit) = Self::place(number);
+        self.words[word] & bit != 0
+    }
+
+    #[inline]
+    pub(crate) fn set(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.words[word] |= bit;
+    }
+
+    #[inline]
+    pub(crate) fn clear(&mut self, number: u64) {
+        let (word, bit) = Self::place(number);
+        self.words[word] &= !bit;
+    }
+
+    pub(crate) fn clear_all(&mut self) {
+        self.words.fill(0);
+    }
+
+    pub(crate) fn words(&self) -> &[u64] {
+        &self.words
+    }
+
+    pub(crate) fn words_mut(&mut self) -> &mut [u64] {
+        &mut self.words
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.words.iter().all(|&word| word == 0)
+    }
+
+    /// Whether every number below the bound is in it.
+    pub(crate) fn is_full(&self) -> bool {
+        let count: u64 = self.words.iter().map(|w| u64::from(w.count_ones())).sum();
+        count == self.count
+    }
+
+    /// The first number from `from` on that is in it.
+    pub(crate) fn next(&self, from: u64) -> Option<u64> {
+        let (first, bit) = Self::place(from);
+        let mut mask = !(bit - 1);
+        for (at, &word) in self.words.iter().enumerate().skip(first) {
+            let found = word & mask;
+            if found != 0 {
+                let word = u64::try_from(at).expect("64 bits");
+                return Some(word * 64 + u64::from(found.trailing_zeros()));
+            }
+            mask = u64::MAX;
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_put_in_is_found() {
+        for count in [0, 1, 63, 64, 65, 3711, 3712, 3713, 8000] {
+            let mut bits = Bits::new(count, false);
+            assert!(bits.is_empty());
+            assert_eq!(bits.next(0), None);
+            for number in (0..count).step_by(7) {
+                bits.set(number);
+            }
+            let mut at = 0;
+            for number in (0..count).step_by(7) {
+                assert_eq!(bits.next(at), Some(number));
+                assert!(bits.get(number));
+                at = number + 1;
+            }
+            assert_eq!(bits.next(at), None);
+            let full = Bits::new(count, true);
+            assert!(full.is_full() && (count == 0 || !full.is_empty()));
+            assert_eq!(full.next(count), None);
+        }
+    }
+}

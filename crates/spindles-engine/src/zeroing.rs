@@ -1,0 +1,184 @@
+//! The first write to a region: its rows are made zeros on all members, that is flushed, and then
+//! the region is written. Regions that are asked for meanwhile share the flush.
+
+use crate::{Engine, Mutation, bits::Bits, index, output::OutReason, system_io::Purpose};
+use alloc::{collections::VecDeque, vec, vec::Vec};
+use core::ops::Range;
+use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_layout::{Group, GroupIndex};
+
+/// The most that one operation makes zeros, in bytes.
+const ZERO_BYTES_MAX: u32 = 4 << 20;
+
+/// Regions being made ready for their first write.
+#[derive(Clone, Debug)]
+pub(crate) struct Zeroing {
+    /// Regions asked for and not ready.
+    asked: Bits,
+    /// Those of which nothing was done yet, in order.
+    waiting: VecDeque<u64>,
+    /// The groups left of the region under way, on each member.
+    left: Vec<Range<u64>>,
+    /// Members that are not through with it.
+    pending: u32,
+    /// The region under way.
+    region: Option<u64>,
+    /// Regions that wait for the flush.
+    zeroed: Vec<u64>,
+    /// Flushes under way.
+    flushes: u32,
+    group: Group,
+}
+
+impl Zeroing {
+    pub(crate) fn new(regions: u64, members: u8, columns: u32) -> Self {
+        Self {
+            asked: Bits::new(regions, false),
+            waiting: VecDeque::with_capacity(index(columns)),
+            left: vec![0..0; usize::from(members)],
+            pending: 0,
+            region: None,
+            zeroed: Vec::with_capacity(index(columns)),
+            flushes: 0,
+            group: Group::empty(),
+        }
+    }
+
+    pub(crate) fn is_idle(&self) -> bool {
+        self.region.is_none() && self.flushes == 0 && self.waiting.is_empty()
+    }
+}
+
+impl Engine {
+    /// A write waits for a region that was never written.
+    pub(crate) fn want_zeroing(&mut self, region: u64) {
+        if self.zeroing.asked.get(region) {
+            return;
+        }
+        self.zeroing.asked.set(region);
+        self.zeroing.waiting.push_back(region);
+        if self.zeroing.region.is_none() && self.zeroing.flushes == 0 {
+            self.zero_next();
+        }
+    }
+
+    /// Takes the next region, or flushes those that are through.
+    fn zero_next(&mut self) {
+        while let Some(region) = self.zeroing.waiting.pop_front() {
+            self.zeroing.region = Some(region);
+            let groups = self.regions.groups(region);
+            let groups = groups.start..groups.end.min(self.geometry.groups());
+            self.zeroing.left.fill(groups);
+            let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+            if !self.mutated(Mutation::SkipZeroing) {
+                for member in active.iter() {
+                    self.zeroing.pending += u32::from(self.zero_on(member));
+                }
+            }
+            if self.zeroing.pending > 0 {
+                return;
+            }
+            self.zeroing.region = None;
+            self.zeroing.zeroed.push(region);
+        }
+        self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
+        if self.zeroing.flushes == 0 {
+            self.metadata.broken = true;
+            self.regions_ready();
+        }
+    }
+
+    /// Makes the next run of a member's rows zeros. False when there is none left.
+    fn zero_on(&mut self, member: MemberIndex) -> bool {
+        let at = usize::from(member.0);
+        let left = self.zeroing.left[at].clone();
+        let blocks_max = ZERO_BYTES_MAX / self.block_size.bytes();
+        let mut run: Option<(BlockIndex, u32)> = None;
+        let mut next = left.start;
+        while next < left.end {
+            self.geometry
+                .group_into(GroupIndex(next), &mut self.zeroing.group);
+            let group = &self.zeroing.group;
+            let slot = group.slots().iter().find(|slot| slot.member == member);
+            match (slot, &mut run) {
+                (None, _) => {}
+                (Some(slot), None) => run = Some((slot.offset, group.blocks)),
+                (Some(slot), Some((first, blocks)))
+                    if slot.offset == first.plus(u64::from(*blocks))
+                        && *blocks + group.blocks <= blocks_max =>
+                {
+                    *blocks += group.blocks;
+                }
+                (Some(_), Some(_)) => break,
+            }
+            next += 1;
+        }
+        self.zeroing.left[at].start = next;
+        let Some((offset, blocks)) = run else {
+            return false;
+        };
+        let block = self.members[at].data_start.plus(offset.0);
+        self.system_io(
+            Purpose::Zeroing,
+            member,
+            Operation::WriteZeroes { fua: false },
+            block,
+            blocks,
+            BufferSlice::ZEROS,
+        );
+        true
+    }
+
+    /// Rows of a member are zeros.
+    pub(crate) fn zeroed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.metadata.broken = true;
+        }
+        let goes_on = !self.missing.contains(member) && !self.metadata.broken;
+        if goes_on && self.zero_on(member) {
+            return;
+        }
+        self.zeroing.pending -= 1;
+        if self.zeroing.pending > 0 {
+            return;
+        }
+        let region = self.zeroing.region.take().expect("one was under way");
+        self.zeroing.zeroed.push(region);
+        self.zero_next();
+    }
+
+    pub(crate) fn zeroing_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.metadata.broken = true;
+        }
+        self.zeroing.flushes -= 1;
+        if self.zeroing.flushes == 0 {
+            self.regions_ready();
+        }
+    }
+
+    /// What was made zeros is written to from now on; the columns that wait go on when that is
+    /// durable.
+    fn regions_ready(&mut self) {
+        while let Some(region) = self.zeroing.zeroed.pop() {
+            self.zeroing.asked.clear(region);
+            if !self.metadata.broken {
+                self.regions.written.set(region);
+                // Both bits in one go.
+                self.regions.dirty.set(region);
+            }
+        }
+        self.regions.all_written = self.regions.written.bits.is_full();
+        self.write_bitmaps();
+        if self.metadata.broken {
+            self.ready.append(&mut self.gated);
+        }
+        if !self.zeroing.waiting.is_empty() {
+            self.zero_next();
+        }
+    }
+}
