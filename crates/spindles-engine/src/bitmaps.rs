@@ -97,6 +97,13 @@ impl Bitmap {
         }
     }
 
+    /// Another device is to be told all of it.
+    pub(crate) fn tell_all(&mut self) {
+        for block in 0..self.blocks {
+            self.wanted.set(block);
+        }
+    }
+
     /// Whether the members say of this region what is in memory.
     pub(crate) fn is_stored(&self, region: u64) -> bool {
         let block = self.block_of(region);

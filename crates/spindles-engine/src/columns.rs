@@ -179,7 +179,7 @@ impl Engine {
 
     #[inline]
     fn swapped(&self, member: MemberIndex, operation: Operation) -> MemberIndex {
-        let both = self.geometry.members() > 1 && self.missing.is_empty();
+        let both = self.geometry.members() > 1 && self.lost.is_empty();
         if self.mutated(Mutation::SwapMembers)
             && both
             && operation == Operation::Read
@@ -220,10 +220,10 @@ impl Engine {
     ) -> (u8, MemberIndex, BlockIndex) {
         self.geometry.group_into(group, &mut self.groups[index(id)]);
         self.columns[index(id)].low = low;
-        let slot = self.choose_copy(id, self.missing_slots(id));
+        let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
-        if !self.missing.contains(place.member) {
+        if self.holds(place.member, group, low + blocks) {
             self.load(place.member, offset, blocks);
         }
         (slot, place.member, offset)
@@ -351,10 +351,23 @@ impl Engine {
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
 
+    /// The slots whose members can't be read in the rows below `end` of the group of the column.
+    fn slots_not_held(&self, id: u32, end: u32) -> SlotSet {
+        if self.lost.is_empty() {
+            return SlotSet::EMPTY;
+        }
+        let group = &self.groups[index(id)];
+        let slots = group.slots();
+        (0..self.shape.slots)
+            .filter(|&slot| !self.holds(slots[usize::from(slot)].member, group.index, end))
+            .fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
     fn plan_column(&mut self, id: u32) {
         let missing = self.missing_slots(id);
         let column = self.columns[index(id)];
-        let unreadable = missing.or(column.unreadable);
+        let not_held = self.slots_not_held(id, column.low + column.blocks);
+        let unreadable = not_held.or(column.unreadable);
         let settled = self.settled(column.group, column.low + column.blocks);
         let written = self.regions.is_written(column.group);
         let touched = column.touched;
@@ -396,7 +409,7 @@ impl Engine {
         } else {
             0
         };
-        let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != missing;
+        let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != not_held;
         let planned = plan(self.shape, health, column.ask, touched, preferred);
         let Some(mut plan) = planned.filter(|_| !gives_up) else {
             let error = if column.corrupt {
@@ -494,7 +507,7 @@ impl Engine {
             Phase::Reading => self.work(id, None),
             Phase::Writing => self.written(id),
             Phase::Flushing => {
-                if !self.missing.is_empty() && !self.geometry.survives(self.missing) {
+                if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
                     self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
                 }
                 self.acknowledge(id);
@@ -677,13 +690,19 @@ impl Engine {
             return self.finish_rows(id);
         }
         let group = self.columns[index(id)].group;
-        if !(self.may_commit() && self.may_write_region(group)) {
+        // A device that is being filled is not yet counted on: nothing is in doubt meanwhile.
+        let harmless = plan.strategy == Strategy::Rebuild;
+        if !(harmless || self.may_commit() && self.may_write_region(group)) {
             self.columns[index(id)].phase = Phase::Committing;
             self.gated.push_back(id);
             return;
         }
         // Members may have gone since the plan was made; what it computed for the others holds.
         let mut writes = plan.writes.minus(self.missing_slots(id));
+        if self.mutated(Mutation::RebuildSkipsWrites) && self.columns[index(id)].ask == Ask::Write {
+            let end = self.columns[index(id)].low + self.columns[index(id)].blocks;
+            writes = writes.minus(self.slots_not_held(id, end));
+        }
         if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
             writes = writes.minus(self.shape.redundant());
         }
@@ -715,7 +734,9 @@ impl Engine {
         if self.columns[index(id)].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
             // member it was read from is lost as well: the others agree durably before the reply.
-            let durably = self.shape.copies && !self.mutated(Mutation::SettleInCache);
+            let durably = self.shape.copies
+                && self.columns[index(id)].plan.strategy == Strategy::Settle
+                && !self.mutated(Mutation::SettleInCache);
             return (durably, None);
         }
         let Owner::Request(request) = self.columns[index(id)].owner else {
@@ -734,7 +755,7 @@ impl Engine {
         if self.shape.copies {
             return match (column.ask, column.plan.reads.first()) {
                 (Ask::Write, _) | (_, None) => self.client(id, 0),
-                (Ask::Read | Ask::Settle, Some(truth)) => self.read_place(id, truth),
+                (Ask::Read | Ask::Settle | Ask::Rebuild, Some(truth)) => self.read_place(id, truth),
             };
         }
         if slot < self.shape.data {
@@ -748,7 +769,9 @@ impl Engine {
 
     fn written(&mut self, id: u32) {
         let parity = u32::from(self.shape.slots - self.shape.data);
-        if !self.shape.copies && self.missing_slots(id).count() > parity {
+        let column = &self.columns[index(id)];
+        let not_held = self.slots_not_held(id, column.low + column.blocks);
+        if !self.shape.copies && not_held.count() > parity {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
         }
         self.acknowledge(id);

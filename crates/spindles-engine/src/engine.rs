@@ -7,7 +7,7 @@ use crate::{
     config::{Config, Limits, OpenError},
     consistency::Policy,
     index,
-    jobs::{JOB_COLUMNS, Jobs},
+    jobs::{JOB_COLUMNS, Jobs, Place, rebuild::Rebuild},
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
     metadata::{Metadata, superblock_blocks},
@@ -34,7 +34,17 @@ pub(crate) struct MemberInfo {
     pub(crate) index: MemberIndex,
     pub(crate) state: Member,
     pub(crate) data_start: BlockIndex,
+    /// While its device is being filled: where it was good when the walk began.
+    pub(crate) filled_from_start: Place,
     pub(crate) load: MemberLoad,
+}
+
+impl MemberInfo {
+    /// What happens to it, which must be legal.
+    pub(crate) fn step(&mut self, event: MemberEvent) {
+        let next = self.state.next(event);
+        self.state = next.expect("a legal move of a member");
+    }
 }
 
 /// How far a close has come.
@@ -71,7 +81,10 @@ pub struct Engine {
     pub(crate) scratch: BufferId,
     pub(crate) metadata_buffer: MetadataBuffer,
     pub(crate) members: Vec<MemberInfo>,
+    /// Positions without a device.
     pub(crate) missing: MemberSet,
+    /// Those, and positions whose device is still being filled.
+    pub(crate) lost: MemberSet,
     pub(crate) requests: Vec<RequestSlot>,
     pub(crate) free_requests: Vec<u32>,
     pub(crate) columns: Vec<Column>,
@@ -97,6 +110,7 @@ pub struct Engine {
     /// Flushes of the opening under way.
     opening_flushes: u32,
     pub(crate) jobs: Jobs,
+    pub(crate) rebuild: Rebuild,
     /// Whether redundancy agrees with data everywhere.
     pub(crate) all_settled: bool,
     pub(crate) closing: Closing,
@@ -123,14 +137,20 @@ impl Engine {
         );
         assert!(config.limits.requests > 0 && config.limits.columns > 0);
         assert!(config.limits.column_blocks > 0);
-        if !geometry.survives(missing) {
-            return Err(OpenError::BeyondTolerance { missing });
+        let rebuilding = (config.persistence.as_ref())
+            .map_or(MemberSet::EMPTY, |persistence| {
+                persistence.array.rebuilding()
+            })
+            .difference(missing);
+        let lost = missing.union(rebuilding);
+        if !geometry.survives(lost) {
+            return Err(OpenError::BeyondTolerance { missing: lost });
         }
         let redundant = geometry.redundancy() > 0;
         let parity = geometry.parity_chunks() > 0;
         let clean = config.clean || !redundant || !config.consistency.resync_after_crash;
-        if !clean && parity && !missing.is_empty() && !config.force {
-            return Err(OpenError::UncleanDegraded { missing });
+        if !clean && parity && !lost.is_empty() && !config.force {
+            return Err(OpenError::UncleanDegraded { missing: lost });
         }
 
         let shape = Shape {
@@ -147,6 +167,7 @@ impl Engine {
                 } else {
                     Member::Active
                 },
+                filled_from_start: Place::default(),
                 data_start: config.data_start[usize::from(member.0)],
                 load: MemberLoad {
                     write_mostly: config.write_mostly.contains(member),
@@ -196,6 +217,7 @@ impl Engine {
             metadata_buffer,
             members,
             missing,
+            lost,
             requests: vec![RequestSlot::free(); index(config.limits.requests)],
             free_requests: (0..config.limits.requests).rev().collect(),
             columns: vec![Column::free(); index(all_columns)],
@@ -221,6 +243,7 @@ impl Engine {
             serving: true,
             opening_flushes: 0,
             jobs: Jobs::new(config.job_rate),
+            rebuild: Rebuild::default(),
             all_settled: clean || config.read_only,
             closing: Closing::Open,
             reads_chosen: 0,
@@ -234,6 +257,7 @@ impl Engine {
         if !engine.all_settled && !stored {
             engine.begin_resync();
         }
+        engine.find_rebuilding();
         engine.serving = false;
         engine.load_bitmaps();
         if engine.metadata.persistence.is_some() && !engine.read_only {
@@ -278,14 +302,32 @@ impl Engine {
         }
     }
 
-    /// Whether a member is missing that the superblocks call active.
+    /// Members that the superblocks say are being filled are so from there on.
+    fn find_rebuilding(&mut self) {
+        let Some(persistence) = self.metadata.persistence.as_ref() else {
+            return;
+        };
+        for member in self.rebuilding().iter() {
+            let at = usize::from(member.0);
+            let MemberState::Rebuilding { mark } = persistence.array.member[at].state else {
+                panic!("member {member} is lost, there, and not rebuilding");
+            };
+            self.members[at].state = Member::Rebuilding { mark };
+            self.members[at].filled_from_start = self.place_of_mark(mark);
+        }
+        if !self.read_only {
+            self.resume_rebuild();
+        }
+    }
+
+    /// Whether a member is missing that the superblocks count on.
     pub(crate) fn missing_unrecorded(&self) -> bool {
         self.metadata
             .persistence
             .as_ref()
             .is_some_and(|persistence| {
                 self.missing.iter().any(|member| {
-                    persistence.array.member[usize::from(member.0)].state == MemberState::Active
+                    (persistence.array.member[usize::from(member.0)].state).takes_part()
                 })
             })
     }
@@ -387,9 +429,15 @@ impl Engine {
             Command::Close => {
                 if self.closing == Closing::Open {
                     self.closing = Closing::Draining;
+                    self.rebuild.joining = None;
                 }
             }
             Command::Fail(member) => self.fail(member)?,
+            Command::Rebuild {
+                member,
+                device,
+                uuid,
+            } => self.rebuild_onto(member, &device, uuid)?,
             Command::JobRate(rate) => self.jobs.throttle.rate = rate,
         }
         self.pump(now);
@@ -406,7 +454,7 @@ impl Engine {
         if self.missing.contains(member) {
             return Err(CommandError::AlreadyOut);
         }
-        if !self.geometry.survives(self.missing.with(member)) {
+        if !self.geometry.survives(self.lost.with(member)) {
             return Err(CommandError::BeyondTolerance);
         }
         assert!(
@@ -443,34 +491,35 @@ impl Engine {
     /// with parity has failed.
     pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
         if self.missing.contains(member) {
-            return self.geometry.survives(self.missing);
+            return self.geometry.survives(self.lost);
         }
-        let missing = self.missing.with(member);
-        let survives = self.geometry.survives(missing);
+        let was_filled = self.lost.contains(member);
+        let lost = self.lost.with(member);
+        let survives = self.geometry.survives(lost);
         if !survives && self.shape.copies {
             if let OutReason::Error(error) = reason {
                 self.output(Output::Event(Event::MemberFault { member, error }));
             }
             return false;
         }
-        let info = &mut self.members[usize::from(member.0)];
-        info.state = info
-            .state
-            .next(MemberEvent::Out(reason))
-            .expect("an active member goes out");
-        self.missing = missing;
+        self.members[usize::from(member.0)].step(MemberEvent::Out(reason));
+        self.missing = self.missing.with(member);
+        self.lost = lost;
+        if was_filled {
+            self.rebuild_lost();
+        }
         self.output(Output::Event(Event::MemberOut { member, reason }));
         if survives {
             self.want_update();
         } else {
-            self.output(Output::Event(Event::ArrayFailed { missing }));
+            self.output(Output::Event(Event::ArrayFailed { missing: lost }));
         }
         survives
     }
 
     /// The state of the array.
     pub fn state(&self) -> ArrayState {
-        ArrayState::of(&self.geometry, self.missing)
+        ArrayState::of(&self.geometry, self.lost)
     }
 
     /// Goes on with all that can go on.
@@ -479,6 +528,7 @@ impl Engine {
         if !self.ready.is_empty()
             || !self.stalled.is_empty()
             || self.jobs.any()
+            || self.rebuild.joining.is_some()
             || self.closing != Closing::Open
         {
             self.pump_all(now);
@@ -489,7 +539,7 @@ impl Engine {
         loop {
             if let Some(column) = self.ready.pop_front() {
                 self.run(column);
-            } else if !self.advance_stalled() && !self.pump_jobs(now) {
+            } else if !self.advance_stalled() && !self.pump_jobs(now) && !self.pump_joining() {
                 break;
             }
         }
@@ -497,14 +547,26 @@ impl Engine {
     }
 
     fn idle(&self) -> bool {
-        self.free_requests.len() == self.requests.len()
-            && self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
+        self.free_requests.len() == self.requests.len() && self.is_quiet()
+    }
+
+    /// Whether nothing new is begun: before what was found at opening is durable, and while a
+    /// device waits to take its position.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        !self.serving || self.rebuild.joining.is_some()
+    }
+
+    /// Whether nothing is under way on any member, although requests may wait.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
             && !self.metadata.busy()
             && self.opening_flushes == 0
             && self.loading.is_none()
             && self.zeroing.is_idle()
             && self.regions.sweep_is_idle()
             && (self.bitmaps_are_stored() || self.metadata.broken)
+            && self.rebuild.is_quiet()
     }
 
     fn pump_closing(&mut self) {
@@ -555,6 +617,9 @@ impl Engine {
         self.closing = Closing::Marking;
         if clean && self.metadata.dirty && self.metadata.persistence.is_some() {
             self.metadata.dirty = false;
+            self.want_update();
+        }
+        if self.note_marks_at_close() {
             self.want_update();
         }
         self.update_done_while_closing();

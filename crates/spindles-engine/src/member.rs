@@ -1,17 +1,18 @@
 //! The states of a member and of the array.
 
 use crate::output::OutReason;
-use spindles_block::MemberSet;
+use spindles_block::{BlockIndex, MemberSet};
 use spindles_layout::Geometry;
 
 /// The state of a member's position.
 ///
 /// ```text
-///            Out(reason)
-///  Active ───────────────▶ Missing { reason }
+///            Out(reason)                      Joined
+///  Active ───────────────▶ Missing { reason } ──────▶ Rebuilding { mark } ◀─┐
+///    ▲                            ▲      Out(reason)      │    │  └─Marked──┘
+///    │                            └───────────────────────┘    │
+///    └────────────────────────Filled───────────────────────────┘
 /// ```
-///
-/// A position comes back by a rebuild, which is a job of its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Member {
     /// Holds correct data for its position.
@@ -21,6 +22,12 @@ pub enum Member {
         /// Since this opening, and why; `None` for one that was missing at opening.
         reason: Option<OutReason>,
     },
+    /// A device is being filled: everything is written to it, and below a mark it is read.
+    Rebuilding {
+        /// It holds correct data for its position, durably, in the groups below this block of the
+        /// array.
+        mark: BlockIndex,
+    },
 }
 
 /// What can happen to a member.
@@ -28,6 +35,12 @@ pub enum Member {
 pub enum MemberEvent {
     /// It is put out.
     Out(OutReason),
+    /// A device takes the empty place.
+    Joined,
+    /// It is durable how far its device is filled.
+    Marked(BlockIndex),
+    /// Its device is filled, durably.
+    Filled,
 }
 
 impl Member {
@@ -35,10 +48,24 @@ impl Member {
     #[must_use]
     pub const fn next(self, event: MemberEvent) -> Option<Self> {
         match (self, event) {
-            (Self::Active, MemberEvent::Out(reason)) => Some(Self::Missing {
-                reason: Some(reason),
+            (Self::Active | Self::Rebuilding { .. }, MemberEvent::Out(reason)) => {
+                Some(Self::Missing {
+                    reason: Some(reason),
+                })
+            }
+            (Self::Missing { .. }, MemberEvent::Joined) => Some(Self::Rebuilding {
+                mark: BlockIndex(0),
             }),
-            (Self::Missing { .. }, MemberEvent::Out(_)) => None,
+            (Self::Rebuilding { mark }, MemberEvent::Marked(new)) if new.0 >= mark.0 => {
+                Some(Self::Rebuilding { mark: new })
+            }
+            (Self::Rebuilding { .. }, MemberEvent::Filled) => Some(Self::Active),
+            (
+                Self::Missing { .. },
+                MemberEvent::Out(_) | MemberEvent::Marked(_) | MemberEvent::Filled,
+            )
+            | (Self::Active, MemberEvent::Joined | MemberEvent::Marked(_) | MemberEvent::Filled)
+            | (Self::Rebuilding { .. }, MemberEvent::Joined | MemberEvent::Marked(_)) => None,
         }
     }
 }
@@ -96,6 +123,16 @@ mod tests {
         assert_eq!(missing.next(out), None);
     }
 
+    #[test]
+    fn a_mark_goes_forwards() {
+        let mark = BlockIndex(5);
+        let filling = Member::Rebuilding { mark };
+        let marked = |to| filling.next(MemberEvent::Marked(BlockIndex(to)));
+        let mark = BlockIndex(9);
+        assert_eq!(marked(9), Some(Member::Rebuilding { mark }));
+        assert_eq!(marked(4), None);
+    }
+
     /// Every state and event, and the table for people.
     #[test]
     fn the_drawn_machine_is_the_one_that_runs() {
@@ -108,13 +145,24 @@ mod tests {
                     reason: Some(reason),
                 },
             ),
+            (
+                "rebuilding",
+                Member::Rebuilding {
+                    mark: BlockIndex(5),
+                },
+            ),
         ];
-        let events = [("out", MemberEvent::Out(reason))];
-        let name = |state: Option<Member>| {
-            states
-                .iter()
-                .find(|(_, known)| Some(*known) == state)
-                .map_or("*never*", |(name, _)| name)
+        let events = [
+            ("out", MemberEvent::Out(reason)),
+            ("joined", MemberEvent::Joined),
+            ("marked", MemberEvent::Marked(BlockIndex(7))),
+            ("filled", MemberEvent::Filled),
+        ];
+        let name = |state: Option<Member>| match state {
+            None => "*never*",
+            Some(Member::Active) => "active",
+            Some(Member::Missing { .. }) => "missing",
+            Some(Member::Rebuilding { .. }) => "rebuilding",
         };
         let document = include_str!("../../../docs/states.md");
         let mut rows = 0;

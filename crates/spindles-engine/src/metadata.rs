@@ -1,7 +1,7 @@
 //! The superblocks: when they are written, and what waits for them.
 //!
 //! One update is under way at a time; wishes that come meanwhile share the next. An update is one
-//! FUA write to every active member, each to the slot of its generation, so that the other slot
+//! FUA write to every member that is there, each to the slot of its generation, so that the other slot
 //! keeps the generation before.
 
 use crate::{
@@ -105,7 +105,7 @@ impl Engine {
             return self.write_bitmaps();
         }
         self.metadata.wanted = false;
-        if !self.geometry.survives(self.missing) {
+        if !self.geometry.survives(self.lost) {
             // A failed array stays as the superblocks have it: its members may come back.
             self.metadata.broken = true;
             return;
@@ -115,30 +115,38 @@ impl Engine {
         };
         array.generation += 1;
         array.clean = !self.metadata.dirty;
-        let mut active = MemberSet::EMPTY;
         for (member, record) in self.members.iter().zip(&mut array.member) {
             match (member.state, record.state) {
-                (Member::Missing { .. }, MemberState::Active) => {
+                (Member::Missing { .. }, MemberState::Active | MemberState::Rebuilding { .. }) => {
                     record.state = MemberState::Missing {
                         out_since: array.generation,
                     };
                 }
                 (Member::Missing { .. }, MemberState::Missing { .. })
                 | (Member::Active, MemberState::Active) => {}
+                (Member::Active, MemberState::Rebuilding { .. }) => {
+                    record.state = MemberState::Active;
+                }
+                (
+                    Member::Rebuilding { mark },
+                    MemberState::Missing { .. } | MemberState::Rebuilding { .. },
+                ) => record.state = MemberState::Rebuilding { mark },
+                (Member::Rebuilding { .. }, MemberState::Active) => {
+                    panic!("a member that is rebuilding is active in the record")
+                }
                 (Member::Active, MemberState::Missing { .. }) => {
                     panic!("an active member is missing in the record")
                 }
             }
-            if member.state == Member::Active {
-                active = active.with(member.index);
-            }
         }
-        for member in active.iter() {
+        array.note_rebuilding();
+        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for member in there.iter() {
             self.write_superblock(member);
         }
         assert!(
             self.metadata.pending > 0,
-            "an array without active members is not written"
+            "an array without members is not written"
         );
     }
 
@@ -148,7 +156,7 @@ impl Engine {
         };
         let device = devices[usize::from(member.0)]
             .as_ref()
-            .expect("an active member has a device record");
+            .expect("a member that is there has a device record");
         let place = self.metadata.place;
         let block = device.slot_block(array.generation);
         spindles_format::encode(
@@ -190,6 +198,9 @@ impl Engine {
             self.metadata.dirty_durable = self.metadata.dirty;
         }
         self.try_to_serve();
+        if !self.metadata.broken {
+            self.announce_rebuilt();
+        }
         self.ready.append(&mut self.gated);
         self.update_done_while_closing();
     }

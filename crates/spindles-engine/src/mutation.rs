@@ -43,6 +43,10 @@ pub enum Mutation {
     ClearBitWhileOut,
     /// A region is written for the first time without being made zeros.
     SkipZeroing,
+    /// What was copied to a device is not flushed before it counts as durable there.
+    RebuildUnflushed,
+    /// What clients write is not written to a device that is being filled and not yet filled there.
+    RebuildSkipsWrites,
 }
 
 /// Every planted fault.

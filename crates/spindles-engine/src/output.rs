@@ -1,6 +1,8 @@
 //! What the engine asks of its driver and tells the world.
 
+use alloc::boxed::Box;
 use spindles_block::{MemberError, MemberIndex, MemberIo, MemberSet, Reply, StepId};
+use spindles_format::{DeviceRecord, Uuid};
 
 /// An effect, to be carried out by the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +51,22 @@ pub enum Event {
         /// Columns that could not be settled.
         unsettled: u64,
     },
+    /// A device is being filled, from the start or from where it had come to.
+    RebuildStarted {
+        /// Its position.
+        member: MemberIndex,
+    },
+    /// A device is filled, and it is durable on all members that it is active.
+    RebuildDone {
+        /// Its position.
+        member: MemberIndex,
+    },
+    /// A rebuild went through, and some places could not be read: it goes on from the first of them
+    /// at the next opening.
+    RebuildIncomplete {
+        /// Columns that could not be done.
+        failed: u64,
+    },
     /// Everything is durable, the array is marked clean where it is, and nothing more will come.
     Closed {
         /// Whether it could be marked so.
@@ -66,12 +84,23 @@ pub enum OutReason {
 }
 
 /// Something asked of a running array.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
     /// Take no more requests, finish those taken, flush, mark clean. `Event::Closed` answers.
     Close,
     /// Put a member out.
     Fail(MemberIndex),
+    /// Fill a device that takes the place of a missing member. The driver has attached it there,
+    /// with both superblock slots zeros. `Event::RebuildStarted` comes when it has taken its place,
+    /// `Event::RebuildDone` at the end.
+    Rebuild {
+        /// The position.
+        member: MemberIndex,
+        /// Where things lie on the device; its data area is as long as the array counts on.
+        device: Box<DeviceRecord>,
+        /// The new identity of the device.
+        uuid: Uuid,
+    },
     /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
     JobRate(u64),
 }
@@ -87,6 +116,15 @@ pub enum CommandError {
     BeyondTolerance,
     /// The array is open read-only.
     ReadOnly,
+    /// There is a device in that position.
+    NotMissing,
+    /// The array has no superblocks, so it could not tell afterwards which device is good.
+    NoSuperblocks,
+    /// The device's data area or block is not what the array counts on, or its identity is known
+    /// already.
+    Unsuitable,
+    /// Another device is about to take its position, or the array is being closed.
+    Busy,
 }
 
 /// Nothing was taken: every pool is in use. Ask again after a reply.

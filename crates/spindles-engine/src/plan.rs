@@ -18,6 +18,8 @@ pub enum Ask {
     Write,
     /// Make redundancy agree with data; nothing is touched.
     Settle,
+    /// Write what is there and can't be read; nothing is touched.
+    Rebuild,
 }
 
 /// How a plan reaches its goal.
@@ -39,6 +41,8 @@ pub enum Strategy {
     Settle,
     /// Nothing was ever written there: it reads as zeros.
     Zeros,
+    /// Read what suffices, write what can't be read.
+    Rebuild,
 }
 
 /// A computation between the reads and the commit.
@@ -134,7 +138,7 @@ pub fn plan(
         let nothing = direct(SlotSet::EMPTY, SlotSet::EMPTY);
         let strategy = match ask {
             Ask::Read => Strategy::Zeros,
-            Ask::Write | Ask::Settle => Strategy::Direct,
+            Ask::Write | Ask::Settle | Ask::Rebuild => Strategy::Direct,
         };
         return Some(Plan {
             strategy,
@@ -142,14 +146,19 @@ pub fn plan(
         });
     }
     match (ask, shape.copies) {
+        (Ask::Rebuild, _) if health.unreadable == health.missing => {
+            Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
+        }
+        (Ask::Rebuild, true) if health.settled => plan_copy_rebuild(shape, health),
+        (Ask::Rebuild, false) if health.settled => plan_parity_rebuild(shape, health),
         (Ask::Settle, _) if nothing_to_settle(shape, health) => {
             Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
         }
         (Ask::Read, true) if health.settled => plan_copy_read(health, preferred),
-        (Ask::Read | Ask::Settle, true) => plan_copy_settle(shape, health),
+        (Ask::Read | Ask::Settle | Ask::Rebuild, true) => plan_copy_settle(shape, health),
         (Ask::Write, true) => plan_copy_write(shape, health),
         (Ask::Read, false) if health.settled => plan_parity_read(shape, health, touched),
-        (Ask::Read | Ask::Settle, false) => plan_parity_settle(shape, health),
+        (Ask::Read | Ask::Settle | Ask::Rebuild, false) => plan_parity_settle(shape, health),
         (Ask::Write, false) => plan_parity_write(shape, health, touched),
     }
 }
@@ -201,6 +210,31 @@ fn plan_copy_settle(shape: Shape, health: Health) -> Option<Plan> {
         encode: SlotSet::EMPTY,
         writes: others,
         writes_always: others.minus(readable),
+    })
+}
+
+fn plan_copy_rebuild(shape: Shape, health: Health) -> Option<Plan> {
+    let truth = SlotSet::one(shape.all().minus(health.unreadable).first()?);
+    Some(Plan {
+        strategy: Strategy::Rebuild,
+        ..direct(truth, health.unreadable.minus(health.missing))
+    })
+}
+
+/// Data that is missing for good is recovered too where parity is to be computed from it.
+fn plan_parity_rebuild(shape: Shape, health: Health) -> Option<Plan> {
+    let writes = health.unreadable.minus(health.missing);
+    let encode = writes.and(shape.redundant());
+    let recover = if encode.is_empty() {
+        writes
+    } else {
+        shape.all_data().and(health.unreadable)
+    };
+    Some(Plan {
+        strategy: Strategy::Rebuild,
+        recover,
+        encode,
+        ..direct(recovery_sources(shape, health)?, writes)
     })
 }
 

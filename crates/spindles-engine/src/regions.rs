@@ -157,7 +157,6 @@ impl Regions {
         self.next_group(&self.unsettled, group)
     }
 
-    #[allow(dead_code, reason = "for jobs that fill members")]
     /// The first group from here on that was ever written.
     pub(crate) fn next_written(&self, group: GroupIndex) -> GroupIndex {
         if self.all_written {

@@ -124,7 +124,7 @@ impl Engine {
 
     /// Hands out columns of a request while there are free ones. Whether all are handed out.
     fn advance(&mut self, request: u32) -> bool {
-        if !self.serving {
+        if self.holds_back() {
             return false;
         }
         while !self.requests[index(request)].handed_out {
@@ -172,8 +172,13 @@ impl Engine {
             (location.data_index, location.member, location.offset)
         };
         // What spans chunks of a degraded stripe is read once for all of them, as a column.
-        let spans = !last && !self.shape.copies && !self.missing.is_empty();
-        if spans || self.missing.contains(member) {
+        let spans = !last && !self.shape.copies && !self.lost.is_empty();
+        let end = location.block_in_chunk + blocks;
+        let holds = match ask {
+            Ask::Write => !self.missing.contains(member),
+            _ => self.holds(member, location.group, end),
+        };
+        if spans || !holds {
             return self.hand_out_column(request, ask);
         }
         let slot = &mut self.requests[index(request)];

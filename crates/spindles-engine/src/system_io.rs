@@ -30,10 +30,12 @@ pub(crate) enum Purpose {
     ZeroingFlush,
     /// What was written is made durable, so that dirty bits can be cleared.
     SweepFlush,
+    /// What was copied to a device is made durable.
+    RebuildFlush,
 }
 
 impl Purpose {
-    const ALL: [Self; 9] = [
+    const ALL: [Self; 10] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -43,6 +45,7 @@ impl Purpose {
         Self::Zeroing,
         Self::ZeroingFlush,
         Self::SweepFlush,
+        Self::RebuildFlush,
     ];
 
     /// The id of an I/O with this purpose on `member`.
@@ -172,7 +175,7 @@ impl Engine {
         }));
     }
 
-    /// Flushes all active members for the engine itself. How many there are.
+    /// Flushes all members that are there for the engine itself. How many there are.
     pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         for member in active.iter() {
@@ -207,6 +210,7 @@ impl Engine {
             Purpose::Zeroing => self.zeroed(member, result),
             Purpose::ZeroingFlush => self.zeroing_flushed(member, result),
             Purpose::SweepFlush => self.sweep_flushed(member, result),
+            Purpose::RebuildFlush => self.rebuild_flushed(member, result),
         }
     }
 

@@ -2,7 +2,7 @@
 //! part.
 //!
 //! Every record names the members it was written for. Before anything is done on the strength of
-//! a record it is durable on all members that it calls active, so:
+//! a record it is durable on all members that it calls active or rebuilding, so:
 //!
 //! - a member one generation behind a record that calls it active missed only the last write of
 //!   superblocks, and nothing was done since that it doesn't have: it *lags*, and is good;
@@ -301,7 +301,7 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
 fn sees(record: &ArrayRecord, found: &[Found], holders: &[usize]) -> bool {
     holders
         .iter()
-        .any(|&holder| position(record, &found[holder]).is_some_and(|s| s == MemberState::Active))
+        .any(|&holder| position(record, &found[holder]).is_some_and(MemberState::takes_part))
 }
 
 /// What `record` says of that very device; `None` where it doesn't know it.
@@ -363,7 +363,7 @@ fn judge(
     match position(truth.record, &found[index]) {
         None => return Err(Reason::Replaced),
         Some(MemberState::Missing { out_since }) => return Err(stale(Some(out_since))),
-        Some(MemberState::Active) => {}
+        Some(MemberState::Active | MemberState::Rebuilding { .. }) => {}
     }
     let lagging = class.record != truth.record;
     let one_behind = generation + 1 == newest && sees(class.record, found, &truth.holders);

@@ -2,7 +2,7 @@
 
 use crate::Text;
 use core::fmt;
-use spindles_block::{BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 
 /// An identity: random bytes, given by the caller.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -55,11 +55,15 @@ impl Features {
     /// writer that marks nothing makes the bitmaps lie.
     pub const REGIONS: u64 = 1 << 0;
 
+    /// `refuse`: a member is being rebuilt: active for writes, and good for reads below its mark
+    /// only.
+    pub const REBUILDING: u64 = 1 << 1;
+
     /// The features that this version knows.
     pub const KNOWN: Self = Self {
         ignorable: 0,
         read_only: 0,
-        refuse: Self::REGIONS,
+        refuse: Self::REGIONS | Self::REBUILDING,
     };
 
     /// Whether a feature is in use that this version must not write beside.
@@ -79,6 +83,23 @@ pub enum MemberState {
         /// The first generation written without it.
         out_since: u64,
     },
+    /// A device that is being filled: every write goes to it, and superblocks too.
+    Rebuilding {
+        /// Of the groups whose blocks lie below this block of the array it holds correct data,
+        /// durably.
+        mark: BlockIndex,
+    },
+}
+
+impl MemberState {
+    /// Whether the device takes part: whatever is written goes to it as well.
+    #[must_use]
+    pub const fn takes_part(self) -> bool {
+        match self {
+            Self::Active | Self::Rebuilding { .. } => true,
+            Self::Missing { .. } => false,
+        }
+    }
 }
 
 /// What the array's record says of one member.
@@ -175,7 +196,27 @@ impl ArrayRecord {
     pub fn missing(&self) -> MemberSet {
         (0..self.members)
             .map(MemberIndex)
-            .filter(|member| self.member[usize::from(member.0)].state != MemberState::Active)
+            .filter(|member| !self.member[usize::from(member.0)].state.takes_part())
             .collect()
+    }
+
+    /// Which members the record says are being rebuilt.
+    #[must_use]
+    pub fn rebuilding(&self) -> MemberSet {
+        (0..self.members)
+            .map(MemberIndex)
+            .filter(|member| {
+                let state = self.member[usize::from(member.0)].state;
+                matches!(state, MemberState::Rebuilding { .. })
+            })
+            .collect()
+    }
+
+    /// Sets or clears the feature that goes with members that are being rebuilt.
+    pub fn note_rebuilding(&mut self) {
+        self.features.refuse &= !Features::REBUILDING;
+        if !self.rebuilding().is_empty() {
+            self.features.refuse |= Features::REBUILDING;
+        }
     }
 }

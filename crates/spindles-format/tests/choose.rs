@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
-use spindles_block::{BlockSize, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
 use spindles_format::{
     ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, Features, Found,
     JournalRecord, MemberRecord, MemberState, Reason, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid,
@@ -87,12 +87,21 @@ fn without(array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
     let mut next = array.clone();
     next.generation += 1;
     for &member in missing {
-        if next.member[member].state == MemberState::Active {
+        if next.member[member].state.takes_part() {
             next.member[member].state = MemberState::Missing {
                 out_since: next.generation,
             };
         }
     }
+    next.note_rebuilding();
+    next
+}
+
+/// The record after `array` in which a member is in that state.
+fn with_state(array: &ArrayRecord, member: usize, state: MemberState) -> ArrayRecord {
+    let mut next = without(array, &[]);
+    next.member[member].state = state;
+    next.note_rebuilding();
     next
 }
 
@@ -379,8 +388,8 @@ fn what_is_too_new_is_not_touched() {
         slot[4092..].copy_from_slice(&checksum.to_le_bytes());
         chosen(&[&all[0], &all[1]])
     };
-    for at in [32, 8] {
-        match change(at, 2) {
+    for (at, value) in [(32, 1 << 7), (8, 2)] {
+        match change(at, value) {
             Err(AssembleError::Unsupported { name, .. }) => assert_eq!(name, "b"),
             result => panic!("{result:?}"),
         }
@@ -417,6 +426,46 @@ fn a_replaced_member_is_refused() {
     ));
 }
 
+/// A device that is being filled takes part, with its mark; the others know it, or it gives way.
+#[test]
+fn a_member_that_is_rebuilding_takes_part() {
+    let first = array(3, 7);
+    let mut all = devices(&first);
+    let degraded = without(&first, &[1]);
+    all[0].write(&degraded);
+    all[2].write(&degraded);
+    let old = all[1].clone();
+    let rebuilding = |mark| MemberState::Rebuilding {
+        mark: BlockIndex(mark),
+    };
+    let mut joined = with_state(&degraded, 1, rebuilding(0));
+    joined.member[1].device_uuid = Uuid::from_random([99; 16]);
+    all[1].slots.iter_mut().for_each(|slot| slot.fill(0));
+    all[1].write(&joined);
+    // It alone was reached: the array goes on as if it had not been.
+    let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
+    assert_eq!(assembly.array, degraded);
+    assert_eq!(refused(&assembly), [("b", &Reason::Replaced)]);
+    // One other knows it: that is what holds, and the third catches up.
+    all[0].write(&joined);
+    let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
+    assert_eq!(assembly.array, joined);
+    assert_eq!((assembly.missing, assembly.lagging), (set(&[]), set(&[2])));
+    assert_eq!(assembly.array.rebuilding(), set(&[1]));
+    assert!(assembly.array.missing().is_empty());
+    // The one before it in that position doesn't come back, not even where the new one is not.
+    let assembly = chosen(&[&all[0], &old, &all[2]]).unwrap();
+    assert_eq!(refused(&assembly), [("b", &Reason::Replaced)]);
+    assert_eq!(assembly.missing, set(&[1]));
+    // A mark that did not reach all.
+    all[2].write(&joined);
+    let further = with_state(&joined, 1, rebuilding(1000));
+    all[2].write(&further);
+    let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
+    assert_eq!(assembly.array.member[1].state, rebuilding(1000));
+    assert_eq!(assembly.lagging, set(&[0, 1]));
+}
+
 #[test]
 fn slots_lie_where_the_document_says() {
     assert_eq!(SLOT_BYTES, [4096, 32768]);
@@ -432,15 +481,20 @@ struct Session {
     /// Which member is written first.
     order: u8,
     lost: Option<u8>,
+    /// A missing member whose place a blank device takes, which is rebuilt to its end or not.
+    replaced: Option<(u8, bool)>,
 }
 
 fn sessions() -> impl Strategy<Value = Vec<Session>> {
-    let session = (1..16_u8, 0..14_u8, 0..24_u8, prop::option::of(0..4_u8)).prop_map(
-        |(given, effects, order, lost)| Session {
+    let lost = prop::option::of(0..4_u8);
+    let replaced = prop::option::of((0..4_u8, any::<bool>()));
+    let session = (1..16_u8, 0..24_u8, 0..24_u8, lost, replaced).prop_map(
+        |(given, effects, order, lost, replaced)| Session {
             given,
             effects,
             order,
             lost,
+            replaced,
         },
     );
     prop::collection::vec(session, 0..9)
@@ -451,12 +505,16 @@ struct World {
     devices: Vec<Device>,
     writes: Vec<Vec<u32>>,
     acknowledged: u32,
+    /// The identities of new devices.
+    uuids: u8,
 }
 
 impl World {
     fn given(&self, set: u8) -> Vec<usize> {
         let all = 0..self.devices.len();
-        all.filter(|index| set >> index & 1 == 1).collect()
+        let blank = |index: &usize| self.devices[*index].found().record().is_err();
+        all.filter(|index| set >> index & 1 == 1 && !blank(index))
+            .collect()
     }
 
     /// What a choice among these promises: nothing acknowledged that any of them holds is
@@ -464,7 +522,11 @@ impl World {
     fn choose(&self, given: &[usize]) -> Result<Assembly, AssembleError> {
         let devices: Vec<&Device> = given.iter().map(|&index| &self.devices[index]).collect();
         let assembly = chosen(&devices)?;
+        let state = |index: usize| assembly.array.member[index].state;
         for member in assembly.devices.iter().flatten().map(|&index| given[index]) {
+            if state(member) != MemberState::Active {
+                continue;
+            }
             for &other in given {
                 let lost = self.writes[other]
                     .iter()
@@ -476,6 +538,19 @@ impl World {
             }
         }
         Ok(assembly)
+    }
+
+    fn write_all(
+        &mut self,
+        active: &[usize],
+        record: &ArrayRecord,
+        effect: &mut impl FnMut() -> Option<()>,
+    ) -> Option<()> {
+        for &index in active {
+            effect()?;
+            self.devices[index].write(record);
+        }
+        Some(())
     }
 
     /// `None` when the session's effects are used up.
@@ -510,7 +585,8 @@ impl World {
         }
         for lost in states {
             active.retain(|&index| Some(index) != lost);
-            if active.is_empty() {
+            let whole = |&index: &usize| record.member[index].state == MemberState::Active;
+            if !active.iter().any(whole) {
                 return Some(());
             }
             let all = 0..self.devices.len();
@@ -527,13 +603,44 @@ impl World {
                 self.writes[index].push(self.acknowledged);
             }
         }
+        if let Some((position, to_the_end)) = session.replaced {
+            let position = usize::from(position) % self.devices.len();
+            if active.contains(&position)
+                || !active
+                    .iter()
+                    .any(|&index| record.member[index].state == MemberState::Active)
+            {
+                return Some(());
+            }
+            self.uuids += 1;
+            let device = &mut self.devices[position];
+            device.slots.iter_mut().for_each(|slot| slot.fill(0));
+            self.writes[position].clear();
+            let mark = BlockIndex(0);
+            record = with_state(&record, position, MemberState::Rebuilding { mark });
+            record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
+            active.push(position);
+            active.sort_unstable();
+            self.write_all(&active, &record, &mut effect)?;
+            if to_the_end {
+                effect()?;
+                let full = active
+                    .iter()
+                    .find(|&&index| record.member[index].state == MemberState::Active);
+                let held = self.writes[*full.expect("looked")].clone();
+                self.writes[position] = held;
+                record = with_state(&record, position, MemberState::Active);
+                self.write_all(&active, &record, &mut effect)?;
+            }
+            effect()?;
+            self.acknowledged += 1;
+            for &index in &active {
+                self.writes[index].push(self.acknowledged);
+            }
+        }
         record = without(&record, &[]);
         record.clean = true;
-        for &index in &active {
-            effect()?;
-            self.devices[index].write(&record);
-        }
-        Some(())
+        self.write_all(&active, &record, &mut effect)
     }
 }
 
@@ -550,13 +657,14 @@ proptest! {
             devices: devices(&record),
             writes: vec![Vec::new(); usize::from(members)],
             acknowledged: 0,
+            uuids: 100,
         };
         for session in &sessions {
             world.run(session);
             for given in 1..1_u8 << members {
                 let given = world.given(given);
                 match world.choose(&given) {
-                    Ok(_) | Err(AssembleError::SplitBrain { .. }) => {}
+                    Ok(_) | Err(AssembleError::SplitBrain { .. } | AssembleError::NoDevices) => {}
                     Err(error) => panic!("{error}"),
                 }
             }
@@ -571,6 +679,7 @@ proptest! {
             devices: devices(&record),
             writes: vec![Vec::new(); usize::from(members)],
             acknowledged: 0,
+            uuids: 100,
         };
         for session in sessions {
             world.run(&Session { given: 15, ..session });

@@ -3,7 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use proptest::prelude::*;
-use spindles_block::{BlockSize, MemberIndex};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
     ArrayRecord, DecodeError, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
@@ -148,9 +148,12 @@ fn impossible_contents_are_refused() {
     all(member(3), &first, "two members have the same UUID");
     all(
         member(0) + 24,
-        &[3],
+        &[4],
         "a member's state is none that there is",
     );
+    let rebuilding = "it rebuilds a member without the feature, or the other way round";
+    all(member(0) + 24, &[3], rebuilding);
+    all(32, &[2], rebuilding);
     all(
         member(0) + 32,
         &[1],
@@ -228,6 +231,7 @@ prop_compose! {
             record.device_uuid = *uuid;
             record.data_blocks = if own { device.data_blocks() } else { created_s ^ generation };
             record.state = match out[index % 32] {
+                Some(since) if since % 3 == 0 => MemberState::Rebuilding { mark: BlockIndex(since / 3) },
                 Some(since) if !own => MemberState::Missing { out_since: since % generation + 1 },
                 _ => MemberState::Active,
             };
@@ -250,6 +254,7 @@ prop_compose! {
             features: Features { read_only, ..Features::default() },
             member,
         };
+        array.note_rebuilding();
         if created_s % 2 == 0 {
             let groups = device_bytes / 4096 / u64::from(chunk_blocks);
             give_regions(&mut array, std::slice::from_mut(&mut device), groups, 4096);

@@ -702,7 +702,8 @@ fn member_report(
     match part {
         None => MemberReport::Missing {
             out_since: match assembly.array.member[usize::from(member)].state {
-                spindles_format::MemberState::Active => None,
+                spindles_format::MemberState::Active
+                | spindles_format::MemberState::Rebuilding { .. } => None,
                 spindles_format::MemberState::Missing { out_since } => Some(out_since),
             },
         },

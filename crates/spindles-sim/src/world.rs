@@ -29,7 +29,7 @@ pub(crate) enum Happening {
 }
 
 /// What an engine is given.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Input {
     Submit(usize, Request),
     Member(usize, MemberIoId, MemberResult),
@@ -350,7 +350,7 @@ impl World {
                 Input::Timeout(_) => engine.handle_timeout(now),
                 Input::Command(_, command) => {
                     if let Err(error) = engine.command(now, command) {
-                        self.note(&format!("{command:?} was not taken: {error:?}"));
+                        self.note(&format!("a command was not taken: {error:?}"));
                     }
                 }
                 Input::Opened(_) => {}

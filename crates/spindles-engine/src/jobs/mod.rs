@@ -4,6 +4,7 @@
 //! Columns of a job end in any order. Everything below its *mark* is done: the lowest place that is
 //! under way, or that could not be done, or else where it has come to.
 
+pub(crate) mod rebuild;
 pub(crate) mod resync;
 
 use crate::{
@@ -37,12 +38,14 @@ pub struct Job {
     pub(crate) ask: Ask,
     /// The first group from here on that it has to look at; may be beyond the last.
     pub(crate) next_group: fn(&Engine, GroupIndex) -> GroupIndex,
+    /// Its mark moved on.
+    pub(crate) advanced: fn(&mut Engine),
     /// Everything was gone through. The walk is kept until its job begins anew.
     pub(crate) ended: fn(&mut Engine, Walk),
 }
 
 /// Every job. Of several that there is to do, the first comes first.
-pub static JOBS: &[&Job] = &[&resync::JOB];
+pub static JOBS: &[&Job] = &[&resync::JOB, &rebuild::JOB];
 
 impl Job {
     /// The job of that name.
@@ -88,6 +91,11 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
+    /// Whether everything was gone through.
+    pub(crate) const fn is_over(&self) -> bool {
+        matches!(self.stage, Stage::Over)
+    }
+
     const IDLE: Self = Self {
         stage: Stage::Idle,
         next: Place {
@@ -184,12 +192,23 @@ impl Engine {
         };
     }
 
+    /// Ends a job before its time. Its columns under way come to their ends.
+    pub(crate) fn stop_job(&mut self, job: &'static Job) {
+        let walk = &mut self.jobs.walks[Jobs::row(job)];
+        if walk.stage == Stage::Going {
+            self.jobs.going -= 1;
+        }
+        walk.stage = Stage::Idle;
+        self.jobs.wake = None;
+    }
+
     /// Lets the first job that can go on do so. Whether anything was begun or ended.
     pub(crate) fn pump_jobs(&mut self, now: Instant) -> bool {
         self.jobs.wake = None;
         let clients = self.free_requests.len() < self.requests.len();
         self.jobs.throttle.look(now, clients);
-        if self.closing != Closing::Open || !self.serving {
+        let fails = !self.lost.is_empty() && !self.geometry.survives(self.lost);
+        if self.closing != Closing::Open || self.holds_back() || fails {
             return false;
         }
         let going = |walk: &Walk| walk.stage == Stage::Going;
@@ -287,6 +306,7 @@ impl Engine {
 
     fn find_mark(&mut self, row: usize) {
         let walk = &self.jobs.walks[row];
+        let (before, going) = (walk.mark, walk.stage == Stage::Going);
         let first = index(self.limits.columns);
         let mark = self.columns[first..]
             .iter()
@@ -301,6 +321,9 @@ impl Engine {
             .chain(walk.held)
             .fold(walk.next, Place::min);
         self.jobs.walks[row].mark = mark;
+        if going && mark > before {
+            (JOBS[row].advanced)(self);
+        }
     }
 
     /// The jobs that are going, or went through and could not do everything.
@@ -326,6 +349,7 @@ impl Engine {
             .collect()
     }
 
+    /// Blocks of the array in the groups before this one.
     pub(crate) fn blocks_below(&self, group: GroupIndex) -> u64 {
         if group.0 >= self.geometry.groups() {
             return self.geometry.blocks();

@@ -14,6 +14,7 @@ pub(crate) static JOB: Job = Job {
     about: "makes redundancy agree with data again, after a crash",
     ask: Ask::Settle,
     next_group: |engine, group| engine.regions.next_unsettled(group),
+    advanced: |_| {},
     ended: Engine::resync_ended,
 };
 

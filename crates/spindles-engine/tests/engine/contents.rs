@@ -6,7 +6,7 @@ use spindles_engine::Event;
 use spindles_layout::{Geometry, LEVELS, Level, Spec};
 
 /// Every level with a few member counts, layouts and chunks.
-fn arrays() -> Vec<Spec> {
+pub(crate) fn arrays() -> Vec<Spec> {
     let mut specs = Vec::new();
     for level in LEVELS {
         for members in [level.members_min, level.members_min + 1, 5] {
@@ -37,7 +37,7 @@ fn arrays() -> Vec<Spec> {
 }
 
 /// Every set of missing members of at most three that the level survives.
-fn survivable(geometry: &Geometry) -> Vec<MemberSet> {
+pub(crate) fn survivable(geometry: &Geometry) -> Vec<MemberSet> {
     (0u64..1 << geometry.members())
         .map(MemberSet::from_bits)
         .filter(|&set| set.count() <= 3 && geometry.survives(set))
@@ -46,7 +46,7 @@ fn survivable(geometry: &Geometry) -> Vec<MemberSet> {
 
 /// Random writes, zeroes and reads in flight together where they don't overlap, checked against a
 /// plain copy of the array.
-fn exercise(world: &mut World, model: &mut [u8], rounds: u32) {
+pub(crate) fn exercise(world: &mut World, model: &mut [u8], rounds: u32) {
     let blocks = u64::try_from(model.len() / BLOCK).unwrap();
     for _ in 0..rounds {
         let mut at = world.rng.below(4);
@@ -101,7 +101,7 @@ fn exercise(world: &mut World, model: &mut [u8], rounds: u32) {
     assert!(all == model, "the whole array reads back");
 }
 
-fn model_of(geometry: &Geometry) -> Vec<u8> {
+pub(crate) fn model_of(geometry: &Geometry) -> Vec<u8> {
     vec![0; usize::try_from(geometry.blocks()).unwrap() * BLOCK]
 }
 

@@ -8,5 +8,6 @@
 mod contents;
 mod jobs;
 mod plans;
+mod rebuild;
 mod scenarios;
 mod world;

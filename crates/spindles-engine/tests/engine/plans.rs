@@ -58,6 +58,41 @@ fn check(level: &str, members: u8, group: u64, case: &Case<'_>, expected: &str) 
     assert_eq!(found, expected, "{level} of {members}, group {group}");
 }
 
+fn rebuild<'a>(missing: &'a [u8], unreadable: &'a [u8]) -> Case<'a> {
+    Case {
+        ask: Ask::Rebuild,
+        missing,
+        unreadable,
+        settled: true,
+        touched: &[],
+    }
+}
+
+#[test]
+fn rebuilds_read_what_suffices_and_write_what_lacks() {
+    // Left-symmetric: parity of group 0 lies on the last member.
+    let nothing = "Direct; read";
+    check("raid5", 4, 0, &rebuild(&[], &[]), nothing);
+    check("raid5", 4, 0, &rebuild(&[1], &[]), nothing);
+    let data = "Rebuild; read 0:d0 2:d2 3:p0; recover 1:d1; write 1:d1";
+    check("raid5", 4, 0, &rebuild(&[], &[1]), data);
+    let parity = "Rebuild; read 0:d0 1:d1 2:d2; write 3:p0";
+    check("raid5", 4, 0, &rebuild(&[], &[3]), parity);
+    check("raid5", 4, 0, &rebuild(&[0], &[1]), "none");
+    // Q of group 0 lies on the first member, P on the last.
+    let one = "Rebuild; read 2:d1 3:d2 4:p0; recover 1:d0; write 1:d0";
+    check("raid6", 5, 0, &rebuild(&[], &[1]), one);
+    let by_q = "Rebuild; read 0:p1 2:d1 3:d2; recover 1:d0; write 1:d0";
+    check("raid6", 5, 0, &rebuild(&[4], &[1]), by_q);
+    // Parity needs data that is missing for good.
+    let both = "Rebuild; read 0:p1 2:d1 3:d2; recover 1:d0; write 4:p0";
+    check("raid6", 5, 0, &rebuild(&[1], &[4]), both);
+    let two = "Rebuild; read 0:p1 2:d1 3:d2; recover 1:d0; write 1:d0 4:p0";
+    check("raid6", 5, 0, &rebuild(&[], &[1, 4]), two);
+    let copy = "Rebuild; read 1:d0; write 0:d0";
+    check("raid1", 3, 0, &rebuild(&[2], &[0]), copy);
+}
+
 fn write<'a>(missing: &'a [u8], touched: &'a [u8]) -> Case<'a> {
     Case {
         ask: Ask::Write,

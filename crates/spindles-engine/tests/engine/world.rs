@@ -6,8 +6,8 @@ use spindles_block::{
     MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,
 };
 use spindles_engine::{
-    Command, Config, Engine, Event, JOB_RATE, Limits, OpenError, Output, Persistence, Policy,
-    ReadPolicy,
+    Command, CommandError, Config, Engine, Event, JOB_RATE, Limits, OpenError, Output, Persistence,
+    Policy, ReadPolicy,
 };
 use spindles_format::{
     ArrayRecord, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, Text,
@@ -43,6 +43,8 @@ pub(crate) struct World {
     pub(crate) engine: Engine,
     pub(crate) members: Vec<Vec<u8>>,
     pub(crate) data_start: Vec<u64>,
+    /// Where things lie on the members of a persistent array.
+    devices: Vec<DeviceRecord>,
     buffers: BTreeMap<u32, Vec<u8>>,
     pending: Vec<Pending>,
     pub(crate) replies: VecDeque<Reply>,
@@ -107,6 +109,10 @@ impl Setup {
                 .collect(),
             None => vec![start; usize::from(count)],
         };
+        let devices = persistence
+            .iter()
+            .flat_map(|it| it.devices.iter().flatten());
+        let devices = devices.copied().collect();
         let mut members: Vec<Vec<u8>> = self
             .spec
             .member_blocks
@@ -158,6 +164,7 @@ impl Setup {
             engine,
             members,
             data_start,
+            devices,
             buffers: BTreeMap::from([(SCRATCH.0, scratch), (METADATA.0, metadata)]),
             pending: Vec::new(),
             replies: VecDeque::new(),
@@ -445,6 +452,24 @@ impl World {
             Some(&Event::Closed { clean }) => clean,
             other => panic!("not closed but {other:?}"),
         }
+    }
+
+    /// A device with anything on it takes the place of a missing one. `identity` is new.
+    pub(crate) fn rebuild(&mut self, member: u8, identity: u8) -> Result<(), CommandError> {
+        let position = MemberIndex(member);
+        let device = Box::new(self.devices[usize::from(member)]);
+        self.engine.command(
+            self.now,
+            Command::Rebuild {
+                member: position,
+                device,
+                uuid: Uuid([identity; 16]),
+            },
+        )?;
+        self.members[usize::from(member)].fill(0x5a);
+        self.gone = self.gone.without(position);
+        self.drain();
+        Ok(())
     }
 
     pub(crate) fn fail(&mut self, member: u8) {

@@ -1,6 +1,6 @@
 //! Version 1: little-endian, CRC-32C over everything before it.
 
-use spindles_block::{BlockSize, MEMBERS_MAX, MemberIndex};
+use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex};
 
 use super::{Decoded, MAGIC, Version};
 use crate::areas::AREAS_MAX;
@@ -153,16 +153,17 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     }
     let mut writer = Writer(&mut out[MEMBERS_AT..]);
     for member in array.members() {
-        let (state, out_since) = match member.state {
-            MemberState::Active => (1, 0),
-            MemberState::Missing { out_since } => (2, out_since),
+        let (state, out_since, mark) = match member.state {
+            MemberState::Active => (1, 0, 0),
+            MemberState::Missing { out_since } => (2, out_since, 0),
+            MemberState::Rebuilding { mark } => (3, 0, mark.0),
         };
         writer.bytes(&member.device_uuid.0);
         writer.u64(member.data_blocks);
         writer.u8(state);
         writer.skip(7);
         writer.u64(out_since);
-        writer.skip(8);
+        writer.u64(mark);
     }
     let checksum = crc32c(&out[..CHECKSUM_AT]);
     out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
@@ -273,9 +274,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         let state = reader.u8();
         let _reserved: [u8; 7] = reader.bytes();
         let out_since = reader.u64();
-        let _reserved: [u8; 8] = reader.bytes();
+        let mark = BlockIndex(reader.u64());
         let state = match state {
             1 if out_since == 0 => MemberState::Active,
+            3 if out_since == 0 => MemberState::Rebuilding { mark },
             2 if (1..=generation).contains(&out_since) => MemberState::Missing { out_since },
             _ => return Err(invalid("a member's state is none that there is")),
         };
@@ -287,7 +289,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     }
     let own = &member[usize::from(member_index.0)];
     ensure(
-        own.state == MemberState::Active,
+        own.state.takes_part(),
         "it says of its own device that it is missing",
     )?;
     ensure(
@@ -312,5 +314,9 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         features,
         member,
     };
+    ensure(
+        array.rebuilding().is_empty() == (features.refuse & Features::REBUILDING == 0),
+        "it rebuilds a member without the feature, or the other way round",
+    )?;
     Ok((array, device))
 }

@@ -130,20 +130,28 @@ fn describe_member(
         array.generation, array.consistency
     ));
     let members = array.members().iter().enumerate().map(|(index, member)| {
-        let out_since = match member.state {
-            MemberState::Active => None,
-            MemberState::Missing { out_since } => Some(out_since),
+        let (state, out_since, mark) = match member.state {
+            MemberState::Active => ("active", None, None),
+            MemberState::Missing { out_since } => ("missing", Some(out_since), None),
+            MemberState::Rebuilding { mark } => ("rebuilding", None, Some(mark.0)),
         };
         if let Some(since) = out_since {
             ui.line(format!(
                 "  member {index} is missing since generation {since}"
             ));
         }
+        if let Some(mark) = mark {
+            let done = arrays::size(mark * u64::from(block_bytes));
+            ui.line(format!(
+                "  member {index} is being rebuilt, and good below {done} of the array"
+            ));
+        }
         json!({
             "device_uuid": member.device_uuid.to_string(),
             "data_blocks": member.data_blocks,
-            "state": if out_since.is_none() { "active" } else { "missing" },
+            "state": state,
             "out_since": out_since,
+            "mark": mark,
         })
     });
     let members: Vec<Value> = members.collect();

@@ -1,0 +1,321 @@
+//! Fills devices that took the place of missing ones: every column is read and what they lack is
+//! computed. Whatever is written meanwhile goes to them too; below the mark they are read.
+//!
+//! A device takes its position while nothing is under way, and nothing is copied before it is
+//! durable on all members that it is being filled. Now and then, and at the end, it is flushed, and
+//! then the superblocks say how far it is good.
+
+use super::{Job, Place, Walk};
+use crate::{
+    Engine, Mutation,
+    engine::Closing,
+    member::{Member, MemberEvent},
+    output::{CommandError, Event, OutReason, Output},
+    plan::Ask,
+    system_io::Purpose,
+};
+use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{DeviceRecord, Uuid};
+use spindles_layout::GroupIndex;
+
+pub(crate) static JOB: Job = Job {
+    name: "rebuild",
+    about: "fills a device that took the place of a missing one",
+    ask: Ask::Rebuild,
+    next_group: |engine, group| engine.regions.next_written(group),
+    advanced: Engine::rebuild_advanced,
+    ended: Engine::rebuild_ended,
+};
+
+/// The mark is kept at least so often, in bytes of the array.
+const MARK_BYTES: u64 = 4 << 30;
+/// And at least so often on the way through the array.
+const MARKS: u64 = 16;
+
+/// A device that is about to take a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Joining {
+    member: MemberIndex,
+    device: DeviceRecord,
+    uuid: Uuid,
+}
+
+/// A flush of the devices that are being filled, after which a mark is kept.
+#[derive(Clone, Copy, Debug)]
+struct MarkFlush {
+    to: Place,
+    pending: u32,
+}
+
+/// What the engine keeps about rebuilds, besides the walk.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Rebuild {
+    pub(crate) joining: Option<Joining>,
+    flush: Option<MarkFlush>,
+    /// Up to where a mark was kept or is about to be.
+    marked: GroupIndex,
+    /// Members whose superblocks are to say that they are active.
+    done: MemberSet,
+    /// Columns that could not be done, to be told of after the last flush.
+    failed: u64,
+}
+
+impl Rebuild {
+    /// Whether nothing of it is under way that must end first.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.flush.is_none()
+    }
+}
+
+impl Engine {
+    /// Positions whose device is being filled.
+    pub(crate) fn rebuilding(&self) -> MemberSet {
+        self.lost.difference(self.missing)
+    }
+
+    /// Whether a member can be read in the rows below `end` of `group`, from where a column begins.
+    #[inline]
+    pub(crate) fn holds(&self, member: MemberIndex, group: GroupIndex, end: u32) -> bool {
+        !self.lost.contains(member)
+            || !self.missing.contains(member)
+                && Place { group, row: end } <= self.filled_below(member)
+    }
+
+    /// Up to where a device that is being filled is.
+    fn filled_below(&self, member: MemberIndex) -> Place {
+        let from = self.members[usize::from(member.0)].filled_from_start;
+        from.max(self.jobs.walk(&JOB).mark)
+    }
+
+    /// Goes on with the rebuilds that the superblocks speak of.
+    pub(crate) fn resume_rebuild(&mut self) {
+        let from = (self.rebuilding().iter())
+            .map(|member| self.members[usize::from(member.0)].filled_from_start)
+            .min();
+        if let Some(from) = from {
+            self.rebuild.marked = from.group;
+            self.begin_job(&JOB, from);
+            for member in self.rebuilding().iter() {
+                self.output(Output::Event(Event::RebuildStarted { member }));
+            }
+        }
+    }
+
+    /// The place that a mark in the superblocks stands for.
+    pub(crate) fn place_of_mark(&self, mark: BlockIndex) -> Place {
+        let group = if mark.0 < self.geometry.blocks() {
+            self.geometry.locate(mark).group
+        } else {
+            GroupIndex(self.geometry.groups())
+        };
+        Place { group, row: 0 }
+    }
+
+    /// A device shall take the place of a missing one: it does as soon as nothing is under way.
+    pub(crate) fn rebuild_onto(
+        &mut self,
+        member: MemberIndex,
+        device: &DeviceRecord,
+        uuid: Uuid,
+    ) -> Result<(), CommandError> {
+        if self.read_only {
+            return Err(CommandError::ReadOnly);
+        }
+        if member.0 >= self.geometry.members() {
+            return Err(CommandError::NoSuchMember);
+        }
+        let Some(persistence) = self.metadata.persistence.as_ref() else {
+            return Err(CommandError::NoSuperblocks);
+        };
+        let array = &persistence.array;
+        if !self.missing.contains(member) {
+            return Err(CommandError::NotMissing);
+        }
+        if !self.geometry.survives(self.lost) {
+            return Err(CommandError::BeyondTolerance);
+        }
+        let known = array
+            .members()
+            .iter()
+            .any(|known| known.device_uuid == uuid);
+        let like = array.member[usize::from(member.0)];
+        if device.member != member
+            || device.block_size != self.block_size
+            || device.data_blocks() != like.data_blocks
+            || known
+            || uuid == Uuid::NIL
+        {
+            return Err(CommandError::Unsuitable);
+        }
+        if self.rebuild.joining.is_some() || self.closing != Closing::Open {
+            return Err(CommandError::Busy);
+        }
+        self.rebuild.joining = Some(Joining {
+            member,
+            device: *device,
+            uuid,
+        });
+        Ok(())
+    }
+
+    /// Lets a device take its position once nothing is under way, neither on the device that was
+    /// there nor of a plan that does without it. Whether it did.
+    pub(crate) fn pump_joining(&mut self) -> bool {
+        if self.rebuild.joining.is_none() || !self.is_quiet() || !self.serving {
+            return false;
+        }
+        let Some(Joining {
+            member,
+            device,
+            uuid,
+        }) = self.rebuild.joining.take()
+        else {
+            return false;
+        };
+        if !self.geometry.survives(self.lost) {
+            return false;
+        }
+        self.keep_filled();
+        let at = usize::from(member.0);
+        let persistence = (self.metadata.persistence.as_mut()).expect("it was looked at before");
+        persistence.devices[at] = Some(device);
+        persistence.array.member[at].device_uuid = uuid;
+        let info = &mut self.members[at];
+        info.data_start = device.data_start();
+        info.filled_from_start = Place::default();
+        info.step(MemberEvent::Joined);
+        self.missing = self.missing.without(member);
+        self.rebuild.marked = GroupIndex(0);
+        self.begin_job(&JOB, Place::default());
+        self.output(Output::Event(Event::RebuildStarted { member }));
+        // Nobody counts on it before all know it, and it knows all.
+        self.serving = false;
+        self.regions.dirty.tell_all();
+        self.regions.written.tell_all();
+        self.write_bitmaps();
+        self.want_update();
+        true
+    }
+
+    /// What the walk has done so far stays done when it begins anew.
+    fn keep_filled(&mut self) {
+        for member in self.rebuilding().iter() {
+            self.members[usize::from(member.0)].filled_from_start = self.filled_below(member);
+        }
+    }
+
+    /// A device that was being filled is out.
+    pub(crate) fn rebuild_lost(&mut self) {
+        if self.rebuilding().is_empty() {
+            self.stop_job(&JOB);
+        }
+    }
+
+    fn rebuild_advanced(&mut self) {
+        let group_bytes = u64::from(self.geometry.chunk_blocks())
+            * u64::from(self.geometry.data_chunks())
+            * u64::from(self.block_size.bytes());
+        let step = (self.geometry.groups() / MARKS).min(MARK_BYTES / group_bytes.max(1));
+        let mark = self.jobs.walk(&JOB).mark;
+        if self.rebuild.flush.is_none() && mark.group.0 > self.rebuild.marked.0 + step {
+            self.flush_and_mark(mark);
+        }
+    }
+
+    fn rebuild_ended(&mut self, walk: Walk) {
+        self.rebuild.failed = walk.failed;
+        if self.rebuild.flush.is_none() {
+            self.flush_and_mark(walk.mark);
+        }
+    }
+
+    /// Flushes what is being filled; then everything below `to` is durable there.
+    fn flush_and_mark(&mut self, to: Place) {
+        self.rebuild.marked = to.group;
+        let members = self.rebuilding();
+        self.rebuild.flush = Some(MarkFlush {
+            to,
+            pending: members.count(),
+        });
+        if members.is_empty() || self.mutated(Mutation::RebuildUnflushed) {
+            return self.flushed_to_mark();
+        }
+        for member in members.iter() {
+            self.system_io(
+                Purpose::RebuildFlush,
+                member,
+                Operation::Flush,
+                BlockIndex(0),
+                0,
+                BufferSlice::NONE,
+            );
+        }
+    }
+
+    pub(crate) fn rebuild_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        let flush = (self.rebuild.flush.as_mut()).expect("a flush that came back was begun");
+        flush.pending -= 1;
+        if flush.pending == 0 {
+            self.flushed_to_mark();
+        }
+    }
+
+    fn flushed_to_mark(&mut self) {
+        let flush = self.rebuild.flush.take().expect("it was begun");
+        let walk = *self.jobs.walk(&JOB);
+        if self.note_marks(flush.to) {
+            self.want_update();
+        }
+        if walk.is_over() && !self.rebuilding().is_empty() {
+            if walk.mark > flush.to {
+                return self.flush_and_mark(walk.mark);
+            }
+            let failed = self.rebuild.failed;
+            self.output(Output::Event(Event::RebuildIncomplete { failed }));
+        }
+    }
+
+    /// Everything below `to` is durable on what is being filled. Whether the superblocks are to say
+    /// something new.
+    pub(crate) fn note_marks(&mut self, to: Place) -> bool {
+        let mut news = false;
+        for member in self.rebuilding().iter() {
+            let at = usize::from(member.0);
+            let place = to.max(self.members[at].filled_from_start);
+            if place.group.0 >= self.geometry.groups() {
+                self.members[at].step(MemberEvent::Filled);
+                self.lost = self.lost.without(member);
+                self.rebuild.done = self.rebuild.done.with(member);
+                news = true;
+                continue;
+            }
+            let mark = self.blocks_below(place.group);
+            let info = &mut self.members[at];
+            let Member::Rebuilding { mark: before } = info.state else {
+                panic!("member {member} is among those that are rebuilding");
+            };
+            if mark > before.0 {
+                info.step(MemberEvent::Marked(BlockIndex(mark)));
+                news = true;
+            }
+        }
+        news
+    }
+
+    /// At a close, after its flush: how far each device is good.
+    pub(crate) fn note_marks_at_close(&mut self) -> bool {
+        self.note_marks(self.jobs.walk(&JOB).mark)
+    }
+
+    /// The superblocks say what they should: members that are active again may be counted on.
+    pub(crate) fn announce_rebuilt(&mut self) {
+        for member in core::mem::take(&mut self.rebuild.done).iter() {
+            if !self.lost.contains(member) {
+                self.output(Output::Event(Event::RebuildDone { member }));
+            }
+        }
+    }
+}

@@ -1,0 +1,239 @@
+//! Devices that take the place of missing ones: what is on them afterwards, whatever goes on
+//! meanwhile, and in which order the superblocks say so.
+
+use crate::{
+    contents::{arrays, exercise, model_of, survivable},
+    world::{BLOCK, Setup, World},
+};
+use spindles_block::{BlockIndex, MemberSet, Operation};
+use spindles_engine::{ArrayState, CommandError, Event, Member};
+use spindles_layout::{Geometry, Level, Spec};
+
+fn state(world: &World, member: u8) -> Member {
+    world.engine.status().members[usize::from(member)].state
+}
+
+/// All that the level survives is lost, replaced and rebuilt while clients write, and then all
+/// others are lost: what is read comes from the new devices.
+#[test]
+fn a_rebuilt_device_holds_what_was_lost() {
+    let redundant = |spec: &Spec| Geometry::new(spec).unwrap().redundancy() > 0;
+    for (seed, spec) in (1..).zip(arrays().into_iter().filter(redundant)) {
+        let geometry = Geometry::new(&spec).unwrap();
+        for missing in survivable(&geometry) {
+            let setup = Setup {
+                seed,
+                persistent: true,
+                ..Setup::new(spec.clone())
+            };
+            let mut world = setup.open().unwrap();
+            let mut model = model_of(&geometry);
+            exercise(&mut world, &mut model, 1);
+            for member in missing.iter() {
+                world.fail(member.0);
+            }
+            exercise(&mut world, &mut model, 1);
+            for member in missing.iter() {
+                assert_eq!(
+                    state(&world, member.0),
+                    Member::Missing {
+                        reason: Some(spindles_engine::OutReason::Command)
+                    }
+                );
+                world.rebuild(member.0, 100 + member.0).unwrap();
+                let steps = world.rng.below(40);
+                for _ in 0..steps {
+                    if !world.idle() {
+                        world.step();
+                    }
+                }
+                // One after another, or side by side.
+                while world.engine.status().members[usize::from(member.0)].state
+                    == (Member::Missing {
+                        reason: Some(spindles_engine::OutReason::Command),
+                    })
+                {
+                    world.step();
+                }
+            }
+            exercise(&mut world, &mut model, 1);
+            for member in missing.iter() {
+                assert_eq!(state(&world, member.0), Member::Active, "{spec:?}");
+                assert!(world.events.contains(&Event::RebuildDone { member }));
+            }
+            assert_eq!(world.engine.state(), ArrayState::Healthy);
+            let all = MemberSet::all(geometry.members());
+            for member in all.difference(missing).iter() {
+                let out = world.gone.with(member);
+                if geometry.survives(out) {
+                    world.fail(member.0);
+                }
+            }
+            exercise(&mut world, &mut model, 1);
+        }
+    }
+}
+
+fn mirror(blocks: u64) -> Setup {
+    Setup {
+        persistent: true,
+        ..Setup::new(Spec {
+            level: Level::by_name("raid1").unwrap(),
+            layout: None,
+            chunk_blocks: 4,
+            member_blocks: vec![blocks; 2],
+        })
+    }
+}
+
+#[test]
+fn what_can_not_be_rebuilt_is_refused() {
+    let mut world = mirror(64).open().unwrap();
+    assert_eq!(world.rebuild(1, 100), Err(CommandError::NotMissing));
+    world.fail(1);
+    assert_eq!(world.rebuild(1, 2), Err(CommandError::Unsuitable), "known");
+    assert_eq!(world.rebuild(1, 0), Err(CommandError::Unsuitable), "nil");
+    world.rebuild(1, 100).unwrap();
+    assert_eq!(world.rebuild(1, 101), Err(CommandError::NotMissing));
+    world.run();
+    assert_eq!(state(&world, 1), Member::Active);
+    let scratch = Setup {
+        persistent: false,
+        ..mirror(64)
+    };
+    let mut world = scratch.open().unwrap();
+    world.fail(1);
+    assert_eq!(world.engine.state(), ArrayState::Degraded);
+}
+
+/// What is done, in order, as far as it is about durability.
+fn orders(world: &World) -> Vec<String> {
+    let data = world.data_start[1];
+    let trace = world.trace.as_ref().unwrap().iter();
+    let told = trace.filter_map(|line| {
+        let place = line.split_once("1:").map(|(word, place)| {
+            let block = place.split_once('+').unwrap().0.parse::<u64>().unwrap();
+            (word.trim_end(), block)
+        });
+        match place {
+            Some(("write-fua", _)) => Some("superblock".to_owned()),
+            Some(("write", block)) if block >= data => Some("copy".to_owned()),
+            Some(("flush", _)) => Some("flush".to_owned()),
+            _ => line.starts_with("event Rebuild").then(|| line.clone()),
+        }
+    });
+    let mut told: Vec<String> = told.collect();
+    told.dedup();
+    told
+}
+
+/// A superblock before the first copy, a flush before each mark and before it counts as active.
+#[test]
+fn nothing_is_copied_or_counted_on_before_all_know_durably() {
+    let mut world = mirror(16).open().unwrap();
+    world.fail(1);
+    world.trace = Some(Vec::new());
+    world.in_order = true;
+    world.rebuild(1, 100).unwrap();
+    world.run();
+    let found = orders(&world);
+    assert_eq!(found[0], "event RebuildStarted { member: MemberIndex(1) }");
+    assert_eq!(found[1], "superblock");
+    assert_eq!(found[2], "copy");
+    let done = "event RebuildDone { member: MemberIndex(1) }";
+    assert_eq!(found.last().unwrap(), done);
+    assert!(found.iter().filter(|word| *word == "superblock").count() > 2);
+    for (at, word) in found.iter().enumerate().skip(2) {
+        if word == "superblock" {
+            // Copies may go on while it is written, but what it tells of is durable.
+            assert!(
+                found[..at].iter().any(|before| before == "flush"),
+                "{found:?}"
+            );
+        }
+    }
+    let last = found.iter().rposition(|word| word == "superblock").unwrap();
+    assert_eq!(found[last - 1], "flush", "{found:?}");
+}
+
+/// Out it is, whatever it was about to do; the array goes on, and can take another device.
+#[test]
+fn a_device_that_fails_while_it_is_filled_is_out() {
+    for steps in 0.. {
+        let mut world = mirror(16).open().unwrap();
+        assert_eq!(world.write(3, &[7; BLOCK]), Ok(()));
+        world.fail(1);
+        world.rebuild(1, 100).unwrap();
+        for _ in 0..steps {
+            if world.idle() {
+                return;
+            }
+            world.step();
+        }
+        world.gone = world.gone.with(spindles_block::MemberIndex(1));
+        assert_eq!(world.write(5, &[8; BLOCK]), Ok(()), "after {steps} steps");
+        assert_eq!(world.engine.state(), ArrayState::Degraded);
+        assert_eq!(world.read(3, 1).unwrap(), [7; BLOCK]);
+        world.rebuild(1, 101).unwrap();
+        world.run();
+        assert_eq!(world.engine.state(), ArrayState::Healthy);
+        world.fail(0);
+        assert_eq!(world.read(3, 1).unwrap(), [7; BLOCK]);
+        assert_eq!(world.read(5, 1).unwrap(), [8; BLOCK]);
+        assert!(world.close());
+    }
+}
+
+/// A place that can't be read keeps the device from being counted on; what is below it counts.
+#[test]
+fn an_unreadable_place_holds_the_mark() {
+    let mut world = mirror(64).open().unwrap();
+    world.fail(1);
+    let bad = world.data_start[0] + 33;
+    world.medium.insert((0, bad));
+    world.rebuild(1, 100).unwrap();
+    world.run();
+    assert!(
+        world
+            .events
+            .contains(&Event::RebuildIncomplete { failed: 1 })
+    );
+    let mark = BlockIndex(32);
+    assert_eq!(state(&world, 1), Member::Rebuilding { mark });
+    let job = *world.engine.status().job("rebuild").unwrap();
+    assert!(!job.going && job.failed == 1);
+    assert_eq!(world.engine.state(), ArrayState::Degraded);
+    // Below the mark the last copy is no longer the last.
+    world.medium.insert((0, world.data_start[0] + 2));
+    assert!(world.read(2, 1).is_ok());
+    assert!(world.read(33, 1).is_err());
+    assert!(world.close());
+}
+
+/// A close in the middle keeps how far it came.
+#[test]
+fn a_close_keeps_the_mark() {
+    let mut world = mirror(4096).open().unwrap();
+    world.fail(1);
+    world.in_order = true;
+    world.rebuild(1, 100).unwrap();
+    for _ in 0..600 {
+        world.step();
+    }
+    assert!(world.close());
+    let Member::Rebuilding { mark } = state(&world, 1) else {
+        panic!("it was in the middle");
+    };
+    assert!((100..4096).contains(&mark.0), "{mark:?}");
+    let token = world.engine.submit(
+        world.now,
+        spindles_block::Request {
+            token: 0,
+            operation: Operation::Flush,
+            block: BlockIndex(0),
+            blocks: 0,
+            buffer: spindles_block::BufferSlice::NONE,
+        },
+    );
+    assert!(token.is_err(), "it is closed");
+}
