@@ -65,4 +65,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::NoRecovery,
     Mutation::LostWakeup,
     Mutation::SharedScratch,
+    Mutation::SkipRegionMark,
+    Mutation::ClearBitEarly,
+    Mutation::ClearBitWhileOut,
+    Mutation::SkipZeroing,
 ];

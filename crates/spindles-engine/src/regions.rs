@@ -214,7 +214,7 @@ impl Engine {
 
     #[cold]
     fn mark_region(&mut self, region: u64) -> bool {
-        let whole = self.missing.is_empty();
+        let whole = self.lost.is_empty();
         let unneeded = whole && !self.policy.marks_regions;
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {
@@ -255,7 +255,7 @@ impl Engine {
             return self.regions.written.is_stored(region);
         }
         self.want_zeroing(region);
-        false
+        self.metadata.broken
     }
 
     // ---- clearing dirty bits ------------------------------------------------------------------
@@ -269,9 +269,9 @@ impl Engine {
         }
     }
 
-    /// Bits stay while a member is missing: it lacks what they stand for.
+    /// Bits stay while a member is missing, or being filled: it lacks what they stand for.
     fn may_clear(&self) -> bool {
-        (self.missing.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
+        (self.lost.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
             && !self.read_only
             && !self.metadata.broken
     }

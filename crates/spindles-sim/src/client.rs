@@ -60,7 +60,8 @@ impl Client {
     pub(crate) fn new(options: &Options, blocks: u64, first_buffer: u32) -> Self {
         let sectors_per_block = u64::from(options.block_size.bytes() / options.sector_bytes);
         let sectors = blocks * sectors_per_block;
-        let history = History::new(options.seed, options.sector_bytes, sectors, options.initial);
+        let initial = options.contents();
+        let history = History::new(options.seed, options.sector_bytes, sectors, initial);
         let mut random = Random::new(options.seed, "client");
         let block_bytes = u64::from(options.block_size.bytes());
         let plan = options.workload.and_then(|kind| {

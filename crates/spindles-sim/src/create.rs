@@ -3,14 +3,15 @@
 use crate::disk::Disk;
 use crate::options::{Options, Tree};
 use crate::random::Random;
+use crate::regions::Regions;
 use crate::run::starts_unclean;
 use crate::stack::{Array, Below, Stack};
 use crate::world::World;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 use spindles_engine::Policy;
 use spindles_format::{
-    ArrayRecord, Assembly, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
-    SUPERBLOCK_BYTES, Text, Uuid, areas_for,
+    AreaKind, ArrayRecord, Assembly, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord,
+    MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, blank_bitmap, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::BTreeSet;
@@ -84,6 +85,8 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 lost: MemberSet::EMPTY,
                 unsettled: false,
                 above: None,
+                marks: false,
+                regions: None,
             });
             (Below::Array(index), bytes)
         }
@@ -95,6 +98,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
 pub(crate) fn write_superblocks(world: &mut World) {
     for array in 0..world.stack.arrays.len() {
         let (record, devices) = first_record(world, array);
+        give_bitmaps(world, array, &record, &devices);
         for (position, device) in devices.iter().enumerate() {
             let done = put(world, array, position, &record, device);
             assert!(done, "no engine is involved");
@@ -118,16 +122,18 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     let options = &world.options;
     let mut random = Random::new(options.seed ^ u64::try_from(index).expect("small"), "uuid");
     let array = &world.stack.arrays[index];
-    let devices: Vec<_> = (0..array.geometry.members())
+    let mut devices: Vec<_> = (0..array.geometry.members())
         .map(|member| {
             let bytes = world.stack.member_bytes(index, usize::from(member));
             areas_for(bytes, options.block_size, MemberIndex(member)).expect("it was made so")
         })
         .collect();
-    let record = ArrayRecord {
+    let regions = options.region_groups > 0 && array.geometry.redundancy() > 0;
+    let mut record = ArrayRecord {
         uuid: array_uuid(options, index),
         parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
-        clean: !starts_unclean(options),
+        // What was never written needs no redundancy.
+        clean: regions || !starts_unclean(options),
         ..fresh_record(
             &array.geometry,
             options.block_size,
@@ -136,7 +142,49 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             &mut random,
         )
     };
+    if regions {
+        let geometry = &array.geometry;
+        let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
+        let group_bytes = u64::from(group_blocks) * u64::from(options.block_size.bytes());
+        give_regions(&mut record, &mut devices, geometry.groups(), group_bytes);
+        // Sensible, or of another size.
+        if options.region_groups > 1 {
+            record.region_groups = options.region_groups;
+        }
+    }
     (record, devices)
+}
+
+/// Writes blank bitmaps to all members, durably.
+fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: &[DeviceRecord]) {
+    if record.region_groups == 0 {
+        return;
+    }
+    let block_bytes = world.stack.block_bytes;
+    let first = |kind| {
+        let blocks = devices.iter().map(|device: &DeviceRecord| {
+            let area = device.area(kind).expect("a new member has all areas");
+            BlockIndex(area.offset_bytes / u64::try_from(block_bytes).expect("small"))
+        });
+        blocks.collect::<Vec<_>>()
+    };
+    world.stack.arrays[array].regions = Some(Regions {
+        groups: record.region_groups,
+        array: record.uuid,
+        dirty: first(AreaKind::DIRTY_BITMAP),
+        written: first(AreaKind::WRITTEN_BITMAP),
+    });
+    let groups = world.stack.arrays[array].geometry.groups();
+    let regions = groups.div_ceil(u64::from(record.region_groups));
+    for kind in BITMAPS {
+        let bytes = blank_bitmap(record.uuid, kind, regions);
+        for (member, first) in (0..).map(MemberIndex).zip(first(kind)) {
+            let blocks = bytes.chunks_exact(block_bytes);
+            for (block, bytes) in (first.0..).map(BlockIndex).zip(blocks) {
+                world.stack.put_raw(array, member, block, bytes);
+            }
+        }
+    }
 }
 
 /// What the first superblocks of an array say that stands for itself and is clean.

@@ -15,6 +15,7 @@ mod mishaps;
 pub mod options;
 pub mod queue;
 pub mod random;
+pub mod regions;
 mod run;
 mod shrink;
 pub mod stack;

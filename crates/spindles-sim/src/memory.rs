@@ -12,11 +12,10 @@ impl World {
         }
         let at = index(slice.first_block) * self.stack.block_bytes;
         let number = index(slice.buffer.0);
-        // The metadata of this array, or of one above whose I/O was handed down.
-        if number < 2 * self.stack.arrays.len() && number % 2 == 1 {
-            let owner = number / 2;
-            assert!(owner >= array, "metadata goes down only");
-            return self.engine(owner).metadata()[at..at + bytes].to_vec();
+        // The metadata of this array. That of one above was copied when it was handed down: what is
+        // read for it, and may have to be written to other members as well, lies there too.
+        if slice.buffer == Self::metadata_of(array) {
+            return self.engine(array).metadata()[at..at + bytes].to_vec();
         }
         self.buffers[number][at..at + bytes].to_vec()
     }

@@ -41,6 +41,17 @@ impl Tree {
         }
     }
 
+    /// Whether it reads as zeros before it was written to, whatever the disks hold, if arrays with
+    /// redundancy have bitmaps.
+    pub fn begins_with_zeros(&self) -> bool {
+        match self {
+            Self::Disk { .. } => false,
+            Self::Array { level, members, .. } => {
+                level.redundancy != Redundancy::None || members.iter().all(Self::begins_with_zeros)
+            }
+        }
+    }
+
     /// Whether an array in it keeps parity.
     pub fn has_parity(&self) -> bool {
         match self {
@@ -107,6 +118,8 @@ pub struct Session {
     pub requests: u32,
     /// How.
     pub ending: Ending,
+    /// After so many requests the clients are quiet for a while.
+    pub quiet_after: Option<u32>,
     /// What strikes in it, each after so many requests.
     pub faults: Vec<(&'static Fault, u32)>,
 }
@@ -143,7 +156,10 @@ pub struct Options {
     pub sector_bytes: u32,
     /// The disks.
     pub model: &'static Model,
-    /// What the array holds before the first write.
+    /// Groups in a region of arrays that have redundancy: 0 for no bitmaps, 1 for what `create`
+    /// would choose.
+    pub region_groups: u32,
+    /// What the disks hold before the first write.
     pub initial: Initial,
     /// Requests in flight at most.
     pub depth: u32,
@@ -193,6 +209,14 @@ pub struct Fixed {
 }
 
 impl Options {
+    /// What the array holds before the first write.
+    pub fn contents(&self) -> Initial {
+        if self.region_groups > 0 && self.tree.begins_with_zeros() {
+            return Initial::Zeros;
+        }
+        self.initial
+    }
+
     /// The run of that seed.
     pub fn swarm(seed: u64, fixed: &Fixed) -> Self {
         let random = &mut Random::new(seed, "options");
@@ -209,12 +233,13 @@ impl Options {
             depth
         };
         let beyond = random.percent(8);
-        let sessions = sessions(random, &tree, fixed);
+        let sessions = sessions(seed, random, &tree, fixed);
         Self {
             seed,
             block_size,
             sector_bytes,
             model: fixed.model.unwrap_or(MODELS[random.weighted(&[6, 1, 1])]),
+            region_groups: *Random::new(seed, "regions").choose(&[0, 1, 1, 2, 4, 16]),
             initial: [Initial::Zeros, Initial::Unknown][random.weighted(&[3, 1])],
             depth,
             limit_requests,
@@ -242,7 +267,7 @@ impl Options {
     }
 }
 
-fn sessions(random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
+fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
     // A swarm: each run has some kinds of faults and not the others.
     let kinds: Vec<_> = FAULTS
         .iter()
@@ -259,6 +284,7 @@ fn sessions(random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
         _ => &[Ending::Close, Ending::ProcessCrash, Ending::PowerLoss],
     };
     let count = random.between(1, 4);
+    let mut quiet = Random::new(seed, "quiet");
     let disks = u32::try_from(tree.disks()).expect("few disks");
     let mut session = |_| {
         let requests = random.between_u32(1, 70);
@@ -276,6 +302,7 @@ fn sessions(random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
         faults.sort_by_key(|&(_, at)| at);
         Session {
             requests,
+            quiet_after: quiet.percent(25).then(|| quiet.below_u32(requests.max(1))),
             ending: fixed.ending.unwrap_or(*random.choose(endings)),
             faults,
         }

@@ -88,12 +88,17 @@ fn through_sessions(world: &mut World) {
 fn load(world: &mut World, session: &Session) {
     let mut left = session.requests;
     let mut faults = session.faults.iter().peekable();
+    let mut quiet = session.quiet_after;
     world.ask(&mut left);
     loop {
         let asked = session.requests - left;
         while let Some((fault, _)) = faults.next_if(|(_, at)| *at <= asked) {
             let struck = (fault.strike)(world);
             *world.struck.entry(fault.name).or_default() += u64::from(struck);
+        }
+        if quiet.take_if(|after| *after <= asked).is_some() {
+            be_quiet(world);
+            world.ask(&mut left);
         }
         if left == 0 && faults.peek().is_none() || !world.step() {
             break;
@@ -103,6 +108,13 @@ fn load(world: &mut World, session: &Session) {
     if left > 0 && world.failure.is_none() {
         world.stalled("clients wait, and nothing happens");
     }
+}
+
+/// Nothing is asked for some seconds.
+fn be_quiet(world: &mut World) {
+    let seconds = world.faults.between(1, 14);
+    let until = world.now().plus_ns(seconds * 1_000_000_000);
+    while world.now() < until && world.step() {}
 }
 
 fn end(world: &mut World, ending: Ending) {
@@ -304,11 +316,19 @@ fn open_array(world: &mut World, array: usize) -> bool {
         return refuse(world, array, "a superblock can't be written", None);
     }
     let clean = assembly.array.clean;
-    world.show(&Seen::Assembled { array, clean });
+    let config = config(world, array, &assembly);
+    let marks = config.consistency.marks_regions;
+    world.stack.arrays[array].marks = marks;
+    world.show(&Seen::Assembled {
+        array,
+        clean,
+        marks,
+    });
     if world.failure.is_some() {
         return false;
     }
-    let config = config(world, array, &assembly);
+    // Until the engine knows better.
+    world.stack.arrays[array].unsettled = !clean && config.geometry.parity_chunks() > 0;
     let missing = config.missing;
     match Engine::open(world.now(), config) {
         Ok(engine) => {
@@ -464,7 +484,7 @@ fn last_check(world: &mut World) {
     read_some(world);
     if !world.options.tree.has_parity() && world.faults.percent(50) {
         // Also when the caches and a member are lost right after.
-        drain(world);
+        while world.client.oldest().is_some() && world.step() {}
         if world.failure.is_some() {
             return;
         }

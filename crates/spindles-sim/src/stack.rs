@@ -2,6 +2,7 @@
 //! of the array to bytes on disks, past the engine; and what redundancy is left.
 
 use crate::disk::Disk;
+use crate::regions::Regions;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
@@ -31,6 +32,11 @@ pub struct Array {
     pub unsettled: bool,
     /// The array it is a member of.
     pub above: Option<(usize, MemberIndex)>,
+    /// Whether a region is marked dirty before each write to it; otherwise only while members are
+    /// missing.
+    pub marks: bool,
+    /// Its bitmaps, if it has any.
+    pub regions: Option<Regions>,
 }
 
 /// Which version of the bytes.
@@ -96,10 +102,20 @@ impl Stack {
         view: View,
         out: &mut [u8],
     ) -> bool {
-        let at = usize::from(member.0);
-        let array = &self.arrays[array];
-        let block = array.data_start[at].plus(offset.0);
-        match array.members[at] {
+        let start = self.arrays[array].data_start[usize::from(member.0)];
+        self.raw_block(array, member, start.plus(offset.0), view, out)
+    }
+
+    /// As `member_block`, counted from the start of the member.
+    pub(crate) fn raw_block(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        block: BlockIndex,
+        view: View,
+        out: &mut [u8],
+    ) -> bool {
+        match self.arrays[array].members[usize::from(member.0)] {
             Below::Disk(disk) => {
                 self.disk_block(disk, block, view, out);
                 true
@@ -113,6 +129,10 @@ impl Stack {
     pub fn array_block(&self, array: usize, block: BlockIndex, view: View, out: &mut [u8]) -> bool {
         let Array { geometry, lost, .. } = &self.arrays[array];
         let location = geometry.locate(block);
+        if !self.is_written(array, location.group, view) {
+            out.fill(0);
+            return true;
+        }
         let mut group = Group::empty();
         geometry.group_into(location.group, &mut group);
         let wanted = group
@@ -156,6 +176,10 @@ impl Stack {
             ..
         } = &self.arrays[array];
         let location = geometry.locate(block);
+        if !self.is_written(array, location.group, view) {
+            let zeros = vec![0; self.block_bytes];
+            return vec![(format!("unwritten group {}", location.group.0), zeros)];
+        }
         let mut group = Group::empty();
         geometry.group_into(location.group, &mut group);
         let mut places = Vec::new();
@@ -227,6 +251,7 @@ impl Stack {
     pub fn put_array_block(&mut self, array: usize, block: BlockIndex, bytes: &[u8]) {
         let geometry = self.arrays[array].geometry.clone();
         let location = geometry.locate(block);
+        self.use_region(array, location.group);
         let row = u64::from(location.block_in_chunk);
         let mut group = Group::empty();
         geometry.group_into(location.group, &mut group);
@@ -263,7 +288,25 @@ impl Stack {
     ///
     /// The first place that does not.
     pub fn check_group(&self, array: usize, index: GroupIndex, view: View) -> Result<(), String> {
-        let Array { geometry, lost, .. } = &self.arrays[array];
+        self.check_group_without(self.arrays[array].lost, array, index, view)
+    }
+
+    /// As `check_group`, where the members `lost` are not there.
+    ///
+    /// # Errors
+    ///
+    /// The first place that does not.
+    pub fn check_group_without(
+        &self,
+        lost: MemberSet,
+        array: usize,
+        index: GroupIndex,
+        view: View,
+    ) -> Result<(), String> {
+        let Array { geometry, .. } = &self.arrays[array];
+        if !self.is_written(array, index, view) {
+            return Ok(());
+        }
         let mut group = Group::empty();
         geometry.group_into(index, &mut group);
         let present = group
@@ -517,6 +560,8 @@ mod tests {
             lost: MemberSet::EMPTY,
             unsettled: false,
             above,
+            marks: false,
+            regions: None,
         }
     }
 

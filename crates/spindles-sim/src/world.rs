@@ -377,7 +377,7 @@ impl World {
                 Output::Member(io) => {
                     match self.stack.arrays[array].members[usize::from(io.member.0)] {
                         Below::Disk(disk) => self.start_io(array, disk, io),
-                        Below::Array(below) => self.hand_down(below, io),
+                        Below::Array(below) => self.hand_down(array, below, io),
                     }
                 }
                 Output::Compute(step) => {
@@ -389,6 +389,9 @@ impl World {
                 Output::Event(event) => self.event(array, event),
             }
         }
+        if self.is_open(array) && self.engine(array).is_settled() {
+            self.stack.arrays[array].unsettled = false;
+        }
         let alarm = self.engine_timeout(array);
         if self.alarms[array] != alarm {
             self.alarms[array] = alarm;
@@ -399,7 +402,13 @@ impl World {
     }
 
     /// A member I/O of one array becomes a request to the array that the member is.
-    fn hand_down(&mut self, below: usize, io: MemberIo) {
+    fn hand_down(&mut self, array: usize, below: usize, io: MemberIo) {
+        let carries = matches!(io.operation, Operation::Write { .. });
+        if carries && io.buffer.buffer == Self::metadata_of(array) {
+            let length = index(io.blocks) * self.stack.block_bytes;
+            let bytes = self.bytes(array, io.buffer, length);
+            self.bytes_mut(io.buffer, length).copy_from_slice(&bytes);
+        }
         let request = Request {
             token: u64::from(io.id.0),
             operation: io.operation,
@@ -417,11 +426,7 @@ impl World {
 
     fn event(&mut self, array: usize, event: Event) {
         self.note(&format!("array {array}: {event:?}"));
-        let geometry = &self.stack.arrays[array].geometry;
-        let has_parity = geometry.parity_chunks() > 0;
         match event {
-            Event::ResyncStarted => self.stack.arrays[array].unsettled = has_parity,
-            Event::ResyncDone { .. } => self.stack.arrays[array].unsettled = false,
             Event::Closed { clean } => self.closed[array] = Some(clean),
             Event::MemberOut { member, .. } => {
                 let beyond = self.options.beyond;
@@ -471,6 +476,10 @@ impl World {
         );
         let bytes = index(blocks) * self.stack.block_bytes;
         let first_sector = self.stack.sectors(disk, io.block).start;
+        if operation.is_write() && !self.gone[disk] {
+            let sector = first_sector;
+            self.show(&Seen::DiskAsked { disk, sector });
+        }
         let data = match operation {
             Operation::Write { .. } => Some(self.bytes(array, io.buffer, bytes)),
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),

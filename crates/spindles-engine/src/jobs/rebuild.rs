@@ -289,6 +289,7 @@ impl Engine {
                 self.members[at].step(MemberEvent::Filled);
                 self.lost = self.lost.without(member);
                 self.rebuild.done = self.rebuild.done.with(member);
+                self.regions.want_sweep();
                 news = true;
                 continue;
             }

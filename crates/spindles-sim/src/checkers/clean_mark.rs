@@ -9,7 +9,10 @@ pub(super) static CHECKER: Checker = Checker {
     about: "an array whose superblocks say that it is clean needs no resync",
     start: || {
         Box::new(Stateless(|scene, seen| {
-            let Seen::Assembled { array, clean: true } = *seen else {
+            let Seen::Assembled {
+                array, clean: true, ..
+            } = *seen
+            else {
                 return Ok(());
             };
             let groups = scene.stack.arrays[array].geometry.groups();

@@ -65,6 +65,9 @@ fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: 
     let mut group = Group::empty();
     (block.0..block.0 + u64::from(blocks)).any(|block| {
         let location = geometry.locate(BlockIndex(block));
+        if !scene.stack.is_written(0, location.group, View::Durable) {
+            return false; // Zeros where nothing was ever written: nobody was asked.
+        }
         geometry.group_into(location.group, &mut group);
         group.slots().iter().any(|slot| {
             slot.member == member

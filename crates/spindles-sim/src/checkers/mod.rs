@@ -3,6 +3,7 @@
 mod availability;
 mod buffers;
 mod clean_mark;
+mod dirty_bits;
 mod durability;
 pub(crate) mod failure_record;
 mod history;
@@ -41,6 +42,8 @@ pub enum Seen<'a> {
         array: usize,
         /// Whether the superblocks call it clean.
         clean: bool,
+        /// Whether a region is marked before each write to it.
+        marks: bool,
     },
     /// An array could not be assembled or opened.
     Refused {
@@ -80,6 +83,13 @@ pub enum Seen<'a> {
     Failed {
         /// In words.
         what: &'a str,
+    },
+    /// A disk is asked to write.
+    DiskAsked {
+        /// Which disk.
+        disk: usize,
+        /// The first sector.
+        sector: u64,
     },
     /// A disk wrote what lay in a buffer, which must not have changed meanwhile.
     DiskWrote {
@@ -127,6 +137,7 @@ pub static CHECKERS: &[&Checker] = &[
     &redundancy::CHECKER,
     &failure_record::CHECKER,
     &clean_mark::CHECKER,
+    &dirty_bits::CHECKER,
     &availability::CHECKER,
     &liveness::CHECKER,
     &buffers::CHECKER,

@@ -1,0 +1,149 @@
+//! The checkers' own look at the bitmaps of an array, past the engine.
+
+use crate::stack::{Below, Stack, View};
+use spindles_block::{BlockIndex, MemberIndex};
+use spindles_format::{
+    AreaKind, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BitmapPage, Uuid,
+    decode_bitmap, encode_bitmap,
+};
+use spindles_layout::{Group, GroupIndex};
+
+/// Where the bitmaps of an array are.
+#[derive(Clone, Debug)]
+pub struct Regions {
+    /// Groups in a region.
+    pub groups: u32,
+    /// The array's identity.
+    pub array: Uuid,
+    /// The first block of the dirty bitmap on each member.
+    pub dirty: Vec<BlockIndex>,
+    /// The first block of the written bitmap on each member.
+    pub written: Vec<BlockIndex>,
+}
+
+/// The page of a region's bit, and where the bit is in it.
+struct Bit {
+    page: BitmapPage,
+    word: usize,
+    mask: u64,
+    /// The block of the area, and where in it the page begins.
+    block: u64,
+    at: usize,
+}
+
+impl Regions {
+    fn bit(&self, kind: AreaKind, region: u64, block_bytes: usize) -> Bit {
+        let page = region / BITMAP_PAGE_REGIONS;
+        let bit = region % BITMAP_PAGE_REGIONS;
+        let byte = usize::try_from(page).expect("few") * BITMAP_PAGE_BYTES;
+        Bit {
+            page: BitmapPage {
+                array: self.array,
+                kind,
+                page: u32::try_from(page).expect("few"),
+            },
+            word: usize::try_from(bit / 64).expect("small"),
+            mask: 1 << (bit % 64),
+            block: u64::try_from(byte / block_bytes).expect("small"),
+            at: byte % block_bytes,
+        }
+    }
+
+    fn areas(&self, kind: AreaKind) -> &[BlockIndex] {
+        if kind == AreaKind::DIRTY_BITMAP {
+            &self.dirty
+        } else {
+            &self.written
+        }
+    }
+}
+
+impl Stack {
+    /// A region's bit: the union over the members that are not lost; set where none is to be had,
+    /// and in arrays without bitmaps.
+    fn region_bit(&self, array: usize, kind: AreaKind, group: GroupIndex, view: View) -> bool {
+        let this = &self.arrays[array];
+        let Some(regions) = &this.regions else {
+            return true;
+        };
+        let region = group.0 / u64::from(regions.groups);
+        let bit = regions.bit(kind, region, self.block_bytes);
+        let mut found = None;
+        for (member, area) in (0..).map(MemberIndex).zip(regions.areas(kind)) {
+            if this.lost.contains(member) {
+                continue;
+            }
+            let mut bytes = vec![0; self.block_bytes];
+            let block = area.plus(bit.block);
+            if !self.raw_block(array, member, block, view, &mut bytes) {
+                continue;
+            }
+            let page = bytes[bit.at..].first_chunk().expect("a page in a block");
+            if let Some(words) = decode_bitmap(&bit.page, page) {
+                found = Some(found.unwrap_or(false) || (words[bit.word] & bit.mask != 0));
+            }
+        }
+        found.unwrap_or(true)
+    }
+
+    /// Whether the members hold what the array holds in this group.
+    pub fn is_written(&self, array: usize, group: GroupIndex, view: View) -> bool {
+        self.region_bit(array, AreaKind::WRITTEN_BITMAP, group, view)
+    }
+
+    /// Whether the group's region is marked dirty.
+    pub fn is_dirty(&self, array: usize, group: GroupIndex, view: View) -> bool {
+        self.region_bit(array, AreaKind::DIRTY_BITMAP, group, view)
+    }
+
+    /// Makes a region of an array that no engine has open ready to be written to.
+    pub(crate) fn use_region(&mut self, array: usize, group: GroupIndex) {
+        if self.is_written(array, group, View::Current) {
+            return;
+        }
+        let this = self.arrays[array].clone();
+        let regions = this.regions.as_ref().expect("it has an unwritten region");
+        let region = group.0 / u64::from(regions.groups);
+        let first = region * u64::from(regions.groups);
+        let end = (first + u64::from(regions.groups)).min(this.geometry.groups());
+        let zeros = vec![0; self.block_bytes];
+        let mut rows = Group::empty();
+        for group in (first..end).map(GroupIndex) {
+            this.geometry.group_into(group, &mut rows);
+            for slot in rows.slots() {
+                let start = this.data_start[usize::from(slot.member.0)].plus(slot.offset.0);
+                for row in 0..u64::from(rows.blocks) {
+                    self.put_raw(array, slot.member, start.plus(row), &zeros);
+                }
+            }
+        }
+        let bit = regions.bit(AreaKind::WRITTEN_BITMAP, region, self.block_bytes);
+        for (member, area) in (0..).map(MemberIndex).zip(&regions.written) {
+            let block = area.plus(bit.block);
+            let mut bytes = vec![0; self.block_bytes];
+            assert!(self.raw_block(array, member, block, View::Current, &mut bytes));
+            let page: &mut [u8; BITMAP_PAGE_BYTES] = bytes[bit.at..]
+                .first_chunk_mut()
+                .expect("a page in a block");
+            let mut words: [u64; BITMAP_PAGE_WORDS] =
+                decode_bitmap(&bit.page, page).expect("it was made blank");
+            words[bit.word] |= bit.mask;
+            encode_bitmap(&bit.page, 1, &words, page);
+            self.put_raw(array, member, block, &bytes);
+        }
+    }
+
+    /// Makes a block of a member durable, counted from its start.
+    pub(crate) fn put_raw(
+        &mut self,
+        array: usize,
+        member: MemberIndex,
+        block: BlockIndex,
+        bytes: &[u8],
+    ) {
+        match self.arrays[array].members[usize::from(member.0)] {
+            Below::Disk(disk) => self.put_disk_block(disk, block, bytes),
+            Below::Array(below) => self.put_array_block(below, block, bytes),
+        }
+    }
+}
