@@ -14,7 +14,7 @@
 
 use crate::{
     Engine, Mutation, SLOT_BITS, index,
-    output::{Event, OutReason, Output},
+    output::{OutReason, Output},
     plan::{Ask, Health, Plan, Strategy, Work, plan},
     slots::SlotSet,
 };
@@ -34,6 +34,8 @@ pub(crate) enum Owner {
     Request(u32),
     /// The row of the job's table.
     Job(u8),
+    /// A place where a read failed is made readable again.
+    Repair,
 }
 
 /// How far a column has come.
@@ -89,9 +91,16 @@ pub(crate) struct Column {
     read_failed: bool,
     corrupt: bool,
     mismatch: bool,
-    unreadable: SlotSet,
-    error: Option<RequestError>,
-    plan: Plan,
+    pub(crate) unreadable: SlotSet,
+    /// Of the unreadable slots, those that can be read and hold wrong bytes.
+    pub(crate) rotten: SlotSet,
+    /// Of the unreadable slots, those that are made to agree with the others without being known
+    /// to be wrong.
+    pub(crate) overruled: SlotSet,
+    /// Slots that refused what was to repair them.
+    pub(crate) refused: SlotSet,
+    pub(crate) error: Option<RequestError>,
+    pub(crate) plan: Plan,
     sources: u16,
     targets: u16,
 }
@@ -118,6 +127,9 @@ impl Column {
             corrupt: false,
             mismatch: false,
             unreadable: SlotSet::EMPTY,
+            rotten: SlotSet::EMPTY,
+            overruled: SlotSet::EMPTY,
+            refused: SlotSet::EMPTY,
             error: None,
             plan: Plan {
                 strategy: Strategy::Direct,
@@ -145,8 +157,16 @@ impl Column {
         self.read_failed = false;
         self.corrupt = false;
         self.mismatch = false;
-        self.unreadable = SlotSet::EMPTY;
         self.error = None;
+        self.look_anew();
+    }
+
+    /// What is known of the rows under way is forgotten.
+    pub(crate) fn look_anew(&mut self) {
+        self.unreadable = SlotSet::EMPTY;
+        self.rotten = SlotSet::EMPTY;
+        self.overruled = SlotSet::EMPTY;
+        self.refused = SlotSet::EMPTY;
     }
 }
 
@@ -315,13 +335,24 @@ impl Engine {
                 self.requests[index(request)].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }
             ),
-            Owner::Nobody | Owner::Job(_) => false,
+            Owner::Nobody | Owner::Job(_) | Owner::Repair => false,
         }
     }
 
     /// Begins a column whose fields are set and whose group is filled in.
     pub(crate) fn start(&mut self, id: u32) {
         self.columns[index(id)].reset();
+        self.plan_column(id);
+    }
+
+    /// As `start`, of a column in which a read of `slot` failed. Where that was a single block it
+    /// is not read again: a disk may try for seconds.
+    pub(crate) fn start_repair(&mut self, id: u32, slot: u8) {
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        if column.blocks == 1 {
+            column.unreadable = SlotSet::one(slot);
+        }
         self.plan_column(id);
     }
 
@@ -341,7 +372,7 @@ impl Engine {
     }
 
     /// The slots of the column's group whose members are missing.
-    fn missing_slots(&self, id: u32) -> SlotSet {
+    pub(crate) fn missing_slots(&self, id: u32) -> SlotSet {
         if self.missing.is_empty() {
             return SlotSet::EMPTY;
         }
@@ -363,14 +394,24 @@ impl Engine {
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    fn plan_column(&mut self, id: u32) {
+    pub(crate) fn plan_column(&mut self, id: u32) {
+        if self.has_bad_blocks() && self.mark_bad_slots(id) {
+            return self.plan_column(id);
+        }
         let missing = self.missing_slots(id);
-        let column = self.columns[index(id)];
-        let not_held = self.slots_not_held(id, column.low + column.blocks);
-        let unreadable = not_held.or(column.unreadable);
-        let settled = self.settled(column.group, column.low + column.blocks);
-        let written = self.regions.is_written(column.group);
-        let touched = column.touched;
+        let Column {
+            ask,
+            group,
+            touched,
+            low,
+            blocks,
+            end,
+            ..
+        } = self.columns[index(id)];
+        let not_held = self.slots_not_held(id, low + blocks);
+        let unreadable = not_held.or(self.columns[index(id)].unreadable);
+        let settled = self.settled(group, low + blocks);
+        let written = self.regions.is_written(group);
         let readable = if self.shape.copies || !written {
             settled
         } else {
@@ -378,10 +419,10 @@ impl Engine {
         };
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
-        let alone = !(column.ask == Ask::Read && readable) && self.shape.slots > 1;
+        let alone = !(ask == Ask::Read && readable) && self.shape.slots > 1;
         let lock = alone && !self.mutated(Mutation::DropStripeLock);
-        if lock && !column.locked {
-            if !self.locks.acquire(id, column.group, column.low, column.end) {
+        if lock && !self.columns[index(id)].locked {
+            if !self.locks.acquire(id, group, low, end) {
                 self.columns[index(id)].phase = Phase::Locking;
                 return;
             }
@@ -392,27 +433,31 @@ impl Engine {
             self.gated.push_back(id);
             return self.pump_releases();
         }
-        if self.metadata.broken && !written && column.ask == Ask::Write {
+        if self.metadata.broken && !written && ask == Ask::Write {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
 
         let health = Health {
-            missing,
+            // A scrub leaves what a rebuild has not come to yet to the rebuild.
+            missing: if ask == Ask::Scrub { not_held } else { missing },
             unreadable,
             settled,
             written,
             trust_unsettled: self.trust_unsettled,
         };
-        let preferred = if column.ask == Ask::Read && self.shape.copies {
+        let preferred = if ask == Ask::Read && self.shape.copies {
             self.choose_copy(id, unreadable)
         } else {
             0
         };
         let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != not_held;
-        let planned = plan(self.shape, health, column.ask, touched, preferred);
+        let planned = plan(self.shape, health, ask, touched, preferred);
         let Some(mut plan) = planned.filter(|_| !gives_up) else {
-            let error = if column.corrupt {
+            if ask == Ask::Scrub {
+                return self.scrub_gives_up(id);
+            }
+            let error = if self.columns[index(id)].corrupt {
                 RequestError::Corrupt
             } else {
                 RequestError::BeyondTolerance
@@ -492,8 +537,10 @@ impl Engine {
         if column.phase != Phase::Flushing && self.mirrors() {
             self.members[usize::from(member.0)].load.in_flight -= 1;
         }
-        if let Err(error) = result {
-            self.column_io_failed(id, slot, member, error);
+        match result {
+            Ok(()) if self.has_bad_blocks() => self.forget_bad_blocks(id, slot),
+            Ok(()) => {}
+            Err(error) => self.column_io_failed(id, slot, member, error),
         }
         if !done {
             return;
@@ -502,6 +549,9 @@ impl Engine {
         match column.phase {
             Phase::Reading if column.read_failed => {
                 column.read_failed = false;
+                if column.ask == Ask::Scrub {
+                    self.narrow(id);
+                }
                 self.plan_column(id);
             }
             Phase::Reading => self.work(id, None),
@@ -520,6 +570,9 @@ impl Engine {
         if self.columns[index(id)].phase == Phase::Reading {
             return self.read_failed(id, slot, member, error);
         }
+        if self.repairs(id) && self.rewrite_refused(id, slot, error) {
+            return;
+        }
         if !self.put_out(member, OutReason::Error(error)) {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
         }
@@ -534,9 +587,7 @@ impl Engine {
             MemberError::Gone => {
                 self.put_out(member, OutReason::Error(error));
             }
-            MemberError::Medium | MemberError::Corrupt => {
-                self.output(Output::Event(Event::MemberFault { member, error }));
-            }
+            MemberError::Medium | MemberError::Corrupt => self.note_fault(id, slot, member, error),
         }
     }
 
@@ -566,6 +617,12 @@ impl Engine {
         let plan = self.columns[index(id)].plan;
         let touched = self.columns[index(id)].touched;
         match work {
+            Work::Locate => {
+                for slot in plan.reads.iter() {
+                    self.operand(id, &mut cursor, slot, self.read_place(id, slot));
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+            }
             Work::Recover => {
                 for slot in plan.reads.lowest(u32::from(self.shape.data)).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
@@ -658,6 +715,7 @@ impl Engine {
                 Work::Update => Compute::Update,
                 Work::Fill => Compute::Copy,
                 Work::Compare => Compute::Compare,
+                Work::Locate => Compute::Locate,
             },
             data_chunks: self.shape.data,
             parity_chunks: self.geometry.parity_chunks(),
@@ -673,6 +731,9 @@ impl Engine {
         let Phase::Computing(work) = column.phase else {
             panic!("a computation came back in phase {:?}", column.phase);
         };
+        if work == Work::Locate && result != ComputeResult::Done {
+            return self.scrub_disagrees(id, result);
+        }
         if work == Work::Compare {
             match result {
                 ComputeResult::Done => column.plan.writes = column.plan.writes_always,
@@ -686,12 +747,13 @@ impl Engine {
     /// The commit point: from here on a member that fails is out.
     fn commit(&mut self, id: u32) {
         let plan = self.columns[index(id)].plan;
-        if plan.writes.is_empty() || self.read_only {
-            return self.finish_rows(id);
+        if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
+            return self.scrubbed(id, false);
         }
         let group = self.columns[index(id)].group;
-        // A device that is being filled is not yet counted on: nothing is in doubt meanwhile.
-        let harmless = plan.strategy == Strategy::Rebuild;
+        // A device that is being filled is not yet counted on, and what repairs a place writes what
+        // should be there already: nothing is in doubt meanwhile.
+        let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
         if !(harmless || self.may_commit() && self.may_write_region(group)) {
             self.columns[index(id)].phase = Phase::Committing;
             self.gated.push_back(id);
@@ -734,10 +796,11 @@ impl Engine {
         if self.columns[index(id)].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
             // member it was read from is lost as well: the others agree durably before the reply.
-            let durably = self.shape.copies
+            let settles = self.shape.copies
                 && self.columns[index(id)].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);
-            return (durably, None);
+            // What is told to be repaired is.
+            return (settles || self.repairs(id), None);
         }
         let Owner::Request(request) = self.columns[index(id)].owner else {
             return (false, None);
@@ -755,7 +818,9 @@ impl Engine {
         if self.shape.copies {
             return match (column.ask, column.plan.reads.first()) {
                 (Ask::Write, _) | (_, None) => self.client(id, 0),
-                (Ask::Read | Ask::Settle | Ask::Rebuild, Some(truth)) => self.read_place(id, truth),
+                (Ask::Read | Ask::Settle | Ask::Rebuild | Ask::Scrub, Some(truth)) => {
+                    self.read_place(id, truth)
+                }
             };
         }
         if slot < self.shape.data {
@@ -777,6 +842,14 @@ impl Engine {
         self.acknowledge(id);
     }
 
+    /// The rows of a column are done, `wrote` or not: a scrub tells what it found.
+    fn scrubbed(&mut self, id: u32, wrote: bool) {
+        if self.repairs(id) {
+            self.tell_repairs(id, wrote);
+        }
+        self.finish_rows(id);
+    }
+
     /// Nothing that skipped a member is acknowledged before that is durable.
     fn acknowledge(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
@@ -789,16 +862,21 @@ impl Engine {
         if self.metadata.broken && column.ask == Ask::Write {
             column.error = Some(RequestError::BeyondTolerance);
         }
-        self.finish_rows(id);
+        self.scrubbed(id, true);
     }
 
     /// The rows are done; on to the next, or the end.
-    fn finish_rows(&mut self, id: u32) {
+    pub(crate) fn finish_rows(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
         column.low += column.blocks;
         if column.low < column.end && column.error.is_none() {
             column.blocks = column.end - column.low;
-            column.unreadable = SlotSet::EMPTY;
+            if column.ask == Ask::Scrub {
+                // Having narrowed, wider again, so that few blocks are read more often than once
+                // for each width there is.
+                column.blocks = column.blocks.min(widest(column.low - column.start));
+            }
+            column.look_anew();
             return self.plan_column(id);
         }
         self.finish(id);
@@ -816,7 +894,7 @@ impl Engine {
         self.request_part_done(request, None);
     }
 
-    fn finish(&mut self, id: u32) {
+    pub(crate) fn finish(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Free;
         let (owner, error, mismatch) = (column.owner, column.error, column.mismatch);
@@ -835,6 +913,7 @@ impl Engine {
                 self.finish_merged(merged, error);
             }
             Owner::Job(row) => self.job_column_done(id, row, error.is_none(), mismatch),
+            Owner::Repair => self.repair_done(id),
             Owner::Nobody => panic!("a column without an owner ended"),
         }
         self.pump_releases();
@@ -918,6 +997,11 @@ impl Engine {
             }));
         }
     }
+}
+
+/// The longest piece of a column that may begin so many rows after its start.
+fn widest(rows: u32) -> u32 {
+    1 << rows.trailing_zeros()
 }
 
 fn count(operands: usize) -> u16 {

@@ -39,6 +39,24 @@ pub struct Persistence {
     pub devices: Vec<Option<DeviceRecord>>,
 }
 
+/// What a member may do wrong before something is done about it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultLimits {
+    /// So many reads that failed in different places within `errors_window_ns` put a member out,
+    /// where the level survives it; 0 for never.
+    pub errors_max: u32,
+    /// See `errors_max`; in nanoseconds.
+    pub errors_window_ns: u64,
+}
+
+impl FaultLimits {
+    /// Twenty errors in ten minutes: as many as md takes, in less time than it does.
+    pub const DEFAULT: Self = Self {
+        errors_max: 20,
+        errors_window_ns: 600_000_000_000,
+    };
+}
+
 /// What an engine is opened with.
 #[derive(Clone, Debug)]
 pub struct Config {
@@ -69,6 +87,8 @@ pub struct Config {
     pub limits: Limits,
     /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
     pub job_rate: u64,
+    /// What members may do wrong.
+    pub faults: FaultLimits,
     /// The driver's buffer of `Engine::scratch_blocks` blocks for the engine's use.
     pub scratch: BufferId,
     /// The driver's name for `Engine::metadata`.

@@ -6,8 +6,9 @@ use crate::{
     columns::Column,
     config::{Config, Limits, OpenError},
     consistency::Policy,
+    faults::Faults,
     index,
-    jobs::{JOB_COLUMNS, Jobs, Place, rebuild::Rebuild},
+    jobs::{JOB_COLUMNS, Jobs, Place, rebuild::Rebuild, scrub::ScrubState},
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
     metadata::{Metadata, superblock_blocks},
@@ -85,6 +86,11 @@ pub struct Engine {
     pub(crate) missing: MemberSet,
     /// Those, and positions whose device is still being filled.
     pub(crate) lost: MemberSet,
+    /// Members that no read goes straight to: something is the matter with some of their places.
+    pub(crate) indirect: MemberSet,
+    /// When the input came that is being dealt with.
+    pub(crate) now: Instant,
+    pub(crate) faults: Faults,
     pub(crate) requests: Vec<RequestSlot>,
     pub(crate) free_requests: Vec<u32>,
     pub(crate) columns: Vec<Column>,
@@ -111,6 +117,7 @@ pub struct Engine {
     opening_flushes: u32,
     pub(crate) jobs: Jobs,
     pub(crate) rebuild: Rebuild,
+    pub(crate) scrub: ScrubState,
     /// Whether redundancy agrees with data everywhere.
     pub(crate) all_settled: bool,
     pub(crate) closing: Closing,
@@ -218,6 +225,9 @@ impl Engine {
             members,
             missing,
             lost,
+            indirect: MemberSet::EMPTY,
+            now,
+            faults: Faults::new(config.faults, count),
             requests: vec![RequestSlot::free(); index(config.limits.requests)],
             free_requests: (0..config.limits.requests).rev().collect(),
             columns: vec![Column::free(); index(all_columns)],
@@ -244,6 +254,7 @@ impl Engine {
             opening_flushes: 0,
             jobs: Jobs::new(config.job_rate),
             rebuild: Rebuild::default(),
+            scrub: ScrubState::default(),
             all_settled: clean || config.read_only,
             closing: Closing::Open,
             reads_chosen: 0,
@@ -251,6 +262,10 @@ impl Engine {
             mutation: config.mutation,
             geometry,
         };
+        let persistence = engine.metadata.persistence.as_ref();
+        if let Some(mark) = persistence.map(|persistence| persistence.array.scrub_mark) {
+            engine.resume_scrub_mark(mark);
+        }
         if engine.mutated(Mutation::SkipSettle) {
             engine.all_settled = true;
         }
@@ -379,6 +394,7 @@ impl Engine {
     /// also tells what was wrong with it.
     pub fn submit(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
         self.assert_drained();
+        self.now = now;
         self.take_request(request)?;
         self.pump(now);
         Ok(())
@@ -387,6 +403,7 @@ impl Engine {
     /// A member I/O came back.
     pub fn complete_member(&mut self, now: Instant, id: MemberIoId, result: MemberResult) {
         self.assert_drained();
+        self.now = now;
         if id.0 & SYSTEM_IO == 0 {
             let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
             self.column_io_done(id.0 >> SLOT_BITS, slot, result);
@@ -399,6 +416,7 @@ impl Engine {
     /// A step of computation came back.
     pub fn complete_compute(&mut self, now: Instant, id: StepId, result: ComputeResult) {
         self.assert_drained();
+        self.now = now;
         self.column_computed(id.0, result);
         self.pump(now);
     }
@@ -406,6 +424,7 @@ impl Engine {
     /// The moment asked for by `poll_timeout` has come.
     pub fn handle_timeout(&mut self, now: Instant) {
         self.assert_drained();
+        self.now = now;
         self.sweep(now);
         self.pump(now);
     }
@@ -425,6 +444,7 @@ impl Engine {
     /// Asks something of the running array.
     pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
         self.assert_drained();
+        self.now = now;
         match command {
             Command::Close => {
                 if self.closing == Closing::Open {
@@ -439,6 +459,8 @@ impl Engine {
                 uuid,
             } => self.rebuild_onto(member, &device, uuid)?,
             Command::JobRate(rate) => self.jobs.throttle.rate = rate,
+            Command::Scrub(scrub) => self.begin_scrub(scrub)?,
+            Command::StopJob(name) => self.stop_on_command(name)?,
         }
         self.pump(now);
         Ok(())
@@ -505,6 +527,7 @@ impl Engine {
         self.members[usize::from(member.0)].step(MemberEvent::Out(reason));
         self.missing = self.missing.with(member);
         self.lost = lost;
+        self.forget_faults(member);
         if was_filled {
             self.rebuild_lost();
         }
@@ -539,7 +562,11 @@ impl Engine {
         loop {
             if let Some(column) = self.ready.pop_front() {
                 self.run(column);
-            } else if !self.advance_stalled() && !self.pump_jobs(now) && !self.pump_joining() {
+            } else if !self.advance_stalled()
+                && !self.pump_repairs()
+                && !self.pump_jobs(now)
+                && !self.pump_joining()
+            {
                 break;
             }
         }
@@ -547,7 +574,7 @@ impl Engine {
     }
 
     fn idle(&self) -> bool {
-        self.free_requests.len() == self.requests.len() && self.is_quiet()
+        self.free_requests.len() == self.requests.len() && !self.has_repairs() && self.is_quiet()
     }
 
     /// Whether nothing new is begun: before what was found at opening is durable, and while a
@@ -615,6 +642,9 @@ impl Engine {
         }
         let clean = self.all_settled && !self.metadata.broken && self.state() != ArrayState::Failed;
         self.closing = Closing::Marking;
+        if self.note_scrub_mark() {
+            self.want_update();
+        }
         if clean && self.metadata.dirty && self.metadata.persistence.is_some() {
             self.metadata.dirty = false;
             self.want_update();

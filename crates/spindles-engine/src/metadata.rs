@@ -115,6 +115,7 @@ impl Engine {
         };
         array.generation += 1;
         array.clean = !self.metadata.dirty;
+        array.scrub_mark = self.scrub.found.mark;
         for (member, record) in self.members.iter().zip(&mut array.member) {
             match (member.state, record.state) {
                 (Member::Missing { .. }, MemberState::Active | MemberState::Rebuilding { .. }) => {

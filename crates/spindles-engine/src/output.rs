@@ -1,7 +1,8 @@
 //! What the engine asks of its driver and tells the world.
 
+use crate::jobs::scrub::{Finding, Scrub, ScrubStatus};
 use alloc::boxed::Box;
-use spindles_block::{MemberError, MemberIndex, MemberIo, MemberSet, Reply, StepId};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberIo, MemberSet, Reply, StepId};
 use spindles_format::{DeviceRecord, Uuid};
 
 /// An effect, to be carried out by the driver.
@@ -67,6 +68,26 @@ pub enum Event {
         /// Columns that could not be done.
         failed: u64,
     },
+    /// A scrub began.
+    ScrubStarted {
+        /// At this block of the array; what lies before it was gone through earlier.
+        from: BlockIndex,
+    },
+    /// A scrub went through everything.
+    ScrubDone(ScrubStatus),
+    /// A scrub was stopped.
+    ScrubStopped(ScrubStatus),
+    /// Something was wrong in a place of a member.
+    Found(Finding),
+    /// Copies, or data and parity, do not agree, and nothing tells which of them is wrong.
+    Disagreement {
+        /// The place, as the first block of the array in its redundancy group's row of blocks.
+        block: BlockIndex,
+        /// How many rows of blocks.
+        blocks: u32,
+        /// Whether they were made to agree with the data, right or wrong.
+        made_to_agree: bool,
+    },
     /// Everything is durable, the array is marked clean where it is, and nothing more will come.
     Closed {
         /// Whether it could be marked so.
@@ -81,6 +102,10 @@ pub enum OutReason {
     Error(MemberError),
     /// The administrator said so.
     Command,
+    /// It could not read too many places in too short a time.
+    TooManyErrors,
+    /// Too many places refused to be written anew after a read error.
+    TooManyBadBlocks,
 }
 
 /// Something asked of a running array.
@@ -103,6 +128,10 @@ pub enum Command {
     },
     /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
     JobRate(u64),
+    /// Read everything and compare it.
+    Scrub(Scrub),
+    /// End a job before its time.
+    StopJob(&'static str),
 }
 
 /// Why a command was not taken.
@@ -125,6 +154,14 @@ pub enum CommandError {
     Unsuitable,
     /// Another device is about to take its position, or the array is being closed.
     Busy,
+    /// There is nothing to compare: the level keeps no redundancy.
+    NoRedundancy,
+    /// The job is under way already, or the array is being closed.
+    JobGoing,
+    /// No job of that name is under way.
+    NoSuchJob,
+    /// The array is not safe before this job is through.
+    MustGoOn,
 }
 
 /// Nothing was taken: every pool is in use. Ask again after a reply.

@@ -20,6 +20,8 @@ pub enum Ask {
     Settle,
     /// Write what is there and can't be read; nothing is touched.
     Rebuild,
+    /// Read everything and repair what is known to be wrong; nothing is touched.
+    Scrub,
 }
 
 /// How a plan reaches its goal.
@@ -43,11 +45,15 @@ pub enum Strategy {
     Zeros,
     /// Read what suffices, write what can't be read.
     Rebuild,
+    /// Read everything, see whether it fits together, recover what is lost from the rest.
+    Scrub,
 }
 
 /// A computation between the reads and the commit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Work {
+    /// Find the one chunk among those read that does not fit to the others.
+    Locate,
     /// Recover `Plan::recover` from what was read.
     Recover,
     /// Change the parity that was read by what the touched data differ in.
@@ -138,7 +144,7 @@ pub fn plan(
         let nothing = direct(SlotSet::EMPTY, SlotSet::EMPTY);
         let strategy = match ask {
             Ask::Read => Strategy::Zeros,
-            Ask::Write | Ask::Settle | Ask::Rebuild => Strategy::Direct,
+            Ask::Write | Ask::Settle | Ask::Rebuild | Ask::Scrub => Strategy::Direct,
         };
         return Some(Plan {
             strategy,
@@ -151,15 +157,16 @@ pub fn plan(
         }
         (Ask::Rebuild, true) if health.settled => plan_copy_rebuild(shape, health),
         (Ask::Rebuild, false) if health.settled => plan_parity_rebuild(shape, health),
-        (Ask::Settle, _) if nothing_to_settle(shape, health) => {
+        (Ask::Scrub, _) if health.settled => plan_scrub(shape, health),
+        (Ask::Settle | Ask::Scrub, _) if nothing_to_settle(shape, health) => {
             Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
         }
         (Ask::Read, true) if health.settled => plan_copy_read(health, preferred),
-        (Ask::Read | Ask::Settle | Ask::Rebuild, true) => plan_copy_settle(shape, health),
         (Ask::Write, true) => plan_copy_write(shape, health),
+        (_, true) => plan_copy_settle(shape, health),
         (Ask::Read, false) if health.settled => plan_parity_read(shape, health, touched),
-        (Ask::Read | Ask::Settle | Ask::Rebuild, false) => plan_parity_settle(shape, health),
         (Ask::Write, false) => plan_parity_write(shape, health, touched),
+        (_, false) => plan_parity_settle(shape, health),
     }
 }
 
@@ -291,6 +298,26 @@ fn plan_parity_settle(shape: Shape, health: Health) -> Option<Plan> {
     })
 }
 
+/// All that is there is read. What is not readable, or known to be wrong, is made anew from the
+/// rest, which must fit together as far as there is more of it than that takes.
+fn plan_scrub(shape: Shape, health: Health) -> Option<Plan> {
+    let readable = shape.all().minus(health.unreadable);
+    let spare = readable.count().checked_sub(u32::from(shape.data))?;
+    let lost = shape.all().minus(health.missing).minus(readable);
+    Some(Plan {
+        strategy: if spare > 0 {
+            Strategy::Scrub
+        } else {
+            Strategy::Reconstruct
+        },
+        reads: readable,
+        recover: if shape.copies { SlotSet::EMPTY } else { lost },
+        encode: SlotSet::EMPTY,
+        writes: lost,
+        writes_always: lost,
+    })
+}
+
 fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<Plan> {
     if health.missing.count() > u32::from(shape.slots - shape.data) {
         return None;
@@ -358,7 +385,8 @@ impl Plan {
         match (self.strategy, done) {
             (Strategy::ReadModifyWrite, None) => Some(Work::Update),
             (Strategy::Zeros, None) => Some(Work::Fill),
-            (_, None) if recover.is_some() => recover,
+            (Strategy::Scrub, None) => Some(Work::Locate),
+            (_, None | Some(Work::Locate)) if recover.is_some() => recover,
             (_, None | Some(Work::Recover)) if !self.encode.is_empty() => Some(Work::Encode),
             (Strategy::Settle, None | Some(Work::Recover | Work::Encode))
                 if self.writes != self.writes_always =>

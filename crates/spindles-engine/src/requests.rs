@@ -176,7 +176,7 @@ impl Engine {
         let end = location.block_in_chunk + blocks;
         let holds = match ask {
             Ask::Write => !self.missing.contains(member),
-            _ => self.holds(member, location.group, end),
+            _ => !self.indirect.contains(member) && self.holds(member, location.group, end),
         };
         if spans || !holds {
             return self.hand_out_column(request, ask);

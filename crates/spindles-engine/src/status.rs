@@ -2,7 +2,8 @@
 
 use crate::{
     Engine,
-    jobs::JobStatus,
+    faults::MemberFaults,
+    jobs::{JobStatus, scrub::ScrubStatus},
     member::{ArrayState, Member},
 };
 use alloc::vec::Vec;
@@ -21,6 +22,8 @@ pub struct Status {
     pub dirty: bool,
     /// The jobs under way, and those that could not do everything.
     pub jobs: Vec<JobStatus>,
+    /// What the scrub under way found, or else the last one since opening.
+    pub scrub: ScrubStatus,
 }
 
 /// The state of a position.
@@ -30,6 +33,8 @@ pub struct MemberStatus {
     pub member: MemberIndex,
     /// Its state.
     pub state: Member,
+    /// What went wrong on it since opening.
+    pub faults: MemberFaults,
 }
 
 impl Status {
@@ -51,11 +56,13 @@ impl Engine {
                 .map(|member| MemberStatus {
                     member: member.index,
                     state: member.state,
+                    faults: self.faults.of(member.index),
                 })
                 .collect(),
             generation: self.metadata.generation(),
             dirty: self.metadata.dirty,
             jobs: self.job_statuses(),
+            scrub: self.scrub.found,
         }
     }
 }

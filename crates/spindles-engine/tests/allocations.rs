@@ -188,6 +188,7 @@ fn persistence(geometry: &Geometry) -> Persistence {
         clean: true,
         consistency: Text::new("resync").expect("short"),
         journal: JournalRecord::default(),
+        scrub_mark: spindles_block::BlockIndex(0),
         features: Features::default(),
         member,
     };

@@ -164,6 +164,8 @@ pub struct ArrayRecord {
     pub consistency: Text<16>,
     /// Which part of the journals counts.
     pub journal: JournalRecord,
+    /// Where a scrub goes on that was interrupted, as a block of the array; 0 for none.
+    pub scrub_mark: BlockIndex,
     /// Features in use.
     pub features: Features,
     /// The first `members` of these count; the others are `MemberRecord::NONE`.

@@ -58,6 +58,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         clean: true,
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
+        scrub_mark: BlockIndex(0),
         features: Features::default(),
         member,
     }

@@ -37,6 +37,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         clean: true,
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
+        scrub_mark: BlockIndex(0),
         features: Features::default(),
         member,
     };
@@ -251,6 +252,7 @@ prop_compose! {
             clean,
             consistency: Text::new("none").unwrap(),
             journal: JournalRecord { tail: created_s.rotate_left(7), nonce: !created_s },
+ scrub_mark: BlockIndex(created_s.rotate_left(13)),
             features: Features { read_only, ..Features::default() },
             member,
         };

@@ -544,6 +544,7 @@ impl Opening {
             read_only,
             force: self.force,
             job_rate: self.job_rate,
+            faults: spindles_engine::FaultLimits::DEFAULT,
             ..config(
                 array,
                 assembly.records.clone(),
@@ -667,6 +668,7 @@ pub(crate) fn config(
         read_policy: READ_POLICIES[0],
         write_mostly: MemberSet::EMPTY,
         job_rate: JOB_RATE,
+        faults: spindles_engine::FaultLimits::DEFAULT,
         limits: Limits::for_depth(requests_max, array.block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,

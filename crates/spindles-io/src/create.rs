@@ -533,6 +533,7 @@ impl Planner<'_> {
             clean: false,
             consistency: Text::new(self.options.consistency.name).expect("short too"),
             journal: JournalRecord::default(),
+            scrub_mark: BlockIndex(0),
             features: Features::default(),
             member,
         })

@@ -157,6 +157,7 @@ fn add(
         read_policy: READ_POLICIES[0],
         write_mostly: MemberSet::EMPTY,
         job_rate: options.open.job_rate,
+        faults: spindles_engine::FaultLimits::DEFAULT,
         limits: Limits::for_depth(options.open.requests_max, block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,

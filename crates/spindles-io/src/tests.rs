@@ -130,6 +130,7 @@ impl Bench {
             read_policy: READ_POLICIES[0],
             write_mostly: MemberSet::EMPTY,
             job_rate: spindles_engine::JOB_RATE,
+            faults: spindles_engine::FaultLimits::DEFAULT,
             limits: Limits::for_depth(8, BlockSize::B4096),
             scratch: BufferId::NONE,
             metadata: BufferId::NONE,

@@ -218,6 +218,7 @@ pub(crate) fn fresh_record(
         clean: true,
         consistency: Text::new(consistency.name).expect("short"),
         journal: JournalRecord::default(),
+        scrub_mark: BlockIndex(0),
         features: Features::default(),
         member,
     }

@@ -12,7 +12,8 @@ use spindles_block::{BlockIndex, BufferId, Instant, MemberIndex, MemberSet, Oper
 #[cfg(feature = "canary")]
 use spindles_engine::Mutation;
 use spindles_engine::{
-    Command, Config, Engine, Limits, OpenError, POLICIES, Persistence, Policy, READ_POLICIES,
+    Command, Config, Engine, FaultLimits, Limits, OpenError, POLICIES, Persistence, Policy,
+    READ_POLICIES,
 };
 use spindles_format::{
     ArrayRecord, Assembly, DecodeError, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
@@ -466,6 +467,10 @@ pub(crate) fn plain_config(
         read_policy: READ_POLICIES[0],
         write_mostly: MemberSet::EMPTY,
         job_rate: 0,
+        faults: FaultLimits {
+            errors_max: 0,
+            ..FaultLimits::DEFAULT
+        },
         limits,
         scratch,
         metadata,

@@ -60,6 +60,7 @@ impl Null {
             read_policy: ReadPolicy::by_name("nearest").expect("the policy"),
             write_mostly: MemberSet::EMPTY,
             job_rate: spindles_engine::JOB_RATE,
+            faults: spindles_engine::FaultLimits::DEFAULT,
             limits: Limits::for_depth(depth, BLOCK_SIZE),
             scratch: BufferId(0),
             metadata: BufferId(1),

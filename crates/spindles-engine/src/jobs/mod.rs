@@ -6,12 +6,14 @@
 
 pub(crate) mod rebuild;
 pub(crate) mod resync;
+pub mod scrub;
 
 use crate::{
     Engine,
     columns::{Owner, Phase},
     engine::Closing,
     index,
+    output::CommandError,
     plan::Ask,
     slots::SlotSet,
     throttle::Throttle,
@@ -42,10 +44,12 @@ pub struct Job {
     pub(crate) advanced: fn(&mut Engine),
     /// Everything was gone through. The walk is kept until its job begins anew.
     pub(crate) ended: fn(&mut Engine, Walk),
+    /// It was stopped before its end, and its last column has ended; `None` for one that must go on.
+    pub(crate) stopped: Option<fn(&mut Engine)>,
 }
 
 /// Every job. Of several that there is to do, the first comes first.
-pub static JOBS: &[&Job] = &[&resync::JOB, &rebuild::JOB];
+pub static JOBS: &[&Job] = &[&resync::JOB, &rebuild::JOB, &scrub::JOB];
 
 impl Job {
     /// The job of that name.
@@ -68,6 +72,8 @@ enum Stage {
     /// Never begun, or stopped.
     Idle,
     Going,
+    /// Its columns under way are the last.
+    Stopping,
     /// Gone through.
     Over,
 }
@@ -96,6 +102,11 @@ impl Walk {
         matches!(self.stage, Stage::Over)
     }
 
+    /// Whether it goes on, or is about to have been stopped.
+    pub(crate) const fn is_busy(&self) -> bool {
+        matches!(self.stage, Stage::Going | Stage::Stopping)
+    }
+
     const IDLE: Self = Self {
         stage: Stage::Idle,
         next: Place {
@@ -118,7 +129,7 @@ impl Walk {
 pub(crate) struct Jobs {
     /// One for each row of the table.
     walks: Vec<Walk>,
-    /// How many of them are going.
+    /// How many of them are going, with the places that wait to be repaired.
     going: u32,
     pub(crate) throttle: Throttle,
     /// When to look again whether one may go on.
@@ -150,6 +161,16 @@ impl Jobs {
     #[inline]
     pub(crate) fn any(&self) -> bool {
         self.going > 0
+    }
+
+    /// A place waits to be repaired.
+    pub(crate) fn someone_waits(&mut self) {
+        self.going += 1;
+    }
+
+    /// A place waits no more.
+    pub(crate) fn nobody_waits(&mut self) {
+        self.going -= 1;
     }
 
     /// When a job wants to go on that waits for nothing but time.
@@ -200,6 +221,34 @@ impl Engine {
         }
         walk.stage = Stage::Idle;
         self.jobs.wake = None;
+    }
+
+    /// Ends a job on command, as soon as its columns under way have ended.
+    pub(crate) fn stop_on_command(&mut self, name: &str) -> Result<(), CommandError> {
+        let job = Job::by_name(name).ok_or(CommandError::NoSuchJob)?;
+        if job.stopped.is_none() {
+            return Err(CommandError::MustGoOn);
+        }
+        let row = Jobs::row(job);
+        let walk = &mut self.jobs.walks[row];
+        if walk.stage != Stage::Going {
+            return Err(CommandError::NoSuchJob);
+        }
+        walk.stage = Stage::Stopping;
+        self.jobs.going -= 1;
+        self.jobs.wake = None;
+        self.find_mark(row);
+        self.job_may_have_stopped(row);
+        Ok(())
+    }
+
+    fn job_may_have_stopped(&mut self, row: usize) {
+        let walk = &mut self.jobs.walks[row];
+        if walk.stage == Stage::Stopping && walk.pending == 0 {
+            let stopped = JOBS[row].stopped.expect("one that may be stopped");
+            stopped(self);
+            self.jobs.walks[row].stage = Stage::Idle;
+        }
     }
 
     /// Lets the first job that can go on do so. Whether anything was begun or ended.
@@ -302,6 +351,7 @@ impl Engine {
             walk.held = Some(walk.held.map_or(place, |held| held.min(place)));
         }
         self.find_mark(row);
+        self.job_may_have_stopped(row);
     }
 
     fn find_mark(&mut self, row: usize) {
@@ -334,7 +384,7 @@ impl Engine {
         walks
             .filter(|(_, walk)| match walk.stage {
                 Stage::Idle => false,
-                Stage::Going => true,
+                Stage::Going | Stage::Stopping => true,
                 Stage::Over => walk.failed > 0,
             })
             .map(|(job, walk)| JobStatus {

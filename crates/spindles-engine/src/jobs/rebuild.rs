@@ -25,6 +25,7 @@ pub(crate) static JOB: Job = Job {
     next_group: |engine, group| engine.regions.next_written(group),
     advanced: Engine::rebuild_advanced,
     ended: Engine::rebuild_ended,
+    stopped: None,
 };
 
 /// The mark is kept at least so often, in bytes of the array.

@@ -16,6 +16,7 @@ pub(crate) static JOB: Job = Job {
     next_group: |engine, group| engine.regions.next_unsettled(group),
     advanced: |_| {},
     ended: Engine::resync_ended,
+    stopped: None,
 };
 
 impl Engine {

@@ -10,4 +10,5 @@ mod jobs;
 mod plans;
 mod rebuild;
 mod scenarios;
+mod scrub;
 mod world;

@@ -6,12 +6,12 @@ use spindles_block::{
     MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,
 };
 use spindles_engine::{
-    Command, CommandError, Config, Engine, Event, JOB_RATE, Limits, OpenError, Output, Persistence,
-    Policy, ReadPolicy,
+    Command, CommandError, Config, Engine, Event, FaultLimits, JOB_RATE, Limits, OpenError, Output,
+    Persistence, Policy, ReadPolicy,
 };
 use spindles_format::{
-    ArrayRecord, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, Text,
-    Uuid, areas_for, blank_bitmap, give_regions,
+    ArrayRecord, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
+    SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, areas_for, blank_bitmap, decode, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use spindles_parity::Located;
@@ -54,6 +54,8 @@ pub(crate) struct World {
     pub(crate) gone: MemberSet,
     /// Blocks of members that can't be read until they are written.
     pub(crate) medium: BTreeSet<(u8, u64)>,
+    /// Blocks of members that can't be written.
+    pub(crate) refusing: BTreeSet<(u8, u64)>,
     /// The member I/O as text, when the test wants to see it.
     pub(crate) trace: Option<Vec<String>>,
     /// Whether what is under way is completed in the order in which it was begun.
@@ -77,6 +79,7 @@ pub(crate) struct Setup {
     pub(crate) requests: u32,
     pub(crate) column_blocks: u32,
     pub(crate) read_policy: &'static str,
+    pub(crate) errors_max: u32,
     pub(crate) seed: u64,
 }
 
@@ -92,6 +95,7 @@ impl Setup {
             requests: 4,
             column_blocks: 4,
             read_policy: "nearest",
+            errors_max: 0,
             seed: 1,
         }
     }
@@ -147,6 +151,10 @@ impl Setup {
                 read_policy: ReadPolicy::by_name(self.read_policy).unwrap(),
                 write_mostly: MemberSet::EMPTY,
                 job_rate: JOB_RATE,
+                faults: FaultLimits {
+                    errors_max: self.errors_max,
+                    ..FaultLimits::DEFAULT
+                },
                 limits: Limits {
                     requests: self.requests,
                     columns: self.requests,
@@ -172,6 +180,7 @@ impl Setup {
             rng: Rng(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             gone: self.missing,
             medium: BTreeSet::new(),
+            refusing: BTreeSet::new(),
             trace: None,
             in_order: false,
             next_buffer: CLIENT,
@@ -226,6 +235,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             clean: setup.clean,
             consistency: Text::new("resync").unwrap(),
             journal: JournalRecord::default(),
+            scrub_mark: BlockIndex(0),
             features: Features::default(),
             member,
         }),
@@ -356,6 +366,10 @@ impl World {
                 buffer[at..at + length].copy_from_slice(&member[range]);
             }
             Operation::Write { .. } => {
+                let refuses = |block| self.refusing.contains(&(io.member.0, block));
+                if blocks.clone().any(refuses) {
+                    return Err(MemberError::Medium);
+                }
                 let bytes = if io.buffer.buffer == METADATA {
                     self.engine.metadata_of(io).to_vec()
                 } else {
@@ -470,6 +484,22 @@ impl World {
         self.gone = self.gone.without(position);
         self.drain();
         Ok(())
+    }
+
+    pub(crate) fn command(&mut self, command: Command) -> Result<(), CommandError> {
+        let result = self.engine.command(self.now, command);
+        self.drain();
+        result
+    }
+
+    /// The good superblocks that a member holds.
+    pub(crate) fn superblocks(&self, member: usize) -> Vec<ArrayRecord> {
+        let slot = |at: u64| {
+            let at = usize::try_from(at).unwrap();
+            let bytes = &self.members[member][at..at + SUPERBLOCK_BYTES];
+            Some(decode(bytes).ok()?.0)
+        };
+        SLOT_BYTES.into_iter().filter_map(slot).collect()
     }
 
     pub(crate) fn fail(&mut self, member: u8) {

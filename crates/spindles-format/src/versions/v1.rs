@@ -22,9 +22,10 @@ const AREA_BYTES: usize = 32;
 const MEMBER_BYTES: usize = 48;
 const AREAS_AT: usize = 256;
 const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
+const SCRUB_AT: usize = MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
-const _: () = assert!(MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES <= CHECKSUM_AT);
+const _: () = assert!(SCRUB_AT + 8 <= CHECKSUM_AT);
 
 const FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
@@ -53,7 +54,8 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (248, 8, "journal nonce"),
     (256, 512, "area table"),
     (768, 3072, "member table"),
-    (3840, 252, "reserved"),
+    (3840, 8, "scrub mark"),
+    (3848, 244, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -165,6 +167,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         writer.u64(out_since);
         writer.u64(mark);
     }
+    Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
     let checksum = crc32c(&out[..CHECKSUM_AT]);
     out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -311,6 +314,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         clean: clean == 1,
         consistency,
         journal,
+        scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
         features,
         member,
     };

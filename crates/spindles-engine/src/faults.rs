@@ -1,0 +1,296 @@
+//! Members that can't read some places: the places are written anew from redundancy, what refuses
+//! that is kept in a list, and who has too many errors goes out.
+
+use crate::{
+    Engine,
+    columns::{Owner, Phase},
+    config::FaultLimits,
+    engine::Closing,
+    index,
+    jobs::scrub::{Fate, Finding, Flaw},
+    output::{Event, OutReason, Output},
+    plan::Ask,
+    slots::SlotSet,
+};
+use alloc::{collections::VecDeque, vec::Vec};
+use spindles_block::{BlockIndex, Instant, MemberError, MemberIndex, MemberSet};
+use spindles_layout::GroupIndex;
+
+/// Places that wait to be written anew; what comes when there is no room is met again.
+const REPAIRS_MAX: usize = 64;
+/// Blocks in the list of bad blocks of an array; a member whose block has no room there goes out.
+const BAD_BLOCKS_MAX: usize = 256;
+
+/// What went wrong on a member since opening.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemberFaults {
+    /// Reads of clients and jobs that failed in some place.
+    pub read_errors: u64,
+    /// Blocks that could not be read and were written anew.
+    pub repaired_blocks: u64,
+    /// Blocks that were read and found to hold wrong bytes.
+    pub rotten_blocks: u64,
+    /// Blocks that are not read, because they refused to be written anew.
+    pub bad_blocks: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Place {
+    slot: u8,
+    group: GroupIndex,
+    low: u32,
+    blocks: u32,
+}
+
+/// What the engine keeps about the faults of its members.
+#[derive(Clone, Debug)]
+pub(crate) struct Faults {
+    limits: FaultLimits,
+    members: Vec<MemberFaults>,
+    /// When each member's last errors were, the oldest first; `errors_max` at most.
+    recent: Vec<VecDeque<Instant>>,
+    repairs: VecDeque<Place>,
+    /// Blocks of the members' data areas.
+    bad: Vec<(MemberIndex, BlockIndex)>,
+}
+
+impl Faults {
+    pub(crate) fn new(limits: FaultLimits, members: u8) -> Self {
+        let recent = || VecDeque::with_capacity(index(limits.errors_max));
+        let members = usize::from(members);
+        Self {
+            limits,
+            members: alloc::vec![MemberFaults::default(); members],
+            recent: (0..members).map(|_| recent()).collect(),
+            repairs: VecDeque::with_capacity(REPAIRS_MAX),
+            bad: Vec::with_capacity(BAD_BLOCKS_MAX),
+        }
+    }
+
+    /// What went wrong on a member.
+    pub(crate) fn of(&self, member: MemberIndex) -> MemberFaults {
+        let bad = self.bad.iter().filter(|(of, _)| *of == member).count();
+        MemberFaults {
+            bad_blocks: u64::try_from(bad).expect("few"),
+            ..self.members[usize::from(member.0)]
+        }
+    }
+
+    /// Members that must not be read without asking `bad_slots`.
+    fn with_bad_blocks(&self) -> MemberSet {
+        let members = self.bad.iter().map(|(member, _)| *member);
+        members.fold(MemberSet::EMPTY, MemberSet::with)
+    }
+
+    pub(crate) fn count(&mut self, finding: &Finding) {
+        let member = &mut self.members[usize::from(finding.member.0)];
+        let blocks = u64::from(finding.blocks);
+        if finding.fate == Fate::Repaired && finding.flaw == Flaw::Unreadable {
+            member.repaired_blocks += blocks;
+        }
+        if finding.flaw == Flaw::Rotten {
+            member.rotten_blocks += blocks;
+        }
+    }
+
+    /// A place shall be written anew. Whether it was not known yet.
+    fn queue(&mut self, place: Place) -> bool {
+        let known = self.repairs.contains(&place);
+        if !known && self.repairs.len() < REPAIRS_MAX {
+            self.repairs.push_back(place);
+        }
+        !known
+    }
+
+    /// Another error of a member. Whether that is one too many.
+    fn is_too_many(&mut self, member: MemberIndex, now: Instant) -> bool {
+        let recent = &mut self.recent[usize::from(member.0)];
+        let max = index(self.limits.errors_max);
+        if max == 0 {
+            return false;
+        }
+        if recent.len() == max {
+            recent.pop_front();
+        }
+        recent.push_back(now);
+        recent.len() == max
+            && recent
+                .front()
+                .is_some_and(|first| now.ns_since(*first) <= self.limits.errors_window_ns)
+    }
+}
+
+impl Engine {
+    /// A read of a column failed in some place of a member.
+    pub(crate) fn note_fault(
+        &mut self,
+        id: u32,
+        slot: u8,
+        member: MemberIndex,
+        error: MemberError,
+    ) {
+        let column = &self.columns[index(id)];
+        let place = Place {
+            slot,
+            group: column.group,
+            low: column.low,
+            blocks: column.blocks,
+        };
+        let scrubs = column.ask == Ask::Scrub;
+        // Who looks closer meets the same error again and again.
+        let closer = scrubs && (place.low > column.start || column.low + place.blocks < column.end);
+        if closer || column.owner == Owner::Repair {
+            return;
+        }
+        self.output(Output::Event(Event::MemberFault { member, error }));
+        self.faults.members[usize::from(member.0)].read_errors += 1;
+        if self.read_only || self.shape.slots == self.shape.data {
+            return;
+        }
+        let is_new = scrubs || self.queue_repair(place);
+        if is_new && self.faults.is_too_many(member, self.now) {
+            let bad_elsewhere = self.faults.with_bad_blocks().without(member);
+            let lost = self.lost.with(member);
+            if bad_elsewhere.is_empty() && self.geometry.survives(lost) {
+                self.put_out(member, OutReason::TooManyErrors);
+            }
+        }
+    }
+
+    fn queue_repair(&mut self, place: Place) -> bool {
+        let before = self.faults.repairs.len();
+        let is_new = self.faults.queue(place);
+        if self.faults.repairs.len() > before {
+            self.jobs.someone_waits();
+        }
+        is_new
+    }
+
+    /// Begins to write the next place anew. Whether there was one, and room for it.
+    pub(crate) fn pump_repairs(&mut self) -> bool {
+        let open = matches!(self.closing, Closing::Open | Closing::Draining);
+        if self.faults.repairs.is_empty()
+            || self.free_job_columns.is_empty()
+            || !open
+            || self.holds_back()
+        {
+            return false;
+        }
+        let Some(place) = self.faults.repairs.pop_front() else {
+            return false;
+        };
+        self.jobs.nobody_waits();
+        let id = self.free_job_columns.pop().expect("there is one");
+        self.geometry
+            .group_into(place.group, &mut self.groups[index(id)]);
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Starting;
+        column.owner = Owner::Repair;
+        column.ask = Ask::Scrub;
+        column.group = place.group;
+        column.touched = SlotSet::EMPTY;
+        column.start = place.low;
+        column.low = place.low;
+        column.blocks = place.blocks;
+        column.end = place.low + place.blocks;
+        self.start_repair(id, place.slot);
+        true
+    }
+
+    /// Whether places wait to be written anew.
+    pub(crate) fn has_repairs(&self) -> bool {
+        !self.faults.repairs.is_empty()
+    }
+
+    pub(crate) fn repair_done(&mut self, id: u32) {
+        self.free_job_columns.push(id);
+    }
+
+    /// A member did not take what was to repair the rows under way of one of its chunks. Whether
+    /// the array can live with that.
+    pub(crate) fn rewrite_refused(&mut self, id: u32, slot: u8, error: MemberError) -> bool {
+        if error == MemberError::Gone {
+            return false;
+        }
+        let column = &mut self.columns[index(id)];
+        column.refused = column.refused.with(slot);
+        let (low, blocks) = (column.low, column.blocks);
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        for row in u64::from(low)..u64::from(low + blocks) {
+            let block = (place.member, place.offset.plus(row));
+            if self.faults.bad.contains(&block) {
+                continue;
+            }
+            if self.faults.bad.len() == BAD_BLOCKS_MAX {
+                let reason = OutReason::TooManyBadBlocks;
+                if self.geometry.survives(self.lost.with(place.member)) {
+                    self.put_out(place.member, reason);
+                }
+                return true;
+            }
+            self.faults.bad.push(block);
+        }
+        self.choose_direct();
+        true
+    }
+
+    /// Whether any member has a place that is not to be read.
+    #[inline]
+    pub(crate) fn has_bad_blocks(&self) -> bool {
+        !self.faults.bad.is_empty()
+    }
+
+    /// Slots of a column with bad blocks in the rows under way count as unreadable. Whether a scrub
+    /// is to look for them in shorter pieces first.
+    #[cold]
+    pub(crate) fn mark_bad_slots(&mut self, id: u32) -> bool {
+        let bad = self.bad_slots(id).minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.unreadable = column.unreadable.or(bad);
+        !bad.is_empty() && column.ask == Ask::Scrub && self.narrow(id)
+    }
+
+    /// Slots of a column with bad blocks in the rows under way.
+    fn bad_slots(&self, id: u32) -> SlotSet {
+        let column = &self.columns[index(id)];
+        let rows = u64::from(column.low)..u64::from(column.low + column.blocks);
+        let slots = (0..).zip(self.groups[index(id)].slots());
+        let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
+            self.faults.bad.iter().any(|&(member, block)| {
+                let row = block.0.wrapping_sub(place.offset.0);
+                member == place.member && rows.contains(&row)
+            })
+        };
+        slots
+            .filter(is_bad)
+            .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot))
+    }
+
+    /// The rows under way of a slot, if they were written, are as good as any.
+    #[cold]
+    pub(crate) fn forget_bad_blocks(&mut self, id: u32, slot: u8) {
+        let column = &self.columns[index(id)];
+        if column.phase != Phase::Writing {
+            return;
+        }
+        let rows = u64::from(column.low)..u64::from(column.low + column.blocks);
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        self.faults.bad.retain(|&(member, block)| {
+            let row = block.0.wrapping_sub(place.offset.0);
+            member != place.member || !rows.contains(&row)
+        });
+        self.choose_direct();
+    }
+
+    /// Which members are not read without a look at what is known of them.
+    fn choose_direct(&mut self) {
+        self.indirect = self.faults.with_bad_blocks();
+    }
+
+    /// A member is out: what takes its place is another device.
+    pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
+        self.faults.bad.retain(|(of, _)| *of != member);
+        self.faults.recent[usize::from(member.0)].clear();
+        self.choose_direct();
+    }
+}

@@ -1,0 +1,404 @@
+//! Scrubs and repairs: what is rotten or can't be read is found at exactly its place, and made good
+//! where redundancy says what belongs there.
+
+use crate::world::{BLOCK, Rng, Setup, World};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation};
+use spindles_engine::{
+    Command, CommandError, Event, Fate, Finding, Flaw, OutReason, Repair, Scrub, ScrubStatus,
+};
+use spindles_layout::{LEVELS, Level, Spec};
+
+const MEMBER_BLOCKS: u64 = 24;
+
+fn setup(level: &'static Level, members: usize, seed: u64) -> Setup {
+    Setup {
+        seed,
+        column_blocks: 8,
+        ..Setup::new(Spec {
+            level,
+            layout: None,
+            chunk_blocks: 12,
+            member_blocks: vec![MEMBER_BLOCKS; members],
+        })
+    }
+}
+
+/// An array full of random data.
+fn filled(setup: &Setup) -> World {
+    let mut world = setup.open().unwrap();
+    let blocks = world.engine.geometry().blocks();
+    let mut rng = Rng(setup.seed + 77);
+    let length = usize::try_from(blocks).unwrap() * BLOCK;
+    let mut byte = |_| u8::try_from(rng.below(256)).unwrap();
+    let bytes: Vec<u8> = (0..length).map(&mut byte).collect();
+    world.write(0, &bytes).unwrap();
+    world
+}
+
+fn scrub(world: &mut World, repair: Repair) -> ScrubStatus {
+    world.events.clear();
+    let scrub = Scrub { anew: true, repair };
+    world.command(Command::Scrub(scrub)).unwrap();
+    world.run();
+    let done = world.events.iter().find_map(|event| match event {
+        Event::ScrubDone(found) => Some(*found),
+        _ => None,
+    });
+    assert_eq!(world.engine.status().scrub, done.unwrap());
+    done.unwrap()
+}
+
+fn findings(world: &World) -> Vec<Finding> {
+    let mut found: Vec<Finding> = (world.events.iter())
+        .filter_map(|event| match event {
+            Event::Found(finding) => Some(*finding),
+            _ => None,
+        })
+        .collect();
+    found.sort_by_key(|finding| (finding.member, finding.block));
+    found
+}
+
+fn disagreements(world: &World, agree: bool) -> usize {
+    let is = |event: &&Event| matches!(event, Event::Disagreement { made_to_agree, .. } if *made_to_agree == agree);
+    world.events.iter().filter(is).count()
+}
+
+/// Changes a byte of a block of a member's data area.
+fn rot(world: &mut World, member: usize, block: u64) {
+    let at = usize::try_from(world.data_start[member] + block).unwrap() * BLOCK;
+    world.members[member][at + 77] ^= 0x20;
+}
+
+fn finding(world: &World, member: usize, block: u64, flaw: Flaw, fate: Fate) -> Finding {
+    Finding {
+        member: MemberIndex(u8::try_from(member).unwrap()),
+        block: BlockIndex(world.data_start[member] + block),
+        blocks: 1,
+        flaw,
+        fate,
+    }
+}
+
+fn redundant_levels() -> impl Iterator<Item = (&'static Level, usize)> {
+    let sizes = |level: &'static Level| {
+        let least = usize::from(level.members_min.max(2));
+        (least..least + 4).map(move |members| (level, members))
+    };
+    LEVELS.iter().copied().flat_map(sizes)
+}
+
+/// How many more chunks of the group than the data need are there, at a block of a member.
+fn spare(world: &World, member: usize, block: u64) -> Option<u32> {
+    let geometry = world.engine.geometry();
+    let member = MemberIndex(u8::try_from(member).unwrap());
+    geometry.find(member, BlockIndex(block))?;
+    Some(u32::from(geometry.redundancy()))
+}
+
+#[test]
+fn rot_is_located_repaired_and_told_at_exactly_its_places() {
+    let mut located = 0;
+    for (level, members) in redundant_levels() {
+        for seed in 1..6 {
+            let mut world = filled(&setup(level, members, seed));
+            if world.engine.geometry().redundancy() == 0 {
+                continue;
+            }
+            let good = world.members.clone();
+            // One member each at some rows, so that no group loses two at one row.
+            let mut expected = Vec::new();
+            for block in (0..MEMBER_BLOCKS).filter(|block| (block * 7 + seed) % 5 < 2) {
+                let member = usize::try_from((block + seed) % u64::try_from(members).unwrap());
+                let member = member.unwrap();
+                match spare(&world, member, block) {
+                    Some(2..) => expected.push((member, block)),
+                    _ => continue,
+                }
+                rot(&mut world, member, block);
+            }
+            expected.sort_unstable();
+            let found = scrub(&mut world, Repair::Nothing);
+            assert_eq!(found.left_blocks, expected.len() as u64, "{level}");
+            let status = scrub(&mut world, Repair::Located);
+            let expected: Vec<_> = (expected.iter())
+                .map(|&(m, b)| finding(&world, m, b, Flaw::Rotten, Fate::Repaired))
+                .collect();
+            assert_eq!(findings(&world), expected, "{level} of {members}");
+            assert_eq!(world.members, good, "{level} of {members}");
+            assert_eq!(status.repaired_blocks, expected.len() as u64);
+            assert_eq!((status.left_blocks, status.disagreements), (0, 0));
+            assert_eq!(scrub(&mut world, Repair::Located), ScrubStatus::default());
+            located += expected.len();
+        }
+    }
+    assert!(located > 500, "{located}");
+}
+
+#[test]
+fn what_can_not_be_located_is_told_and_left_unless_data_is_to_be_trusted() {
+    for (name, members, missing) in [
+        ("raid1", 2, MemberSet::EMPTY),
+        ("raid5", 4, MemberSet::EMPTY),
+        ("raid1", 3, MemberSet::EMPTY.with(MemberIndex(1))),
+        ("raid6", 5, MemberSet::EMPTY.with(MemberIndex(4))),
+    ] {
+        let setup = setup(Level::by_name(name).unwrap(), members, 3);
+        let mut world = filled(&setup);
+        for member in missing.iter() {
+            world.fail(member.0);
+        }
+        let good = world.members.clone();
+        rot(&mut world, 2 % members, 5);
+        rot(&mut world, 0, 13);
+        let rotten = world.members.clone();
+        let found = scrub(&mut world, Repair::Located);
+        assert_eq!((found.disagreements, found.repaired_blocks), (2, 0));
+        assert_eq!(
+            (disagreements(&world, false), findings(&world)),
+            (2, vec![])
+        );
+        assert!(world.members == rotten, "{name}: nothing is changed");
+        let found = scrub(&mut world, Repair::TrustData);
+        assert_eq!((found.disagreements, found.made_to_agree), (0, 2));
+        assert!(world.members != good && world.members != rotten, "{name}");
+        assert_eq!(scrub(&mut world, Repair::Located), ScrubStatus::default());
+    }
+}
+
+#[test]
+fn latent_errors_are_repaired_by_a_scrub_and_lost_places_are_told() {
+    for (level, members) in redundant_levels() {
+        let mut world = filled(&setup(level, members, 9));
+        let redundancy = world.engine.geometry().redundancy();
+        if redundancy == 0 {
+            let refused = world.command(Command::Scrub(Scrub::default()));
+            assert_eq!(refused, Err(CommandError::NoRedundancy));
+            continue;
+        }
+        let good = world.members.clone();
+        let bad: Vec<(usize, u64)> = [(0, 3), (0, 4), (1, 9), (1, 17)].to_vec();
+        for &(member, block) in &bad {
+            let at = world.data_start[member] + block;
+            world.medium.insert((u8::try_from(member).unwrap(), at));
+        }
+        world.trace = Some(Vec::new());
+        scrub(&mut world, Repair::Located);
+        let trace = world.trace.take().unwrap();
+        let writes = trace.iter().filter(|line| line.starts_with("write"));
+        let durable = writes.filter(|line| line.starts_with("write-fua")).count();
+        assert_eq!(durable, bad.len(), "{trace:?}");
+        let expected: Vec<_> = (bad.iter())
+            .map(|&(m, b)| finding(&world, m, b, Flaw::Unreadable, Fate::Repaired))
+            .collect();
+        assert_eq!(findings(&world), expected, "{level} of {members}");
+        assert!(world.medium.is_empty() && world.members == good);
+        let faults = world.engine.status().members[0].faults;
+        assert_eq!((faults.repaired_blocks, faults.bad_blocks), (2, 0));
+    }
+    // One more than the level survives, at one row.
+    let mut world = filled(&setup(Level::by_name("raid5").unwrap(), 3, 1));
+    for member in 0..2 {
+        let at = world.data_start[usize::from(member)] + 7;
+        world.medium.insert((member, at));
+    }
+    let found = scrub(&mut world, Repair::Located);
+    assert_eq!((found.left_blocks, world.medium.len()), (2, 2));
+    assert!(
+        findings(&world)
+            .iter()
+            .all(|found| found.fate == Fate::Left)
+    );
+}
+
+#[test]
+fn rot_beside_something_unreadable_is_told_apart() {
+    let mut world = filled(&setup(Level::by_name("raid7").unwrap(), 6, 2));
+    let good = world.members.clone();
+    world.medium.insert((1, world.data_start[1] + 8));
+    rot(&mut world, 4, 8);
+    scrub(&mut world, Repair::Located);
+    let expected = [
+        finding(&world, 1, 8, Flaw::Unreadable, Fate::Repaired),
+        finding(&world, 4, 8, Flaw::Rotten, Fate::Repaired),
+    ];
+    assert_eq!(findings(&world), expected);
+    assert!(world.members == good);
+}
+
+#[test]
+fn a_place_that_a_client_could_not_read_is_written_anew() {
+    for (level, members) in redundant_levels() {
+        let setup = setup(level, members, 4);
+        let mut world = filled(&setup);
+        if world.engine.geometry().redundancy() == 0 {
+            continue;
+        }
+        let good = world.members.clone();
+        let start = world.data_start[0];
+        world.medium.extend([(0, start + 2), (0, start + 3)]);
+        let blocks = world.engine.geometry().blocks();
+        let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
+        world.run();
+        if !world.medium.is_empty() {
+            // It took another copy, or parity lies there: no client reads that.
+            assert!(findings(&world).is_empty());
+            continue;
+        }
+        let expected = [2, 3].map(|b| finding(&world, 0, b, Flaw::Unreadable, Fate::Repaired));
+        assert_eq!(findings(&world), expected, "{level} of {members}");
+        assert_eq!(world.members, good);
+        assert!(!world.engine.status().dirty || setup.persistent);
+        assert_eq!(world.read(0, u32::try_from(blocks).unwrap()).unwrap(), all);
+    }
+}
+
+#[test]
+fn what_refuses_to_be_written_anew_is_not_read_until_it_is_written() {
+    let mut world = filled(&setup(Level::by_name("raid5").unwrap(), 3, 4));
+    let at = world.data_start[0] + 2;
+    world.medium.insert((0, at));
+    world.refusing.insert((0, at));
+    // Chunk 0 of stripe 0 lies on member 0.
+    let before = world.read(0, 8).unwrap();
+    world.run();
+    let expected = [finding(&world, 0, 2, Flaw::Unreadable, Fate::Refused)];
+    assert_eq!(findings(&world), expected);
+    assert_eq!(world.engine.status().members[0].faults.bad_blocks, 1);
+    // Read or not, it is answered from the others, and nothing is tried again.
+    world.medium.clear();
+    world.members[0][usize::try_from(at).unwrap() * BLOCK] ^= 1;
+    assert_eq!(world.read(0, 8).unwrap(), before);
+    assert_eq!(findings(&world).len(), 1);
+    // A scrub tries again; so does a write.
+    scrub(&mut world, Repair::Located);
+    assert_eq!(world.engine.status().members[0].faults.bad_blocks, 1);
+    world.refusing.clear();
+    scrub(&mut world, Repair::Located);
+    assert_eq!(world.engine.status().members[0].faults.bad_blocks, 0);
+    assert_eq!(world.read(0, 8).unwrap(), before);
+}
+
+#[test]
+fn too_many_errors_in_too_short_a_time_put_a_member_out() {
+    for (apart_s, out) in [(10, true), (60, false)] {
+        let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
+        setup.errors_max = 20;
+        setup.spec.chunk_blocks = 1;
+        setup.spec.member_blocks = vec![64; 4];
+        let mut world = filled(&setup);
+        for row in 0..30 {
+            world.medium.insert((0, world.data_start[0] + row));
+        }
+        for block in 0..120 {
+            world.now = world.now.plus_ns(apart_s * 1_000_000_000 / 4);
+            world.read(block, 1).unwrap();
+        }
+        let reason = OutReason::TooManyErrors;
+        let member = MemberIndex(0);
+        let went = world.events.contains(&Event::MemberOut { member, reason });
+        assert_eq!(went, out, "an error every {apart_s} s");
+    }
+}
+
+#[test]
+fn the_last_redundancy_is_not_given_up_for_errors() {
+    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
+    setup.errors_max = 20;
+    setup.spec.chunk_blocks = 1;
+    setup.spec.member_blocks = vec![64; 4];
+    let mut world = filled(&setup);
+    world.fail(3);
+    for row in 0..30 {
+        world.medium.insert((0, world.data_start[0] + row));
+    }
+    for block in 0..90 {
+        world.read(block, 1).ok();
+    }
+    assert_eq!(
+        world.engine.status().members[0].state,
+        spindles_engine::Member::Active
+    );
+}
+
+#[test]
+fn a_scrub_that_was_stopped_goes_on_where_it_was() {
+    let mut setup = setup(Level::by_name("raid6").unwrap(), 5, 6);
+    setup.persistent = true;
+    setup.spec.member_blocks = vec![480; 5];
+    let mut world = filled(&setup);
+    let reads = |world: &mut World| {
+        let trace = world.trace.replace(Vec::new()).unwrap();
+        trace.iter().filter(|line| line.starts_with("read")).count()
+    };
+    world.trace = Some(Vec::new());
+    scrub(&mut world, Repair::Located);
+    let whole = reads(&mut world);
+    world.command(Command::Scrub(Scrub::default())).unwrap();
+    let twice = world.command(Command::Scrub(Scrub::default()));
+    assert_eq!(twice, Err(CommandError::JobGoing));
+    let half = |world: &World| {
+        let job = world.engine.status().jobs[0];
+        job.done_bytes * 2 >= job.total_bytes
+    };
+    while !half(&world) {
+        world.step();
+    }
+    world.command(Command::StopJob("scrub")).unwrap();
+    world.run();
+    assert!(
+        matches!(world.events.last(), Some(Event::ScrubStopped(_))),
+        "{:?}",
+        world.events.last()
+    );
+    let mark = world.engine.status().scrub.mark;
+    assert!(mark.0 > 0 && world.engine.status().jobs.is_empty());
+    assert_eq!(
+        world.command(Command::StopJob("scrub")),
+        Err(CommandError::NoSuchJob)
+    );
+    assert_eq!(
+        world.command(Command::StopJob("resync")),
+        Err(CommandError::MustGoOn)
+    );
+    reads(&mut world);
+    world.command(Command::Scrub(Scrub::default())).unwrap();
+    world.run();
+    let rest = reads(&mut world);
+    assert!(rest > 0 && rest * 3 < whole * 2, "{rest} of {whole}");
+    assert_eq!(world.engine.status().scrub.mark.0, 0);
+    // And where it was closed: the superblocks keep the mark.
+    world.command(Command::Scrub(Scrub::default())).unwrap();
+    (0..200).for_each(|_| world.step());
+    assert!(world.close());
+    let mark = world.engine.status().scrub.mark;
+    let slots = world.superblocks(0);
+    let newest = slots.iter().max_by_key(|record| record.generation).unwrap();
+    assert!(mark.0 > 0 && newest.scrub_mark == mark, "{newest:?}");
+}
+
+#[test]
+fn beside_clients_a_scrub_finds_nothing_that_is_not_there() {
+    for (level, members) in redundant_levels() {
+        let mut world = filled(&setup(level, members, 8));
+        if world.engine.geometry().redundancy() == 0 {
+            continue;
+        }
+        let blocks = world.engine.geometry().blocks();
+        world.command(Command::Scrub(Scrub::default())).unwrap();
+        for round in 0..60 {
+            let block = round * 7 % (blocks - 3);
+            let bytes = vec![u8::try_from(round).unwrap(); 3 * BLOCK];
+            world.submit(Operation::Write { fua: false }, block, bytes, 3);
+            if round % 20 == 0 {
+                world.run();
+                world.command(Command::Scrub(Scrub::default())).unwrap();
+            }
+        }
+        world.run();
+        assert!(
+            findings(&world).is_empty() && disagreements(&world, false) == 0,
+            "{level}"
+        );
+    }
+}
