@@ -90,6 +90,17 @@ impl ArrayReport {
         })
     }
 
+    /// The array of that name: this one, or one inside it.
+    pub(crate) fn find(&self, name: &str) -> Option<&Self> {
+        if self.name == name {
+            return Some(self);
+        }
+        self.members.iter().find_map(|member| match member {
+            MemberReport::Array(inner) => inner.find(name),
+            MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
+        })
+    }
+
     fn must_read_only(&self) -> bool {
         self.read_only
             || self.members.iter().any(|member| match member {

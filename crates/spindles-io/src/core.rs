@@ -4,6 +4,7 @@
 
 use crate::members::{DeviceIndex, DeviceIo, Members};
 use crate::queues::Wait;
+use crate::scrub::ScrubProgress;
 use crate::transfer::Tag;
 use crate::{Clock, Counters, OpenError, OpenOptions, compute};
 use spindles_block::{
@@ -17,7 +18,7 @@ use std::time::Duration;
 /// Inputs between two looks at the clock, at most: it costs as much as a small request.
 const CLOCK_EVERY: u32 = 64;
 /// Events kept until somebody asks.
-const EVENTS_MAX: usize = 256;
+const EVENTS_MAX: usize = 4096;
 /// The owner in the tag of an operation that a client asked of a device itself.
 const CLIENT: u16 = u16::MAX;
 
@@ -268,6 +269,33 @@ impl Core {
             };
             (settled + here, total + bytes)
         })
+    }
+
+    /// How far the scrubs of all arrays with redundancy are, and what they found.
+    pub(crate) fn scrub_progress(&self) -> ScrubProgress {
+        let mut all = ScrubProgress::default();
+        for array in &self.arrays {
+            let geometry = array.engine.geometry();
+            if geometry.redundancy() == 0 {
+                continue;
+            }
+            let bytes = geometry.blocks() * u64::from(array.engine.block_size().bytes());
+            let status = array.engine.status();
+            all.total_bytes += bytes;
+            all.done_bytes += bytes;
+            if let Some(job) = status.job("scrub") {
+                all.going |= job.going;
+                all.failed += job.failed;
+                all.done_bytes -= bytes - job.done_bytes;
+            }
+            all.found.repaired_blocks += status.scrub.repaired_blocks;
+            all.found.left_blocks += status.scrub.left_blocks;
+            all.found.disagreements += status.scrub.disagreements;
+            all.found.made_to_agree += status.scrub.made_to_agree;
+            // Of several arrays it is enough to know whether one was interrupted.
+            all.found.mark = all.found.mark.max(status.scrub.mark);
+        }
+        all
     }
 
     /// What all devices under a node were asked, from left to right.

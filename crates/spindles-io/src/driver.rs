@@ -2,6 +2,7 @@
 //! that comes of it.
 
 use crate::core::{Core, Node};
+use crate::scrub::ScrubProgress;
 use crate::{
     ArrayFacts, Busy, CloseError, Counters, DeviceFacts, OpenError, OpenOptions, Target,
     TargetFacts,
@@ -9,7 +10,7 @@ use crate::{
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, Operation, Reply, Request, RequestError,
 };
-use spindles_engine::{Command, CommandError, Config, Event, Status};
+use spindles_engine::{Command, CommandError, Config, Event, Scrub, Status};
 
 /// Longest request.
 const REQUEST_BYTES_MAX: u32 = 16 << 20;
@@ -418,6 +419,28 @@ impl Target for Driver {
 
     fn settled_bytes(&self) -> (u64, u64) {
         self.core.settled_bytes()
+    }
+
+    fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
+        let mut result = Err(CommandError::NoRedundancy);
+        for array in self.core.arrays_from_the_top() {
+            if self.core.array(array).engine.geometry().redundancy() > 0 {
+                self.core.command(array, Command::Scrub(scrub))?;
+                result = Ok(());
+            }
+        }
+        result
+    }
+
+    fn stop_scrub(&mut self) {
+        for array in self.core.arrays_from_the_top() {
+            // One that is through already can't be stopped, and need not.
+            self.core.command(array, Command::StopJob("scrub")).ok();
+        }
+    }
+
+    fn scrub_progress(&self) -> ScrubProgress {
+        self.core.scrub_progress()
     }
 
     fn close(mut self: Box<Self>) -> Result<(), CloseError> {

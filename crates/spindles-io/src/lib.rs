@@ -20,6 +20,7 @@ mod physical;
 mod probe;
 mod queues;
 pub mod scratch;
+pub mod scrub;
 pub mod signatures;
 mod target;
 #[cfg(test)]

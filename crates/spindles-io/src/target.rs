@@ -1,9 +1,10 @@
 //! What everything that carries block requests looks like from above: a single
 //! device, a file, memory, or an array.
 
+use crate::scrub::ScrubProgress;
 use crate::{CloseError, TargetFacts};
 use spindles_block::{BufferId, Reply, Request};
-use spindles_engine::{Command, CommandError, Event, Status};
+use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
 /// Carries block requests. It belongs to one thread, which polls it.
 ///
@@ -68,6 +69,23 @@ pub trait Target {
     /// are: unequal while a resync is under way or could not settle some place.
     fn settled_bytes(&self) -> (u64, u64) {
         (0, 0)
+    }
+
+    /// Begins a scrub of each of the target's arrays that keeps redundancy.
+    ///
+    /// # Errors
+    ///
+    /// Why an array did not take it; `NoRedundancy` where none has any.
+    fn begin_scrub(&mut self, _scrub: Scrub) -> Result<(), CommandError> {
+        Err(CommandError::NoRedundancy)
+    }
+
+    /// Stops the scrubs that are under way: the next ones go on there.
+    fn stop_scrub(&mut self) {}
+
+    /// How far they are.
+    fn scrub_progress(&self) -> ScrubProgress {
+        ScrubProgress::default()
     }
 
     /// Answers what is in flight, makes everything durable, marks an array as clean, lets go of

@@ -174,7 +174,9 @@ impl Engine {
 
     fn scrub_ended(&mut self, _walk: Walk) {
         self.scrub.found.mark = BlockIndex(0);
-        self.want_update();
+        if self.note_scrub_mark() {
+            self.want_update();
+        }
         self.output(Output::Event(Event::ScrubDone(self.scrub.found)));
     }
 

@@ -10,6 +10,7 @@ mod lab;
 mod layout;
 mod man;
 mod resync;
+mod scrub;
 mod sim;
 mod status;
 
@@ -45,6 +46,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &status::COMMAND,
     &examine::COMMAND,
     &resync::COMMAND,
+    &scrub::COMMAND,
     &layout::COMMAND,
     &bench::COMMAND,
     &sim::COMMAND,

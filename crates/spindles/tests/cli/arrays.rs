@@ -6,13 +6,13 @@ use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
-const MIB: u64 = 1 << 20;
+pub(crate) const MIB: u64 = 1 << 20;
 
 /// A folder of devices; `@` in an argument stands for it.
-struct Folder(tempfile::TempDir);
+pub(crate) struct Folder(tempfile::TempDir);
 
 impl Folder {
-    fn new(devices: &str, bytes: u64) -> Self {
+    pub(crate) fn new(devices: &str, bytes: u64) -> Self {
         let folder = Self(tempfile::tempdir().expect("a folder"));
         for device in devices.split(' ') {
             folder.make(device, bytes);
@@ -26,19 +26,19 @@ impl Folder {
         file
     }
 
-    fn path(&self, device: &str) -> String {
+    pub(crate) fn path(&self, device: &str) -> String {
         let path = self.0.path().join(device);
         path.to_str().expect("a path in UTF-8").to_owned()
     }
 
-    fn write(&self, device: &str, offset: u64, bytes: &[u8]) {
+    pub(crate) fn write(&self, device: &str, offset: u64, bytes: &[u8]) {
         let file = File::options().write(true).open(self.path(device));
         file.expect("it is there")
             .write_all_at(bytes, offset)
             .expect("room");
     }
 
-    fn read(&self, device: &str) -> Vec<u8> {
+    pub(crate) fn read(&self, device: &str) -> Vec<u8> {
         fs::read(self.path(device)).expect("it is there")
     }
 
@@ -46,7 +46,7 @@ impl Folder {
         fs::copy(self.path(from), self.path(to)).expect("room for a copy");
     }
 
-    fn run(&self, arguments: &str) -> Run {
+    pub(crate) fn run(&self, arguments: &str) -> Run {
         let folder = self.path("");
         let arguments: Vec<String> = arguments
             .split(' ')
@@ -57,7 +57,7 @@ impl Folder {
     }
 
     /// The command fails with this status and texts, and no file here has changed.
-    fn refuses(&self, arguments: &str, status: i32, texts: &[&str]) {
+    pub(crate) fn refuses(&self, arguments: &str, status: i32, texts: &[&str]) {
         let before = self.contents();
         self.run(arguments).fails(status, texts);
         assert!(self.contents() == before, "{arguments} changed something");

@@ -7,3 +7,4 @@ mod binary;
 mod every_command;
 mod json;
 mod lab;
+mod scrub;

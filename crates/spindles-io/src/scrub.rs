@@ -1,0 +1,261 @@
+//! Scrubs an array that nobody uses: assembled, gone through, told place by place, closed.
+
+use crate::CloseError;
+use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport, assemble};
+use spindles_block::MemberIndex;
+use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub, ScrubStatus};
+use std::collections::VecDeque;
+use thiserror::Error;
+
+/// Places that may still grow.
+const OPEN_MAX: usize = 64;
+
+/// How far the scrubs of a target's arrays are.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ScrubProgress {
+    /// Whether one goes on.
+    pub going: bool,
+    /// Bytes of arrays gone through.
+    pub done_bytes: u64,
+    /// Bytes of arrays.
+    pub total_bytes: u64,
+    /// Stretches of the arrays that could not be looked at, for lack of members.
+    pub failed: u64,
+    /// What was found.
+    pub found: ScrubStatus,
+}
+
+/// Something that a scrub tells.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Told {
+    /// A place of a member where something was wrong.
+    Place {
+        /// The array.
+        array: String,
+        /// The device, or the array inside it.
+        member: String,
+        /// Where it begins on that, in bytes.
+        offset_bytes: u64,
+        /// How long it is.
+        bytes: u64,
+        /// What was wrong.
+        flaw: Flaw,
+        /// What became of it.
+        fate: Fate,
+    },
+    /// Copies, or data and parity, do not agree, and it can't be known which of them is wrong.
+    Disagreement {
+        /// The array.
+        array: String,
+        /// Where it begins in the array, in bytes: in the first chunk of the stripe.
+        offset_bytes: u64,
+        /// How long it is in each chunk.
+        bytes: u64,
+        /// Whether they were made to agree with the data.
+        made_to_agree: bool,
+    },
+    /// A member went out meanwhile.
+    Out {
+        /// The array.
+        array: String,
+        /// The device, or the array inside it.
+        member: String,
+    },
+}
+
+/// How a scrub ended.
+#[derive(Clone, Debug)]
+pub struct Scrubbed {
+    /// The array, as it was found.
+    pub report: ArrayReport,
+    /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
+    pub through: bool,
+    /// How far it came, and what it found.
+    pub progress: ScrubProgress,
+}
+
+/// Why there was no scrub.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ScrubError {
+    /// There is no array.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The array could not be closed.
+    #[error(transparent)]
+    Close(#[from] CloseError),
+    /// There is nothing to compare.
+    #[error(
+        "array '{array}' keeps no redundancy ({level}): there is nothing to compare its data with"
+    )]
+    NoRedundancy {
+        /// The array.
+        array: String,
+        /// Its level.
+        level: &'static str,
+    },
+    /// The array does not take the command.
+    #[error("array '{array}' can't be scrubbed now: {reason:?}")]
+    Refused {
+        /// The array.
+        array: String,
+        /// As the engine answered.
+        reason: CommandError,
+    },
+}
+
+/// Assembles an array and scrubs it, and arrays inside it. `tell` gets each place, neighbouring
+/// ones as one; `progress` how many bytes are done and how many there are, and with `false` it stops
+/// the scrub.
+///
+/// # Errors
+///
+/// Other than at closing, nothing was written.
+pub fn scrub(
+    devices: &[&str],
+    options: &AssembleOptions,
+    scrub: Scrub,
+    tell: &mut dyn FnMut(&Told),
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Scrubbed, ScrubError> {
+    let assembled = assemble(devices, options)?;
+    let (mut target, report) = (assembled.target, assembled.report);
+    if let Err(reason) = target.begin_scrub(scrub) {
+        let array = report.name.clone();
+        let level = report.level.name;
+        return Err(match reason {
+            CommandError::NoRedundancy => ScrubError::NoRedundancy { array, level },
+            reason => ScrubError::Refused { array, reason },
+        });
+    }
+    let mut open = VecDeque::new();
+    let mut through = true;
+    let state = loop {
+        while let Some((name, event)) = target.next_event() {
+            if let Some(told) = report.find(&name).and_then(|array| tells(array, &event)) {
+                join(&mut open, told, tell);
+            }
+        }
+        let state = target.scrub_progress();
+        if !state.going {
+            break state;
+        }
+        if !progress(state.done_bytes, state.total_bytes) && through {
+            through = false;
+            target.stop_scrub();
+        }
+        target.work();
+    };
+    open.iter().for_each(tell);
+    target.close()?;
+    Ok(Scrubbed {
+        report,
+        through,
+        progress: state,
+    })
+}
+
+/// Adds `next` to the place that it goes on with. A scrub is in several places at once, so some are
+/// kept `open`; the oldest is told when there are too many.
+fn join(open: &mut VecDeque<Told>, next: Told, tell: &mut dyn FnMut(&Told)) {
+    if open.iter_mut().any(|told| told.goes_on_with(&next)) {
+        return;
+    }
+    open.push_back(next);
+    if open.len() > OPEN_MAX
+        && let Some(oldest) = open.pop_front()
+    {
+        tell(&oldest);
+    }
+}
+
+impl Told {
+    /// Takes in what begins where it ends, and is the same otherwise.
+    fn goes_on_with(&mut self, next: &Self) -> bool {
+        let mut longer = self.clone();
+        let (Self::Place {
+            offset_bytes,
+            bytes,
+            ..
+        }
+        | Self::Disagreement {
+            offset_bytes,
+            bytes,
+            ..
+        }) = &mut longer
+        else {
+            return false;
+        };
+        let (Self::Place {
+            offset_bytes: next_offset,
+            bytes: more,
+            ..
+        }
+        | Self::Disagreement {
+            offset_bytes: next_offset,
+            bytes: more,
+            ..
+        }) = next
+        else {
+            return false;
+        };
+        if *offset_bytes + *bytes != *next_offset {
+            return false;
+        }
+        let (start, length) = (*offset_bytes, *bytes);
+        (*offset_bytes, *bytes) = (*next_offset, *more);
+        if longer != *next {
+            return false;
+        }
+        if let Self::Place {
+            offset_bytes,
+            bytes,
+            ..
+        }
+        | Self::Disagreement {
+            offset_bytes,
+            bytes,
+            ..
+        } = &mut longer
+        {
+            (*offset_bytes, *bytes) = (start, length + *more);
+        }
+        *self = longer;
+        true
+    }
+}
+
+fn tells(array: &ArrayReport, event: &Event) -> Option<Told> {
+    let block_bytes = u64::from(array.block_bytes);
+    let name = array.name.clone();
+    let member = |member: MemberIndex| match &array.members[usize::from(member.0)] {
+        MemberReport::Device { name, .. } => name.clone(),
+        MemberReport::Array(inner) => format!("array '{}'", inner.name),
+        MemberReport::Missing { .. } => format!("member {member}"),
+    };
+    match *event {
+        Event::Found(found) => Some(Told::Place {
+            array: name,
+            member: member(found.member),
+            offset_bytes: found.block.0 * block_bytes,
+            bytes: u64::from(found.blocks) * block_bytes,
+            flaw: found.flaw,
+            fate: found.fate,
+        }),
+        Event::Disagreement {
+            block,
+            blocks,
+            made_to_agree,
+        } => Some(Told::Disagreement {
+            array: name,
+            offset_bytes: block.0 * block_bytes,
+            bytes: u64::from(blocks) * block_bytes,
+            made_to_agree,
+        }),
+        Event::MemberOut { member: out, .. } => Some(Told::Out {
+            array: name,
+            member: member(out),
+        }),
+        _ => None,
+    }
+}

@@ -1,0 +1,233 @@
+//! `spindles scrub`: reads and compares everything, and repairs what is known to be wrong.
+
+use super::Command;
+use crate::arrays;
+use crate::progress::{Progress, Unit};
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::{Value, json};
+use spindles_engine::{Fate, Flaw, Repair, Scrub};
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::scrub::{Scrubbed, Told, scrub};
+use std::sync::atomic::Ordering;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "scrub",
+    about: "Read an array as a whole, compare it, and repair what is known to be wrong",
+    details: "Finds what has gone wrong unnoticed: places that can't be read, and places that hold \
+              other bytes than were written. Each is told. What can't be read is made anew from the \
+              rest. Of three copies or more, and with two parities or more, it can be known which \
+              one is rotten, and it is repaired. With one parity, or two copies, it can't: the \
+              place is told and nothing is changed, because parity made anew from rotten data \
+              would only hide it, and destroy what could have brought the data back. Restore such \
+              a place from a backup.\n\n\
+              Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
+              something is left that could not be repaired.\n\n\
+              spindles scrub a.img b.img c.img",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices of the array
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+    /// Begin at the start, not where the last scrub was stopped
+    #[arg(long)]
+    restart: bool,
+    /// Tell, and change nothing
+    #[arg(long, conflicts_with = "trust_data")]
+    check: bool,
+    /// Where it can't be known what is rotten, take the data for the truth, or the first copy, and
+    /// make redundancy agree with it. If the data is what is rotten, it can't be repaired afterwards
+    #[arg(long)]
+    trust_data: bool,
+    /// Open an array with parity that lacks devices and was not closed too: data may be wrong near
+    /// what was being written
+    #[arg(long)]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let options = AssembleOptions {
+        force: arguments.force,
+        ..AssembleOptions::default()
+    };
+    let wanted = Scrub {
+        anew: arguments.restart,
+        repair: match (arguments.check, arguments.trust_data) {
+            (true, _) => Repair::Nothing,
+            (false, true) => Repair::TrustData,
+            (false, false) => Repair::Located,
+        },
+    };
+    if arguments.trust_data {
+        ui.note("--trust-data: where data is rotten, parity or copies are made to agree with it");
+    }
+    let interrupted = crate::interrupt::flag()?;
+    let mut bar: Option<Progress> = None;
+    let mut places = Vec::new();
+    let scrubbed = scrub(
+        &arrays::devices(&arguments.devices),
+        &options,
+        wanted,
+        &mut |told| {
+            ui.line(text(told));
+            places.push(value(told));
+        },
+        &mut |done, total| {
+            bar.get_or_insert_with(|| ui.progress("scrub", total, Unit::Bytes))
+                .set(done);
+            !interrupted.load(Ordering::SeqCst)
+        },
+    )?;
+    drop(bar);
+    for warning in scrubbed.report.warnings() {
+        ui.note(warning);
+    }
+    let left = conclude(&scrubbed, &places, ui);
+    let name = &scrubbed.report.name;
+    if left {
+        bail!("array '{name}': not everything that is wrong could be repaired");
+    }
+    if !scrubbed.through {
+        bail!("array '{name}': the scrub was stopped, and goes on there next time");
+    }
+    Ok(())
+}
+
+/// Sums up. Whether something is left that is wrong.
+fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
+    let (found, failed) = (scrubbed.progress.found, scrubbed.progress.failed);
+    let block_bytes = u64::from(scrubbed.report.block_bytes);
+    let name = &scrubbed.report.name;
+    let size = |blocks: u64| arrays::size(blocks * block_bytes);
+    for (blocks, what) in [
+        (found.repaired_blocks, "wrong and repaired"),
+        (found.left_blocks, "wrong and not repaired"),
+        (
+            found.disagreements,
+            "in disagreement, and nothing tells which member is wrong",
+        ),
+        (
+            found.made_to_agree,
+            "in disagreement, made to agree with the data",
+        ),
+    ] {
+        if blocks > 0 {
+            ui.line(format!("array '{name}': {} {what}", size(blocks)));
+        }
+    }
+    if failed > 0 {
+        ui.line(format!(
+            "array '{name}': parts of it could not be looked at: too many members are lost"
+        ));
+    }
+    let wrong = found.repaired_blocks + found.left_blocks + found.disagreements;
+    if scrubbed.through && wrong + found.made_to_agree + failed == 0 {
+        ui.line(format!("array '{name}': nothing is wrong"));
+    }
+    ui.json(&json!({
+        "name": name,
+        "uuid": scrubbed.report.uuid.to_string(),
+        "through": scrubbed.through,
+        "done_bytes": scrubbed.progress.done_bytes,
+        "total_bytes": scrubbed.progress.total_bytes,
+        "repaired_bytes": found.repaired_blocks * block_bytes,
+        "left_bytes": found.left_blocks * block_bytes,
+        "disagreement_bytes": found.disagreements * block_bytes,
+        "made_to_agree_bytes": found.made_to_agree * block_bytes,
+        "not_looked_at": failed,
+        "places": places,
+    }));
+    found.left_blocks + found.disagreements + failed > 0
+}
+
+fn text(told: &Told) -> String {
+    match told {
+        Told::Place {
+            member,
+            offset_bytes,
+            bytes,
+            flaw,
+            fate,
+            ..
+        } => {
+            let flaw = match flaw {
+                Flaw::Unreadable => "could not be read",
+                Flaw::Rotten => "were rotten",
+            };
+            let fate = match fate {
+                Fate::Repaired => "repaired",
+                Fate::Refused => "the device refuses to write them",
+                Fate::Left => "not repaired",
+            };
+            format!("{member}: {bytes} bytes at {offset_bytes} {flaw}: {fate}")
+        }
+        Told::Disagreement {
+            array,
+            offset_bytes,
+            bytes,
+            made_to_agree,
+        } => {
+            let fate = if *made_to_agree {
+                "made to agree with the data"
+            } else {
+                "nothing tells which is wrong, nothing is changed"
+            };
+            format!(
+                "array '{array}': the members disagree on {bytes} bytes of the stripe at \
+                 {offset_bytes}: {fate}"
+            )
+        }
+        Told::Out { array, member } => format!("array '{array}': {member} is out"),
+    }
+}
+
+fn value(told: &Told) -> Value {
+    match told {
+        Told::Place {
+            array,
+            member,
+            offset_bytes,
+            bytes,
+            flaw,
+            fate,
+        } => json!({
+            "what": match flaw {
+                Flaw::Unreadable => "unreadable",
+                Flaw::Rotten => "rotten",
+            },
+            "array": array,
+            "member": member,
+            "offset_bytes": offset_bytes,
+            "bytes": bytes,
+            "fate": match fate {
+                Fate::Repaired => "repaired",
+                Fate::Refused => "refused",
+                Fate::Left => "left",
+            },
+        }),
+        Told::Disagreement {
+            array,
+            offset_bytes,
+            bytes,
+            made_to_agree,
+        } => json!({
+            "what": "disagreement",
+            "array": array,
+            "offset_bytes": offset_bytes,
+            "bytes": bytes,
+            "fate": if *made_to_agree { "made to agree" } else { "left" },
+        }),
+        Told::Out { array, member } => json!({
+            "what": "out",
+            "array": array,
+            "member": member,
+        }),
+    }
+}

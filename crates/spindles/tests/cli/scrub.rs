@@ -1,0 +1,177 @@
+//! `scrub` on arrays of files: bytes flipped are found at exactly their places, and repaired where
+//! it can be known what is right.
+
+use crate::arrays::{Folder, MIB};
+use serde_json::Value;
+use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode};
+use std::collections::BTreeSet;
+
+const BLOCK: u64 = 4096;
+
+/// Small random numbers, the same each time.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % bound
+    }
+}
+
+/// An array whose every block is written with random bytes, on devices a, b, c, ...
+fn filled(expression: &str, devices: &str) -> Folder {
+    let folder = Folder::new(devices, 8 * MIB);
+    let run = folder.run(&format!("create data {expression} --chunk 64K --json"));
+    run.ok();
+    let status = folder.run(&format!("status {} --json", list(devices)));
+    let bytes = status.ok().json()["bytes"].as_u64().expect("a size");
+    let mut random = Random(bytes | 1);
+    let data: Vec<u8> = (0..bytes / 8)
+        .flat_map(|_| random.below(u64::MAX).to_le_bytes())
+        .collect();
+    std::fs::write(folder.path("source"), &data).expect("room");
+    let target = list(devices).replace(' ', ",");
+    folder
+        .run(&format!("copy @source array:{target} --force"))
+        .ok();
+    folder
+}
+
+fn list(devices: &str) -> String {
+    let names: Vec<String> = devices.split(' ').map(|name| format!("@{name}")).collect();
+    names.join(" ")
+}
+
+/// Where the data area of a member lies, in blocks of the device.
+fn data_area(folder: &Folder, device: &str) -> std::ops::Range<u64> {
+    let bytes = folder.read(device);
+    let slot = |at: u64| {
+        let at = usize::try_from(at).expect("small");
+        decode(&bytes[at..at + SUPERBLOCK_BYTES]).ok()
+    };
+    let (_, device) = SLOT_BYTES.into_iter().find_map(slot).expect("a superblock");
+    let start = device.data_start().0;
+    // What is left after the last whole chunk is not used.
+    start..start + device.data_blocks() / 16 * 16
+}
+
+fn data(folder: &Folder, devices: &str) -> Vec<Vec<u8>> {
+    let area = |device: &str| {
+        let area = data_area(folder, device);
+        let at = |block: u64| usize::try_from(block * BLOCK).expect("small");
+        folder.read(device)[at(area.start)..at(area.end)].to_vec()
+    };
+    devices.split(' ').map(area).collect()
+}
+
+/// Flips bits in so many blocks, at most one in each row. The device and the block of each.
+fn flip(folder: &Folder, devices: &str, count: usize) -> BTreeSet<(String, u64)> {
+    let mut random = Random(4711);
+    let names: Vec<&str> = devices.split(' ').collect();
+    let mut rows = BTreeSet::new();
+    let mut flipped = BTreeSet::new();
+    while flipped.len() < count {
+        let device = names[usize::try_from(random.below(names.len() as u64)).expect("few")];
+        let area = data_area(folder, device);
+        let row = random.below(area.end - area.start);
+        if !rows.insert(row) {
+            continue;
+        }
+        let block = area.start + row;
+        let at = block * BLOCK + random.below(BLOCK);
+        let byte = folder.read(device)[usize::try_from(at).expect("small")];
+        folder.write(device, at, &[byte ^ 0x10]);
+        flipped.insert((folder.path(device), block));
+    }
+    flipped
+}
+
+/// The blocks that were told as rotten and repaired.
+fn repaired(json: &Value) -> BTreeSet<(String, u64)> {
+    let places = json["places"].as_array().expect("a list").iter();
+    places
+        .flat_map(|place| {
+            assert_eq!(
+                (&place["what"], &place["fate"]),
+                (&"rotten".into(), &"repaired".into())
+            );
+            let member = place["member"].as_str().expect("a name").to_owned();
+            let first = place["offset_bytes"].as_u64().expect("a number") / BLOCK;
+            let blocks = place["bytes"].as_u64().expect("a number") / BLOCK;
+            (first..first + blocks).map(move |block| (member.clone(), block))
+        })
+        .collect()
+}
+
+#[test]
+fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
+    for (expression, devices) in [
+        ("raid1(@a,@b,@c)", "a b c"),
+        ("raid6(@a,@b,@c,@d,@e)", "a b c d e"),
+        ("raid7(@a,@b,@c,@d,@e)", "a b c d e"),
+    ] {
+        let folder = filled(expression, devices);
+        let good = data(&folder, devices);
+        let scrub = format!("scrub {}", list(devices));
+        let run = folder.run(&scrub).ok();
+        assert_eq!(run.out, "array 'data': nothing is wrong\n", "{expression}");
+        let flipped = flip(&folder, devices, 40);
+        let rotten = data(&folder, devices);
+        let check = folder.run(&format!("{scrub} --check --json"));
+        assert_eq!(check.status, 1, "{}", check.error);
+        assert_eq!(check.json()["left_bytes"], 40 * BLOCK);
+        assert!(data(&folder, devices) == rotten, "{expression}: --check");
+        let run = folder.run(&format!("{scrub} --json")).ok();
+        assert_eq!(repaired(&run.json()), flipped, "{expression}");
+        assert_eq!(run.json()["repaired_bytes"], 40 * BLOCK);
+        assert!(data(&folder, devices) == good, "{expression}");
+        let run = folder.run(&scrub).ok();
+        assert_eq!(run.out, "array 'data': nothing is wrong\n", "{expression}");
+    }
+}
+
+#[test]
+fn what_nothing_can_tell_is_told_and_left_alone() {
+    for (expression, devices) in [("raid5(@a,@b,@c)", "a b c"), ("raid1(@a,@b)", "a b")] {
+        let folder = filled(expression, devices);
+        let good = data(&folder, devices);
+        let flipped = flip(&folder, devices, 25);
+        assert_eq!(flipped.len(), 25);
+        let rotten = data(&folder, devices);
+        let scrub = format!("scrub {}", list(devices));
+        let run = folder.run(&format!("{scrub} --json"));
+        assert_eq!(run.status, 1, "{}", run.error);
+        let json = run.json();
+        assert_eq!(json["disagreement_bytes"], 25 * BLOCK, "{expression}");
+        assert_eq!(json["repaired_bytes"], 0);
+        assert!(data(&folder, devices) == rotten, "{expression}");
+        let run = folder.run(&scrub);
+        run.fails(1, &["not everything that is wrong could be repaired"]);
+        assert!(
+            run.out.contains("nothing tells which is wrong"),
+            "{}",
+            run.out
+        );
+        let run = folder.run(&format!("{scrub} --trust-data")).ok();
+        assert!(run.error.contains("--trust-data"), "{}", run.error);
+        assert!(run.out.contains("made to agree"), "{}", run.out);
+        let after = data(&folder, devices);
+        assert!(after != rotten && after != good, "{expression}");
+        folder.run(&scrub).ok();
+    }
+}
+
+#[test]
+fn inner_arrays_are_scrubbed_and_what_keeps_no_redundancy_is_refused() {
+    let devices = "a b c d e f";
+    let folder = filled("raid0(raid1(@a,@b,@c),raid1(@d,@e,@f))", devices);
+    folder.write("e", 5 * MIB, &[1, 2, 3]);
+    let run = folder.run(&format!("scrub {} --json", list(devices))).ok();
+    let member = (folder.path("e"), 5 * MIB / BLOCK);
+    assert_eq!(repaired(&run.json()), BTreeSet::from([member]));
+    let folder = Folder::new("a b", 8 * MIB);
+    folder.run("create data raid0(@a,@b)").ok();
+    folder.refuses("scrub @a @b", 1, &["keeps no redundancy (raid0)"]);
+}
