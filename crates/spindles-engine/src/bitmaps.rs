@@ -198,6 +198,14 @@ impl Engine {
             return;
         }
         for kind in BITMAPS {
+            if kind == AreaKind::WRITTEN_BITMAP
+                && !self.missing.is_empty()
+                && !self.regions.dirty.is_all_stored()
+            {
+                // A missing member lacks what is written for the first time: that it is dirty is
+                // durable before it counts as written.
+                return;
+            }
             while self.bitmap(kind).flying.is_empty() && self.write_bitmap(kind) {}
         }
     }

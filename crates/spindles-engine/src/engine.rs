@@ -26,7 +26,7 @@ use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex,
     MemberIoId, MemberResult, MemberSet, Operand, Request, StepId,
 };
-use spindles_format::{BITMAPS, MemberState};
+use spindles_format::{ArrayRecord, BITMAPS, MemberState};
 use spindles_layout::{Geometry, Group};
 
 /// What is known of a position.
@@ -364,13 +364,19 @@ impl Engine {
 
     /// How many member I/Os one member can have in flight: what an array below must take.
     pub fn member_ios_per_member_max(&self) -> u32 {
-        // Columns, a superblock, both bitmaps, zeros, and flushes of three kinds.
-        self.limits.columns + JOB_COLUMNS + 7
+        // Columns, a superblock, both bitmaps, zeros, and flushes of four kinds.
+        self.limits.columns + JOB_COLUMNS + 8
     }
 
     /// The map.
     pub fn geometry(&self) -> &Geometry {
         &self.geometry
+    }
+
+    /// What the superblocks say, or are about to; `None` for an array without.
+    pub fn record(&self) -> Option<&ArrayRecord> {
+        let persistence = self.metadata.persistence.as_ref()?;
+        Some(&persistence.array)
     }
 
     /// The addressing unit.

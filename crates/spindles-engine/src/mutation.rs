@@ -69,4 +69,6 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::ClearBitEarly,
     Mutation::ClearBitWhileOut,
     Mutation::SkipZeroing,
+    Mutation::RebuildUnflushed,
+    Mutation::RebuildSkipsWrites,
 ];

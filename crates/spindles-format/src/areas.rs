@@ -3,7 +3,7 @@
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 
-use crate::{SLOT_BYTES, SUPERBLOCK_BYTES};
+use crate::{ArrayRecord, BITMAPS, SLOT_BYTES, SUPERBLOCK_BYTES};
 
 /// How many areas the table has room for.
 pub(crate) const AREAS_MAX: usize = 16;
@@ -288,6 +288,36 @@ pub fn areas_for(
         DeviceRecord::new(member, block_size, device_bytes, &areas[..count])
             .expect("the areas are in order, whole pages and end within the device"),
     )
+}
+
+/// The areas of a device that takes a position in an array that there is: its data area is as long
+/// as the array counts on, and what the other members use is in use.
+pub fn areas_to_join(
+    array: &ArrayRecord,
+    device_bytes: u64,
+    member: MemberIndex,
+) -> Result<DeviceRecord, TooSmall> {
+    let mut device = areas_for(device_bytes, array.block_size, member)?;
+    let block_bytes = u64::from(array.block_size.bytes());
+    let wanted = array.member[usize::from(member.0)].data_blocks * block_bytes;
+    let count = usize::from(device.area_count);
+    let data = device.areas[..count]
+        .iter_mut()
+        .find(|area| area.kind == AreaKind::DATA)
+        .expect("a fresh member has a data area");
+    if data.length_bytes < wanted {
+        return Err(TooSmall {
+            device_bytes,
+            needed_bytes: data.offset_bytes.saturating_add(wanted),
+        });
+    }
+    data.length_bytes = wanted;
+    if array.region_groups > 0 {
+        for kind in BITMAPS {
+            device.set_version(kind, 1);
+        }
+    }
+    Ok(device)
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ mod record;
 mod text;
 pub mod versions;
 
-pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for};
+pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for, areas_to_join};
 pub use assembly::{AssembleError, Assembly, Reason, Refusal};
 pub use bitmap::{
     BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,

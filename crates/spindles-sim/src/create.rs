@@ -83,6 +83,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 data_start: records.iter().map(DeviceRecord::data_start).collect(),
                 members: below.iter().map(|(below, _)| *below).collect(),
                 lost: MemberSet::EMPTY,
+                blank: MemberSet::EMPTY,
                 unsettled: false,
                 above: None,
                 marks: false,
@@ -106,7 +107,7 @@ pub(crate) fn write_superblocks(world: &mut World) {
     }
 }
 
-fn uuid(random: &mut Random) -> Uuid {
+pub(crate) fn uuid(random: &mut Random) -> Uuid {
     let mut bytes = [0; 16];
     bytes[..8].copy_from_slice(&random.any().to_le_bytes());
     bytes[8..].copy_from_slice(&random.any().to_le_bytes());

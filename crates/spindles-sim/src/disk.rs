@@ -159,6 +159,14 @@ impl Disk {
         Ok(())
     }
 
+    /// Whether these bytes lie there, readable or not, whatever becomes of the cache.
+    pub fn holds(&self, first: u64, bytes: &[u8]) -> bool {
+        let sectors = self.sectors(first, bytes.len());
+        let mut sectors = sectors.zip(bytes.chunks_exact(self.sector_bytes));
+        sectors
+            .all(|(sector, bytes)| self.current(sector) == bytes && self.durable(sector) == bytes)
+    }
+
     /// Writes, into the cache where there is one; with `fua` durably. Makes the sectors readable.
     pub fn write(&mut self, first: u64, bytes: &[u8], fua: bool) {
         self.write += 1;

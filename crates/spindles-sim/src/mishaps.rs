@@ -4,8 +4,8 @@
 use crate::disk::{Landing, PowerLoss, WriteData};
 use crate::stack::Below;
 use crate::world::{DiskIo, World};
-use spindles_block::MemberSet;
-use spindles_engine::Command;
+use spindles_block::{MemberIndex, MemberSet};
+use spindles_engine::{Command, Member};
 use spindles_format::SLOT_BYTES;
 use std::collections::{BTreeMap, VecDeque};
 
@@ -69,6 +69,7 @@ impl World {
     pub(crate) fn found_again(&mut self, array: usize, members: MemberSet) {
         let this = &mut self.stack.arrays[array];
         this.lost = this.lost.difference(members);
+        this.blank = this.blank.difference(members);
         for member in members.iter() {
             if let Below::Disk(disk) = this.members[usize::from(member.0)] {
                 self.lost_at[disk] = None;
@@ -106,6 +107,70 @@ impl World {
         self.lose(disk);
         self.command(array, Command::Fail(member));
         true
+    }
+
+    /// A blank disk takes the place of a lost one, and its array begins to fill it. False where
+    /// there is nobody who could.
+    pub fn replace_lost_disk(&mut self, disk: usize) -> bool {
+        let command = self.put_blank_disk(disk);
+        if let Some((array, command)) = command {
+            self.command(array, command);
+            return true;
+        }
+        false
+    }
+
+    /// Puts a blank disk in the place of a lost one. What its array is to be told.
+    pub(crate) fn put_blank_disk(&mut self, disk: usize) -> Option<(usize, Command)> {
+        let (array, member) = self.stack.position(disk);
+        let this = &self.stack.arrays[array];
+        let missing = this.lost.contains(member)
+            && this.geometry.survives(this.lost)
+            && self.is_open(array)
+            && matches!(self.state_of(array, member), Member::Missing { .. });
+        if !missing {
+            return None;
+        }
+        let record = self.engine(array).record().expect("it has superblocks");
+        let bytes = self.stack.member_bytes(array, usize::from(member.0));
+        let device = spindles_format::areas_to_join(record, bytes, member);
+        let device = Box::new(device.expect("as long as the disk before it"));
+        self.note(&format!("disk {disk} is replaced with a blank one"));
+        // What the disk before it was asked never comes here.
+        for io in self.ios.iter_mut().flatten().filter(|io| io.disk == disk) {
+            io.lost = true;
+        }
+        self.stack.arrays[array].blank = self.stack.arrays[array].blank.with(member);
+        self.gone[disk] = false;
+        self.slow[disk] = false;
+        self.stack.spoiled.retain(|&(of, _)| of != disk);
+        let mut contents = vec![0; usize::try_from(bytes).expect("small")];
+        let block_bytes = self.stack.block_bytes;
+        let data_start = usize::try_from(device.data_start().0).expect("small") * block_bytes;
+        for word in contents[data_start..].chunks_exact_mut(8) {
+            word.copy_from_slice(&self.faults.any().to_le_bytes());
+        }
+        self.stack.disks[disk].write(0, &contents, true);
+        let uuid = crate::create::uuid(&mut self.faults);
+        let command = Command::Rebuild {
+            member,
+            device,
+            uuid,
+        };
+        Some((array, command))
+    }
+
+    /// What the engine says of a member.
+    pub(crate) fn state_of(&self, array: usize, member: MemberIndex) -> Member {
+        self.engine(array).status().members[usize::from(member.0)].state
+    }
+
+    /// Whether its array is filling the disk.
+    pub fn is_being_filled(&self, disk: usize) -> bool {
+        let (array, member) = self.stack.position(disk);
+        !self.is_gone(disk)
+            && self.is_open(array)
+            && matches!(self.state_of(array, member), Member::Rebuilding { .. })
     }
 
     /// The process ends, and with it what is in flight.

@@ -179,6 +179,8 @@ pub struct Options {
     pub read_policy: &'static ReadPolicy,
     /// What jobs are guaranteed beside clients, in bytes of each member per second.
     pub job_rate: u64,
+    /// Blank disks that take the places of lost ones by themselves.
+    pub spares: u32,
     /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
     /// still wrong.
     pub beyond: bool,
@@ -258,6 +260,7 @@ impl Options {
             workload: random.percent(20).then(|| *random.choose(KINDS)),
             read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
             job_rate: *random.choose(&[0, 1 << 20, 16 << 20, 1 << 40]),
+            spares: *random.choose(&[0, 0, 0, 1, 2]),
             beyond,
             sessions,
             tree,

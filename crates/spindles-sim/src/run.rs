@@ -12,8 +12,8 @@ use spindles_block::{BlockIndex, BufferId, Instant, MemberIndex, MemberSet, Oper
 #[cfg(feature = "canary")]
 use spindles_engine::Mutation;
 use spindles_engine::{
-    Command, Config, Engine, FaultLimits, Limits, OpenError, POLICIES, Persistence, Policy,
-    READ_POLICIES,
+    ArrayState, Command, Config, Engine, FaultLimits, Limits, OpenError, POLICIES, Persistence,
+    Policy, READ_POLICIES,
 };
 use spindles_format::{
     ArrayRecord, Assembly, DecodeError, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
@@ -305,7 +305,8 @@ fn open_array(world: &mut World, array: usize) -> bool {
         }
     }
     let lost = world.stack.arrays[array].lost;
-    let wrongly_taken = lost.difference(assembly.missing);
+    let filled = assembly.array.rebuilding();
+    let wrongly_taken = lost.difference(assembly.missing).difference(filled);
     if !wrongly_taken.is_empty() {
         // Not a failure by itself: nothing may have been written meanwhile.
         world.note(&format!(
@@ -330,7 +331,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
     }
     // Until the engine knows better.
     world.stack.arrays[array].unsettled = !clean && config.geometry.parity_chunks() > 0;
-    let missing = config.missing;
+    let missing = config.missing.union(filled);
     match Engine::open(world.now(), config) {
         Ok(engine) => {
             let scratch = usize::try_from(engine.scratch_blocks()).expect("small");
@@ -408,7 +409,12 @@ fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
         Ok(bytes) => Ok(&bytes[..]),
         Err(error) => Err(*error),
     });
-    Some(Found::new(name, bytes, slots))
+    let found = Found::new(name, bytes, slots);
+    // Nobody gives a disk that was to be filled, and of which no superblock ever told.
+    let blank = found.record().err() == Some(DecodeError::NotOurs);
+    let lost = world.stack.arrays[array].lost;
+    let position = MemberIndex(u8::try_from(position).expect("few members"));
+    (!blank || !lost.contains(position)).then_some(found)
 }
 
 fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
@@ -505,6 +511,9 @@ fn last_check(world: &mut World) {
     if world.failure.is_none() && !world.errors_excused {
         world.show(&Seen::Settled);
     }
+    if world.faults.percent(60) {
+        heal(world);
+    }
     drop_what_may_be_lost(world, world.stack.disks.len());
     read_all(world);
     if world.failure.is_some() {
@@ -518,6 +527,32 @@ fn last_check(world: &mut World) {
     if world.failure.is_none() {
         close(world);
     }
+}
+
+/// Blank disks take the places of all that are lost, and the arrays become healthy.
+fn heal(world: &mut World) {
+    for _ in 0..world.stack.disks.len() {
+        // One after another: while a disk waits to take its place, no other can.
+        for disk in 0..world.stack.disks.len() {
+            world.replace_lost_disk(disk);
+        }
+        drain(world);
+    }
+    for array in 0..world.stack.arrays.len() {
+        let out = world.stack.is_given_up(array) || !world.is_open(array);
+        if out || world.errors_excused || world.failure.is_some() {
+            continue;
+        }
+        let is_disk = |below: &Below| matches!(below, Below::Disk(_));
+        let all_disks = world.stack.arrays[array].members.iter().all(is_disk);
+        if all_disks && world.engine(array).state() != ArrayState::Healthy {
+            world.stalled(&format!("array {array} does not become healthy again"));
+        }
+    }
+    if world.failure.is_none() && !world.errors_excused {
+        world.show(&Seen::Settled);
+    }
+    read_all(world);
 }
 
 /// Reads a few blocks here and there.

@@ -28,6 +28,9 @@ pub struct Array {
     pub members: Vec<Below>,
     /// Members that are gone, or whose contents are out of date.
     pub lost: MemberSet,
+    /// Of those, members whose contents never were those of their position: blank ones that are
+    /// not full yet.
+    pub blank: MemberSet,
     /// Its parity may not match its data yet, so that nothing more may be lost.
     pub unsettled: bool,
     /// The array it is a member of.
@@ -558,6 +561,7 @@ mod tests {
             data_start: vec![BlockIndex(3); below.len()],
             members: below.to_vec(),
             lost: MemberSet::EMPTY,
+            blank: MemberSet::EMPTY,
             unsettled: false,
             above,
             marks: false,

@@ -11,8 +11,8 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::stack::{Below, Stack};
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIo, MemberIoId,
-    MemberResult, Operation, Reply, Request, RequestError, StepId,
+    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
+    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, Engine, Event, Output};
 use std::collections::{BTreeMap, VecDeque};
@@ -107,6 +107,8 @@ pub struct World {
     /// When each engine is woken next.
     pub(crate) alarms: Vec<Option<Instant>>,
     pub(crate) gone: Vec<bool>,
+    /// Blank disks that take the places of lost ones by themselves.
+    pub(crate) spares: u32,
     pub(crate) slow: Vec<bool>,
     pub(crate) lost_at: Vec<Option<Instant>>,
     latency: Random,
@@ -160,6 +162,7 @@ impl World {
             inputs: VecDeque::new(),
             alarms: vec![None; arrays],
             gone: vec![false; disks],
+            spares: options.spares,
             slow: vec![false; disks],
             lost_at: vec![None; disks],
             latency: Random::new(options.seed, "latency"),
@@ -431,8 +434,28 @@ impl World {
             Event::MemberOut { member, .. } => {
                 let beyond = self.options.beyond;
                 self.stack.lose_array(array, member, beyond);
+                self.take_spare(array, member);
+            }
+            Event::RebuildDone { member } => {
+                *self.struck.entry("rebuilt").or_default() += 1;
+                self.found_again(array, MemberSet::EMPTY.with(member));
             }
             _ => {}
+        }
+    }
+
+    /// A spare takes the place of a disk that is out, where there is one left.
+    fn take_spare(&mut self, array: usize, member: MemberIndex) {
+        let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
+            return;
+        };
+        if self.spares == 0 {
+            return;
+        }
+        if let Some((array, command)) = self.put_blank_disk(disk) {
+            self.spares -= 1;
+            *self.struck.entry("spare").or_default() += 1;
+            self.inputs.push_back(Input::Command(array, command));
         }
     }
 
@@ -476,15 +499,17 @@ impl World {
         );
         let bytes = index(blocks) * self.stack.block_bytes;
         let first_sector = self.stack.sectors(disk, io.block).start;
-        if operation.is_write() && !self.gone[disk] {
-            let sector = first_sector;
-            self.show(&Seen::DiskAsked { disk, sector });
-        }
         let data = match operation {
             Operation::Write { .. } => Some(self.bytes(array, io.buffer, bytes)),
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),
             Operation::Read | Operation::Flush => None,
         };
+        // What is written anew as it was, because it could not be read, changes nothing.
+        let changes = |bytes: &Vec<u8>| !self.stack.disks[disk].holds(first_sector, bytes);
+        if data.as_ref().is_some_and(changes) && !self.gone[disk] {
+            let sector = first_sector;
+            self.show(&Seen::DiskAsked { disk, sector });
+        }
         let length = u64::from(blocks) * u64::try_from(self.stack.block_bytes).expect("small");
         let work = match operation {
             Operation::Read => Work::Read(length),

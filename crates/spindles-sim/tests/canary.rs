@@ -23,12 +23,14 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipOpeningFlush, "history", 400),
     (Mutation::SkipSettle, "history", 200),
     (Mutation::SettleInCache, "history", 600),
-    (Mutation::NoRecovery, "availability", 50),
+    (Mutation::NoRecovery, "availability", 300),
     (Mutation::LostWakeup, "liveness", 20),
     (Mutation::SkipRegionMark, "dirty_bits", 300),
     (Mutation::ClearBitEarly, "dirty_bits", 300),
     (Mutation::ClearBitWhileOut, "dirty_bits", 300),
     (Mutation::SkipZeroing, "history", 50),
+    (Mutation::RebuildUnflushed, "history", 1500),
+    (Mutation::RebuildSkipsWrites, "redundancy", 600),
 ];
 
 /// What finds the fault in this run: a checker, or an assertion of the engine.

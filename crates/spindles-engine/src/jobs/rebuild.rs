@@ -15,7 +15,7 @@ use crate::{
     system_io::Purpose,
 };
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{DeviceRecord, Uuid};
+use spindles_format::{Area, BITMAPS, DeviceRecord, Uuid, bitmap_regions};
 use spindles_layout::GroupIndex;
 
 pub(crate) static JOB: Job = Job {
@@ -140,7 +140,13 @@ impl Engine {
             .iter()
             .any(|known| known.device_uuid == uuid);
         let like = array.member[usize::from(member.0)];
+        let room_for_bitmaps = BITMAPS.into_iter().all(|kind| {
+            let fits =
+                |area: &Area| area.version == 1 && bitmap_regions(area) >= self.regions.count;
+            !self.regions.stored || device.area(kind).is_some_and(fits)
+        });
         if device.member != member
+            || !room_for_bitmaps
             || device.block_size != self.block_size
             || device.data_blocks() != like.data_blocks
             || known

@@ -2,7 +2,6 @@
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::stack::View;
-use spindles_block::MemberSet;
 use spindles_layout::GroupIndex;
 
 pub(super) static CHECKER: Checker = Checker {
@@ -36,7 +35,7 @@ fn check(scene: &Scene<'_>, index: usize, view: View) -> Result<(), String> {
         }
         // Of a lost member, what the loss of its cache would leave too.
         for view in [view, View::Durable] {
-            let result = stack.check_group_without(MemberSet::EMPTY, index, group, view);
+            let result = stack.check_group_without(array.blank, index, group, view);
             result.map_err(|what| format!("not dirty, but {what}"))?;
         }
     }
@@ -50,8 +49,9 @@ fn check_marked(scene: &Scene<'_>, disk: usize, sector: u64) -> Result<(), Strin
         return Ok(()); // Metadata.
     };
     let array = &stack.arrays[place.array];
-    let needed = array.marks || !array.lost.is_empty();
+    let needed = array.marks || !array.lost.difference(array.blank).is_empty();
     let skipped = array.regions.is_none()
+        || array.blank.contains(place.member)
         || !needed
         || stack.is_given_up(place.array)
         // Made zeros before its first write.

@@ -5,7 +5,7 @@ use super::{Checker, Scene, Seen, Stateless};
 use crate::disk::Disk;
 use crate::stack::{Below, View};
 use spindles_block::{BlockIndex, Instant, MemberIndex};
-use spindles_format::{ArrayRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{ArrayRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_layout::{Group, Role};
 
 pub(super) static CHECKER: Checker = Checker {
@@ -48,7 +48,8 @@ fn check(
                 continue;
             };
             let newest = newest_superblock(&scene.stack.disks[disk], View::Durable);
-            if !newest.is_some_and(|record| record.missing().contains(member)) {
+            let state = newest.map(|record| record.member[usize::from(member.0)].state);
+            if state.is_none_or(|state| state == MemberState::Active) {
                 return Err(format!(
                     "a write at block {block} that skipped member {member} was answered, and \
                      member {other} does not know durably that {member} is out"

@@ -5,6 +5,8 @@
 mod dropout;
 mod latent_sector_error;
 mod put_out;
+mod rebuild;
+mod rebuild_fails;
 mod slow;
 
 use crate::world::World;
@@ -35,6 +37,8 @@ pub static FAULTS: &[&Fault] = &[
     &dropout::FAULT,
     &latent_sector_error::FAULT,
     &put_out::FAULT,
+    &rebuild::FAULT,
+    &rebuild_fails::FAULT,
     &slow::FAULT,
 ];
 

@@ -1,0 +1,14 @@
+//! A blank disk takes the place of a lost one.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "rebuild",
+    about: "a blank disk takes the place of a lost one and is filled",
+    percent: 60,
+    strike: |world| {
+        let disks = world.stack.disks.len();
+        let first = world.random_disk();
+        (0..disks).any(|disk| world.replace_lost_disk((first + disk) % disks))
+    },
+};
