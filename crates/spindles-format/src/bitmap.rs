@@ -91,6 +91,13 @@ pub fn give_regions(
 /// A bitmap area in which no bit is set, as long as `regions` regions need, in whole blocks.
 #[must_use]
 pub fn blank_bitmap(array: Uuid, kind: AreaKind, regions: u64) -> Vec<u8> {
+    uniform_bitmap(array, kind, regions, false)
+}
+
+/// A bitmap area in which no bit is set, or every one.
+#[must_use]
+pub fn uniform_bitmap(array: Uuid, kind: AreaKind, regions: u64, set: bool) -> Vec<u8> {
+    let bits = [if set { u64::MAX } else { 0 }; BITMAP_PAGE_WORDS];
     let pages = usize::try_from(regions.div_ceil(BITMAP_PAGE_REGIONS)).expect("a bitmap is small");
     let bytes = (pages * BITMAP_PAGE_BYTES).next_multiple_of(SUPERBLOCK_BYTES);
     let mut area = vec![0; bytes];
@@ -100,7 +107,7 @@ pub fn blank_bitmap(array: Uuid, kind: AreaKind, regions: u64) -> Vec<u8> {
             kind,
             page: number,
         };
-        encode_bitmap(&page, 1, &[0; BITMAP_PAGE_WORDS], out);
+        encode_bitmap(&page, 1, &bits, out);
     }
     area
 }

@@ -25,6 +25,7 @@ pub use assembly::{AssembleError, Assembly, Reason, Refusal};
 pub use bitmap::{
     BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
     bitmap_regions, blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for,
+    uniform_bitmap,
 };
 pub use choose::{Found, choose};
 pub use crc32c::crc32c;

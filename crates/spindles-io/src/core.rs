@@ -264,7 +264,9 @@ impl Core {
             let bytes = geometry.blocks() * u64::from(array.engine.block_size().bytes());
             // Not all, before the resync has come to its end.
             let here = match array.engine.status().job("resync") {
-                None => bytes,
+                None if array.engine.is_settled() => bytes,
+                // Not begun yet.
+                None => 0,
                 Some(resync) => resync.done_bytes.min(bytes - 1),
             };
             (settled + here, total + bytes)

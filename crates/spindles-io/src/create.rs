@@ -7,8 +7,9 @@ use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, settle}
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::Policy;
 use spindles_format::{
-    ArrayRecord, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, SLOT_BYTES,
-    SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for,
+    AreaKind, ArrayRecord, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord,
+    MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for, give_regions,
+    uniform_bitmap,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -80,13 +81,15 @@ pub struct Created {
 pub enum Sync {
     /// There is no redundancy.
     NotNeeded,
+    /// Nothing is written yet: all reads as zeros, and redundancy is made as regions are used.
+    Unwritten,
     /// All devices are known to hold zeros, so they agree.
     KnownZero,
     /// The caller said so.
     Assumed,
     /// The whole array was gone through.
     Done,
-    /// The caller stopped it. It goes on when the array is next opened.
+    /// The caller stopped it.
     Stopped,
 }
 
@@ -214,8 +217,8 @@ fn occupied(devices: &[(String, String)]) -> String {
 /// The longest name; the record has room for the numbers of inner arrays behind it.
 const NAME_BYTES_MAX: usize = 48;
 
-/// Creates an array. While it is made consistent, `progress` is told how many bytes are done, of
-/// how many; with `false` it ends that, and the array goes on with it when it is next opened.
+/// Creates an array. While one without bitmaps is made consistent, `progress` is told how many
+/// bytes are done, of how many; with `false` it ends that, and the array stays as it is.
 pub fn create(
     expression: &Expression,
     options: &CreateOptions,
@@ -296,13 +299,15 @@ fn create_with(
         devices: nodes.into_iter(),
         root: None,
         agrees: !redundant || known_zero || assume_consistent,
+        all_written: assume_consistent,
         requests_max: options.open.requests_max,
     };
     writer.array(&root)?;
     let sync = match (redundant, known_zero) {
         (false, _) => Sync::NotNeeded,
+        (true, _) if assume_consistent => Sync::Assumed,
+        (true, _) if options.consistency.has_regions() => Sync::Unwritten,
         (true, true) => Sync::KnownZero,
-        (true, false) if assume_consistent => Sync::Assumed,
         (true, false) => Sync::Done,
     };
     let sync = writer.finish(sync, &options.name, progress)?;
@@ -454,7 +459,13 @@ impl Planner<'_> {
             names.push(name);
         }
         let geometry = self.geometry(level, layout, &records, &names)?;
-        let record = self.record(&geometry, &records, name, uuid, parent)?;
+        let mut record = self.record(&geometry, &records, name, uuid, parent)?;
+        if geometry.redundancy() > 0 && self.options.consistency.has_regions() {
+            let group_bytes = u64::from(geometry.chunk_blocks())
+                * u64::from(geometry.data_chunks())
+                * u64::from(block_size.bytes());
+            give_regions(&mut record, &mut records, geometry.groups(), group_bytes);
+        }
         Ok(Plan {
             record,
             geometry,
@@ -573,6 +584,8 @@ struct Writer {
     root: Option<NodeId>,
     /// Whether data and redundancy agree as they are.
     agrees: bool,
+    /// Whether what the devices hold is to be the contents of the array.
+    all_written: bool,
     requests_max: u32,
 }
 
@@ -592,7 +605,9 @@ impl Writer {
             });
         }
         let mut array = plan.record.clone();
-        array.clean = self.agrees || plan.geometry.redundancy() == 0;
+        array.clean =
+            self.agrees || plan.geometry.redundancy() == 0 || plan.record.region_groups > 0;
+        self.bitmaps(plan, &nodes)?;
         for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
             let mut bytes = vec![0; SUPERBLOCK_BYTES];
             spindles_format::encode(&array, record, &mut bytes);
@@ -604,7 +619,15 @@ impl Writer {
         }
         let records = plan.records.iter().copied().map(Some).collect();
         let geometry = plan.geometry.clone();
-        let config = assemble::config(&array, records, geometry, plan.policy, self.requests_max);
+        // What is not clean is made so here and now, also where nobody would do so later.
+        let policy = if array.clean {
+            plan.policy
+        } else {
+            let mut policies = spindles_engine::POLICIES.iter();
+            let resyncs = policies.find(|policy| policy.resync_after_crash);
+            resyncs.expect("one of the policies does")
+        };
+        let config = assemble::config(&array, records, geometry, policy, self.requests_max);
         debug_assert_eq!(config.missing, MemberSet::EMPTY);
         let nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
         let name = array.name.to_string();
@@ -614,6 +637,26 @@ impl Writer {
             .map_err(|source| CreateError::Engine { name, source })?;
         self.root = Some(node);
         Ok(node)
+    }
+
+    /// Writes the bitmaps of an array that has some to all its members.
+    fn bitmaps(&mut self, plan: &Plan, nodes: &[NodeId]) -> Result<(), CreateError> {
+        let groups = u64::from(plan.record.region_groups);
+        if groups == 0 {
+            return Ok(());
+        }
+        let regions = plan.geometry.groups().div_ceil(groups);
+        let block_bytes = u64::from(self.stack.block_size().bytes());
+        for kind in BITMAPS {
+            let set = self.all_written && kind == AreaKind::WRITTEN_BITMAP;
+            let bytes = uniform_bitmap(plan.record.uuid, kind, regions, set);
+            for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
+                let area = record.area(kind).expect("a new member has all areas");
+                let block = BlockIndex(area.offset_bytes / block_bytes);
+                self.write(*node, block, &bytes, name)?;
+            }
+        }
+        Ok(())
     }
 
     /// The slots of an array inside another may hold what an earlier array left there.
@@ -652,7 +695,6 @@ impl Writer {
         };
         let mut target = self.stack.into_target(root);
         if sync == Sync::Done && !settle(target.as_mut(), progress) {
-            // Not closed: what there is of a sync begins anew at the next opening.
             return Ok(Sync::Stopped);
         }
         target.close().map_err(|source| CreateError::Close {

@@ -158,7 +158,9 @@ fn a_pattern_reads_back_through_every_other_assembly() {
         let members_bytes = bytes / u64::from(geometry.data_chunks()) * slots;
         let superblocks = 16 * 4096 * u64::from(members);
         let written = after.bytes_written - before.bytes_written;
-        assert_eq!(after.bytes_read, before.bytes_read, "{level} {layout}");
+        // The bitmaps are read once, of each member.
+        let read = after.bytes_read - before.bytes_read;
+        assert!(read <= 2 * 4096 * u64::from(members), "{level} {layout}");
         assert!(
             (members_bytes..=members_bytes + superblocks).contains(&written),
             "{level} {layout}: {written} instead of {members_bytes}"

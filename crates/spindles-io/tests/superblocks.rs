@@ -6,11 +6,11 @@ mod common;
 
 use common::{Loop, skip};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
-use spindles_engine::{ArrayState, POLICIES};
+use spindles_engine::{ArrayState, POLICIES, Policy};
 use spindles_format::Found;
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble, examine};
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
-use spindles_io::{OpenOptions, Target, settle};
+use spindles_io::{OpenOptions, Target};
 use spindles_layout::{Expression, LEVELS, Redundancy};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -185,7 +185,7 @@ fn every_level_reads_back_through_every_assembly() {
             .create(&format!("{}(a,b,c,d,e)", level.name))
             .unwrap();
         let redundant = level.redundancy != Redundancy::None;
-        assert_eq!(created.sync == Sync::KnownZero, redundant, "{level}");
+        assert_eq!(created.sync == Sync::Unwritten, redundant, "{level}");
         fill(&folder, &names, 1);
         check(&folder, &["d", "b", "e", "a", "c"], 1)
             .target
@@ -272,9 +272,31 @@ fn an_inner_array_may_be_lost() {
     );
 }
 
-/// Devices that hold something are not known to be zero: parity is made right at creation.
+/// Without bitmaps, devices that hold something are not known to be zero: parity is made right at
+/// creation.
 #[test]
 fn what_is_not_known_to_be_zero_is_synced() {
+    let without_bitmaps = CreateOptions {
+        consistency: Policy::by_name("none").unwrap(),
+        ..options()
+    };
+    let (sync, steps, _) = created_on_noise(&without_bitmaps);
+    assert_eq!(sync, Sync::Done);
+    assert!(steps.is_sorted(), "{steps:?}");
+    assert!(steps.last().is_some_and(|(done, total)| done == total));
+}
+
+/// With bitmaps nothing needs to be made right, and nothing of what was there is seen.
+#[test]
+fn what_was_never_written_reads_as_zeros() {
+    let (sync, steps, contents) = created_on_noise(&options());
+    assert_eq!((sync, steps), (Sync::Unwritten, vec![]));
+    assert!(contents.iter().all(|&byte| byte == 0));
+}
+
+/// Creates an array on devices that hold noise: how that went, and what it reads as, whichever
+/// devices are there.
+fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>) {
     let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
     for (index, name) in ["a", "b", "c"].into_iter().enumerate() {
         let noise = vec![0x11 * u8::try_from(index + 1).unwrap(); 3 << 20];
@@ -283,14 +305,11 @@ fn what_is_not_known_to_be_zero_is_synced() {
     }
     let mut steps = Vec::new();
     let expression = folder.expression("raid5(a,b,c)");
-    let created = create(&expression, &options(), &mut |done, total| {
+    let created = create(&expression, options, &mut |done, total| {
         steps.push((done, total));
         true
     })
     .unwrap();
-    assert_eq!(created.sync, Sync::Done);
-    assert!(steps.is_sorted(), "{steps:?}");
-    assert_eq!(steps.last(), Some(&(created.bytes, created.bytes)));
     let whole = folder.assemble(&["a", "b", "c"]).unwrap();
     assert_eq!(whole.target.status().unwrap().jobs, []);
     let read = |names: &[&str]| {
@@ -318,24 +337,22 @@ fn what_is_not_known_to_be_zero_is_synced() {
     for names in [["a", "b"], ["b", "c"], ["c", "a"]] {
         assert!(read(&names) == all, "{names:?}");
     }
+    (created.sync, steps, all)
 }
 
 #[test]
-fn an_initial_sync_that_was_stopped_goes_on_when_the_array_is_opened() {
+fn an_initial_sync_that_was_stopped_is_told() {
     let folder = Folder::new(&["a", "b"], 8 * MIB);
     fs::write(folder.path("b"), vec![0x77; 8 << 20]).unwrap();
     let expression = folder.expression("raid1(a,b)");
-    let created = create(&expression, &options(), &mut |_, _| false).unwrap();
+    let without_bitmaps = CreateOptions {
+        consistency: Policy::by_name("none").unwrap(),
+        ..options()
+    };
+    let created = create(&expression, &without_bitmaps, &mut |_, _| false).unwrap();
     assert_eq!(created.sync, Sync::Stopped);
-    let mut assembled = folder.assemble(&["a", "b"]).unwrap();
+    let assembled = folder.assemble(&["a", "b"]).unwrap();
     assert!(!assembled.report.clean);
-    assert!(!settle(assembled.target.as_mut(), &mut |done, total| {
-        assert!(done < total);
-        false
-    }));
-    assert!(settle(assembled.target.as_mut(), &mut |_, _| true));
-    assembled.target.close().unwrap();
-    assert!(folder.assemble(&["a", "b"]).unwrap().report.clean);
 }
 
 /// A crash leaves the array unclean: whole it is resynchronised, degraded with parity it is
@@ -647,8 +664,7 @@ fn block_devices_work_and_those_in_use_are_refused() {
         "{error}"
     );
     let created = create(&expression, &options(), &mut |_, _| true).unwrap();
-    // A block device says nothing of zeros.
-    assert_eq!(created.sync, Sync::Done);
+    assert_eq!(created.sync, Sync::Unwritten);
     let devices = [b.0.as_str(), a.0.as_str()];
     let mut assembled = assemble(&devices, &AssembleOptions::default()).unwrap();
     pattern(assembled.target.as_mut(), 4, true);

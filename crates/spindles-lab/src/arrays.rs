@@ -26,7 +26,7 @@ pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), St
     };
     match created.map_err(|error| error.to_string())?.sync {
         Sync::Stopped => Err("it was interrupted while it was made consistent".to_owned()),
-        Sync::NotNeeded | Sync::KnownZero | Sync::Assumed | Sync::Done => Ok(()),
+        Sync::NotNeeded | Sync::Unwritten | Sync::KnownZero | Sync::Assumed | Sync::Done => Ok(()),
     }
 }
 

@@ -39,6 +39,13 @@ pub enum WriteHole {
 pub static POLICIES: &[&Policy] = &[&resync::POLICY, &none::POLICY];
 
 impl Policy {
+    /// Whether arrays with redundancy are created with bitmaps of their regions: all that promise
+    /// anything about a crash.
+    #[must_use]
+    pub fn has_regions(&self) -> bool {
+        self.write_hole != WriteHole::Open
+    }
+
     /// The policy of that name.
     #[must_use]
     pub fn by_name(name: &str) -> Option<&'static Self> {

@@ -20,8 +20,9 @@ pub(crate) static COMMAND: Command = Command {
     details: "Everything is checked on all devices before anything is written to the first. A \
               device that holds a superblock, a partition table or a known file system is not \
               touched without --force. Files must exist: truncate -s 1G a.img makes one.\n\n\
-              Devices that are not known to hold zeros are made consistent first; files without \
-              data need nothing.\n\n\
+              What was never written reads as zeros, and an array is ready at once. Without \
+              bitmaps (--consistency none) devices that are not known to hold zeros are made \
+              consistent first.\n\n\
               spindles create data 'raid5(a.img,b.img,c.img)'\n\
               spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\
               spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'",
@@ -140,6 +141,10 @@ fn tell(created: &Created, expression: &Expression, ui: &Ui) {
     ));
     let (sync, line) = match created.sync {
         Sync::NotNeeded => ("not needed", "without redundancy: no device may fail"),
+        Sync::Unwritten => (
+            "not needed",
+            "ready: it holds zeros, and redundancy is made where it is written",
+        ),
         Sync::KnownZero => (
             "known zero",
             "consistent: the devices are known to hold zeros",
@@ -154,7 +159,7 @@ fn tell(created: &Created, expression: &Expression, ui: &Ui) {
         ),
         Sync::Stopped => (
             "stopped",
-            "not consistent yet: the initial sync was stopped and goes on when the array is used",
+            "not consistent: the initial sync was stopped; create the array again to have it",
         ),
     };
     ui.line(line);

@@ -13,9 +13,10 @@ use std::sync::atomic::Ordering;
 pub(crate) static COMMAND: Command = Command {
     name: "resync",
     about: "Make an array consistent that was not closed in order",
-    details: "Copies and parity are compared with the data on the whole array, and corrected. \
-              While an array is in use that happens by itself, a little at a time; this command \
-              does nothing else and waits for the end. A clean array needs nothing.\n\n\
+    details: "Copies and parity are compared with the data and corrected, in the regions that \
+              were being written; on the whole array where it has no bitmaps. While an array is \
+              in use that happens by itself, a little at a time; this command does nothing else \
+              and waits for the end. A clean array needs nothing.\n\n\
               spindles resync a.img b.img c.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -53,7 +54,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     drop(bar);
     let name = &resynced.report.name;
     if !resynced.through {
-        bail!("array '{name}': the resync was stopped, and begins anew next time");
+        bail!("array '{name}': the resync was stopped, and goes on next time");
     }
     ui.line(if resynced.report.clean {
         format!("array '{name}' is clean: there is nothing to do")

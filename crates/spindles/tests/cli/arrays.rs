@@ -2,7 +2,7 @@
 //! any device by whatever is refused.
 
 use crate::binary::{Run, spindles};
-use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode};
+use spindles_format::{BITMAPS, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode, uniform_bitmap};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
@@ -95,6 +95,14 @@ impl Folder {
                 let out_since = array.generation;
                 array.member[member].state = spindles_format::MemberState::Missing { out_since };
             }
+            if !clean {
+                // Everything was written to, and nothing of it put in order.
+                for kind in BITMAPS {
+                    let area = device.area(kind).expect("a member has all areas");
+                    let bits = uniform_bitmap(array.uuid, kind, 1, true);
+                    self.write(name, area.offset_bytes, &bits);
+                }
+            }
             let mut out = [0; SUPERBLOCK_BYTES];
             encode(&array, &device, &mut out);
             self.write(
@@ -118,7 +126,7 @@ fn arrays_are_created_and_shown() {
     );
     assert!(
         run.out
-            .contains("consistent: the devices are known to hold zeros"),
+            .contains("ready: it holds zeros, and redundancy is made where it is written"),
         "{}",
         run.out
     );
@@ -157,7 +165,7 @@ fn arrays_are_created_and_shown() {
 fn create_says_what_it_did_as_json() {
     let folder = Folder::new("a b", 8 * MIB);
     let json = folder.run("create m raid1(@a,@b) --json").ok().json();
-    assert_eq!(json["initial_sync"], "known zero");
+    assert_eq!(json["initial_sync"], "not needed");
     assert_eq!(json["members"], 2);
     assert_eq!(json["devices"][1], folder.path("b"));
     let json = folder
