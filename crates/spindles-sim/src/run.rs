@@ -531,6 +531,7 @@ fn last_check(world: &mut World) {
 
 /// Blank disks take the places of all that are lost, and the arrays become healthy.
 fn heal(world: &mut World) {
+    world.weak_disks = 0;
     for _ in 0..world.stack.disks.len() {
         // One after another: while a disk waits to take its place, no other can.
         for disk in 0..world.stack.disks.len() {

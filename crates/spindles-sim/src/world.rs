@@ -26,6 +26,8 @@ pub(crate) enum Happening {
     Computed { array: usize, step: StepId },
     /// An engine wanted to be woken.
     Timeout { array: usize, at: Instant },
+    /// A disk that is being filled is gone.
+    Gone { disk: usize },
 }
 
 /// What an engine is given.
@@ -109,6 +111,8 @@ pub struct World {
     pub(crate) gone: Vec<bool>,
     /// Blank disks that take the places of lost ones by themselves.
     pub(crate) spares: u32,
+    /// So many disks that are being filled will be gone on the way.
+    pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
     pub(crate) lost_at: Vec<Option<Instant>>,
     latency: Random,
@@ -163,6 +167,7 @@ impl World {
             alarms: vec![None; arrays],
             gone: vec![false; disks],
             spares: options.spares,
+            weak_disks: 0,
             slow: vec![false; disks],
             lost_at: vec![None; disks],
             latency: Random::new(options.seed, "latency"),
@@ -250,6 +255,12 @@ impl World {
                 let now = self.queue.now();
                 self.log.entry(now, Entry::Computed { array });
                 self.give(Input::Computed(array, step, result));
+            }
+            Happening::Gone { disk } => {
+                if self.is_being_filled(disk) {
+                    self.drop_disk(disk);
+                    *self.struck.entry("gone while filled").or_default() += 1;
+                }
             }
             Happening::Timeout { array, at } => {
                 if self.alarms[array] == Some(at) {
@@ -435,6 +446,14 @@ impl World {
                 let beyond = self.options.beyond;
                 self.stack.lose_array(array, member, beyond);
                 self.take_spare(array, member);
+            }
+            Event::RebuildStarted { member } => {
+                let below = self.stack.arrays[array].members[usize::from(member.0)];
+                if let (Below::Disk(disk), true) = (below, self.weak_disks > 0) {
+                    self.weak_disks -= 1;
+                    let after_ns = self.latency.between(0, 8_000_000);
+                    self.queue.after(after_ns, Happening::Gone { disk });
+                }
             }
             Event::RebuildDone { member } => {
                 *self.struck.entry("rebuilt").or_default() += 1;

@@ -1,17 +1,13 @@
-//! A disk that is being filled stops answering: it protected nothing yet.
+//! The next disk that is being filled stops answering on the way: it protected nothing yet.
 
 use super::Fault;
 
 pub(super) static FAULT: Fault = Fault {
     name: "rebuild_fails",
-    about: "a disk that is being filled is gone",
-    percent: 15,
+    about: "the next disk that is being filled is gone before it is full",
+    percent: 25,
     strike: |world| {
-        let disks = 0..world.stack.disks.len();
-        let filled = disks.into_iter().find(|&disk| world.is_being_filled(disk));
-        if let Some(disk) = filled {
-            world.drop_disk(disk);
-        }
-        filled.is_some()
+        world.weak_disks += 1;
+        true
     },
 };
