@@ -217,7 +217,7 @@ impl Engine {
         };
         let active = self.active();
         if active.is_empty() {
-            self.metadata.broken = true;
+            self.nothing_more();
             return false;
         }
         let persistence = self.metadata.persistence.as_ref().expect("stored");
@@ -282,7 +282,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.metadata.broken = true;
+            self.nothing_more();
         }
         let bitmap = self.bitmap(kind);
         bitmap.pending -= 1;
@@ -303,8 +303,16 @@ impl Engine {
         self.begin_update();
         self.ready.append(&mut self.gated);
         self.pump_releases();
+        self.replay_marked();
         self.try_to_serve();
         self.bits_cleared_while_closing();
+    }
+
+    /// Whether no bitmap is being written. Something may be left to write: bits that matter only
+    /// when a member goes out.
+    pub(crate) fn bitmaps_are_quiet(&self) -> bool {
+        let regions = &self.regions;
+        regions.dirty.flying.is_empty() && regions.written.flying.is_empty()
     }
 
     /// Whether all that the bitmaps say is on the members.
@@ -453,8 +461,7 @@ impl Engine {
         }
         self.regions.want_sweep();
         self.write_bitmaps();
-        self.begin_update();
-        self.try_to_serve();
+        self.opening_goes_on();
     }
 }
 

@@ -6,6 +6,9 @@
 //!      └────────lock-free─────┘  └── a read failed: another plan without that slot
 //! ```
 //!
+//! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
+//! written is durable in the journal (`journal/`).
+//!
 //! Writes that wait for the same rows of one stripe are merged into the first of them. An error
 //! before the commit asks for another plan; an error after it puts the member out and
 //! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
@@ -32,6 +35,8 @@ const NO_COLUMN: u32 = u32::MAX;
 pub(crate) enum Owner {
     Nobody,
     Request(u32),
+    /// The replay of what the journals hold.
+    Replay,
     /// The row of the job's table.
     Job(u8),
     /// A place where a read failed is made readable again.
@@ -52,6 +57,10 @@ pub(crate) enum Phase {
     Reading,
     Computing(Work),
     Committing,
+    /// What is to be written goes into the journal.
+    Logging,
+    /// Of a replay: what the log lacks is computed from what is read in place.
+    Recovering,
     Writing,
     Acknowledging,
     /// Done by the column that it was merged into.
@@ -101,6 +110,15 @@ pub(crate) struct Column {
     pub(crate) refused: SlotSet,
     pub(crate) error: Option<RequestError>,
     pub(crate) plan: Plan,
+    /// Slots that are zeros, and are not read (of a replay).
+    pub(crate) zeros: SlotSet,
+    /// What goes into the journal, or comes out of it: slots, and those of them with blocks.
+    pub(crate) log_slots: SlotSet,
+    pub(crate) log_data: SlotSet,
+    /// The half of the journal that has it.
+    pub(crate) log_half: Option<u8>,
+    /// It writes, and is not in the journal.
+    pub(crate) unlogged: bool,
     sources: u16,
     targets: u16,
 }
@@ -139,6 +157,11 @@ impl Column {
                 writes: SlotSet::EMPTY,
                 writes_always: SlotSet::EMPTY,
             },
+            zeros: SlotSet::EMPTY,
+            log_slots: SlotSet::EMPTY,
+            log_data: SlotSet::EMPTY,
+            log_half: None,
+            unlogged: false,
             sources: 0,
             targets: 0,
         }
@@ -150,7 +173,7 @@ impl Column {
     }
 
     /// What a column learns while it is carried out is forgotten.
-    fn reset(&mut self) {
+    pub(crate) fn reset(&mut self) {
         self.own = self.touched;
         self.merged = NO_COLUMN;
         self.locked = false;
@@ -211,7 +234,7 @@ impl Engine {
     }
 
     /// The I/O of one slot of a column, at the column's rows.
-    fn slot_io(&mut self, id: u32, slot: u8, operation: Operation, buffer: BufferSlice) {
+    pub(crate) fn slot_io(&mut self, id: u32, slot: u8, operation: Operation, buffer: BufferSlice) {
         let column = &self.columns[index(id)];
         let (low, blocks) = (column.low, column.blocks);
         let place = self.groups[index(id)].slots()[usize::from(slot)];
@@ -270,7 +293,7 @@ impl Engine {
     }
 
     /// Where a row of the column's scratch space is.
-    fn row(&self, id: u32, row: u8) -> BufferSlice {
+    pub(crate) fn row(&self, id: u32, row: u8) -> BufferSlice {
         let id = if self.mutated(Mutation::SharedScratch) {
             id / 2
         } else {
@@ -305,8 +328,11 @@ impl Engine {
     }
 
     /// Where what is read from `slot` goes: to the client where it asked for it.
-    fn read_place(&self, id: u32, slot: u8) -> BufferSlice {
+    pub(crate) fn read_place(&self, id: u32, slot: u8) -> BufferSlice {
         let column = &self.columns[index(id)];
+        if column.zeros.contains(slot) {
+            return BufferSlice::ZEROS;
+        }
         if column.ask == Ask::Read {
             if self.shape.copies {
                 // The copy that is the truth.
@@ -335,7 +361,7 @@ impl Engine {
                 self.requests[index(request)].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }
             ),
-            Owner::Nobody | Owner::Job(_) | Owner::Repair => false,
+            Owner::Nobody | Owner::Job(_) | Owner::Repair | Owner::Replay => false,
         }
     }
 
@@ -373,12 +399,17 @@ impl Engine {
 
     /// The slots of the column's group whose members are missing.
     pub(crate) fn missing_slots(&self, id: u32) -> SlotSet {
-        if self.missing.is_empty() {
+        self.slots_of(id, self.missing)
+    }
+
+    /// The slots of the column's group on these members.
+    pub(crate) fn slots_of(&self, id: u32, members: MemberSet) -> SlotSet {
+        if members.is_empty() {
             return SlotSet::EMPTY;
         }
         let slots = self.groups[index(id)].slots();
         (0..self.shape.slots)
-            .filter(|&slot| self.missing.contains(slots[usize::from(slot)].member))
+            .filter(|&slot| members.contains(slots[usize::from(slot)].member))
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
 
@@ -537,6 +568,11 @@ impl Engine {
         if column.phase != Phase::Flushing && self.mirrors() {
             self.members[usize::from(member.0)].load.in_flight -= 1;
         }
+        match (self.columns[index(id)].phase, self.columns[index(id)].owner) {
+            (Phase::Logging, _) => return self.journal_written(member, result),
+            (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
+            _ => {}
+        }
         match result {
             Ok(()) if self.has_bad_blocks() => self.forget_bad_blocks(id, slot),
             Ok(()) => {}
@@ -612,6 +648,11 @@ impl Engine {
         let Some(work) = self.columns[index(id)].plan.work_after(done) else {
             return self.commit(id);
         };
+        self.work_step(id, work);
+    }
+
+    /// Asks for a computation.
+    pub(crate) fn work_step(&mut self, id: u32, work: Work) {
         let base = index(id) * self.operands_per_column();
         let mut cursor = base;
         let plan = self.columns[index(id)].plan;
@@ -673,6 +714,12 @@ impl Engine {
                 }
                 self.columns[index(id)].sources = count(cursor - base);
             }
+            Work::Checksum => {
+                for slot in self.columns[index(id)].log_data.iter() {
+                    self.operand(id, &mut cursor, slot, self.write_source(id, slot));
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+            }
         }
         let column = &mut self.columns[index(id)];
         column.targets = count(cursor - base) - column.sources;
@@ -716,6 +763,7 @@ impl Engine {
                 Work::Fill => Compute::Copy,
                 Work::Compare => Compute::Compare,
                 Work::Locate => Compute::Locate,
+                Work::Checksum => Compute::Checksum,
             },
             data_chunks: self.shape.data,
             parity_chunks: self.geometry.parity_chunks(),
@@ -725,12 +773,37 @@ impl Engine {
         }
     }
 
+    /// Where the driver puts the checksums of a step that asks for them: those of all blocks of
+    /// the first source, then of the second, and so on.
+    pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
+        let column = &self.columns[index(id.0)];
+        assert_eq!(
+            column.phase,
+            Phase::Computing(Work::Checksum),
+            "checksums nobody asked for"
+        );
+        let count = usize::from(column.sources) * index(column.blocks);
+        let start = index(id.0) * self.checksums_of_column;
+        &mut self.checksums[start..start + count]
+    }
+
+    /// How many checksums a step asks for at most.
+    pub fn checksums_max(&self) -> usize {
+        self.checksums_of_column
+    }
+
     /// A step of computation of a column came back.
     pub(crate) fn column_computed(&mut self, id: u32, result: ComputeResult) {
         let column = &mut self.columns[index(id)];
         let Phase::Computing(work) = column.phase else {
             panic!("a computation came back in phase {:?}", column.phase);
         };
+        if column.owner == Owner::Replay {
+            return self.replay_computed(id, work, result);
+        }
+        if work == Work::Checksum {
+            return self.log(id);
+        }
         if work == Work::Locate && result != ComputeResult::Done {
             return self.scrub_disagrees(id, result);
         }
@@ -754,7 +827,8 @@ impl Engine {
         // A device that is being filled is not yet counted on, and what repairs a place writes what
         // should be there already: nothing is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
-        if !(harmless || self.may_commit() && self.may_write_region(group)) {
+        let undecided = self.journal_undecided() && !self.metadata.broken;
+        if !(harmless || !undecided && self.may_commit() && self.may_write_region(group)) {
             self.columns[index(id)].phase = Phase::Committing;
             self.gated.push_back(id);
             return;
@@ -768,26 +842,59 @@ impl Engine {
         if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
             writes = writes.minus(self.shape.redundant());
         }
-        if self.metadata.broken || writes.is_empty() {
+        let given_up = self.writes_nothing();
+        if given_up || writes.is_empty() {
             // Settling what has only one copy left, or lost its parity, is done without a write.
-            if self.metadata.broken || self.columns[index(id)].ask == Ask::Write {
+            if given_up || self.columns[index(id)].ask == Ask::Write {
                 self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
             }
             return self.acknowledge(id);
         }
-        let (fua, zeros) = self.write_kind(id);
+        let column = &mut self.columns[index(id)];
+        if column.log_half.is_none() {
+            if column.ask == Ask::Write && self.journals() {
+                return self.begin_log(id, writes);
+            }
+            self.unlogged_begins(id);
+        }
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Writing;
         column.pending = writes.count();
         for slot in writes.iter() {
-            let data = slot < self.shape.data || self.shape.copies;
-            let parity_of_zeros = plan.strategy == Strategy::Direct;
-            let operation = match zeros {
-                Some(operation) if data || parity_of_zeros => operation,
-                _ => Operation::Write { fua },
-            };
-            let source = self.write_source(id, slot);
+            let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
             self.slot_io(id, slot, operation, source);
+        }
+    }
+
+    /// Whether nothing can be written any more.
+    pub(crate) fn writes_nothing(&self) -> bool {
+        let failed = || !self.missing.is_empty() && !self.geometry.survives(self.lost);
+        self.metadata.broken || (!self.shape.copies && failed())
+    }
+
+    /// What is to be written goes into the journal first.
+    fn begin_log(&mut self, id: u32, writes: SlotSet) {
+        let data = writes
+            .iter()
+            .filter(|&slot| matches!(self.slot_write(id, slot), Operation::Write { .. }))
+            .fold(SlotSet::EMPTY, SlotSet::with);
+        let column = &mut self.columns[index(id)];
+        column.log_slots = writes;
+        column.log_data = data;
+        if data.is_empty() {
+            return self.log(id);
+        }
+        self.work_step(id, Work::Checksum);
+    }
+
+    /// How `slot` of a column is written.
+    fn slot_write(&self, id: u32, slot: u8) -> Operation {
+        let (fua, zeros) = self.write_kind(id);
+        let data = slot < self.shape.data || self.shape.copies;
+        let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
+        match zeros {
+            Some(operation) if data || parity_of_zeros => operation,
+            _ => Operation::Write { fua },
         }
     }
 
@@ -813,7 +920,7 @@ impl Engine {
         }
     }
 
-    fn write_source(&self, id: u32, slot: u8) -> BufferSlice {
+    pub(crate) fn write_source(&self, id: u32, slot: u8) -> BufferSlice {
         let column = &self.columns[index(id)];
         if self.shape.copies {
             return match (column.ask, column.plan.reads.first()) {
@@ -867,6 +974,7 @@ impl Engine {
 
     /// The rows are done; on to the next, or the end.
     pub(crate) fn finish_rows(&mut self, id: u32) {
+        self.log_done(id);
         let column = &mut self.columns[index(id)];
         column.low += column.blocks;
         if column.low < column.end && column.error.is_none() {
@@ -914,7 +1022,7 @@ impl Engine {
             }
             Owner::Job(row) => self.job_column_done(id, row, error.is_none(), mismatch),
             Owner::Repair => self.repair_done(id),
-            Owner::Nobody => panic!("a column without an owner ended"),
+            Owner::Nobody | Owner::Replay => panic!("a column without an owner ended"),
         }
         self.pump_releases();
     }

@@ -37,6 +37,8 @@ pub struct Persistence {
     pub array: Box<ArrayRecord>,
     /// Each member's own part; `None` for a missing member.
     pub devices: Vec<Option<DeviceRecord>>,
+    /// Drawn at random for each opening: what nobody who writes to the array can know.
+    pub nonce: u64,
 }
 
 /// What a member may do wrong before something is done about it.

@@ -9,6 +9,7 @@ use crate::{
     faults::Faults,
     index,
     jobs::{JOB_COLUMNS, Jobs, Place, rebuild::Rebuild, scrub::ScrubState},
+    journal::{Journal, replay::Replay},
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
     metadata::{Metadata, superblock_blocks},
@@ -113,8 +114,15 @@ pub struct Engine {
     pub(crate) loading: Option<Loading>,
     /// False until what was found at opening is durable: a degraded array does not serve before.
     pub(crate) serving: bool,
+    pub(crate) journal: Option<Journal>,
+    /// What the journals hold after a crash is being carried out again.
+    pub(crate) replay: Option<Replay>,
+    /// Of blocks that go into the journal or came out of it, for each column.
+    pub(crate) checksums: Vec<u32>,
+    /// How many each column has.
+    pub(crate) checksums_of_column: usize,
     /// Flushes of the opening under way.
-    opening_flushes: u32,
+    pub(crate) opening_flushes: u32,
     pub(crate) jobs: Jobs,
     pub(crate) rebuild: Rebuild,
     pub(crate) scrub: ScrubState,
@@ -156,9 +164,6 @@ impl Engine {
         let redundant = geometry.redundancy() > 0;
         let parity = geometry.parity_chunks() > 0;
         let clean = config.clean || !redundant || !config.consistency.resync_after_crash;
-        if !clean && parity && !lost.is_empty() && !config.force {
-            return Err(OpenError::UncleanDegraded { missing: lost });
-        }
 
         let shape = Shape {
             data: geometry.data_chunks(),
@@ -185,7 +190,7 @@ impl Engine {
         let all_columns = config.limits.columns + JOB_COLUMNS;
         let outputs_max = index(all_columns) * usize::from(shape.slots.max(count))
             + index(config.limits.requests)
-            + usize::from(count) * 12
+            + usize::from(count) * 16
             + 16;
         let operands_per_column = 2 * usize::from(shape.slots) + 8;
         let mut metadata_buffer = MetadataBuffer::new(config.metadata, config.block_size, count);
@@ -212,14 +217,46 @@ impl Engine {
             bitmaps,
             config.limits.requests,
         );
+        let journal = config.persistence.as_ref().and_then(|persistence| {
+            let wants = config.consistency.write_hole;
+            Journal::new(
+                persistence,
+                wants,
+                parity,
+                config.block_size,
+                all_columns,
+                &mut metadata_buffer,
+            )
+        });
+        // Whether the journals tell what the crash left undone.
+        let logged = !clean
+            && !config.read_only
+            && journal
+                .as_ref()
+                .is_some_and(|journal| journal.record.tail > 0);
+        if !clean && !logged && parity && !lost.is_empty() && !config.force {
+            return Err(OpenError::UncleanDegraded { missing: lost });
+        }
+        let mut limits = config.limits;
+        if let Some(journal) = &journal {
+            limits.column_blocks = limits.column_blocks.min(journal.column_blocks_max());
+        }
+        let checksums_of_column = match journal {
+            Some(_) => usize::from(shape.slots) * index(limits.column_blocks),
+            None => 0,
+        };
         let mut engine = Self {
+            journal,
+            replay: None,
+            checksums: vec![0; index(all_columns) * checksums_of_column],
+            checksums_of_column,
             shape,
             block_size: config.block_size,
             read_only: config.read_only,
             trust_unsettled: config.force,
             policy: config.consistency,
             read_policy: config.read_policy,
-            limits: config.limits,
+            limits,
             scratch: config.scratch,
             metadata_buffer,
             members,
@@ -255,7 +292,7 @@ impl Engine {
             jobs: Jobs::new(config.job_rate),
             rebuild: Rebuild::default(),
             scrub: ScrubState::default(),
-            all_settled: clean || config.read_only,
+            all_settled: clean || logged || config.read_only,
             closing: Closing::Open,
             reads_chosen: 0,
             #[cfg(feature = "canary")]
@@ -271,6 +308,9 @@ impl Engine {
         }
         if !engine.all_settled && !stored {
             engine.begin_resync();
+        }
+        if logged {
+            engine.replay = engine.new_replay();
         }
         engine.find_rebuilding();
         engine.serving = false;
@@ -290,7 +330,7 @@ impl Engine {
     /// ended: superblocks too. It is made durable before anything is built on it.
     fn flush_at_opening(&mut self) {
         if self.mutated(Mutation::SkipOpeningFlush) {
-            return;
+            return self.opening_goes_on();
         }
         self.opening_flushes = self.flush_active(Purpose::OpeningFlush);
     }
@@ -298,22 +338,37 @@ impl Engine {
     pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         self.opening_flushes -= 1;
         self.system_flush_failed(member, result);
-        self.try_to_serve();
+        self.opening_goes_on();
+    }
+
+    /// Goes on with what can be built on what was found at opening, when that is durable.
+    pub(crate) fn opening_goes_on(&mut self) {
+        if self.opening_flushes == 0 && self.loading.is_none() {
+            self.begin_update();
+            self.begin_replay();
+            self.try_to_serve();
+        }
     }
 
     /// Serves, if everything of the opening is done.
     pub(crate) fn try_to_serve(&mut self) {
         self.serving |= self.opening_flushes == 0
             && self.loading.is_none()
+            && self.replay.is_none()
             && !self.metadata.busy()
+            && (!self.journal_undecided() || self.metadata.broken)
             && (self.bitmaps_are_stored() || self.metadata.broken);
     }
 
-    fn system_flush_failed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+    pub(crate) fn system_flush_failed(
+        &mut self,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.metadata.broken = true;
+            self.nothing_more();
         }
     }
 
@@ -542,6 +597,7 @@ impl Engine {
             self.want_update();
         } else {
             self.output(Output::Event(Event::ArrayFailed { missing: lost }));
+            self.journal_gives_up();
         }
         survives
     }
@@ -598,8 +654,10 @@ impl Engine {
             && self.loading.is_none()
             && self.zeroing.is_idle()
             && self.regions.sweep_is_idle()
-            && (self.bitmaps_are_stored() || self.metadata.broken)
+            && self.bitmaps_are_quiet()
             && self.rebuild.is_quiet()
+            && self.replay.is_none()
+            && self.journal_is_idle()
     }
 
     fn pump_closing(&mut self) {

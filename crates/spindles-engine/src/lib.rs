@@ -17,6 +17,7 @@ pub mod consistency;
 mod engine;
 mod faults;
 pub mod jobs;
+mod journal;
 mod locks;
 pub mod member;
 mod metadata;

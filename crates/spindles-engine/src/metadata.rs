@@ -74,6 +74,15 @@ impl Engine {
         }
         if !self.metadata.dirty {
             self.metadata.dirty = true;
+            let generation = self.metadata.generation();
+            let settled = self.all_settled;
+            if let Some(journal) = &mut self.journal {
+                // What is not settled yet the journal can't tell: then there is none.
+                journal.record.tail = 0;
+                if settled {
+                    journal.begin(generation + 1);
+                }
+            }
             self.want_update();
         }
         self.metadata.broken // Then nothing is written, and that is answered.
@@ -87,6 +96,14 @@ impl Engine {
             && !self.mutated(crate::Mutation::SkipDirtyMark)
     }
 
+    /// What must be durable before more is written can't be made so: nothing more is written, and
+    /// those that wait for it are told.
+    pub(crate) fn nothing_more(&mut self) {
+        self.metadata.broken = true;
+        self.ready.append(&mut self.gated);
+        self.journal_gives_up();
+    }
+
     /// Something changed that the superblocks must say.
     pub(crate) fn want_update(&mut self) {
         if self.metadata.persistence.is_none() || self.read_only {
@@ -96,8 +113,10 @@ impl Engine {
         self.begin_update();
     }
 
+    /// Begins the update that is wanted, unless what was found at opening is not durable yet: a
+    /// member whose newest superblock is only in its cache would fall two generations behind.
     pub(crate) fn begin_update(&mut self) {
-        if self.metadata.pending > 0 || !self.metadata.wanted {
+        if self.metadata.pending > 0 || !self.metadata.wanted || self.opening_flushes > 0 {
             return;
         }
         if self.missing_unrecorded() && !self.bitmaps_are_stored() && !self.metadata.broken {
@@ -107,7 +126,7 @@ impl Engine {
         self.metadata.wanted = false;
         if !self.geometry.survives(self.lost) {
             // A failed array stays as the superblocks have it: its members may come back.
-            self.metadata.broken = true;
+            self.nothing_more();
             return;
         }
         let Some(Persistence { array, .. }) = self.metadata.persistence.as_mut() else {
@@ -116,6 +135,9 @@ impl Engine {
         array.generation += 1;
         array.clean = !self.metadata.dirty;
         array.scrub_mark = self.scrub.found.mark;
+        if let Some(journal) = &self.journal {
+            array.journal = journal.record;
+        }
         for (member, record) in self.members.iter().zip(&mut array.member) {
             match (member.state, record.state) {
                 (Member::Missing { .. }, MemberState::Active | MemberState::Rebuilding { .. }) => {
@@ -152,7 +174,7 @@ impl Engine {
     }
 
     fn write_superblock(&mut self, member: MemberIndex) {
-        let Some(Persistence { array, devices }) = self.metadata.persistence.as_ref() else {
+        let Some(Persistence { array, devices, .. }) = self.metadata.persistence.as_ref() else {
             panic!("an array without superblocks writes none");
         };
         let device = devices[usize::from(member.0)]
@@ -186,7 +208,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.metadata.broken = true;
+            self.nothing_more();
         }
         if self.metadata.pending > 0 {
             return;
@@ -198,6 +220,7 @@ impl Engine {
         if !self.metadata.broken {
             self.metadata.dirty_durable = self.metadata.dirty;
         }
+        self.journal_recorded();
         self.try_to_serve();
         if !self.metadata.broken {
             self.announce_rebuilt();

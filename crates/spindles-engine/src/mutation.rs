@@ -47,6 +47,14 @@ pub enum Mutation {
     RebuildUnflushed,
     /// What clients write is not written to a device that is being filled and not yet filled there.
     RebuildSkipsWrites,
+    /// Writes are not logged before they go to their places.
+    SkipJournal,
+    /// The journal is not flushed before the commit.
+    SkipJournalFlush,
+    /// What the journals hold after a crash is not carried out again.
+    SkipReplay,
+    /// Space of the journal is used again before what it covers is durable in place.
+    ReuseJournalUnflushed,
 }
 
 /// Every planted fault.
@@ -71,4 +79,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipZeroing,
     Mutation::RebuildUnflushed,
     Mutation::RebuildSkipsWrites,
+    Mutation::SkipJournal,
+    Mutation::SkipJournalFlush,
+    Mutation::SkipReplay,
+    Mutation::ReuseJournalUnflushed,
 ];

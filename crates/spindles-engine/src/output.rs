@@ -40,6 +40,11 @@ pub enum Event {
         /// The members that are out.
         missing: MemberSet,
     },
+    /// What the journals held after a crash is in its place.
+    Replayed {
+        /// Writes that were carried out again.
+        writes: u64,
+    },
     /// A resync began.
     ResyncStarted,
     /// Redundancy agrees with data everywhere.

@@ -64,6 +64,8 @@ pub enum Work {
     Fill,
     /// Compare what was read with what it should be; equal means there is nothing to write.
     Compare,
+    /// Sum up the blocks that go into the journal, or came out of it.
+    Checksum,
 }
 
 /// The steps for one column.

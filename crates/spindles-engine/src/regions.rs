@@ -215,7 +215,7 @@ impl Engine {
     #[cold]
     fn mark_region(&mut self, region: u64) -> bool {
         let whole = self.lost.is_empty();
-        let unneeded = whole && !self.policy.marks_regions;
+        let unneeded = whole && (!self.policy.marks_regions || self.journals());
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {
             self.regions.sweep = Sweep::Wanted;
@@ -229,7 +229,7 @@ impl Engine {
 
     /// Whether redundancy is known to agree with data everywhere.
     pub fn is_settled(&self) -> bool {
-        self.all_settled && self.loading.is_none()
+        self.all_settled && self.loading.is_none() && self.replay.is_none()
     }
 
     /// Whether a column may be planned: its region is not being given back, and members hold what
@@ -302,9 +302,10 @@ impl Engine {
                 | Phase::Preparing
                 | Phase::Reading
                 | Phase::Computing(_)
+                | Phase::Recovering
                 | Phase::Acknowledging
                 | Phase::Merged => false,
-                Phase::Committing | Phase::Writing => !early,
+                Phase::Committing | Phase::Logging | Phase::Writing => !early,
             };
             if writes {
                 let region = regions.of(column.group);
@@ -452,7 +453,11 @@ impl Engine {
             if self.columns.iter().any(|column| {
                 let planned = match column.phase {
                     Phase::Reading | Phase::Computing(_) => column.is_locked(),
-                    Phase::Committing | Phase::Writing | Phase::Acknowledging => true,
+                    Phase::Committing
+                    | Phase::Logging
+                    | Phase::Recovering
+                    | Phase::Writing
+                    | Phase::Acknowledging => true,
                     Phase::Free
                     | Phase::Starting
                     | Phase::Direct

@@ -21,6 +21,18 @@ impl SlotSet {
         }
     }
 
+    /// The set as a bit for each slot.
+    #[must_use]
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// The set of these bits.
+    #[must_use]
+    pub const fn from_bits(bits: u64) -> Self {
+        Self(bits)
+    }
+
     /// The set of one slot.
     #[must_use]
     pub const fn one(slot: u8) -> Self {

@@ -32,10 +32,22 @@ pub(crate) enum Purpose {
     SweepFlush,
     /// What was copied to a device is made durable.
     RebuildFlush,
+    /// What was written without being logged is made durable, before writes are.
+    JournalStart,
+    /// The header of a batch is written.
+    JournalHeader,
+    /// A batch is made durable.
+    JournalCommit,
+    /// What a part of the journal covers is made durable in place.
+    JournalRelease,
+    /// A journal is read.
+    JournalScan,
+    /// What was replayed is made durable.
+    ReplayFlush,
 }
 
 impl Purpose {
-    const ALL: [Self; 10] = [
+    const ALL: [Self; 16] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -46,6 +58,12 @@ impl Purpose {
         Self::ZeroingFlush,
         Self::SweepFlush,
         Self::RebuildFlush,
+        Self::JournalStart,
+        Self::JournalHeader,
+        Self::JournalCommit,
+        Self::JournalRelease,
+        Self::JournalScan,
+        Self::ReplayFlush,
     ];
 
     /// The id of an I/O with this purpose on `member`.
@@ -142,6 +160,11 @@ impl MetadataBuffer {
     }
 
     /// The bytes of one part.
+    pub(crate) fn bytes(&self, place: Place, part: u8) -> &[u8] {
+        &self.bytes[self.range(place, part)]
+    }
+
+    /// The bytes of one part, to be changed.
     pub(crate) fn bytes_mut(&mut self, place: Place, part: u8) -> &mut [u8] {
         let range = self.range(place, part);
         &mut self.bytes[range]
@@ -178,7 +201,13 @@ impl Engine {
     /// Flushes all members that are there for the engine itself. How many there are.
     pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        for member in active.iter() {
+        self.flush(active, purpose);
+        active.count()
+    }
+
+    /// Flushes these members for the engine itself.
+    pub(crate) fn flush(&mut self, members: MemberSet, purpose: Purpose) {
+        for member in members.iter() {
             self.system_io(
                 purpose,
                 member,
@@ -188,7 +217,6 @@ impl Engine {
                 BufferSlice::NONE,
             );
         }
-        active.count()
     }
 
     /// An I/O of the engine itself came back.
@@ -211,6 +239,12 @@ impl Engine {
             Purpose::ZeroingFlush => self.zeroing_flushed(member, result),
             Purpose::SweepFlush => self.sweep_flushed(member, result),
             Purpose::RebuildFlush => self.rebuild_flushed(member, result),
+            Purpose::JournalStart => self.journal_start_flushed(member, result),
+            Purpose::JournalHeader => self.journal_written(member, result),
+            Purpose::JournalCommit => self.journal_flushed(member, result),
+            Purpose::JournalRelease => self.journal_release_flushed(member, result),
+            Purpose::JournalScan => self.journal_read(member, result),
+            Purpose::ReplayFlush => self.replay_flushed(member, result),
         }
     }
 

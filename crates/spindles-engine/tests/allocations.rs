@@ -195,5 +195,6 @@ fn persistence(geometry: &Geometry) -> Persistence {
     Persistence {
         array: Box::new(array),
         devices,
+        nonce: 7,
     }
 }

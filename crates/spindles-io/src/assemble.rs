@@ -3,7 +3,7 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, settle};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, random, settle};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
 use spindles_engine::{Config, JOB_RATE, Limits, POLICIES, Persistence, Policy, READ_POLICIES};
 use spindles_format::{
@@ -562,7 +562,7 @@ impl Opening {
                 geometry,
                 policy,
                 self.requests_max,
-            )
+            )?
         };
         let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes());
         let level = config.geometry.level();
@@ -654,12 +654,12 @@ pub(crate) fn config(
     geometry: Geometry,
     policy: &'static Policy,
     requests_max: u32,
-) -> Config {
+) -> Result<Config, OpenError> {
     let data_start = |record: &Option<DeviceRecord>| {
         let start = record.as_ref().map(DeviceRecord::data_start);
         start.unwrap_or(BlockIndex(0))
     };
-    Config {
+    Ok(Config {
         geometry,
         block_size: array.block_size,
         missing: (0_u8..)
@@ -671,6 +671,7 @@ pub(crate) fn config(
         persistence: Some(Persistence {
             array: Box::new(array.clone()),
             devices: records,
+            nonce: u64::from_le_bytes(random::bytes()?),
         }),
         clean: array.clean,
         read_only: false,
@@ -683,7 +684,7 @@ pub(crate) fn config(
         limits: Limits::for_depth(requests_max, array.block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,
-    }
+    })
 }
 
 /// Inner arrays are parts of another: their contents say of which and where.

@@ -31,8 +31,30 @@ pub(crate) fn run(buffers: &mut Buffers, step: &Step<'_>) -> ComputeResult {
         Compute::Compare => return compare(buffers, step),
         Compute::Locate => return locate(buffers, step),
         Compute::Copy => copy(buffers, step),
+        Compute::Checksum => panic!("checksums go to the engine"),
     }
     ComputeResult::Done
+}
+
+/// The checksum of every block of every source, one after another.
+pub(crate) fn checksums<'a>(
+    buffers: &'a Buffers,
+    step: &'a Step<'_>,
+    block_bytes: usize,
+) -> impl Iterator<Item = u32> + 'a {
+    let sources = step.sources.iter();
+    sources.flat_map(move |operand| {
+        let blocks = buffers
+            .slice(operand.slice, step.blocks)
+            .chunks_exact(block_bytes);
+        blocks.map(crc32c)
+    })
+}
+
+/// CRC-32C (Castagnoli), with the processor's instructions.
+fn crc32c(bytes: &[u8]) -> u32 {
+    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes);
+    u32::try_from(crc).expect("32 bits")
 }
 
 fn code(step: &Step<'_>) -> &'static Code {

@@ -8,8 +8,8 @@ use crate::scrub::ScrubProgress;
 use crate::transfer::Tag;
 use crate::{Clock, Counters, OpenError, OpenOptions, compute};
 use spindles_block::{
-    BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult,
-    Operation, Reply, Request, RequestError, StepId,
+    BufferId, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo, MemberIoId,
+    MemberResult, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, CommandError, Config, Engine, Event, Output};
 use std::collections::VecDeque;
@@ -69,6 +69,8 @@ pub(crate) struct Core {
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) events: VecDeque<(ArrayIndex, Event)>,
     inputs: VecDeque<Input>,
+    /// Of one step, on their way to an engine.
+    checksums: Vec<u32>,
     clock: Clock,
     now: Instant,
     inputs_since: u32,
@@ -105,6 +107,7 @@ impl Core {
             replies: VecDeque::with_capacity(capacity),
             events: VecDeque::with_capacity(EVENTS_MAX),
             inputs: VecDeque::new(),
+            checksums: Vec::new(),
             clock,
             now: clock.now(),
             inputs_since: 0,
@@ -144,6 +147,7 @@ impl Core {
         let engine = Engine::open(self.now, config)?;
         let inputs = usize::try_from(inputs).expect("64 bits") * (members.len() + 4);
         self.inputs.reserve(inputs);
+        self.checksums.reserve(engine.checksums_max());
         self.members.provide(scratch, engine.scratch_blocks());
         let block_bytes = usize::try_from(engine.block_size().bytes()).expect("64 bits");
         let metadata_blocks = engine.metadata().len() / block_bytes;
@@ -401,7 +405,18 @@ impl Core {
                 Output::Compute(id) => {
                     let array = &self.arrays[index.index()];
                     let step = array.engine.step(id);
-                    let result = compute::run(&mut self.members.buffers, &step);
+                    let result = if step.compute == Compute::Checksum {
+                        let block_bytes = array.engine.block_size().bytes();
+                        let block_bytes = usize::try_from(block_bytes).expect("64 bits");
+                        self.checksums.clear();
+                        let sums = compute::checksums(&self.members.buffers, &step, block_bytes);
+                        self.checksums.extend(sums);
+                        let engine = &mut self.arrays[index.index()].engine;
+                        engine.checksums_mut(id).copy_from_slice(&self.checksums);
+                        ComputeResult::Done
+                    } else {
+                        compute::run(&mut self.members.buffers, &step)
+                    };
                     self.inputs.push_back(Input::Compute(index, id, result));
                 }
                 Output::Reply(reply) => self.reply(index, reply),

@@ -3,7 +3,7 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, settle};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, random, settle};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::Policy;
 use spindles_format::{
@@ -13,7 +13,7 @@ use spindles_format::{
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
-use std::io::{self, Read as _};
+use std::io;
 use std::os::unix::fs::FileExt as _;
 use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
@@ -27,8 +27,8 @@ pub struct CreateOptions {
     pub block_size: BlockSize,
     /// The chunk of all its levels; `None` for each level's default.
     pub chunk_bytes: Option<u64>,
-    /// What is done about crashes.
-    pub consistency: &'static Policy,
+    /// What is done about crashes; `None` for each level's default.
+    pub consistency: Option<&'static Policy>,
     /// Take devices that hold something.
     pub force: bool,
     /// How the devices are to be opened.
@@ -44,7 +44,7 @@ impl CreateOptions {
             name: name.to_owned(),
             block_size: BlockSize::B4096,
             chunk_bytes: None,
-            consistency: spindles_engine::POLICIES[0],
+            consistency: None,
             force: false,
             open: OpenOptions::default(),
         }
@@ -306,7 +306,7 @@ fn create_with(
     let sync = match (redundant, known_zero) {
         (false, _) => Sync::NotNeeded,
         (true, _) if assume_consistent => Sync::Assumed,
-        (true, _) if options.consistency.has_regions() => Sync::Unwritten,
+        (true, _) if options.consistency.is_none_or(Policy::has_regions) => Sync::Unwritten,
         (true, true) => Sync::KnownZero,
         (true, false) => Sync::Done,
     };
@@ -426,7 +426,7 @@ impl Planner<'_> {
                 members,
             } => (*level, *layout, members),
         };
-        let uuid = random()?;
+        let uuid = new_uuid()?;
         let block_size = self.options.block_size;
         let mut plan_members = Vec::new();
         let mut records = Vec::new();
@@ -459,8 +459,10 @@ impl Planner<'_> {
             names.push(name);
         }
         let geometry = self.geometry(level, layout, &records, &names)?;
-        let mut record = self.record(&geometry, &records, name, uuid, parent)?;
-        if geometry.redundancy() > 0 && self.options.consistency.has_regions() {
+        let policy = self.options.consistency;
+        let policy = policy.unwrap_or_else(|| Policy::default_for(geometry.parity_chunks() > 0));
+        let mut record = self.record(&geometry, &records, policy, name, uuid, parent)?;
+        if geometry.redundancy() > 0 && policy.has_regions() {
             let group_bytes = u64::from(geometry.chunk_blocks())
                 * u64::from(geometry.data_chunks())
                 * u64::from(block_size.bytes());
@@ -469,7 +471,7 @@ impl Planner<'_> {
         Ok(Plan {
             record,
             geometry,
-            policy: self.options.consistency,
+            policy,
             records,
             members: plan_members,
             names,
@@ -515,6 +517,7 @@ impl Planner<'_> {
         &self,
         geometry: &Geometry,
         records: &[DeviceRecord],
+        policy: &Policy,
         name: &str,
         uuid: Uuid,
         parent: Uuid,
@@ -522,7 +525,7 @@ impl Planner<'_> {
         let mut member = [MemberRecord::NONE; 64];
         for (place, record) in member.iter_mut().zip(records) {
             *place = MemberRecord {
-                device_uuid: random()?,
+                device_uuid: new_uuid()?,
                 data_blocks: record.data_blocks(),
                 state: MemberState::Active,
             };
@@ -542,7 +545,7 @@ impl Planner<'_> {
             region_groups: 0,
             members: geometry.members(),
             clean: false,
-            consistency: Text::new(self.options.consistency.name).expect("short too"),
+            consistency: Text::new(policy.name).expect("short too"),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
             features: Features::default(),
@@ -552,13 +555,8 @@ impl Planner<'_> {
 }
 
 /// A new identity.
-fn random() -> Result<Uuid, CreateError> {
-    let source = "/dev/urandom";
-    let mut bytes = [0; 16];
-    File::open(source)
-        .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| probe::failed(source, "read", error))?;
-    Ok(Uuid::from_random(bytes))
+fn new_uuid() -> Result<Uuid, CreateError> {
+    Ok(Uuid::from_random(random::bytes()?))
 }
 
 /// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
@@ -627,7 +625,7 @@ impl Writer {
             let resyncs = policies.find(|policy| policy.resync_after_crash);
             resyncs.expect("one of the policies does")
         };
-        let config = assemble::config(&array, records, geometry, policy, self.requests_max);
+        let config = assemble::config(&array, records, geometry, policy, self.requests_max)?;
         debug_assert_eq!(config.missing, MemberSet::EMPTY);
         let nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
         let name = array.name.to_string();

@@ -19,6 +19,7 @@ mod options;
 mod physical;
 mod probe;
 mod queues;
+mod random;
 pub mod scratch;
 pub mod scrub;
 pub mod signatures;

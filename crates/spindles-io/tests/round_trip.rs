@@ -3,7 +3,6 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use spindles_block::{BlockSize, MemberIndex, MemberSet};
-use spindles_engine::POLICIES;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{CopyEnd, Progress, compare, copy};
 use spindles_io::create::{CreateOptions, create};
@@ -70,7 +69,7 @@ impl Devices {
             name: "a".to_owned(),
             block_size,
             chunk_bytes: Some(CHUNK_BYTES),
-            consistency: POLICIES[0],
+            consistency: None,
             force: false,
             open: OpenOptions::default(),
         };

@@ -6,7 +6,7 @@ mod common;
 
 use common::{Loop, skip};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
-use spindles_engine::{ArrayState, POLICIES, Policy};
+use spindles_engine::{ArrayState, Policy};
 use spindles_format::Found;
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble, examine};
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
@@ -104,7 +104,7 @@ fn options() -> CreateOptions {
         name: "test".to_owned(),
         block_size: BlockSize::B4096,
         chunk_bytes: Some(64 << 10),
-        consistency: POLICIES[0],
+        consistency: None,
         force: false,
         open: OpenOptions::default(),
     }
@@ -277,7 +277,7 @@ fn an_inner_array_may_be_lost() {
 #[test]
 fn what_is_not_known_to_be_zero_is_synced() {
     let without_bitmaps = CreateOptions {
-        consistency: Policy::by_name("none").unwrap(),
+        consistency: Policy::by_name("none"),
         ..options()
     };
     let (sync, steps, _) = created_on_noise(&without_bitmaps);
@@ -346,7 +346,7 @@ fn an_initial_sync_that_was_stopped_is_told() {
     fs::write(folder.path("b"), vec![0x77; 8 << 20]).unwrap();
     let expression = folder.expression("raid1(a,b)");
     let without_bitmaps = CreateOptions {
-        consistency: Policy::by_name("none").unwrap(),
+        consistency: Policy::by_name("none"),
         ..options()
     };
     let created = create(&expression, &without_bitmaps, &mut |_, _| false).unwrap();

@@ -139,7 +139,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             &array.geometry,
             options.block_size,
             &devices,
-            spindles_engine::POLICIES[0],
+            options.policy(array.geometry.parity_chunks() > 0),
             &mut random,
         )
     };

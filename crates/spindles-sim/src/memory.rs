@@ -1,23 +1,29 @@
 //! The driver's buffers, and the computations that the engines ask for over them.
 
 use crate::world::{World, index};
-use spindles_block::{BufferId, BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
+use spindles_block::{
+    BufferId, BufferSlice, Compute, ComputeResult, MemberIo, Operand, Step, StepId,
+};
 use spindles_parity::Located;
 
 impl World {
     /// The bytes at a place in a buffer.
-    pub(crate) fn bytes(&self, array: usize, slice: BufferSlice, bytes: usize) -> Vec<u8> {
+    pub(crate) fn bytes(&self, slice: BufferSlice, bytes: usize) -> Vec<u8> {
         if slice.buffer == BufferId::ZEROS {
             return vec![0; bytes];
         }
         let at = index(slice.first_block) * self.stack.block_bytes;
-        let number = index(slice.buffer.0);
-        // The metadata of this array. That of one above was copied when it was handed down: what is
-        // read for it, and may have to be written to other members as well, lies there too.
-        if slice.buffer == Self::metadata_of(array) {
-            return self.engine(array).metadata()[at..at + bytes].to_vec();
+        self.buffers[index(slice.buffer.0)][at..at + bytes].to_vec()
+    }
+
+    /// What an engine is about to write of its own is copied: it may go on meanwhile.
+    pub(crate) fn take_metadata(&mut self, array: usize, io: &MemberIo) {
+        if io.buffer.buffer != Self::metadata_of(array) || !io.operation.is_write() {
+            return;
         }
-        self.buffers[number][at..at + bytes].to_vec()
+        let bytes = self.engine(array).metadata_of(io).to_vec();
+        self.bytes_mut(io.buffer, bytes.len())
+            .copy_from_slice(&bytes);
     }
 
     pub(crate) fn bytes_mut(&mut self, slice: BufferSlice, bytes: usize) -> &mut [u8] {
@@ -27,21 +33,37 @@ impl World {
 
     pub(crate) fn compute(&mut self, array: usize, id: StepId) -> ComputeResult {
         let step = self.engine(array).step(id);
+        let compute = step.compute;
         let bytes = index(step.blocks) * self.stack.block_bytes;
-        let (result, computed) = carry_out(&step, |slice| self.bytes(array, slice, bytes));
-        for (slice, bytes) in computed {
+        let block_bytes = self.stack.block_bytes;
+        let carried = carry_out(&step, block_bytes, |slice| self.bytes(slice, bytes));
+        for (slice, bytes) in carried.bytes {
             self.bytes_mut(slice, bytes.len()).copy_from_slice(&bytes);
         }
-        result
+        if compute == Compute::Checksum {
+            let engine = self.engines[array].as_mut().expect("it asked");
+            engine.checksums_mut(id).copy_from_slice(&carried.checksums);
+        }
+        carried.result
     }
 }
 
-/// What a step of computation finds, and what it computes, each with its place. `load` brings the
-/// bytes of a place.
+/// What came of a step of computation.
+pub(crate) struct Carried {
+    /// What it found.
+    pub(crate) result: ComputeResult,
+    /// What it computed, each with its place.
+    pub(crate) bytes: Vec<(BufferSlice, Vec<u8>)>,
+    /// Of every block of every source, where the step asks for them.
+    pub(crate) checksums: Vec<u32>,
+}
+
+/// Carries out a step of computation. `load` brings the bytes of a place.
 pub(crate) fn carry_out(
     step: &Step<'_>,
+    block_bytes: usize,
     load: impl Fn(BufferSlice) -> Vec<u8>,
-) -> (ComputeResult, Vec<(BufferSlice, Vec<u8>)>) {
+) -> Carried {
     let data_chunks = step.data_chunks;
     let code = spindles_parity::by_parity_chunks(step.parity_chunks);
     let load = |operand: &Operand| (operand.index, load(operand.slice));
@@ -52,6 +74,7 @@ pub(crate) fn carry_out(
         .map(|(index, bytes)| (*index, &mut bytes[..]))
         .collect();
     let mut result = ComputeResult::Done;
+    let mut checksums = Vec::new();
     match step.compute {
         Compute::Solve => {
             let sources: Vec<(u8, &[u8])> =
@@ -81,6 +104,12 @@ pub(crate) fn carry_out(
                 Located::Unknown => ComputeResult::Mismatch,
             };
         }
+        Compute::Checksum => {
+            let blocks = sources
+                .iter()
+                .flat_map(|(_, bytes)| bytes.chunks_exact(block_bytes));
+            checksums.extend(blocks.map(spindles_format::crc32c));
+        }
         Compute::Copy => {
             for ((_, target), (_, source)) in out.iter_mut().zip(&sources) {
                 target.copy_from_slice(source);
@@ -91,5 +120,10 @@ pub(crate) fn carry_out(
     let computed = places
         .zip(targets)
         .map(|(place, (_, bytes))| (place, bytes));
-    (result, computed.collect())
+    let bytes = computed.collect();
+    Carried {
+        result,
+        bytes,
+        checksums,
+    }
 }

@@ -5,7 +5,7 @@ use crate::disks::{MODELS, Model};
 use crate::faults::{FAULTS, Fault};
 use crate::random::Random;
 use spindles_block::BlockSize;
-use spindles_engine::{READ_POLICIES, ReadPolicy};
+use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
 use spindles_layout::{LEVELS, Level, Redundancy};
 use spindles_workload::history::Initial;
 use spindles_workload::{KINDS, Kind};
@@ -177,6 +177,8 @@ pub struct Options {
     pub workload: Option<&'static Kind>,
     /// Which copy reads take.
     pub read_policy: &'static ReadPolicy,
+    /// What is done about crashes; `None` for each level's default.
+    pub consistency: Option<&'static Policy>,
     /// What jobs are guaranteed beside clients, in bytes of each member per second.
     pub job_rate: u64,
     /// Blank disks that take the places of lost ones by themselves.
@@ -206,6 +208,8 @@ pub struct Fixed {
     pub depth: Option<u32>,
     /// No faults but those named; `Some` of nothing is none.
     pub faults: Option<Vec<&'static Fault>>,
+    /// What is done about crashes.
+    pub consistency: Option<&'static Policy>,
     /// How sessions end.
     pub ending: Option<Ending>,
 }
@@ -235,6 +239,13 @@ impl Options {
             depth
         };
         let beyond = random.percent(8);
+        // Of those that promise something.
+        let promising = POLICIES
+            .iter()
+            .filter(|policy| policy.write_hole != WriteHole::Open);
+        let promising: Vec<_> = promising.copied().collect();
+        let consistency = random.percent(30).then(|| *random.choose(&promising));
+        let consistency = fixed.consistency.or(consistency);
         let sessions = sessions(seed, random, &tree, fixed);
         Self {
             seed,
@@ -259,6 +270,7 @@ impl Options {
             },
             workload: random.percent(20).then(|| *random.choose(KINDS)),
             read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
+            consistency,
             job_rate: *random.choose(&[0, 1 << 20, 16 << 20, 1 << 40]),
             spares: *random.choose(&[0, 0, 0, 1, 2]),
             beyond,
@@ -267,6 +279,21 @@ impl Options {
             #[cfg(feature = "canary")]
             mutation: spindles_engine::Mutation::None,
         }
+    }
+}
+
+impl Options {
+    /// What an array does about crashes that keeps parity, or does not.
+    pub(crate) fn policy(&self, parity: bool) -> &'static Policy {
+        self.consistency
+            .unwrap_or_else(|| Policy::default_for(parity))
+    }
+
+    /// Whether parity may disagree with data after a crash, so that nothing may be missing then.
+    pub(crate) fn doubts_parity(&self) -> bool {
+        self.tree.has_parity()
+            && (self.policy(true).write_hole != WriteHole::Closed
+                || self.initial == Initial::Unknown)
     }
 }
 

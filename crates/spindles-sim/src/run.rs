@@ -122,6 +122,7 @@ fn end(world: &mut World, ending: Ending) {
     let degraded_parity = |world: &World| {
         let mut arrays = world.stack.arrays.iter();
         arrays.any(|array| !array.lost.is_empty() && array.geometry.parity_chunks() > 0)
+            && world.options.doubts_parity()
     };
     // An unclean degraded array with parity is refused, which ends the run: not too often.
     let ending = match ending {
@@ -157,7 +158,7 @@ fn end(world: &mut World, ending: Ending) {
 /// Where parity can't be trusted, an unreadable sector is one too many; so is a superblock that
 /// can't be read where the other one may not have landed.
 fn after_crash(world: &mut World) {
-    let has_parity = world.options.tree.has_parity();
+    let in_doubt = world.options.doubts_parity();
     let unreadable: Vec<(usize, u64)> = (world.stack.disks.iter().enumerate())
         .flat_map(|(disk, contents)| contents.unreadable().map(move |sector| (disk, sector)))
         .collect();
@@ -166,7 +167,7 @@ fn after_crash(world: &mut World) {
             world.stack.disks[disk].make_readable(sector);
         }
     }
-    if !has_parity || unreadable.is_empty() {
+    if !in_doubt || unreadable.is_empty() {
         return;
     }
     if world.stack.arrays.len() == 1 && world.faults.percent(30) {
@@ -229,7 +230,7 @@ fn between_sessions(world: &mut World) {
     // A disk that is not there any more at the next opening.
     let disk = world.random_disk();
     let clean = world.closed.iter().all(|closed| *closed == Some(true));
-    let trusted = clean || !world.options.tree.has_parity();
+    let trusted = clean || !world.options.doubts_parity();
     if world.faults.percent(8) && trusted && world.stack.may_lose_disk(disk) {
         world.drop_disk(disk);
         *world.struck.entry("missing at opening").or_default() += 1;
@@ -319,7 +320,10 @@ fn open_array(world: &mut World, array: usize) -> bool {
     }
     let clean = assembly.array.clean;
     let config = config(world, array, &assembly);
-    let marks = config.consistency.marks_regions;
+    // Where writes are logged, the journal says what is in flight.
+    let parity = config.geometry.parity_chunks() > 0;
+    let logs = parity && config.consistency.write_hole == spindles_engine::WriteHole::Closed;
+    let marks = config.consistency.marks_regions && !logs;
     world.stack.arrays[array].marks = marks;
     world.show(&Seen::Assembled {
         array,
@@ -330,7 +334,8 @@ fn open_array(world: &mut World, array: usize) -> bool {
         return false;
     }
     // Until the engine knows better.
-    world.stack.arrays[array].unsettled = !clean && config.geometry.parity_chunks() > 0;
+    let logged = assembly.array.journal.tail > 0;
+    world.stack.arrays[array].unsettled = !clean && !logged && config.geometry.parity_chunks() > 0;
     let missing = config.missing.union(filled);
     match Engine::open(world.now(), config) {
         Ok(engine) => {
@@ -359,7 +364,8 @@ fn refuse(
 ) -> bool {
     world.note(&format!("array {array} is refused: {why}"));
     *world.struck.entry("refused").or_default() += 1;
-    let parity = world.stack.arrays[array].geometry.parity_chunks() > 0;
+    let parity =
+        world.stack.arrays[array].geometry.parity_chunks() > 0 && world.options.doubts_parity();
     let unclean_degraded = matches!(error, Some((OpenError::UncleanDegraded { .. }, ..)));
     if world.stack.is_given_up(array) {
         return false; // As it must be, or of no importance.
@@ -465,6 +471,10 @@ pub(crate) fn plain_config(
         persistence: Some(Persistence {
             array: Box::new(record.clone()),
             devices: assembly.records.clone(),
+            nonce: assembly
+                .array
+                .generation
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15),
         }),
         clean: record.clean,
         read_only: false,
@@ -493,7 +503,7 @@ fn last_check(world: &mut World) {
     }
     // Some of it before anything is settled: what is read must stay.
     read_some(world);
-    if !world.options.tree.has_parity() && world.faults.percent(50) {
+    if !world.options.doubts_parity() && world.faults.percent(50) {
         // Also when the caches and a member are lost right after.
         while world.client.oldest().is_some() && world.step() {}
         if world.failure.is_some() {

@@ -389,9 +389,10 @@ impl World {
         while let Some(output) = self.engines[array].as_mut().and_then(Engine::poll_output) {
             match output {
                 Output::Member(io) => {
+                    self.take_metadata(array, &io);
                     match self.stack.arrays[array].members[usize::from(io.member.0)] {
                         Below::Disk(disk) => self.start_io(array, disk, io),
-                        Below::Array(below) => self.hand_down(array, below, io),
+                        Below::Array(below) => self.hand_down(below, io),
                     }
                 }
                 Output::Compute(step) => {
@@ -416,13 +417,7 @@ impl World {
     }
 
     /// A member I/O of one array becomes a request to the array that the member is.
-    fn hand_down(&mut self, array: usize, below: usize, io: MemberIo) {
-        let carries = matches!(io.operation, Operation::Write { .. });
-        if carries && io.buffer.buffer == Self::metadata_of(array) {
-            let length = index(io.blocks) * self.stack.block_bytes;
-            let bytes = self.bytes(array, io.buffer, length);
-            self.bytes_mut(io.buffer, length).copy_from_slice(&bytes);
-        }
+    fn hand_down(&mut self, below: usize, io: MemberIo) {
         let request = Request {
             token: u64::from(io.id.0),
             operation: io.operation,
@@ -519,7 +514,7 @@ impl World {
         let bytes = index(blocks) * self.stack.block_bytes;
         let first_sector = self.stack.sectors(disk, io.block).start;
         let data = match operation {
-            Operation::Write { .. } => Some(self.bytes(array, io.buffer, bytes)),
+            Operation::Write { .. } => Some(self.bytes(io.buffer, bytes)),
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),
             Operation::Read | Operation::Flush => None,
         };
@@ -614,7 +609,7 @@ impl World {
             },
         );
         if let (Operation::Write { .. }, Some(data)) = (operation, &io.data) {
-            let buffer_changed = self.bytes(array, io.io.buffer, bytes) != data.bytes;
+            let buffer_changed = self.bytes(io.io.buffer, bytes) != data.bytes;
             self.show(&Seen::DiskWrote {
                 disk,
                 buffer_changed,
@@ -688,7 +683,7 @@ impl World {
         match flight.token {
             Token::Read(token) => {
                 let length = index(blocks) * self.stack.block_bytes;
-                let bytes = self.bytes(0, buffer, length);
+                let bytes = self.bytes(buffer, length);
                 self.show(&Seen::Read {
                     token,
                     bytes: &bytes,

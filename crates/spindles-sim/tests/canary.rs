@@ -16,13 +16,13 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SwapMembers, "history", 20),
     (Mutation::DropStripeLock, "redundancy", 100),
     (Mutation::SharedScratch, "buffers", 50),
-    (Mutation::StaleParity, "redundancy", 50),
+    (Mutation::StaleParity, "redundancy", 200),
     (Mutation::SkipFailureRecord, "failure_record", 300),
     (Mutation::SkipDirtyMark, "clean_mark", 100),
     (Mutation::CloseUnflushed, "redundancy", 100),
     (Mutation::SkipOpeningFlush, "history", 400),
     (Mutation::SkipSettle, "history", 200),
-    (Mutation::SettleInCache, "history", 600),
+    (Mutation::SettleInCache, "history", 2000),
     (Mutation::NoRecovery, "availability", 300),
     (Mutation::LostWakeup, "liveness", 20),
     (Mutation::SkipRegionMark, "dirty_bits", 300),
@@ -31,6 +31,10 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipZeroing, "history", 50),
     (Mutation::RebuildUnflushed, "history", 1500),
     (Mutation::RebuildSkipsWrites, "redundancy", 600),
+    (Mutation::SkipJournal, "history", 100),
+    (Mutation::SkipJournalFlush, "history", 500),
+    (Mutation::SkipReplay, "history", 100),
+    (Mutation::ReuseJournalUnflushed, "history", 800),
 ];
 
 /// What finds the fault in this run: a checker, or an assertion of the engine.

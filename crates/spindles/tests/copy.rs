@@ -2,7 +2,6 @@
 
 use serde_json::Value;
 use spindles_block::BlockSize;
-use spindles_engine::POLICIES;
 use spindles_io::OpenOptions;
 use spindles_io::create::{CreateOptions, create};
 use spindles_layout::Expression;
@@ -45,7 +44,7 @@ fn folder(data_bytes: usize) -> TempDir {
         name: "box".to_owned(),
         block_size: BlockSize::B4096,
         chunk_bytes: None,
-        consistency: POLICIES[0],
+        consistency: None,
         force: false,
         open: OpenOptions::default(),
     };

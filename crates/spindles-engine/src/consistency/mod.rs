@@ -1,6 +1,7 @@
 //! Consistency policies: what closes, or does not close, the gap that a crash leaves between data
 //! and redundancy. One file each, one row in the table.
 
+mod journal;
 mod none;
 mod resync;
 
@@ -35,8 +36,8 @@ pub enum WriteHole {
     Closed,
 }
 
-/// Every policy; the first is the default.
-pub static POLICIES: &[&Policy] = &[&resync::POLICY, &none::POLICY];
+/// Every policy, the safest first.
+pub static POLICIES: &[&Policy] = &[&journal::POLICY, &resync::POLICY, &none::POLICY];
 
 impl Policy {
     /// Whether arrays with redundancy are created with bitmaps of their regions: all that promise
@@ -44,6 +45,17 @@ impl Policy {
     #[must_use]
     pub fn has_regions(&self) -> bool {
         self.write_hole != WriteHole::Open
+    }
+
+    /// The policy of an array when nobody asks for another: `parity` says whether redundancy is
+    /// parity. Copies are settled exactly without a journal.
+    #[must_use]
+    pub fn default_for(parity: bool) -> &'static Self {
+        if parity {
+            &journal::POLICY
+        } else {
+            &resync::POLICY
+        }
     }
 
     /// The policy of that name.

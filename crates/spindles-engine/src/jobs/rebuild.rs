@@ -149,6 +149,7 @@ impl Engine {
             || !room_for_bitmaps
             || device.block_size != self.block_size
             || device.data_blocks() != like.data_blocks
+            || !self.journal_fits(device)
             || known
             || uuid == Uuid::NIL
         {
@@ -200,6 +201,7 @@ impl Engine {
         self.regions.dirty.tell_all();
         self.regions.written.tell_all();
         self.write_bitmaps();
+        self.journal_from_anew(member, &device);
         self.want_update();
         true
     }

@@ -240,6 +240,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             member,
         }),
         devices,
+        nonce: 7,
     };
     if setup.regions {
         let mut devices: Vec<_> = persistence.devices.iter().copied().flatten().collect();
@@ -331,7 +332,12 @@ impl World {
                 self.engine.complete_member(now, io.id, result);
             }
             Pending::Compute(id) => {
-                let result = compute(&self.engine.step(id), &mut self.buffers);
+                let step = self.engine.step(id);
+                let sums = checksums(&step, &self.buffers);
+                let result = compute(&step, &mut self.buffers);
+                if !sums.is_empty() {
+                    self.engine.checksums_mut(id).copy_from_slice(&sums);
+                }
                 self.engine.complete_compute(now, id, result);
             }
         }
@@ -555,6 +561,20 @@ fn read_slice(buffers: &BTreeMap<u32, Vec<u8>>, slice: BufferSlice, length: usiz
     buffers[&slice.buffer.0][at..at + length].to_vec()
 }
 
+/// What a step of that kind asks for; nothing for others.
+fn checksums(step: &Step<'_>, buffers: &BTreeMap<u32, Vec<u8>>) -> Vec<u32> {
+    if step.compute != Compute::Checksum {
+        return Vec::new();
+    }
+    let length = usize::try_from(step.blocks).unwrap() * BLOCK;
+    let bytes = |operand: &spindles_block::Operand| read_slice(buffers, operand.slice, length);
+    let blocks = step.sources.iter().map(bytes).collect::<Vec<_>>().concat();
+    blocks
+        .chunks_exact(BLOCK)
+        .map(spindles_format::crc32c)
+        .collect()
+}
+
 fn compute(step: &Step<'_>, buffers: &mut BTreeMap<u32, Vec<u8>>) -> ComputeResult {
     let length = usize::try_from(step.blocks).unwrap() * BLOCK;
     let code = spindles_parity::by_parity_chunks(step.parity_chunks);
@@ -603,6 +623,7 @@ fn compute(step: &Step<'_>, buffers: &mut BTreeMap<u32, Vec<u8>>) -> ComputeResu
                 target.copy_from_slice(source);
             }
         }
+        Compute::Checksum => {}
     }
     for (operand, (_, bytes)) in step.targets.iter().zip(targets) {
         let at = usize::try_from(operand.slice.first_block).unwrap() * BLOCK;

@@ -49,10 +49,9 @@ fn check_marked(scene: &Scene<'_>, disk: usize, sector: u64) -> Result<(), Strin
         return Ok(()); // Metadata.
     };
     let array = &stack.arrays[place.array];
-    let needed = array.marks || !array.lost.difference(array.blank).is_empty();
     let skipped = array.regions.is_none()
         || array.blank.contains(place.member)
-        || !needed
+        || !array.marks
         || stack.is_given_up(place.array)
         // Made zeros before its first write.
         || !stack.is_written(place.array, place.group, View::Durable);

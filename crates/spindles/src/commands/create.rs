@@ -8,7 +8,7 @@ use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::{BlockSize, SizeBytes};
-use spindles_engine::POLICIES;
+use spindles_engine::{POLICIES, Policy};
 use spindles_io::OpenOptions;
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
 use spindles_layout::{Expression, chunk_blocks};
@@ -54,15 +54,25 @@ struct Arguments {
     /// How chunks lie on the members, where the level has a choice
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// What is done about crashes
-    #[arg(long, value_name = "POLICY", default_value = POLICIES[0].name)]
-    consistency: String,
+    /// What is done about crashes [default: journal with parity, else resync]
+    #[arg(long, value_name = "POLICY")]
+    consistency: Option<String>,
     /// The unit in which the array is addressed: 512 or 4K
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     block_size: SizeBytes,
     /// Overwrite what the devices hold
     #[arg(long)]
     force: bool,
+}
+
+fn policy(name: &str) -> anyhow::Result<&'static Policy> {
+    Policy::by_name(name).ok_or_else(|| {
+        let names: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
+        Usage::error(format!(
+            "--consistency {name}: there is no such policy; there are {}",
+            names.join(", ")
+        ))
+    })
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -82,17 +92,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         chunk_blocks(chunk.0, block_size)
             .map_err(|error| Usage::error(format!("--chunk {chunk}: {error}")))?;
     }
-    let policy = POLICIES
-        .iter()
-        .find(|policy| policy.name == arguments.consistency);
-    let policy = policy.ok_or_else(|| {
-        let names: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
-        Usage::error(format!(
-            "--consistency {}: there is no such policy; there are {}",
-            arguments.consistency,
-            names.join(", ")
-        ))
-    })?;
+    let policy = arguments.consistency.as_deref().map(policy).transpose()?;
     let options = CreateOptions {
         name: arguments.name.clone(),
         block_size,

@@ -6,6 +6,7 @@ use crate::progress::Unit;
 use crate::ui::{Ui, write_error};
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
 use serde_json::{Value, json};
+use spindles_engine::{POLICIES, Policy};
 use spindles_layout::{LEVELS, Level};
 use spindles_sim::checkers::CHECKERS;
 use spindles_sim::disks::{MODELS, Model};
@@ -82,6 +83,9 @@ struct Arguments {
     /// No fault; sessions may still end in a crash
     #[arg(long, conflicts_with = "fault")]
     no_faults: bool,
+    /// What is done about crashes
+    #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
+    consistency: Option<&'static Policy>,
     /// How every session ends
     #[arg(long, value_name = "HOW")]
     ending: Option<How>,
@@ -139,6 +143,11 @@ fn parse_fault(text: &str) -> Result<&'static Fault, String> {
     named("fault", text, Fault::by_name(text), names)
 }
 
+fn parse_policy(text: &str) -> Result<&'static Policy, String> {
+    let names = POLICIES.iter().map(|row| row.name);
+    named("policy", text, Policy::by_name(text), names)
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     if let (Some(level), Some(members)) = (arguments.level, arguments.members)
@@ -160,6 +169,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             (false, []) => None,
             (false, named) => Some(named.to_vec()),
         },
+        consistency: arguments.consistency,
         ending: arguments.ending.map(|how| match how {
             How::Close => Ending::Close,
             How::ProcessCrash => Ending::ProcessCrash,

@@ -1,0 +1,675 @@
+//! The journal: closes the write hole on the members themselves. The new blocks of a write, with
+//! parity, are durable in the journals of the members that they belong to before the first of them
+//! goes to its place. Columns that come together make one *batch*: one header and one flush a
+//! member (`docs/format.md`).
+//!
+//! ```text
+//!  column:  commit ──▶ waiting ──▶ appending ──▶ flushing ──▶ in place ──▶ acknowledged
+//!  half:    free ──▶ in use ──all in place──▶ flushing ──▶ recording the tail ──▶ free
+//! ```
+//!
+//! A batch has the same place on all members, in one of two halves. A half is filled again only
+//! when all that its batches wrote was flushed in place, and a tail that excludes them is durable in
+//! the superblocks. What does not change the contents of the array (settling, repairing) is not
+//! logged: replaying an older batch over it gives the same bytes.
+
+pub(crate) mod replay;
+
+use crate::{
+    Engine, Mutation, SLOT_BITS,
+    columns::Phase,
+    config::Persistence,
+    consistency::WriteHole,
+    index,
+    output::{OutReason, Output},
+    slots::SlotSet,
+    system_io::{MetadataBuffer, Place, Purpose},
+};
+use alloc::{collections::VecDeque, vec::Vec};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferSlice, MemberError, MemberIndex, MemberIo, MemberIoId,
+    MemberResult, MemberSet, Operation,
+};
+use spindles_format::{
+    AreaKind, DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalKind,
+    JournalRecord, JournalWriter, Uuid,
+};
+
+/// More is not used: replay reads all of it.
+const JOURNAL_BYTES_MAX: u64 = 32 << 20;
+
+/// Whether writes are logged.
+///
+/// ```text
+///                              ┌──────────a device takes a position─────────────┐
+///                              ▼                                                │
+///  Off ──all is settled──▶ Draining ──no other write──▶ Flushing ──▶ Recording ──▶ On
+///   └─────────────────── first write to a clean array ───────────────▶ Recording
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// Not yet: redundancy is not settled, and will be as a whole after a crash; or the array is
+    /// clean.
+    Off,
+    /// Writes under way come to their end.
+    Draining,
+    /// What they wrote, and a resync, is made durable.
+    Flushing { pending: u32 },
+    /// The superblocks get a tail.
+    Recording,
+    /// Every write is logged.
+    On,
+}
+
+/// Half of the ring.
+#[derive(Clone, Copy, Debug)]
+struct Half {
+    /// The sequence number of its first batch.
+    first: u64,
+    /// Columns logged in it that are not in place.
+    unfinished: u32,
+    state: HalfState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum HalfState {
+    Free,
+    InUse,
+    Flushing { pending: u32 },
+    Recording,
+}
+
+/// The batch under way.
+#[derive(Clone, Copy, Debug)]
+struct Batch {
+    members: MemberSet,
+    /// Writes, then flushes, that are not back.
+    pending: u32,
+    flushing: bool,
+}
+
+/// What a batch that is being formed takes on one member.
+#[derive(Clone, Copy, Debug, Default)]
+struct Load {
+    header_bytes: usize,
+    blocks: u32,
+}
+
+/// What the engine keeps about the members' journals.
+#[derive(Clone, Debug)]
+pub(crate) struct Journal {
+    array: Uuid,
+    /// Where the journal of each member begins.
+    starts: Vec<BlockIndex>,
+    half_blocks: u32,
+    headers: Place,
+    state: State,
+    /// What the superblocks say, or shall say with the next update.
+    pub(crate) record: JournalRecord,
+    /// For batches of this opening.
+    nonce: u64,
+    /// Of the next batch.
+    sequence: u64,
+    halves: [Half; 2],
+    /// The half that is filled.
+    current: usize,
+    /// Blocks of it that batches have taken.
+    used: u32,
+    /// Columns that wait to be logged.
+    waiting: VecDeque<u32>,
+    batch: Option<Batch>,
+    batch_columns: Vec<u32>,
+    loads: Vec<Load>,
+    /// Columns that write without being logged.
+    unlogged: u32,
+}
+
+impl Journal {
+    /// The journal of an array, where its policy wants one, its level has parity and its members
+    /// have room. Reserves space for headers.
+    pub(crate) fn new(
+        persistence: &Persistence,
+        policy_wants: WriteHole,
+        parity: bool,
+        block_size: BlockSize,
+        columns: u32,
+        buffer: &mut MetadataBuffer,
+    ) -> Option<Self> {
+        if policy_wants != WriteHole::Closed || !parity {
+            return None;
+        }
+        let devices = persistence.devices.iter().flatten();
+        let blocks = devices.map(|device| area(device, block_size).1).min()?;
+        let ring_blocks = blocks.min(JOURNAL_BYTES_MAX / u64::from(block_size.bytes()));
+        let half_blocks = u32::try_from(ring_blocks / 2).expect("at most 32 MiB");
+        let header_blocks = header_blocks(block_size);
+        if half_blocks <= header_blocks {
+            return None;
+        }
+        let members = u8::try_from(persistence.devices.len()).expect("at most 64");
+        let start = |device: &DeviceRecord| area(device, block_size).0;
+        let starts = persistence.devices.iter();
+        let starts = starts.map(|device| device.as_ref().map_or(BlockIndex(0), start));
+        let half = Half {
+            first: 0,
+            unfinished: 0,
+            state: HalfState::Free,
+        };
+        Some(Self {
+            array: persistence.array.uuid,
+            starts: starts.collect(),
+            half_blocks,
+            headers: buffer.reserve(members, header_blocks),
+            state: State::Off,
+            record: persistence.array.journal,
+            nonce: persistence.nonce,
+            sequence: 0,
+            halves: [half; 2],
+            current: 0,
+            used: 0,
+            waiting: VecDeque::with_capacity(index(columns)),
+            batch: None,
+            batch_columns: Vec::with_capacity(index(columns)),
+            loads: alloc::vec![Load::default(); usize::from(members)],
+            unlogged: 0,
+        })
+    }
+
+    fn ring_blocks(&self) -> u64 {
+        2 * u64::from(self.half_blocks)
+    }
+
+    /// How long a column may be so that it fits into a batch.
+    pub(crate) fn column_blocks_max(&self) -> u32 {
+        let header_room = JournalWriter::room_bytes() - JournalWriter::entry_bytes(0);
+        let checksums = u32::try_from(header_room / 4).expect("small");
+        (self.half_blocks - self.headers.blocks).min(checksums)
+    }
+
+    /// An array that is clean, or has been made so, is about to be written for the first time:
+    /// `generation` will say so.
+    pub(crate) fn begin(&mut self, generation: u64) {
+        assert!(self.batch.is_none(), "nothing is logged yet");
+        self.sequence = generation << 32;
+        self.record = JournalRecord {
+            tail: self.sequence,
+            nonce: self.nonce,
+        };
+        let half = |state| Half {
+            first: self.sequence,
+            unfinished: 0,
+            state,
+        };
+        self.halves = [half(HalfState::InUse), half(HalfState::Free)];
+        self.current = 0;
+        self.used = 0;
+        self.state = State::Recording;
+    }
+}
+
+/// Where the journal of a device begins, and how many blocks it has.
+fn area(device: &DeviceRecord, block_size: BlockSize) -> (BlockIndex, u64) {
+    let block_bytes = u64::from(block_size.bytes());
+    let area = device.area(AreaKind::JOURNAL);
+    area.map_or((BlockIndex(0), 0), |area| {
+        let start = BlockIndex(area.offset_bytes / block_bytes);
+        (start, area.length_bytes / block_bytes)
+    })
+}
+
+fn header_blocks(block_size: BlockSize) -> u32 {
+    u32::try_from(JOURNAL_HEADER_BYTES).expect("4096") / block_size.bytes()
+}
+
+impl Engine {
+    /// Whether the write that is about to go to its place must wait until it is known whether
+    /// writes are logged.
+    pub(crate) fn journal_undecided(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| {
+            matches!(
+                journal.state,
+                State::Draining | State::Flushing { .. } | State::Recording
+            )
+        })
+    }
+
+    /// Whether writes are logged before they go to their places.
+    pub(crate) fn journals(&self) -> bool {
+        self.journal
+            .as_ref()
+            .is_some_and(|journal| journal.state == State::On)
+            && !self.mutated(Mutation::SkipJournal)
+    }
+
+    /// Logs a column: it goes on with `commit` when what it writes is durable in the journal.
+    pub(crate) fn log(&mut self, id: u32) {
+        if self.writes_nothing() {
+            self.columns[index(id)].phase = Phase::Committing;
+            self.ready.push_back(id);
+            return;
+        }
+        self.columns[index(id)].phase = Phase::Logging;
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.waiting.push_back(id);
+        self.begin_batch();
+    }
+
+    /// A column begins to write without having been logged.
+    pub(crate) fn unlogged_begins(&mut self, id: u32) {
+        if let Some(journal) = &mut self.journal {
+            journal.unlogged += 1;
+            self.columns[index(id)].unlogged = true;
+        }
+    }
+
+    /// A column's writes have come to their end.
+    pub(crate) fn log_done(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        let (half, unlogged) = (column.log_half.take(), column.unlogged);
+        column.unlogged = false;
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if let Some(half) = half
+            && self.geometry.survives(self.missing)
+        {
+            // Where the array failed some of it may be missing in place: its log stays.
+            journal.halves[usize::from(half)].unfinished -= 1;
+        }
+        journal.unlogged -= u32::from(unlogged);
+        self.journal_drained();
+        self.release_half();
+    }
+
+    /// Redundancy agrees with data everywhere: from now on writes can be logged.
+    pub(crate) fn journal_from_now_on(&mut self) {
+        if let Some(journal) = &mut self.journal
+            && journal.state == State::Off
+            && self.metadata.dirty
+        {
+            journal.state = State::Draining;
+            self.journal_drained();
+        }
+    }
+
+    /// Nothing can be written any more: those that wait to be logged are told.
+    pub(crate) fn journal_gives_up(&mut self) {
+        while let Some(id) = self.journal.as_mut().and_then(|j| j.waiting.pop_front()) {
+            self.columns[index(id)].phase = Phase::Committing;
+            self.ready.push_back(id);
+        }
+    }
+
+    /// A device takes a position. What the journals hold of before must never be replayed onto it:
+    /// nothing is under way now, and nothing is until they are void.
+    pub(crate) fn journal_from_anew(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let (start, blocks) = area(device, self.block_size);
+        assert!(blocks >= journal.ring_blocks(), "looked at before");
+        journal.starts[usize::from(member.0)] = start;
+        if journal.state == State::On {
+            journal.state = State::Draining;
+            self.journal_drained();
+        }
+    }
+
+    /// Whether the journal of another device is as long as this array's need to be.
+    pub(crate) fn journal_fits(&self, device: &DeviceRecord) -> bool {
+        let (_, blocks) = area(device, self.block_size);
+        (self.journal.as_ref()).is_none_or(|journal| blocks >= journal.ring_blocks())
+    }
+
+    /// Begins to log, when no write is under way that belongs to before.
+    fn journal_drained(&mut self) {
+        let ready = self.journal.as_ref().is_some_and(|journal| {
+            let in_place = journal.halves.iter().all(|half| half.unfinished == 0);
+            journal.state == State::Draining && journal.unlogged == 0 && in_place
+        });
+        if ready {
+            let pending = self.flush_active(Purpose::JournalStart);
+            let journal = self.journal.as_mut().expect("looked at");
+            journal.state = State::Flushing { pending };
+        }
+    }
+
+    pub(crate) fn journal_start_flushed(
+        &mut self,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        self.system_flush_failed(member, result);
+        let generation = self.metadata.generation();
+        let journal = self.journal.as_mut().expect("it flushed");
+        let State::Flushing { pending } = &mut journal.state else {
+            panic!("a flush came back in state {:?}", journal.state);
+        };
+        *pending -= 1;
+        if *pending == 0 {
+            journal.begin(generation + 1);
+            self.want_update();
+        }
+    }
+
+    /// The half that is not filled is made free when nothing in it is needed any more.
+    fn release_half(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let other = 1 - journal.current;
+        let half = &journal.halves[other];
+        if half.state != HalfState::InUse || half.unfinished > 0 {
+            return;
+        }
+        if self.mutated(Mutation::ReuseJournalUnflushed) {
+            let journal = self.journal.as_mut().expect("looked at");
+            journal.halves[other].state = HalfState::Free;
+            return;
+        }
+        let pending = self.flush_active(Purpose::JournalRelease);
+        let journal = self.journal.as_mut().expect("looked at");
+        journal.halves[other].state = HalfState::Flushing { pending };
+    }
+
+    pub(crate) fn journal_release_flushed(
+        &mut self,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        self.system_flush_failed(member, result);
+        let journal = self.journal.as_mut().expect("it flushed");
+        let half = &mut journal.halves[1 - journal.current];
+        let HalfState::Flushing { pending } = &mut half.state else {
+            panic!("a flush came back in state {:?}", half.state);
+        };
+        *pending -= 1;
+        if *pending == 0 {
+            half.state = HalfState::Recording;
+            journal.record.tail = journal.halves[journal.current].first;
+            self.want_update();
+        }
+    }
+
+    /// What the journal wanted the superblocks to say is durable.
+    pub(crate) fn journal_recorded(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if journal.state == State::Recording {
+            journal.state = State::On;
+        }
+        let other = &mut journal.halves[1 - journal.current];
+        if other.state == HalfState::Recording {
+            other.state = HalfState::Free;
+        }
+        self.begin_batch();
+    }
+
+    /// Whether the journal has nothing under way of its own.
+    pub(crate) fn journal_is_idle(&self) -> bool {
+        self.journal.as_ref().is_none_or(|journal| {
+            let flushing = |half: &Half| matches!(half.state, HalfState::Flushing { .. });
+            journal.batch.is_none()
+                && !journal.halves.iter().any(flushing)
+                && !matches!(journal.state, State::Flushing { .. })
+        })
+    }
+
+    /// Forms a batch of all columns that wait, as many as fit, where none is under way.
+    fn begin_batch(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if journal.batch.is_some() || journal.waiting.is_empty() || journal.state != State::On {
+            return;
+        }
+        if self.choose_batch() == 0 {
+            // Nothing fits in what is left of this half.
+            let journal = self.journal.as_mut().expect("looked at");
+            let other = 1 - journal.current;
+            if journal.halves[other].state != HalfState::Free {
+                return; // It is being made free.
+            }
+            journal.current = other;
+            journal.used = 0;
+            journal.halves[other] = Half {
+                first: journal.sequence,
+                unfinished: 0,
+                state: HalfState::InUse,
+            };
+            self.release_half();
+            let chosen = self.choose_batch();
+            assert!(chosen > 0, "a column fits in a half");
+        }
+        self.append_batch();
+    }
+
+    /// Moves the columns of the next batch from `waiting` to `batch_columns`. How many.
+    fn choose_batch(&mut self) -> usize {
+        let mut journal = self.journal.take().expect("the caller looked");
+        journal.batch_columns.clear();
+        journal.loads.fill(Load::default());
+        let room = (journal.half_blocks - journal.used).checked_sub(journal.headers.blocks);
+        while let Some(&id) = journal.waiting.front()
+            && let Some(room) = room
+        {
+            let column = &self.columns[index(id)];
+            let (writes, data, blocks) = (column.log_slots, column.log_data, column.blocks);
+            let slots = self.groups[index(id)].slots();
+            let fits = writes.iter().all(|slot| {
+                let load = &journal.loads[usize::from(slots[usize::from(slot)].member.0)];
+                let blocks = if data.contains(slot) { blocks } else { 0 };
+                load.header_bytes + JournalWriter::entry_bytes(blocks)
+                    <= JournalWriter::room_bytes()
+                    && load.blocks + blocks <= room
+            });
+            if !fits {
+                break;
+            }
+            for slot in writes.iter() {
+                let load = &mut journal.loads[usize::from(slots[usize::from(slot)].member.0)];
+                let blocks = if data.contains(slot) { blocks } else { 0 };
+                load.header_bytes += JournalWriter::entry_bytes(blocks);
+                load.blocks += blocks;
+            }
+            journal.waiting.pop_front();
+            journal.batch_columns.push(id);
+        }
+        let chosen = journal.batch_columns.len();
+        self.journal = Some(journal);
+        chosen
+    }
+
+    fn append_batch(&mut self) {
+        let mut journal = self.journal.take().expect("the caller looked");
+        let header_place =
+            u32::try_from(journal.current).expect("0 or 1") * journal.half_blocks + journal.used;
+        let blocks_place = header_place + journal.headers.blocks;
+        let mut batch = Batch {
+            members: MemberSet::EMPTY,
+            pending: 0,
+            flushing: false,
+        };
+        let longest = journal.loads.iter().map(|load| load.blocks).max();
+        journal.used += journal.headers.blocks + longest.unwrap_or(0);
+        let half = u8::try_from(journal.current).expect("0 or 1");
+        for &id in &journal.batch_columns {
+            let column = &mut self.columns[index(id)];
+            column.log_half = Some(half);
+            column.pending = column.log_data.count();
+            journal.halves[journal.current].unfinished += 1;
+        }
+        for member in (0..self.geometry.members()).map(MemberIndex) {
+            let part = JournalBatch {
+                array: journal.array,
+                nonce: journal.record.nonce,
+                sequence: journal.sequence,
+                member,
+                place: header_place,
+            };
+            if journal.loads[usize::from(member.0)].header_bytes == 0 {
+                continue;
+            }
+            let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
+            let mut writer = JournalWriter::new(&part, bytes);
+            let mut taken = blocks_place;
+            for &id in &journal.batch_columns {
+                let column = &self.columns[index(id)];
+                let slots = self.groups[index(id)].slots();
+                let of_member = |&slot: &u8| slots[usize::from(slot)].member == member;
+                let Some(slot) = column.log_slots.iter().find(of_member) else {
+                    continue;
+                };
+                let data = column.log_data.contains(slot);
+                let sums = checksum_range(
+                    id,
+                    column.log_data,
+                    slot,
+                    if data { column.blocks } else { 0 },
+                    self.checksums_of_column,
+                );
+                let entry = JournalEntry {
+                    group: column.group.0,
+                    low: column.low,
+                    blocks: column.blocks,
+                    slots: column.log_slots.bits(),
+                    slot,
+                    kind: if data {
+                        JournalKind::Data
+                    } else {
+                        JournalKind::Zeros
+                    },
+                    place: if data { taken } else { 0 },
+                };
+                writer.entry(&entry, &self.checksums[sums]);
+                taken += if data { column.blocks } else { 0 };
+            }
+            writer.finish();
+            batch.members = batch.members.with(member);
+        }
+        journal.loads.fill(Load::default());
+        for &id in &journal.batch_columns {
+            let column = self.columns[index(id)];
+            for slot in column.log_data.iter() {
+                let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+                let load = &mut journal.loads[usize::from(member.0)];
+                let place = blocks_place + load.blocks;
+                load.blocks += column.blocks;
+                batch.pending += 1;
+                let block = journal.starts[usize::from(member.0)].plus(u64::from(place));
+                let source = self.write_source(id, slot);
+                let write = Operation::Write { fua: false };
+                self.journal_io(id, slot, member, write, block, column.blocks, source);
+            }
+        }
+        for member in batch.members.iter() {
+            let block = journal.starts[usize::from(member.0)].plus(u64::from(header_place));
+            let buffer = self.metadata_buffer.slice(journal.headers, member.0);
+            batch.pending += 1;
+            self.system_io(
+                Purpose::JournalHeader,
+                member,
+                Operation::Write { fua: false },
+                block,
+                journal.headers.blocks,
+                buffer,
+            );
+        }
+        journal.sequence += 1;
+        journal.batch = Some(batch);
+        self.journal = Some(journal);
+        assert!(batch.pending > 0, "a batch writes something");
+    }
+
+    /// An I/O of a column on the journal of a member: `block` is counted from the start of the
+    /// device.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
+    fn journal_io(
+        &mut self,
+        id: u32,
+        slot: u8,
+        member: MemberIndex,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        self.output(Output::Member(MemberIo {
+            id: MemberIoId(id << SLOT_BITS | u32::from(slot)),
+            member,
+            operation,
+            block,
+            blocks,
+            buffer,
+        }));
+    }
+
+    /// A header, or blocks of a column, came back from the journal of a member.
+    pub(crate) fn journal_written(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        let batch = self.batch_under_way();
+        assert!(!batch.flushing, "written after the flush");
+        batch.pending -= 1;
+        if batch.pending > 0 {
+            return;
+        }
+        let members = batch.members.difference(self.missing);
+        if members.is_empty() || self.mutated(Mutation::SkipJournalFlush) {
+            return self.batch_committed();
+        }
+        let batch = self.batch_under_way();
+        batch.flushing = true;
+        batch.pending = members.count();
+        self.flush(members, Purpose::JournalCommit);
+    }
+
+    pub(crate) fn journal_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        let batch = self.batch_under_way();
+        assert!(batch.flushing, "flushed before it was written");
+        batch.pending -= 1;
+        if batch.pending == 0 {
+            self.batch_committed();
+        }
+    }
+
+    fn batch_under_way(&mut self) -> &mut Batch {
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.batch.as_mut().expect("a batch is under way")
+    }
+
+    /// All of a batch is durable: its columns go to their places. Where a member failed, only after
+    /// that is durable: its journal lacks what the others are about to change.
+    fn batch_committed(&mut self) {
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.batch = None;
+        let wait = self.metadata.busy();
+        while let Some(id) = self.journal.as_mut().and_then(|j| j.batch_columns.pop()) {
+            self.columns[index(id)].phase = Phase::Committing;
+            if wait {
+                self.gated.push_back(id);
+            } else {
+                self.ready.push_back(id);
+            }
+        }
+        self.begin_batch();
+    }
+}
+
+/// Where the checksums of one slot are: those of a column lie together, slot after slot.
+pub(crate) fn checksum_range(
+    column: u32,
+    slots: SlotSet,
+    slot: u8,
+    blocks: u32,
+    of_column: usize,
+) -> core::ops::Range<usize> {
+    let before = slots.and(SlotSet::range(0, slot)).count() * blocks;
+    let start = index(column) * of_column + index(before);
+    start..start + index(blocks)
+}

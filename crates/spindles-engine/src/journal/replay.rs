@@ -1,0 +1,550 @@
+//! What the journals hold after a crash is carried out again, before anything is served.
+//!
+//! ```text
+//!  scanning ──▶ rolling forward, write by write ──▶ flushing ──▶ recording that all is clean
+//!
+//!  one write:  reading the log ──▶ checking it ──▶ (reading in place ──▶ recovering) ──▶ writing
+//! ```
+//!
+//! A write whose log lacks no more slots than the group survives, missing members counted, is
+//! carried out: what is not there is computed from the rest of the group. Of any other nothing had
+//! gone to its place. Replay may itself be ended at any moment and be begun anew: it only ever
+//! writes what the log says.
+
+use crate::{
+    Engine, Mutation,
+    columns::{Owner, Phase},
+    index,
+    output::{Event, OutReason},
+    plan::{Ask, Plan, Strategy, Work},
+    slots::SlotSet,
+    system_io::{Place, Purpose},
+};
+use alloc::{vec, vec::Vec};
+use core::ops::Range;
+use spindles_block::{ComputeResult, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind};
+use spindles_layout::{Group, GroupIndex};
+
+/// How much of a journal is read at once.
+const WINDOW_BYTES: u32 = 64 << 10;
+
+/// One slot of a write, as the log has it.
+#[derive(Clone, Debug)]
+struct Part {
+    sequence: u64,
+    member: MemberIndex,
+    entry: JournalEntry,
+    /// In `Replay::checksums`.
+    checksums: Range<usize>,
+}
+
+impl Part {
+    /// What is the same for all parts of one write, in the order of replay.
+    fn write(&self) -> (u64, u64, u32) {
+        (self.sequence, self.entry.group, self.entry.low)
+    }
+}
+
+/// How far the reading of one journal has come.
+#[derive(Clone, Copy, Debug, Default)]
+struct Scan {
+    /// The block that is looked at next, from the start of the journal.
+    next: u32,
+    /// Below, headers are read one by one: something there could not be read.
+    careful_below: u32,
+    /// The length of the read under way.
+    reading: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Waiting,
+    Scanning {
+        pending: u32,
+    },
+    Rolling,
+    /// What missing members lack is marked.
+    Marking,
+    Flushing {
+        pending: u32,
+    },
+}
+
+/// A replay under way. It allocates: nothing is served yet.
+#[derive(Clone, Debug)]
+pub(crate) struct Replay {
+    stage: Stage,
+    window: Place,
+    scans: Vec<Scan>,
+    parts: Vec<Part>,
+    checksums: Vec<u32>,
+    /// The parts of the write that is carried out.
+    write: Range<usize>,
+    /// Rows of it that are done.
+    rows_done: u32,
+    column: u32,
+    /// Slots of the rows under way whose new blocks are known.
+    valid: SlotSet,
+    replayed: u64,
+}
+
+impl Engine {
+    /// Space to read journals into, where they are to be read.
+    pub(crate) fn new_replay(&mut self) -> Option<Replay> {
+        self.journal.as_ref()?;
+        let blocks = WINDOW_BYTES / self.block_size.bytes();
+        let members = self.geometry.members();
+        let window = self.metadata_buffer.reserve(members, blocks);
+        Some(Replay {
+            stage: Stage::Waiting,
+            window,
+            scans: vec![Scan::default(); usize::from(members)],
+            parts: Vec::new(),
+            checksums: Vec::new(),
+            write: 0..0,
+            rows_done: 0,
+            column: self.free_job_columns.pop().expect("all are free"),
+            valid: SlotSet::EMPTY,
+            replayed: 0,
+        })
+    }
+
+    fn replay(&mut self) -> &mut Replay {
+        self.replay.as_mut().expect("a replay is under way")
+    }
+
+    /// Begins what is to be replayed, when what was found at opening is durable.
+    pub(crate) fn begin_replay(&mut self) {
+        let waiting = |replay: &Replay| replay.stage == Stage::Waiting;
+        if !self.replay.as_ref().is_some_and(waiting) {
+            return;
+        }
+        if !self.geometry.survives(self.missing) {
+            return self.give_up_replay();
+        }
+        if self.mutated(Mutation::SkipReplay) {
+            return self.flush_replayed();
+        }
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        self.replay().stage = Stage::Scanning {
+            pending: active.count(),
+        };
+        for member in active.iter() {
+            self.scan_on(member);
+        }
+    }
+
+    /// Reads the next window of a journal. Counts the member as done after the last.
+    fn scan_on(&mut self, member: MemberIndex) {
+        let journal = self.journal.as_ref().expect("a replay has a journal");
+        let (start, ring) = (
+            journal.starts[usize::from(member.0)],
+            2 * journal.half_blocks,
+        );
+        let header_blocks = journal.headers.blocks;
+        let replay = self.replay.as_mut().expect("a replay is under way");
+        let window = replay.window;
+        let scan = &mut replay.scans[usize::from(member.0)];
+        if ring - scan.next.min(ring) < header_blocks || self.missing.contains(member) {
+            return self.scanned();
+        }
+        let length = if scan.next < scan.careful_below {
+            header_blocks
+        } else {
+            window.blocks.min(ring - scan.next)
+        };
+        scan.reading = length;
+        let block = start.plus(u64::from(scan.next));
+        let place = self.metadata_buffer.slice(window, member.0);
+        self.system_io(
+            Purpose::JournalScan,
+            member,
+            Operation::Read,
+            block,
+            length,
+            place,
+        );
+    }
+
+    /// A window came.
+    pub(crate) fn journal_read(&mut self, member: MemberIndex, result: MemberResult) {
+        let header_blocks = self.journal.as_ref().map_or(0, |j| j.headers.blocks);
+        match result {
+            Ok(()) => self.look_for_headers(member, header_blocks),
+            Err(MemberError::Gone) => {
+                self.put_out(member, OutReason::Error(MemberError::Gone));
+            }
+            Err(MemberError::Medium | MemberError::Corrupt) => {
+                let scan = &mut self.replay().scans[usize::from(member.0)];
+                if scan.reading > header_blocks {
+                    scan.careful_below = scan.next + scan.reading;
+                } else {
+                    scan.next += 1;
+                }
+            }
+        }
+        self.scan_on(member);
+    }
+
+    fn look_for_headers(&mut self, member: MemberIndex, header_blocks: u32) {
+        let mut replay = self.replay.take().expect("a replay is under way");
+        let journal = self.journal.as_ref().expect("a replay has a journal");
+        let bytes = self.metadata_buffer.bytes(replay.window, member.0);
+        let scan = &mut replay.scans[usize::from(member.0)];
+        let block_bytes = index(self.block_size.bytes());
+        let headers = scan.reading + 1 - header_blocks;
+        for at in 0..headers {
+            let first = index(at) * block_bytes;
+            let Some(header) = JournalHeader::decode(&bytes[first..first + JOURNAL_HEADER_BYTES])
+            else {
+                continue;
+            };
+            let batch = header.batch;
+            let counts = batch.array == journal.array
+                && batch.nonce == journal.record.nonce
+                && batch.member == member
+                && batch.place == scan.next + at
+                && batch.sequence >= journal.record.tail;
+            if !counts {
+                continue;
+            }
+            for (entry, checksums) in header.entries() {
+                if !self.entry_is_sane(&entry, member) {
+                    continue;
+                }
+                let start = replay.checksums.len();
+                replay.checksums.extend(checksums);
+                replay.parts.push(Part {
+                    sequence: batch.sequence,
+                    member,
+                    entry,
+                    checksums: start..replay.checksums.len(),
+                });
+            }
+        }
+        scan.next += headers;
+        self.replay = Some(replay);
+    }
+
+    /// Whether an entry can be of this array: what is not is taken for rot.
+    fn entry_is_sane(&self, entry: &JournalEntry, member: MemberIndex) -> bool {
+        if entry.group >= self.geometry.groups() || entry.slot >= self.shape.slots {
+            return false;
+        }
+        let mut group = Group::empty();
+        self.geometry
+            .group_into(GroupIndex(entry.group), &mut group);
+        let ring = self.journal.as_ref().map_or(0, |j| 2 * j.half_blocks);
+        let rows = entry.low.checked_add(entry.blocks);
+        let place = entry.place.checked_add(entry.blocks);
+        rows.is_some_and(|end| end <= group.blocks)
+            && group.slots()[usize::from(entry.slot)].member == member
+            && (entry.kind == JournalKind::Zeros || place.is_some_and(|end| end <= ring))
+    }
+
+    /// A journal was read to its end.
+    fn scanned(&mut self) {
+        let Stage::Scanning { pending } = &mut self.replay().stage else {
+            panic!("scanned twice");
+        };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        let replay = self.replay();
+        replay.stage = Stage::Rolling;
+        replay
+            .parts
+            .sort_by_key(|part| (part.write(), part.entry.slot));
+        self.next_write();
+    }
+
+    /// On to the write after the one that is done.
+    fn next_write(&mut self) {
+        if !self.geometry.survives(self.missing) {
+            return self.give_up_replay();
+        }
+        let replay = self.replay();
+        let start = replay.write.end;
+        let Some(first) = replay.parts.get(start) else {
+            return self.flush_replayed();
+        };
+        let same = first.write();
+        let rest = &replay.parts[start..];
+        let count = rest.iter().take_while(|part| part.write() == same).count();
+        replay.write = start..start + count;
+        replay.rows_done = 0;
+        let (id, entry) = (replay.column, replay.parts[start].entry);
+        let group = GroupIndex(entry.group);
+        if !self.lost.is_empty() && self.regions.stored {
+            // What is not there lacks this write.
+            let region = self.regions.of(group);
+            self.regions.dirty.set(region);
+        }
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        let column = &mut self.columns[index(id)];
+        column.group = group;
+        column.owner = Owner::Replay;
+        column.ask = Ask::Settle;
+        column.touched = SlotSet::EMPTY;
+        self.next_rows();
+    }
+
+    /// The next rows of a write, as many as scratch space allows: the log is read.
+    fn next_rows(&mut self) {
+        let limit = self.limits.column_blocks;
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let entry = replay.parts[replay.write.start].entry;
+        let left = entry.blocks - replay.rows_done;
+        if left == 0 {
+            let replay = self.replay();
+            replay.replayed += 1;
+            return self.next_write();
+        }
+        let (id, done) = (replay.column, replay.rows_done);
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        column.low = entry.low + done;
+        column.blocks = left.min(limit);
+        column.end = column.low + column.blocks;
+        column.phase = Phase::Reading;
+        let mut data = SlotSet::EMPTY;
+        let mut zeros = SlotSet::EMPTY;
+        for part in &replay.parts[replay.write.clone()] {
+            match part.entry.kind {
+                JournalKind::Data => data = data.with(part.entry.slot),
+                JournalKind::Zeros => zeros = zeros.with(part.entry.slot),
+            }
+        }
+        let column = &mut self.columns[index(id)];
+        column.zeros = zeros;
+        column.plan.strategy = Strategy::Reconstruct;
+        let missing = self.missing_slots(id);
+        let data = data.minus(missing);
+        self.columns[index(id)].log_data = data;
+        self.replay().valid = zeros.minus(missing);
+        if data.is_empty() {
+            return self.log_checked();
+        }
+        let column = &mut self.columns[index(id)];
+        column.pending = data.count();
+        let blocks = column.blocks;
+        for slot in data.iter() {
+            let replay = self.replay.as_ref().expect("a replay is under way");
+            let part = replay.part(slot).expect("one for each of these slots");
+            let journal = self.journal.as_ref().expect("a replay has a journal");
+            let block = journal.starts[usize::from(part.member.0)]
+                .plus(u64::from(part.entry.place + replay.rows_done));
+            let member = part.member;
+            let place = self.row(id, slot);
+            self.journal_io(id, slot, member, Operation::Read, block, blocks, place);
+        }
+    }
+
+    /// A member I/O of the replay's column came back.
+    pub(crate) fn replay_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
+        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+        let column = &mut self.columns[index(id)];
+        let writing = column.phase == Phase::Writing;
+        if let Err(error) = result {
+            column.unreadable = column.unreadable.with(slot);
+            if writing || error == MemberError::Gone {
+                self.put_out(member, OutReason::Error(error));
+            }
+        }
+        let column = &self.columns[index(id)];
+        if column.pending > 0 {
+            return;
+        }
+        match column.phase {
+            Phase::Reading => self.check_log(),
+            Phase::Recovering => self.recover_rest(),
+            Phase::Writing => self.rows_replayed(),
+            phase => panic!("a member I/O of a replay came back in phase {phase:?}"),
+        }
+    }
+
+    fn check_log(&mut self) {
+        let id = self.replay().column;
+        let column = &mut self.columns[index(id)];
+        column.log_data = column.log_data.minus(column.unreadable);
+        column.unreadable = SlotSet::EMPTY;
+        if column.log_data.is_empty() {
+            return self.log_checked();
+        }
+        self.work_step(id, Work::Checksum);
+    }
+
+    /// A computation of the replay's column came back.
+    pub(crate) fn replay_computed(&mut self, id: u32, work: Work, result: ComputeResult) {
+        assert_eq!(result, ComputeResult::Done, "nothing was compared");
+        match work {
+            Work::Checksum => {
+                let replay = self.replay.as_ref().expect("a replay is under way");
+                let column = &self.columns[index(id)];
+                let (data, blocks) = (column.log_data, column.blocks);
+                let whole = |&slot: &u8| {
+                    let part = replay.part(slot).expect("one for each of these slots");
+                    let first = part.checksums.start + index(replay.rows_done);
+                    let expected = &replay.checksums[first..first + index(blocks)];
+                    let sums =
+                        super::checksum_range(id, data, slot, blocks, self.checksums_of_column);
+                    self.checksums[sums] == *expected
+                };
+                let whole = data
+                    .iter()
+                    .filter(whole)
+                    .fold(SlotSet::EMPTY, SlotSet::with);
+                let replay = self.replay();
+                replay.valid = replay.valid.or(whole);
+                self.log_checked();
+            }
+            Work::Recover => self.write_replayed(),
+            work => panic!("a replay computes no {work:?}"),
+        }
+    }
+
+    /// It is known which new blocks are there.
+    fn log_checked(&mut self) {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let (id, valid) = (replay.column, replay.valid);
+        let entry = replay.parts[replay.write.start].entry;
+        let missing = self.missing_slots(id);
+        let valid = valid.minus(missing);
+        let written = SlotSet::from_bits(entry.slots).and(self.shape.all());
+        let lost = self.slots_of(id, self.lost);
+        let unknown = written.or(lost).minus(valid);
+        if unknown.count() > u32::from(self.shape.slots - self.shape.data) {
+            return self.rows_replayed(); // It never went to its place.
+        }
+        let recover = written.minus(valid).minus(missing);
+        self.replay().valid = valid;
+        let column = &mut self.columns[index(id)];
+        column.plan = Plan {
+            strategy: Strategy::Reconstruct,
+            reads: valid,
+            recover,
+            encode: SlotSet::EMPTY,
+            writes: valid.or(recover),
+            writes_always: valid.or(recover),
+        };
+        if recover.is_empty() {
+            return self.write_replayed();
+        }
+        let untouched = self.shape.all().minus(written).minus(lost);
+        if untouched.is_empty() {
+            return self.recover_rest();
+        }
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Recovering;
+        column.pending = untouched.count();
+        column.plan.reads = valid.or(untouched);
+        for slot in untouched.iter() {
+            let place = self.row(id, slot);
+            self.slot_io(id, slot, Operation::Read, place);
+        }
+    }
+
+    fn recover_rest(&mut self) {
+        let id = self.replay().column;
+        let column = &mut self.columns[index(id)];
+        column.plan.reads = column.plan.reads.minus(column.unreadable);
+        if column.plan.reads.count() < u32::from(self.shape.data) {
+            // A log that is not whole, and too much that can't be read beside it. It was not whole
+            // because the crash came before it was: nothing had gone to its place.
+            return self.rows_replayed();
+        }
+        self.work_step(id, Work::Recover);
+    }
+
+    fn write_replayed(&mut self) {
+        let id = self.replay().column;
+        let writes = self.columns[index(id)]
+            .plan
+            .writes
+            .minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Writing;
+        column.pending = writes.count();
+        if writes.is_empty() {
+            return self.rows_replayed();
+        }
+        for slot in writes.iter() {
+            let place = self.read_place(id, slot);
+            self.slot_io(id, slot, Operation::Write { fua: false }, place);
+        }
+    }
+
+    fn rows_replayed(&mut self) {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let blocks = self.columns[index(replay.column)].blocks;
+        self.replay().rows_done += blocks;
+        self.next_rows();
+    }
+
+    /// What the journals hold may be needed when the members are back: nothing is voided.
+    fn give_up_replay(&mut self) {
+        self.nothing_more();
+        self.end_replay();
+    }
+
+    fn flush_replayed(&mut self) {
+        self.replay().stage = Stage::Marking;
+        self.write_bitmaps();
+        self.replay_marked();
+    }
+
+    /// What missing members lack must be marked durably before the journals are void.
+    pub(crate) fn replay_marked(&mut self) {
+        let marking = |replay: &Replay| replay.stage == Stage::Marking;
+        if !self.replay.as_ref().is_some_and(marking)
+            || !(self.bitmaps_are_stored() || self.metadata.broken)
+        {
+            return;
+        }
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        self.replay().stage = Stage::Flushing {
+            pending: active.count(),
+        };
+        self.flush(active, Purpose::ReplayFlush);
+    }
+
+    pub(crate) fn replay_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        self.system_flush_failed(member, result);
+        let Stage::Flushing { pending } = &mut self.replay().stage else {
+            panic!("a flush of a replay came back twice");
+        };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        if !self.metadata.broken {
+            self.metadata.dirty = false;
+            self.want_update();
+        }
+        self.end_replay();
+    }
+
+    fn end_replay(&mut self) {
+        let replay = self.replay.take().expect("a replay is under way");
+        let column = &mut self.columns[index(replay.column)];
+        column.phase = Phase::Free;
+        column.owner = Owner::Nobody;
+        column.zeros = SlotSet::EMPTY;
+        self.free_job_columns.push(replay.column);
+        self.output(crate::Output::Event(Event::Replayed {
+            writes: replay.replayed,
+        }));
+        self.try_to_serve();
+    }
+}
+
+impl Replay {
+    /// The part of the write under way for `slot`.
+    fn part(&self, slot: u8) -> Option<&Part> {
+        self.parts[self.write.clone()]
+            .iter()
+            .find(|part| part.entry.slot == slot)
+    }
+}

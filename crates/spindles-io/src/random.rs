@@ -1,0 +1,16 @@
+//! The kernel's randomness, for identities and nonces.
+
+use crate::OpenError;
+use crate::probe;
+use std::fs::File;
+use std::io::Read as _;
+
+/// So many random bytes.
+pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], OpenError> {
+    let source = "/dev/urandom";
+    let mut bytes = [0; N];
+    File::open(source)
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .map_err(|error| probe::failed(source, "read", error))?;
+    Ok(bytes)
+}
