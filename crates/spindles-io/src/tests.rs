@@ -264,7 +264,11 @@ fn a_parent_answers_for_its_child() {
 
     // A read error of a child costs only these blocks, whether bad or corrupt.
     for error in [MemberError::Medium, MemberError::Corrupt] {
-        faults[0].0.borrow_mut().reads = Some(error);
+        {
+            let mut orders = faults[0].0.borrow_mut();
+            orders.reads = Some(error);
+            orders.bad = Some(8192..12288); // Few enough not to put it out.
+        }
         open.expect(7);
         assert_eq!(
             open.target.status().unwrap().state,

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "tests")]
 
 use spindles_block::{BlockSize, MemberIndex, MemberSet};
+use spindles_engine::Policy;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{CopyEnd, Progress, compare, copy};
 use spindles_io::create::{CreateOptions, create};
@@ -69,7 +70,8 @@ impl Devices {
             name: "a".to_owned(),
             block_size,
             chunk_bytes: Some(CHUNK_BYTES),
-            consistency: None,
+            // What is logged is written twice.
+            consistency: Policy::by_name("resync"),
             force: false,
             open: OpenOptions::default(),
         };

@@ -60,8 +60,7 @@ fn disks(world: &World) -> Vec<Vec<u8>> {
 
 fn step(world: &mut World) -> Step {
     let wish = world.client.wish();
-    world.ask_for(wish);
-    let request = world.client.oldest().expect("just asked").request;
+    let request = world.ask_for(wish);
     let written = bytes(world, request.buffer.buffer, request.blocks);
     run::drain(world);
     let bytes = match request.operation {

@@ -629,8 +629,8 @@ impl World {
         }
     }
 
-    /// One request of a client.
-    pub(crate) fn ask_for(&mut self, wish: Wish) {
+    /// One request of a client. It may be answered when this returns.
+    pub(crate) fn ask_for(&mut self, wish: Wish) -> Request {
         let now = self.queue.now();
         let request = self.client.request(now, wish, &mut self.buffers);
         self.log.entry(
@@ -644,6 +644,7 @@ impl World {
         );
         let top = self.stack.top();
         self.give(Input::Submit(top, request));
+        request
     }
 
     fn answered(&mut self, reply: Reply) {
