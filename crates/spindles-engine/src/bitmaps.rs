@@ -341,6 +341,12 @@ impl Engine {
                 continue;
             }
             let active = self.active();
+            if active.is_empty() {
+                // Nobody is left who could tell. What is asked is answered with errors.
+                self.metadata.broken = true;
+                self.loading = None;
+                return self.bitmaps_loaded();
+            }
             loading.blocks = u32::try_from(left)
                 .map_or(loading.place.blocks, |left| left.min(loading.place.blocks));
             loading.pending = active.count();
