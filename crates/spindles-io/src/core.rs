@@ -2,8 +2,11 @@
 //! results on their way up. One thread, no recursion from array to array: what is
 //! answered at once waits in a queue until the engine above has been drained.
 
+use crate::create;
 use crate::members::{DeviceIndex, DeviceIo, Members};
+use crate::probe::Probe;
 use crate::queues::Wait;
+use crate::rebuild::{AttachError, RebuildProgress};
 use crate::scrub::ScrubProgress;
 use crate::transfer::Tag;
 use crate::{Clock, Counters, OpenError, OpenOptions, compute};
@@ -11,7 +14,8 @@ use spindles_block::{
     BufferId, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo, MemberIoId,
     MemberResult, Operation, Reply, Request, RequestError, StepId,
 };
-use spindles_engine::{Command, CommandError, Config, Engine, Event, Output};
+use spindles_engine::{Command, CommandError, Config, Engine, Event, Member, Output};
+use spindles_format::{DeviceRecord, areas_to_join};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -275,6 +279,103 @@ impl Core {
             };
             (settled + here, total + bytes)
         })
+    }
+
+    /// Puts a device in the place of a missing one, and has it filled.
+    pub(crate) fn attach(
+        &mut self,
+        name: &str,
+        wanted: Option<MemberIndex>,
+    ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+        let (array, member, areas) = self.may_attach(name, wanted)?;
+        let device = self.members.add(name)?;
+        let uuid = create::new_uuid().map_err(|error| AttachError::Clear {
+            device: name.to_owned(),
+            source: std::io::Error::other(error),
+        })?;
+        create::clear(name, &areas).map_err(|source| AttachError::Clear {
+            device: name.to_owned(),
+            source,
+        })?;
+        self.arrays[array.index()].members[usize::from(member.0)] = Some(Node::Device(device));
+        let command = Command::Rebuild {
+            member,
+            device: Box::new(areas),
+            uuid,
+        };
+        self.command(array, command)
+            .map_err(|reason| AttachError::Refused {
+                device: name.to_owned(),
+                reason,
+            })?;
+        Ok((array, member))
+    }
+
+    /// Which place a device would take, and what would lie where on it.
+    pub(crate) fn may_attach(
+        &self,
+        name: &str,
+        wanted: Option<MemberIndex>,
+    ) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
+        let (array, member) = self.find_missing(wanted)?;
+        let bytes = Probe::open(name)?.bytes;
+        let record = self.array(array).engine.record();
+        let record = record.expect("only arrays with superblocks were looked at");
+        let areas =
+            areas_to_join(record, bytes, member).map_err(|small| AttachError::TooSmall {
+                device: name.to_owned(),
+                bytes,
+                needed_bytes: small.needed_bytes,
+            })?;
+        Ok((array, member, areas))
+    }
+
+    /// The first missing member of an array of devices, inner arrays first.
+    fn find_missing(
+        &self,
+        wanted: Option<MemberIndex>,
+    ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+        for (index, array) in (0..).map(ArrayIndex).zip(&self.arrays) {
+            let of_arrays = array
+                .members
+                .iter()
+                .any(|node| matches!(node, Some(Node::Array(_))));
+            if of_arrays || array.engine.record().is_none() {
+                continue;
+            }
+            let status = array.engine.status();
+            let mut missing = status.members.iter().filter(|member| {
+                matches!(member.state, Member::Missing { .. })
+                    && wanted.is_none_or(|wanted| wanted == member.member)
+            });
+            if let Some(member) = missing.next() {
+                return Ok((index, member.member));
+            }
+        }
+        Err(match wanted {
+            Some(member) => AttachError::NotMissing { member },
+            None => AttachError::NothingMissing,
+        })
+    }
+
+    /// How far the devices are that are being filled.
+    pub(crate) fn rebuild_progress(&self) -> Option<RebuildProgress> {
+        let mut all: Option<RebuildProgress> = None;
+        for array in &self.arrays {
+            let engine = &array.engine;
+            if !engine.is_rebuilding() {
+                continue;
+            }
+            let total = engine.geometry().blocks() * u64::from(engine.block_size().bytes());
+            let done = (engine.status().job("rebuild")).map_or(0, |job| job.done_bytes);
+            let all = all.get_or_insert(RebuildProgress {
+                done_bytes: 0,
+                total_bytes: 0,
+            });
+            all.done_bytes += done;
+            all.total_bytes += total;
+        }
+        all
     }
 
     /// How far the scrubs of all arrays with redundancy are, and what they found.

@@ -554,8 +554,34 @@ impl Planner<'_> {
     }
 }
 
+/// Looks at a device that is to be overwritten: what it holds, which is an error unless `force`.
+pub(crate) fn may_overwrite(
+    device: &str,
+    force: bool,
+) -> Result<Vec<(String, String)>, CreateError> {
+    let devices: Vec<(String, String)> = Device::look(device)?.holds().into_iter().collect();
+    if !devices.is_empty() && !force {
+        return Err(CreateError::Occupied { devices });
+    }
+    Ok(devices)
+}
+
+/// Clears a device that is about to become a member: what anybody may find on it, superblock slots
+/// and all areas of metadata included.
+pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
+    let sightings = Probe::open(device).and_then(|probe| probe.sightings());
+    wipe(device, &sightings.unwrap_or_default())?;
+    let file = File::options().write(true).open(device)?;
+    for kind in BITMAPS {
+        let area = record.area(kind).expect("a member has all areas");
+        let zeros = vec![0; usize::try_from(area.length_bytes).expect("at most 128 KiB")];
+        file.write_all_at(&zeros, area.offset_bytes)?;
+    }
+    file.sync_all()
+}
+
 /// A new identity.
-fn new_uuid() -> Result<Uuid, CreateError> {
+pub(crate) fn new_uuid() -> Result<Uuid, CreateError> {
     Ok(Uuid::from_random(random::bytes()?))
 }
 

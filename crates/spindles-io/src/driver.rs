@@ -2,13 +2,15 @@
 //! that comes of it.
 
 use crate::core::{Core, Node};
+use crate::rebuild::{AttachError, RebuildProgress};
 use crate::scrub::ScrubProgress;
 use crate::{
     ArrayFacts, Busy, CloseError, Counters, DeviceFacts, OpenError, OpenOptions, Target,
     TargetFacts,
 };
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, Operation, Reply, Request, RequestError,
+    BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request,
+    RequestError,
 };
 use spindles_engine::{Command, CommandError, Config, Event, Scrub, Status};
 
@@ -441,6 +443,28 @@ impl Target for Driver {
 
     fn scrub_progress(&self) -> ScrubProgress {
         self.core.scrub_progress()
+    }
+
+    fn may_attach(&self, device: &str, member: Option<MemberIndex>) -> Result<(), AttachError> {
+        self.core.may_attach(device, member).map(|_| ())
+    }
+
+    fn attach(
+        &mut self,
+        device: &str,
+        member: Option<MemberIndex>,
+    ) -> Result<(String, MemberIndex), AttachError> {
+        let (array, member) = self.core.attach(device, member)?;
+        let leaves = self.core.leaves(self.root);
+        self.facts.devices = leaves
+            .into_iter()
+            .map(|device| self.core.members.facts(device).clone())
+            .collect();
+        Ok((self.core.array(array).name.clone(), member))
+    }
+
+    fn rebuild_progress(&self) -> Option<RebuildProgress> {
+        self.core.rebuild_progress()
     }
 
     fn close(mut self: Box<Self>) -> Result<(), CloseError> {

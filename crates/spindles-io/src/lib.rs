@@ -20,6 +20,7 @@ mod physical;
 mod probe;
 mod queues;
 mod random;
+pub mod rebuild;
 pub mod scratch;
 pub mod scrub;
 pub mod signatures;

@@ -1,9 +1,10 @@
 //! What everything that carries block requests looks like from above: a single
 //! device, a file, memory, or an array.
 
+use crate::rebuild::{AttachError, RebuildProgress};
 use crate::scrub::ScrubProgress;
 use crate::{CloseError, TargetFacts};
-use spindles_block::{BufferId, Reply, Request};
+use spindles_block::{BufferId, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
 /// Carries block requests. It belongs to one thread, which polls it.
@@ -86,6 +87,34 @@ pub trait Target {
     /// How far they are.
     fn scrub_progress(&self) -> ScrubProgress {
         ScrubProgress::default()
+    }
+
+    /// Whether `attach` would find a place for that device.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    fn may_attach(&self, _device: &str, _member: Option<MemberIndex>) -> Result<(), AttachError> {
+        Err(AttachError::NothingMissing)
+    }
+
+    /// Puts a device, whatever is on it, in the place of a missing one, of the first that is or of
+    /// that member, and begins to fill it. In which array, and where.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written to the device, unless it could not be cleared.
+    fn attach(
+        &mut self,
+        _device: &str,
+        _member: Option<MemberIndex>,
+    ) -> Result<(String, MemberIndex), AttachError> {
+        Err(AttachError::NothingMissing)
+    }
+
+    /// How far the devices are that are being filled; `None` where none is.
+    fn rebuild_progress(&self) -> Option<RebuildProgress> {
+        None
     }
 
     /// Answers what is in flight, makes everything durable, marks an array as clean, lets go of

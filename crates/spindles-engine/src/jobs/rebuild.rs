@@ -69,6 +69,14 @@ impl Rebuild {
 }
 
 impl Engine {
+    /// Whether a device is about to take its position, is being filled, or is filled and not all
+    /// know it durably.
+    pub fn is_rebuilding(&self) -> bool {
+        self.rebuild.joining.is_some()
+            || !self.rebuilding().is_empty()
+            || !self.rebuild.done.is_empty()
+    }
+
     /// Positions whose device is being filled.
     pub(crate) fn rebuilding(&self) -> MemberSet {
         self.lost.difference(self.missing)

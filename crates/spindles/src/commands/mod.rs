@@ -9,6 +9,7 @@ mod examine;
 mod lab;
 mod layout;
 mod man;
+mod rebuild;
 mod resync;
 mod scrub;
 mod sim;
@@ -45,6 +46,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &copy::COMMAND,
     &status::COMMAND,
     &examine::COMMAND,
+    &rebuild::COMMAND,
     &resync::COMMAND,
     &scrub::COMMAND,
     &layout::COMMAND,

@@ -7,4 +7,5 @@ mod binary;
 mod every_command;
 mod json;
 mod lab;
+mod rebuild;
 mod scrub;

@@ -1,0 +1,94 @@
+//! `spindles rebuild`: fills a device that takes the place of a missing one.
+
+use super::Command;
+use crate::arrays;
+use crate::progress::{Progress, Unit};
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_block::MemberIndex;
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::rebuild::{RebuildOptions, rebuild};
+use std::sync::atomic::Ordering;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "rebuild",
+    about: "Fill a new device that takes the place of a missing one",
+    details: "Give the devices that are left, in any order, and the new one with --onto. What the \
+              missing one held is computed from the others. The new device must be as large as the \
+              one it stands for, and what it holds is lost. Until all of it is filled the array is \
+              as unsafe as before.\n\n\
+              Stopped with Ctrl-C, or by a crash, the rebuild goes on where it was as soon as the \
+              array is used with its new device: by any program that writes to it, or by this \
+              command without --onto.\n\n\
+              spindles rebuild a.img c.img --onto new.img",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices of the array that are there
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+    /// The new device
+    #[arg(long, value_name = "DEV")]
+    onto: Option<String>,
+    /// The position it takes, where several are missing; otherwise the first
+    #[arg(long, value_name = "N", requires = "onto")]
+    member: Option<u8>,
+    /// Overwrite what the new device holds
+    #[arg(long, requires = "onto")]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let options = RebuildOptions {
+        assemble: AssembleOptions::default(),
+        onto: arguments.onto.clone(),
+        member: arguments.member.map(MemberIndex),
+        overwrite: arguments.force,
+    };
+    let interrupted = crate::interrupt::flag()?;
+    let mut bar: Option<Progress> = None;
+    let rebuilt = rebuild(
+        &arrays::devices(&arguments.devices),
+        &options,
+        &mut |done, total| {
+            bar.get_or_insert_with(|| ui.progress("rebuild", total, Unit::Bytes))
+                .set(done);
+            !interrupted.load(Ordering::SeqCst)
+        },
+    )?;
+    drop(bar);
+    for (device, what) in &rebuilt.wiped {
+        ui.note(format!("{device} held {what}, which is gone"));
+    }
+    let name = &rebuilt.report.name;
+    for (array, member) in &rebuilt.members {
+        ui.line(format!("array '{array}': member {member} is active again"));
+    }
+    ui.json(&json!({
+        "name": name,
+        "uuid": rebuilt.report.uuid.to_string(),
+        "rebuilt": rebuilt.members.iter().map(|(array, member)| {
+            json!({ "array": array, "member": member.0 })
+        }).collect::<Vec<_>>(),
+        "through": rebuilt.through && rebuilt.failed == 0,
+        "unreadable": rebuilt.failed,
+    }));
+    if rebuilt.failed > 0 {
+        bail!(
+            "array '{name}': {} stretches could not be read, so the new device does not count \
+             yet; what they belong to must be written anew",
+            rebuilt.failed
+        );
+    }
+    if !rebuilt.through {
+        bail!("array '{name}': the rebuild was stopped, and goes on there next time");
+    }
+    Ok(())
+}

@@ -1,0 +1,85 @@
+//! `rebuild` on arrays of files: what was lost is on the new device, and what is refused changes
+//! nothing.
+
+use crate::arrays::{Folder, MIB};
+
+/// An array with data on it, and the file that was copied into it.
+fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
+    let folder = Folder::new(devices, bytes);
+    let create = format!("create data {expression} --chunk 16K");
+    folder.run(&create).ok();
+    let data: Vec<u8> = (0..bytes / 2)
+        .map(|at| u8::try_from((at * 7 + at / 4096) % 251).expect("small"))
+        .collect();
+    std::fs::write(folder.path("data"), data).expect("room");
+    let array = list(devices, ",");
+    let copy = format!("copy @data array:{array} --force");
+    folder.run(&copy).ok();
+    folder
+}
+
+fn list(devices: &str, between: &str) -> String {
+    let names: Vec<String> = devices.split(' ').map(|name| format!("@{name}")).collect();
+    names.join(between)
+}
+
+/// What the array on these devices holds at its beginning.
+fn same(folder: &Folder, devices: &str) {
+    let array = list(devices, ",");
+    folder.run(&format!("copy array:{array} @back")).ok();
+    let (data, back) = (folder.read("data"), folder.read("back"));
+    assert!(back[..data.len()] == data, "{devices}");
+    std::fs::remove_file(folder.path("back")).expect("it is there");
+}
+
+#[test]
+fn what_a_lost_device_held_is_on_the_new_one() {
+    for (expression, left, others) in [
+        ("raid1(@a,@b)", "a", "new"),
+        ("raid5(@a,@b,@c)", "a c", "a new"),
+        ("raid6(@a,@b,@c,@d)", "a c d", "new c"),
+    ] {
+        let devices = ["a", "b", "c", "d"];
+        let count = expression.matches('@').count();
+        let folder = filled(expression, &devices[..count].join(" "), 8 * MIB);
+        std::fs::remove_file(folder.path("b")).expect("it is there");
+        std::fs::write(folder.path("new"), vec![0x5a; 8 << 20]).expect("room");
+        let left_devices = list(left, " ");
+        let run = folder.run(&format!("rebuild {left_devices} --onto @new"));
+        let run = run.ok();
+        assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+        let all = list(&format!("{left} new"), " ");
+        let status = folder.run(&format!("status {all} --json"));
+        assert_eq!(status.ok().json()["state"], "healthy", "{expression}");
+        // Without the others that the level can do without, it comes from the new device.
+        same(&folder, others);
+    }
+}
+
+#[test]
+fn a_rebuild_that_can_not_be_is_refused() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
+    let other = Folder::new("x y", 4 * MIB);
+    other.run("create other raid1(@x,@y)").ok();
+    std::fs::copy(other.path("x"), folder.path("x")).expect("room");
+    std::fs::write(folder.path("small"), vec![0; 1 << 20]).expect("room");
+    std::fs::write(folder.path("new"), vec![0; 4 << 20]).expect("room");
+    folder.refuses("rebuild @a @c --onto @x", 1, &["--force"]);
+    folder.refuses("rebuild @a @c --onto @small", 1, &["too small"]);
+    folder.refuses("rebuild @a @c --onto @none", 1, &["there is no"]);
+    folder.refuses("rebuild @a @c --onto @a", 1, &["own devices"]);
+    folder.refuses("rebuild @a @b @c --onto @new", 1, &["no member is missing"]);
+    folder.refuses("rebuild @a @c --onto @new --member 0", 1, &["member 0"]);
+    folder.refuses("rebuild @a @c --member 1", 2, &["--onto"]);
+    folder.refuses("rebuild @a --onto @new", 1, &["can't be opened"]);
+    folder.refuses("rebuild @a @b @c", 1, &["--onto"]);
+    // What was overwritten is told.
+    let run = folder.run("rebuild @a @c --onto @x --force --json").ok();
+    let json = run.json();
+    assert_eq!(json["rebuilt"][0]["member"], 1);
+    assert_eq!(json["through"], true);
+    same(&folder, "a x c");
+    // The one that was lost is not taken again.
+    let run = folder.run("status @a @b @c --json").ok();
+    assert_eq!(run.json()["state"], "degraded");
+}
