@@ -441,7 +441,8 @@ impl Engine {
         } = self.columns[index(id)];
         let not_held = self.slots_not_held(id, low + blocks);
         let unreadable = not_held.or(self.columns[index(id)].unreadable);
-        let settled = self.settled(group, low + blocks);
+        let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
+        let settled = self.settled(group, low + blocks) && !doubtful;
         let written = self.regions.is_written(group);
         let readable = if self.shape.copies || !written {
             settled

@@ -76,6 +76,9 @@ pub struct Config {
     pub clean: bool,
     /// Whether nothing may be written, metadata included.
     pub read_only: bool,
+    /// Opened for reading only to see whether it can be opened: what a journal would put in order
+    /// is taken as it is. Whatever is read must carry a checksum of its own.
+    pub look_only: bool,
     /// Open an array that is unclean and degraded: what was in flight at the crash may then be
     /// wrong in places that were not written.
     pub force: bool,

@@ -76,6 +76,9 @@ pub struct Engine {
     pub(crate) shape: Shape,
     pub(crate) block_size: BlockSize,
     pub(crate) read_only: bool,
+    /// A crash left the array with writes in its journals that can't be replayed, because it is
+    /// open for reading only: what is not there can't be told from redundancy.
+    pub(crate) unreplayed: bool,
     pub(crate) trust_unsettled: bool,
     pub(crate) policy: &'static Policy,
     pub(crate) read_policy: &'static ReadPolicy,
@@ -230,10 +233,10 @@ impl Engine {
         });
         // Whether the journals tell what the crash left undone.
         let logged = !clean
-            && !config.read_only
             && journal
                 .as_ref()
                 .is_some_and(|journal| journal.record.tail > 0);
+        let replays = logged && !config.read_only;
         if !clean && !logged && parity && !lost.is_empty() && !config.force {
             return Err(OpenError::UncleanDegraded { missing: lost });
         }
@@ -253,6 +256,7 @@ impl Engine {
             shape,
             block_size: config.block_size,
             read_only: config.read_only,
+            unreplayed: logged && config.read_only && !config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
             read_policy: config.read_policy,
@@ -309,7 +313,7 @@ impl Engine {
         if !engine.all_settled && !stored {
             engine.begin_resync();
         }
-        if logged {
+        if replays {
             engine.replay = engine.new_replay();
         }
         engine.find_rebuilding();

@@ -101,6 +101,16 @@ impl ArrayReport {
         })
     }
 
+    /// Whether it was closed in order, and all arrays in it.
+    #[must_use]
+    pub fn is_clean(&self) -> bool {
+        self.clean
+            && self.members.iter().all(|member| match member {
+                MemberReport::Array(inner) => inner.is_clean(),
+                MemberReport::Device { .. } | MemberReport::Missing { .. } => true,
+            })
+    }
+
     fn must_read_only(&self) -> bool {
         self.read_only
             || self.members.iter().any(|member| match member {
@@ -352,12 +362,11 @@ fn build(devices: &[&str], options: &AssembleOptions) -> Result<Build, AssembleE
         read_only: true,
         ..open.clone()
     };
-    let build = Build::new(devices, &found, &reading, options.force)?;
-    if open.read_only || build.report.must_read_only() {
-        return Ok(build);
-    }
+    let build = Build::new(devices, &found, &reading, options.force, true)?;
+    let read_only = open.read_only || build.report.must_read_only();
     drop(build);
-    Build::new(devices, &found, &open, options.force)
+    let open = OpenOptions { read_only, ..open };
+    Build::new(devices, &found, &open, options.force, false)
 }
 
 /// What the devices say, if each of them says something and is another one.
@@ -416,6 +425,7 @@ impl Build {
         looked: &[Found],
         open: &OpenOptions,
         force: bool,
+        look_only: bool,
     ) -> Result<Self, AssembleError> {
         let mut stack = Stack::new(open)?;
         let mut parts = Vec::new();
@@ -435,6 +445,7 @@ impl Build {
         let mut opening = Opening {
             stack,
             read_only: open.read_only,
+            look_only,
             requests_max: open.requests_max,
             job_rate: open.job_rate,
             force,
@@ -510,6 +521,7 @@ fn read_found(stack: &mut Stack, node: NodeId, name: String, bytes: u64) -> Foun
 struct Opening {
     stack: Stack,
     read_only: bool,
+    look_only: bool,
     requests_max: u32,
     job_rate: u64,
     force: bool,
@@ -553,6 +565,7 @@ impl Opening {
         }
         let config = Config {
             read_only,
+            look_only: self.look_only,
             force: self.force,
             job_rate: self.job_rate,
             faults: spindles_engine::FaultLimits::DEFAULT,
@@ -675,6 +688,7 @@ pub(crate) fn config(
         }),
         clean: array.clean,
         read_only: false,
+        look_only: false,
         force: false,
         consistency: policy,
         read_policy: READ_POLICIES[0],

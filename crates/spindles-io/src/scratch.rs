@@ -152,6 +152,7 @@ fn add(
         persistence: None,
         clean: true,
         read_only: options.open.read_only,
+        look_only: false,
         force: false,
         consistency: POLICIES[0],
         read_policy: READ_POLICIES[0],

@@ -125,6 +125,7 @@ impl Bench {
             persistence: None,
             clean: true,
             read_only: false,
+            look_only: false,
             force: false,
             consistency: POLICIES[0],
             read_policy: READ_POLICIES[0],

@@ -478,6 +478,7 @@ pub(crate) fn plain_config(
         }),
         clean: record.clean,
         read_only: false,
+        look_only: false,
         force: false,
         consistency: Policy::by_name(record.consistency.as_str()).unwrap_or(POLICIES[0]),
         read_policy: READ_POLICIES[0],

@@ -55,6 +55,7 @@ impl Null {
             persistence,
             clean: true,
             read_only: false,
+            look_only: false,
             force: false,
             consistency: Policy::by_name("resync").expect("the policy"),
             read_policy: ReadPolicy::by_name("nearest").expect("the policy"),

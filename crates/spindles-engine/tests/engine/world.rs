@@ -146,6 +146,7 @@ impl Setup {
                 persistence,
                 clean: self.clean,
                 read_only: false,
+                look_only: false,
                 force: self.force,
                 consistency: Policy::by_name("resync").unwrap(),
                 read_policy: ReadPolicy::by_name(self.read_policy).unwrap(),

@@ -196,8 +196,14 @@ fn open(name: &str, read_only: bool, force: bool, ui: &Ui) -> anyhow::Result<Cop
     if !name.starts_with(ARRAY) {
         return Ok(CopyEnd::open(name, &open)?);
     }
-    let options = AssembleOptions { open, force };
-    let array = assemble(&devices(name)?, &options)?;
+    let mut options = AssembleOptions { open, force };
+    let mut array = assemble(&devices(name)?, &options)?;
+    if read_only && !array.report.is_clean() {
+        // What a crash left undone is put in order first, so that what is read once stays.
+        drop(array);
+        options.open.read_only = false;
+        array = assemble(&devices(name)?, &options)?;
+    }
     for warning in array.report.warnings() {
         ui.note(warning);
     }

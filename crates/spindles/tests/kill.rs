@@ -1,0 +1,188 @@
+//! `spindles copy` into an array is killed at any moment, members are taken away, and the array
+//! opens by itself: every block is the old or the new one.
+
+use spindles_block::BlockSize;
+use spindles_io::OpenOptions;
+use spindles_io::create::{CreateOptions, create};
+use spindles_layout::Expression;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const BYTES: usize = 24 << 20;
+const BLOCK: usize = 4096;
+
+/// A few random numbers: the moment of a kill is random by nature.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: usize) -> usize {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        usize::try_from(self.0 % u64::try_from(bound).expect("small")).expect("small")
+    }
+}
+
+/// Blocks that say which file and which place they are of.
+fn pattern(file: u64) -> Vec<u8> {
+    let words = u64::try_from(BYTES / 8).expect("small");
+    let word = |at: u64| (at << 8 | file).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..words).flat_map(|at| word(at).to_le_bytes()).collect()
+}
+
+fn copy(folder: &Path, from: &str, to: &str) -> Child {
+    Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(["copy", from, to, "--bytes", &BYTES.to_string()])
+        .current_dir(folder)
+        .stdout(Stdio::null())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the command runs")
+}
+
+fn array(devices: &[&str]) -> String {
+    format!("array:{}", devices.join(","))
+}
+
+/// An array that holds the old file, in `folder/base`, on as many devices.
+fn prepare(folder: &Path, level: &str, devices: &[&str]) {
+    let base = folder.join("base");
+    std::fs::create_dir(&base).expect("a folder");
+    let paths: Vec<String> = devices
+        .iter()
+        .map(|name| base.join(name).to_str().expect("UTF-8").to_owned())
+        .collect();
+    for path in &paths {
+        let file = std::fs::File::create(path).expect("a file");
+        file.set_len(32 << 20).expect("its length");
+    }
+    let options = CreateOptions {
+        block_size: BlockSize::B4096,
+        chunk_bytes: Some(16 << 10),
+        open: OpenOptions::default(),
+        ..CreateOptions::new("box")
+    };
+    let expression = format!("{level}({})", paths.join(","));
+    let expression = Expression::parse(&expression).expect("an expression");
+    create(&expression, &options, &mut |_, _| true).expect("an array");
+    let done = copy(&base, "../old", &array(devices)).wait_with_output();
+    let done = done.expect("it ran");
+    assert!(
+        done.status.success(),
+        "{}",
+        String::from_utf8_lossy(&done.stderr)
+    );
+}
+
+/// Of how many blocks the new file came in, and of how many not.
+fn judge(out: &[u8], old: &[u8], new: &[u8], what: &str) -> (usize, usize) {
+    let blocks = |bytes: &'_ [u8]| {
+        bytes
+            .chunks_exact(BLOCK)
+            .map(<[u8]>::to_vec)
+            .collect::<Vec<_>>()
+    };
+    let mut counts = (0, 0);
+    for (at, ((out, old), new)) in blocks(out)
+        .iter()
+        .zip(blocks(old))
+        .zip(blocks(new))
+        .enumerate()
+    {
+        if *out == new {
+            counts.0 += 1;
+        } else {
+            assert!(
+                *out == old,
+                "{what}: block {at} is neither the old nor the new one"
+            );
+            counts.1 += 1;
+        }
+    }
+    counts
+}
+
+fn kill_rounds(level: &str, members: usize, tolerance: usize, rounds: usize) {
+    let folder = TempDir::new().expect("a folder");
+    let folder = folder.path();
+    let (old, new) = (pattern(1), pattern(2));
+    std::fs::write(folder.join("old"), &old).expect("old");
+    std::fs::write(folder.join("new"), &new).expect("new");
+    let devices = &["a", "b", "c", "d", "e"][..members];
+    prepare(folder, level, devices);
+    let round = folder.join("round");
+    let fresh = || {
+        let _ = std::fs::remove_dir_all(&round);
+        std::fs::create_dir(&round).expect("a folder");
+        for device in devices {
+            std::fs::copy(folder.join("base").join(device), round.join(device)).expect("a copy");
+        }
+    };
+    fresh();
+    let start = Instant::now();
+    let whole = copy(&round, "../new", &array(devices)).wait_with_output();
+    assert!(whole.expect("it ran").status.success());
+    let takes_us = usize::try_from(start.elapsed().as_micros()).expect("short");
+
+    let seed = std::process::id();
+    println!("{level}: a copy takes {takes_us} us; seed {seed}");
+    let mut random = Random(u64::from(seed) << 20 | 1);
+    let mut in_the_middle = 0;
+    for number in 0..rounds {
+        fresh();
+        let mut child = copy(&round, "../new", &array(devices));
+        let at_us = random.below(takes_us);
+        std::thread::sleep(Duration::from_micros(u64::try_from(at_us).expect("short")));
+        child.kill().expect("SIGKILL");
+        child.wait().expect("it ended");
+        let mut left = devices.to_vec();
+        for _ in 0..random.below(tolerance + 1) {
+            left.remove(random.below(left.len()));
+        }
+        let what = format!("{level}, round {number}, killed after {at_us} us, {left:?} left");
+        // Twice: what was read once stays.
+        let mut first = None;
+        for _ in 0..2 {
+            let read = copy(&round, &array(&left), "out").wait_with_output();
+            let read = read.expect("it ran");
+            let message = String::from_utf8_lossy(&read.stderr);
+            assert!(read.status.success(), "{what}: {message}");
+            let out = std::fs::read(round.join("out")).expect("out");
+            let (came, stayed) = judge(&out, &old, &new, &what);
+            if let Some(first) = first.replace(out.clone()) {
+                assert!(first == out, "{what}: read again it is different");
+            } else {
+                in_the_middle += usize::from(came > 0 && stayed > 0);
+            }
+            std::fs::remove_file(round.join("out")).expect("out");
+        }
+    }
+    println!("{level}: {in_the_middle} of {rounds} rounds were killed in the middle");
+    assert!(
+        in_the_middle > 0 || rounds < 5,
+        "no round was killed in the middle"
+    );
+}
+
+/// `SPINDLES_KILL_ROUNDS=70 cargo test -p spindles --test kill` for more.
+fn rounds() -> usize {
+    let rounds = std::env::var("SPINDLES_KILL_ROUNDS").ok();
+    rounds.map_or(7, |rounds| rounds.parse().expect("a number of rounds"))
+}
+
+#[test]
+fn parity_on_three() {
+    kill_rounds("raid5", 3, 1, rounds());
+}
+
+#[test]
+fn double_parity_on_five() {
+    kill_rounds("raid6", 5, 2, rounds());
+}
+
+#[test]
+fn a_mirror() {
+    kill_rounds("raid1", 2, 1, rounds());
+}
