@@ -61,6 +61,10 @@ impl FaultLimits {
 
 /// What an engine is opened with.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the opening"
+)]
 pub struct Config {
     /// The map.
     pub geometry: Geometry,
