@@ -383,9 +383,13 @@ impl Engine {
         };
         for member in self.rebuilding().iter() {
             let at = usize::from(member.0);
-            let MemberState::Rebuilding { mark } = persistence.array.member[at].state else {
+            let MemberState::Rebuilding { mark, missed_since } = persistence.array.member[at].state
+            else {
                 panic!("member {member} is lost, there, and not rebuilding");
             };
+            if missed_since > 0 {
+                self.rebuild.returning = self.rebuild.returning.with(member);
+            }
             self.members[at].state = Member::Rebuilding { mark };
             self.members[at].filled_from_start = self.place_of_mark(mark);
         }
@@ -523,6 +527,7 @@ impl Engine {
                 device,
                 uuid,
             } => self.rebuild_onto(member, &device, uuid)?,
+            Command::Return { member, device } => self.bring_back(member, &device)?,
             Command::JobRate(rate) => self.jobs.throttle.rate = rate,
             Command::Scrub(scrub) => self.begin_scrub(scrub)?,
             Command::StopJob(name) => self.stop_on_command(name)?,

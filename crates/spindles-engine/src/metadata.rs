@@ -140,6 +140,14 @@ impl Engine {
         }
         for (member, record) in self.members.iter().zip(&mut array.member) {
             match (member.state, record.state) {
+                (Member::Missing { .. }, MemberState::Rebuilding { missed_since, .. })
+                    if missed_since > 0 =>
+                {
+                    // What it missed is marked still.
+                    record.state = MemberState::Missing {
+                        out_since: missed_since,
+                    };
+                }
                 (Member::Missing { .. }, MemberState::Active | MemberState::Rebuilding { .. }) => {
                     record.state = MemberState::Missing {
                         out_since: array.generation,
@@ -150,10 +158,16 @@ impl Engine {
                 (Member::Active, MemberState::Rebuilding { .. }) => {
                     record.state = MemberState::Active;
                 }
-                (
-                    Member::Rebuilding { mark },
-                    MemberState::Missing { .. } | MemberState::Rebuilding { .. },
-                ) => record.state = MemberState::Rebuilding { mark },
+                (Member::Rebuilding { mark }, MemberState::Missing { out_since }) => {
+                    let returns = self.rebuild.returning.contains(member.index);
+                    record.state = MemberState::Rebuilding {
+                        mark,
+                        missed_since: if returns { out_since } else { 0 },
+                    };
+                }
+                (Member::Rebuilding { mark }, MemberState::Rebuilding { missed_since, .. }) => {
+                    record.state = MemberState::Rebuilding { mark, missed_since };
+                }
                 (Member::Rebuilding { .. }, MemberState::Active) => {
                     panic!("a member that is rebuilding is active in the record")
                 }

@@ -131,6 +131,15 @@ pub enum Command {
         /// The new identity of the device.
         uuid: Uuid,
     },
+    /// Bring a missing member up to date by the regions that it missed: it holds what it had when it
+    /// went out, as `Reason::Returning` of its assembly says. The driver has attached it. Events as
+    /// for `Rebuild`.
+    Return {
+        /// The position.
+        member: MemberIndex,
+        /// Where things lie on the device.
+        device: Box<DeviceRecord>,
+    },
     /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
     JobRate(u64),
     /// Read everything and compare it.

@@ -136,10 +136,17 @@ impl Regions {
         self.unsettled.get(self.of(group))
     }
 
-    #[allow(dead_code, reason = "for a rebuild of what was missed")]
-    /// Whether a member that was out lacks writes to this group.
-    pub(crate) fn missed(&self, group: GroupIndex) -> bool {
-        self.is_written(group) && (!self.stored || self.dirty.bits.get(self.of(group)))
+    /// The first group from here on that a member which was out may lack.
+    pub(crate) fn next_missed(&self, group: GroupIndex) -> GroupIndex {
+        let mut group = group;
+        loop {
+            let dirty = self.next_group(&self.dirty.bits, group);
+            let written = self.next_written(dirty);
+            if written == dirty || written.0 == u64::MAX {
+                return written;
+            }
+            group = written;
+        }
     }
 
     /// The first group from here on whose region is in `bits`; beyond the last where there is none.

@@ -30,6 +30,12 @@ pub enum Reason {
         /// device went back in time, or was not reached by the last write before a crash.
         out_since: Option<u64>,
     },
+    /// The array went on without it, and knows what it missed: it can be brought up to date by the
+    /// regions that are marked dirty alone.
+    Returning {
+        /// The first generation that it missed.
+        since: u64,
+    },
     /// The array has another device in its position.
     Replaced,
 }
@@ -62,6 +68,11 @@ impl fmt::Display for Reason {
                 f,
                 "stale: it has generation {generation} and the others are at {newest}: an old \
                  copy, or a device that went back in time"
+            ),
+            Self::Returning { since } => write!(
+                f,
+                "stale: the array goes on without it since generation {since}, and knows what it \
+                 missed"
             ),
             Self::Replaced => f.write_str("replaced: the array has another device in its position"),
         }

@@ -345,6 +345,28 @@ fn loser(found: &[Found], newer: &Class<'_>, older: &Class<'_>) -> Loser {
     }
 }
 
+/// Whether a device that missed everything since that generation needs no more than the regions
+/// that are marked dirty since then. They stay marked as long as anybody is missing; so that it
+/// held all that was written before must be certain: its record is of the generation before, or of
+/// the one before that, where the write that put it out was the one that should have followed. Or it
+/// was on its way back.
+fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) -> bool {
+    let Some(DeviceRecord {
+        member,
+        device_bytes,
+        ..
+    }) = found.record().ok().map(|(_, device)| *device)
+    else {
+        return false;
+    };
+    let covered = match own.member[usize::from(member.0)].state {
+        MemberState::Active => own.generation < since && own.generation + 2 >= since,
+        MemberState::Rebuilding { missed_since, .. } => missed_since == since,
+        MemberState::Missing { .. } => false,
+    };
+    covered && truth.region_groups > 0 && found.bytes >= device_bytes
+}
+
 /// Whether the device may take part, and if so whether it lags.
 fn judge(
     found: &[Found],
@@ -362,12 +384,27 @@ fn judge(
     };
     match position(truth.record, &found[index]) {
         None => return Err(Reason::Replaced),
-        Some(MemberState::Missing { out_since }) => return Err(stale(Some(out_since))),
+        Some(MemberState::Missing { out_since: since }) => {
+            if returns(truth.record, class.record, &found[index], since) {
+                return Err(Reason::Returning { since });
+            }
+            return Err(stale(Some(since)));
+        }
         Some(MemberState::Active | MemberState::Rebuilding { .. }) => {}
     }
     let lagging = class.record != truth.record;
     let one_behind = generation + 1 == newest && sees(class.record, found, &truth.holders);
     if lagging && !one_behind {
+        // It was about to be brought up to date, and not reached by the superblock that says so.
+        if let Some(MemberState::Rebuilding { missed_since, .. }) =
+            position(truth.record, &found[index])
+            && missed_since > 0
+            && returns(truth.record, class.record, &found[index], missed_since)
+        {
+            return Err(Reason::Returning {
+                since: missed_since,
+            });
+        }
         return Err(stale(None));
     }
     if found[index].bytes < device.device_bytes {

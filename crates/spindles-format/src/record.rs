@@ -88,6 +88,9 @@ pub enum MemberState {
         /// Of the groups whose blocks lie below this block of the array it holds correct data,
         /// durably.
         mark: BlockIndex,
+        /// The first generation that the device missed, if it is brought up to date by the regions
+        /// that are marked dirty since then; 0 if all of it is filled.
+        missed_since: u64,
     },
 }
 

@@ -438,6 +438,7 @@ fn a_member_that_is_rebuilding_takes_part() {
     let old = all[1].clone();
     let rebuilding = |mark| MemberState::Rebuilding {
         mark: BlockIndex(mark),
+        missed_since: 0,
     };
     let mut joined = with_state(&degraded, 1, rebuilding(0));
     joined.member[1].device_uuid = Uuid::from_random([99; 16]);
@@ -617,8 +618,11 @@ impl World {
             let device = &mut self.devices[position];
             device.slots.iter_mut().for_each(|slot| slot.fill(0));
             self.writes[position].clear();
-            let mark = BlockIndex(0);
-            record = with_state(&record, position, MemberState::Rebuilding { mark });
+            let filling = MemberState::Rebuilding {
+                mark: BlockIndex(0),
+                missed_since: 0,
+            };
+            record = with_state(&record, position, filling);
             record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
             active.push(position);
             active.sort_unstable();
@@ -689,4 +693,60 @@ proptest! {
             prop_assert!(assembly.is_ok(), "{assembly:?}");
         }
     }
+}
+
+/// A device that was out and did nothing since, of an array that marks what it misses.
+#[test]
+fn a_member_that_missed_what_is_marked_returns() {
+    let mut first = array(3, 7);
+    let mut all = devices(&first);
+    first.region_groups = 4;
+    first.features.refuse |= Features::REGIONS;
+    for device in &mut all {
+        for kind in spindles_format::BITMAPS {
+            device.record.set_version(kind, 1);
+        }
+        device.write(&first);
+    }
+    let second = without(&first, &[]);
+    write_all(&mut all, &second);
+    let out = without(&second, &[1]);
+    all[0].write(&out);
+    all[2].write(&out);
+    let later = without(&out, &[]);
+    all[0].write(&later);
+    all[2].write(&later);
+    let with_b = |b: &Device| {
+        let assembly = chosen(&[&all[0], b, &all[2]]).unwrap();
+        assert_eq!(assembly.missing, set(&[1]));
+        let refused = refused(&assembly);
+        assert_eq!(refused.len(), 1);
+        refused[0].1.clone()
+    };
+    let since = 3;
+    assert_eq!(with_b(&all[1]), Reason::Returning { since });
+    // The write that it failed at did not reach it.
+    let mut behind = all[1].clone();
+    behind.slots[0].fill(0);
+    assert_eq!(with_b(&behind), Reason::Returning { since });
+    // On its way back, and not counted on by the others any more.
+    let returning = MemberState::Rebuilding {
+        mark: BlockIndex(0),
+        missed_since: since,
+    };
+    let mut back = all[1].clone();
+    back.write(&with_state(&later, 1, returning));
+    assert_eq!(with_b(&back), Reason::Returning { since });
+    // Filled as a whole, and not to the end.
+    let filled = MemberState::Rebuilding {
+        mark: BlockIndex(0),
+        missed_since: 0,
+    };
+    let mut partly = all[1].clone();
+    partly.write(&with_state(&later, 1, filled));
+    assert!(matches!(with_b(&partly), Reason::Stale { .. }));
+    // Too short by now.
+    let mut short = all[1].clone();
+    short.bytes -= 4096;
+    assert!(matches!(with_b(&short), Reason::Stale { .. }));
 }

@@ -232,7 +232,10 @@ prop_compose! {
             record.device_uuid = *uuid;
             record.data_blocks = if own { device.data_blocks() } else { created_s ^ generation };
             record.state = match out[index % 32] {
-                Some(since) if since % 3 == 0 => MemberState::Rebuilding { mark: BlockIndex(since / 3) },
+                Some(since) if since % 3 == 0 => MemberState::Rebuilding {
+                    mark: BlockIndex(since / 3),
+                    missed_since: since % generation,
+                },
                 Some(since) if !own => MemberState::Missing { out_since: since % generation + 1 },
                 _ => MemberState::Active,
             };

@@ -5,10 +5,12 @@ use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, random, settle};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
-use spindles_engine::{Config, JOB_RATE, Limits, POLICIES, Persistence, Policy, READ_POLICIES};
+use spindles_engine::{
+    Command, Config, JOB_RATE, Limits, POLICIES, Persistence, Policy, READ_POLICIES,
+};
 use spindles_format::{
-    ArrayRecord, AssembleError as ChooseError, Assembly, DecodeError, DeviceRecord, Found, Refusal,
-    SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
+    ArrayRecord, AssembleError as ChooseError, Assembly, DecodeError, DeviceRecord, Found, Reason,
+    Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
 };
 use spindles_layout::{Geometry, GeometryError, Level, Redundancy, Spec};
 use thiserror::Error;
@@ -580,9 +582,21 @@ impl Opening {
         let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes());
         let level = config.geometry.level();
         let layout = config.geometry.layout_name();
-        let nodes: Vec<Option<NodeId>> = (assembly.devices.iter())
+        let mut nodes: Vec<Option<NodeId>> = (assembly.devices.iter())
             .map(|index| index.map(|index| parts[index].node))
             .collect();
+        // One at a time: the next comes at the next opening.
+        let returning = assembly.refused.iter().find(|refusal| {
+            let knows = matches!(refusal.reason, Reason::Returning { .. });
+            knows && !read_only
+        });
+        let returning = returning.and_then(|refusal| {
+            let (_, device) = parts[refusal.found].found.record().ok()?;
+            Some((device.member, *device, parts[refusal.found].node))
+        });
+        if let Some((member, _, node)) = returning {
+            nodes[usize::from(member.0)] = Some(node);
+        }
         let node = self
             .stack
             .add_array(&name, config, &nodes)
@@ -608,6 +622,12 @@ impl Opening {
                     }
                 }
             })?;
+        if let Some((member, device, _)) = returning {
+            let device = Box::new(device);
+            // Where that is not possible the array goes on without it, as the refusal says.
+            let taken = self.stack.command(node, Command::Return { member, device });
+            debug_assert!(taken.is_ok(), "{taken:?}");
+        }
         let bytes = self.stack.blocks(node) * u64::from(array.block_size.bytes());
         let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
         let members = (0_u8..).zip(&assembly.devices);

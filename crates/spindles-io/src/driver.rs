@@ -109,6 +109,18 @@ impl Stack {
         }
     }
 
+    /// Asks something of an array.
+    ///
+    /// # Errors
+    ///
+    /// As the array answers, and for a device.
+    pub fn command(&mut self, node: NodeId, command: Command) -> Result<(), CommandError> {
+        match node.0 {
+            Node::Device(_) => Err(CommandError::NoSuchMember),
+            Node::Array(array) => self.core.command(array, command),
+        }
+    }
+
     /// Reads whole blocks of a node that is not a member yet, and waits for them.
     ///
     /// # Errors

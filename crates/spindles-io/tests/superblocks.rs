@@ -340,6 +340,44 @@ fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>)
     (created.sync, steps, all)
 }
 
+/// A member that was not there for a while lacks what was written meanwhile, and gets that alone.
+#[test]
+fn a_member_that_returns_gets_what_it_missed() {
+    let folder = Folder::new(&["a", "b"], 64 * MIB);
+    folder.create("raid1(a,b)").unwrap();
+    fill(&folder, &["a", "b"], 1);
+    let before = folder.assemble(&["a"]).unwrap();
+    let mut target = before.target;
+    let buffer = target.allocate(1);
+    target.buffer_mut(buffer).fill(0x77);
+    let request = Request {
+        token: 1,
+        operation: Operation::Write { fua: false },
+        block: BlockIndex(3),
+        blocks: 1,
+        buffer: BufferSlice {
+            buffer,
+            first_block: 0,
+        },
+    };
+    target.submit(request).unwrap();
+    assert_eq!(target.poll(true).unwrap().result, Ok(()));
+    target.close().unwrap();
+    let mut assembled = folder.assemble(&["a", "b"]).unwrap();
+    let started = assembled.target.counters().devices[1].bytes_written;
+    while assembled.target.status().unwrap().state != ArrayState::Healthy {
+        assert!(assembled.target.work(), "it becomes healthy");
+    }
+    let written = assembled.target.counters().devices[1].bytes_written - started;
+    assert!((1..8 * MIB).contains(&written), "{written}");
+    assembled.target.close().unwrap();
+    let contents = |name| {
+        let bytes = fs::read(folder.path(name)).unwrap();
+        bytes[usize::try_from(8 * MIB).unwrap()..].to_vec()
+    };
+    assert!(contents("a") == contents("b"), "they are copies again");
+}
+
 #[test]
 fn an_initial_sync_that_was_stopped_is_told() {
     let folder = Folder::new(&["a", "b"], 8 * MIB);

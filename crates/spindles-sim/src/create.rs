@@ -86,6 +86,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 blank: MemberSet::EMPTY,
                 unsettled: false,
                 above: None,
+                filling: MemberSet::EMPTY,
                 marks: false,
                 regions: None,
             });

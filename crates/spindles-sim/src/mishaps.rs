@@ -127,6 +127,7 @@ impl World {
         let missing = this.lost.contains(member)
             && this.geometry.survives(this.lost)
             && self.is_open(array)
+            && !self.returning.contains(&disk)
             && matches!(self.state_of(array, member), Member::Missing { .. });
         if !missing {
             return None;
@@ -209,6 +210,10 @@ impl World {
         self.held.fill_with(VecDeque::new);
         self.handed.fill_with(BTreeMap::new);
         self.slow.fill(false);
+        self.returning.clear();
+        for array in &mut self.stack.arrays {
+            array.filling = MemberSet::EMPTY;
+        }
         self.stack.spoiled.clear();
         self.client.forget_flights();
     }

@@ -16,7 +16,7 @@ use spindles_engine::{
     Policy, READ_POLICIES,
 };
 use spindles_format::{
-    ArrayRecord, Assembly, DecodeError, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
+    ArrayRecord, Assembly, DecodeError, DeviceRecord, Found, Reason, SLOT_BYTES, SUPERBLOCK_BYTES,
 };
 use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
@@ -345,6 +345,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.buffers[2 * array + 1] = vec![0; engine.metadata().len()];
             world.engines[array] = Some(engine);
             world.opened(array);
+            bring_back(world, array, &found, &assembly);
             world.failure.is_none()
         }
         Err(error) => refuse(
@@ -353,6 +354,29 @@ fn open_array(world: &mut World, array: usize) -> bool {
             &error.to_string(),
             Some((error, clean, missing)),
         ),
+    }
+}
+
+/// Disks that are back and lack no more than what is marked dirty are brought up to date.
+fn bring_back(world: &mut World, array: usize, found: &[Found], assembly: &Assembly) {
+    for refusal in &assembly.refused {
+        let Reason::Returning { .. } = refusal.reason else {
+            continue;
+        };
+        let member = refusal.member.expect("its superblock could be read");
+        let below = world.stack.arrays[array].members[usize::from(member.0)];
+        let Below::Disk(disk) = below else {
+            continue;
+        };
+        if world.faults.percent(20) {
+            continue;
+        }
+        // One at a time: while one waits to take its place, no other can.
+        let (_, device) = found[refusal.found].record().expect("as before");
+        let device = Box::new(*device);
+        *world.struck.entry("brought back").or_default() += 1;
+        world.returning.insert(disk);
+        return world.command(array, Command::Return { member, device });
     }
 }
 

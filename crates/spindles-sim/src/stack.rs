@@ -35,6 +35,8 @@ pub struct Array {
     pub unsettled: bool,
     /// The array it is a member of.
     pub above: Option<(usize, MemberIndex)>,
+    /// Of the lost members, those whose disks are being filled: they take part again.
+    pub filling: MemberSet,
     /// Whether a region is marked dirty before each write to it; otherwise only while members are
     /// missing.
     pub marks: bool,
@@ -564,6 +566,7 @@ mod tests {
             blank: MemberSet::EMPTY,
             unsettled: false,
             above,
+            filling: MemberSet::EMPTY,
             marks: false,
             regions: None,
         }

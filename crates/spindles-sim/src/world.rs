@@ -15,7 +15,7 @@ use spindles_block::{
     MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, Engine, Event, Output};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What will happen.
 #[derive(Clone, Copy, Debug)]
@@ -109,6 +109,8 @@ pub struct World {
     /// When each engine is woken next.
     pub(crate) alarms: Vec<Option<Instant>>,
     pub(crate) gone: Vec<bool>,
+    /// Disks with what they held that wait to take their place again.
+    pub(crate) returning: BTreeSet<usize>,
     /// Blank disks that take the places of lost ones by themselves.
     pub(crate) spares: u32,
     /// So many disks that are being filled will be gone on the way.
@@ -166,6 +168,7 @@ impl World {
             inputs: VecDeque::new(),
             alarms: vec![None; arrays],
             gone: vec![false; disks],
+            returning: BTreeSet::new(),
             spares: options.spares,
             weak_disks: 0,
             slow: vec![false; disks],
@@ -439,18 +442,27 @@ impl World {
             Event::Closed { clean } => self.closed[array] = Some(clean),
             Event::MemberOut { member, .. } => {
                 let beyond = self.options.beyond;
+                let filling = &mut self.stack.arrays[array].filling;
+                *filling = filling.without(member);
                 self.stack.lose_array(array, member, beyond);
                 self.take_spare(array, member);
             }
             Event::RebuildStarted { member } => {
+                let filling = &mut self.stack.arrays[array].filling;
+                *filling = filling.with(member);
                 let below = self.stack.arrays[array].members[usize::from(member.0)];
-                if let (Below::Disk(disk), true) = (below, self.weak_disks > 0) {
-                    self.weak_disks -= 1;
-                    let after_ns = self.latency.between(0, 8_000_000);
-                    self.queue.after(after_ns, Happening::Gone { disk });
+                if let Below::Disk(disk) = below {
+                    self.returning.remove(&disk);
+                    if self.weak_disks > 0 {
+                        self.weak_disks -= 1;
+                        let after_ns = self.latency.between(0, 8_000_000);
+                        self.queue.after(after_ns, Happening::Gone { disk });
+                    }
                 }
             }
             Event::RebuildDone { member } => {
+                let filling = &mut self.stack.arrays[array].filling;
+                *filling = filling.without(member);
                 *self.struck.entry("rebuilt").or_default() += 1;
                 self.found_again(array, MemberSet::EMPTY.with(member));
             }

@@ -22,7 +22,7 @@ pub(crate) static JOB: Job = Job {
     name: "rebuild",
     about: "fills a device that took the place of a missing one",
     ask: Ask::Rebuild,
-    next_group: |engine, group| engine.regions.next_written(group),
+    next_group: Engine::next_to_fill,
     advanced: Engine::rebuild_advanced,
     ended: Engine::rebuild_ended,
     stopped: None,
@@ -30,6 +30,8 @@ pub(crate) static JOB: Job = Job {
 
 /// The mark is kept at least so often, in bytes of the array.
 const MARK_BYTES: u64 = 4 << 30;
+/// Stands for the identity of a device that keeps its own.
+const RETURNING: Uuid = Uuid([0xff; 16]);
 /// And at least so often on the way through the array.
 const MARKS: u64 = 16;
 
@@ -39,6 +41,8 @@ pub(crate) struct Joining {
     member: MemberIndex,
     device: DeviceRecord,
     uuid: Uuid,
+    /// It holds what it had when it went out.
+    returns: bool,
 }
 
 /// A flush of the devices that are being filled, after which a mark is kept.
@@ -53,6 +57,8 @@ struct MarkFlush {
 pub(crate) struct Rebuild {
     pub(crate) joining: Option<Joining>,
     flush: Option<MarkFlush>,
+    /// Of the devices that are being filled, those that lack what is marked dirty alone.
+    pub(crate) returning: MemberSet,
     /// Up to where a mark was kept or is about to be.
     marked: GroupIndex,
     /// Members whose superblocks are to say that they are active.
@@ -170,8 +176,45 @@ impl Engine {
             member,
             device: *device,
             uuid,
+            returns: false,
         });
         Ok(())
+    }
+
+    /// A member that was out takes its place again, as `rebuild_onto`.
+    pub(crate) fn bring_back(
+        &mut self,
+        member: MemberIndex,
+        device: &DeviceRecord,
+    ) -> Result<(), CommandError> {
+        let record = self.metadata.persistence.as_ref();
+        let record = record.ok_or(CommandError::NoSuperblocks)?;
+        let at = usize::from(member.0);
+        if member.0 >= self.geometry.members() {
+            return Err(CommandError::NoSuchMember);
+        }
+        let known = record.array.member[at].device_uuid;
+        if !self.regions.stored {
+            return Err(CommandError::Unsuitable);
+        }
+        // Whether it fits is asked as of any other.
+        self.rebuild_onto(member, device, RETURNING)?;
+        let joining = self.rebuild.joining.as_mut().expect("it was accepted");
+        joining.uuid = known;
+        joining.returns = true;
+        Ok(())
+    }
+
+    /// The first group from here on of which a device that is being filled may lack something.
+    fn next_to_fill(&self, group: GroupIndex) -> GroupIndex {
+        if self
+            .rebuilding()
+            .difference(self.rebuild.returning)
+            .is_empty()
+        {
+            return self.regions.next_missed(group);
+        }
+        self.regions.next_written(group)
     }
 
     /// Lets a device take its position once nothing is under way, neither on the device that was
@@ -184,6 +227,7 @@ impl Engine {
             member,
             device,
             uuid,
+            returns,
         }) = self.rebuild.joining.take()
         else {
             return false;
@@ -201,6 +245,9 @@ impl Engine {
         info.filled_from_start = Place::default();
         info.step(MemberEvent::Joined);
         self.missing = self.missing.without(member);
+        if returns {
+            self.rebuild.returning = self.rebuild.returning.with(member);
+        }
         self.rebuild.marked = GroupIndex(0);
         self.begin_job(&JOB, Place::default());
         self.output(Output::Event(Event::RebuildStarted { member }));
@@ -223,6 +270,7 @@ impl Engine {
 
     /// A device that was being filled is out.
     pub(crate) fn rebuild_lost(&mut self) {
+        self.rebuild.returning = self.rebuild.returning.difference(self.missing);
         if self.rebuilding().is_empty() {
             self.stop_job(&JOB);
         }
@@ -305,6 +353,7 @@ impl Engine {
             if place.group.0 >= self.geometry.groups() {
                 self.members[at].step(MemberEvent::Filled);
                 self.lost = self.lost.without(member);
+                self.rebuild.returning = self.rebuild.returning.without(member);
                 self.rebuild.done = self.rebuild.done.with(member);
                 self.regions.want_sweep();
                 news = true;

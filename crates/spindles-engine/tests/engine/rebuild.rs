@@ -237,3 +237,48 @@ fn a_close_keeps_the_mark() {
     );
     assert!(token.is_err(), "it is closed");
 }
+
+/// What was written while a member was out is copied to it when it returns, and no more.
+#[test]
+fn a_member_that_returns_gets_what_it_missed_alone() {
+    let spec = Spec {
+        level: Level::by_name("raid5").unwrap(),
+        layout: None,
+        chunk_blocks: 4,
+        member_blocks: vec![128; 3],
+    };
+    let setup = Setup {
+        persistent: true,
+        regions: true,
+        ..Setup::new(spec.clone())
+    };
+    let mut world = setup.open().unwrap();
+    let blocks = Geometry::new(&spec).unwrap().blocks();
+    let mut model = vec![7; usize::try_from(blocks).unwrap() * BLOCK];
+    world.write(0, &model).unwrap(); // And after a while nothing is dirty.
+    world.fail(1);
+    // One block, in the third region: a region is two groups of eight blocks.
+    let at = 2 * 16 + 3;
+    let range = at * BLOCK..(at + 1) * BLOCK;
+    model[range.clone()].fill(9);
+    world
+        .write(u64::try_from(at).unwrap(), &model[range])
+        .unwrap();
+    world.trace = Some(Vec::new());
+    world.bring_back(1).unwrap();
+    world.run();
+    assert_eq!(state(&world, 1), Member::Active);
+    let start = world.data_start[1];
+    let region = start + 16..start + 24; // Two rows of four blocks.
+    for line in world.trace.take().unwrap() {
+        let data = line
+            .strip_prefix("write 1:")
+            .and_then(|place| place.split_once('+'))
+            .map(|(block, _)| block.parse::<u64>().unwrap())
+            .filter(|&block| block >= start);
+        assert!(data.is_none_or(|block| region.contains(&block)), "{line}");
+    }
+    world.fail(2);
+    let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
+    assert!(all == model);
+}

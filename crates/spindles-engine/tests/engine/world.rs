@@ -493,6 +493,17 @@ impl World {
         Ok(())
     }
 
+    /// The member is there again, with what it held when it failed.
+    pub(crate) fn bring_back(&mut self, member: u8) -> Result<(), CommandError> {
+        let position = MemberIndex(member);
+        self.gone = self.gone.without(position);
+        let device = Box::new(self.devices[usize::from(member)]);
+        self.command(Command::Return {
+            member: position,
+            device,
+        })
+    }
+
     pub(crate) fn command(&mut self, command: Command) -> Result<(), CommandError> {
         let result = self.engine.command(self.now, command);
         self.drain();

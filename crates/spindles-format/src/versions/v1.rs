@@ -158,7 +158,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         let (state, out_since, mark) = match member.state {
             MemberState::Active => (1, 0, 0),
             MemberState::Missing { out_since } => (2, out_since, 0),
-            MemberState::Rebuilding { mark } => (3, 0, mark.0),
+            MemberState::Rebuilding { mark, missed_since } => (3, missed_since, mark.0),
         };
         writer.bytes(&member.device_uuid.0);
         writer.u64(member.data_blocks);
@@ -280,7 +280,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         let mark = BlockIndex(reader.u64());
         let state = match state {
             1 if out_since == 0 => MemberState::Active,
-            3 if out_since == 0 => MemberState::Rebuilding { mark },
+            3 if out_since <= generation => MemberState::Rebuilding {
+                mark,
+                missed_since: out_since,
+            },
             2 if (1..=generation).contains(&out_since) => MemberState::Missing { out_since },
             _ => return Err(invalid("a member's state is none that there is")),
         };

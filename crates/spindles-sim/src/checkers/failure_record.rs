@@ -35,7 +35,7 @@ fn check(
     if array.lost.is_empty() || !array.geometry.survives(array.lost) {
         return Ok(());
     }
-    for member in array.lost.iter() {
+    for member in array.lost.difference(array.filling).iter() {
         let was_lost = |at: Instant| at < submitted;
         let skipped = scene.lost_at[usize::from(member.0)].is_some_and(was_lost)
             && writes_to(scene, member, block, blocks);
