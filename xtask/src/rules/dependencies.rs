@@ -15,12 +15,12 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-block", &[], &[]),
     ("spindles-parity", &[], &[]),
     ("spindles-layout", &["block"], &[]),
-    ("spindles-format", &["block"], &["crc-fast"]),
+    ("spindles-format", &["block"], &[]),
     ("spindles-engine", &["block", "layout", "format"], &[]),
     (
         "spindles-io",
         &["block", "parity", "layout", "format", "engine"],
-        &["io-uring", "rustix", "libc", "thiserror"],
+        &["crc-fast", "io-uring", "rustix", "libc", "thiserror"],
     ),
     (
         "spindles-workload",
