@@ -31,6 +31,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
     /// The devices of the array
     #[arg(value_name = "DEV", required = true)]
