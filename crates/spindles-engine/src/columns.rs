@@ -452,7 +452,9 @@ impl Engine {
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
         let alone = !(ask == Ask::Read && readable) && self.shape.slots > 1;
-        let lock = alone && !self.mutated(Mutation::DropStripeLock);
+        let lock = alone
+            && !self.mutated(Mutation::DropStripeLock)
+            && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));
         if lock && !self.columns[index(id)].locked {
             if !self.locks.acquire(id, group, low, end) {
                 self.columns[index(id)].phase = Phase::Locking;
@@ -795,6 +797,7 @@ impl Engine {
 
     /// A step of computation of a column came back.
     pub(crate) fn column_computed(&mut self, id: u32, result: ComputeResult) {
+        let believes = self.mutated(Mutation::BlindScrub);
         let column = &mut self.columns[index(id)];
         let Phase::Computing(work) = column.phase else {
             panic!("a computation came back in phase {:?}", column.phase);
@@ -805,7 +808,7 @@ impl Engine {
         if work == Work::Checksum {
             return self.log(id);
         }
-        if work == Work::Locate && result != ComputeResult::Done {
+        if work == Work::Locate && result != ComputeResult::Done && !believes {
             return self.scrub_disagrees(id, result);
         }
         if work == Work::Compare {
@@ -908,7 +911,8 @@ impl Engine {
                 && self.columns[index(id)].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);
             // What is told to be repaired is.
-            return (settles || self.repairs(id), None);
+            let repairs = self.repairs(id) && !self.mutated(Mutation::RepairInCache);
+            return (settles || repairs, None);
         }
         let Owner::Request(request) = self.columns[index(id)].owner else {
             return (false, None);

@@ -35,6 +35,14 @@ pub enum Mutation {
     LostWakeup,
     /// Two columns use the same scratch space.
     SharedScratch,
+    /// Where a scrub can't tell what is rotten, it takes the first chunk for it.
+    RepairUnlocated,
+    /// A scrub takes whatever it reads for right.
+    BlindScrub,
+    /// A scrub does not wait for writes under way.
+    ScrubUnlocked,
+    /// What repairs a place is written to the member's cache only.
+    RepairInCache,
     /// A write goes to its place before it is durable that its region is dirty.
     SkipRegionMark,
     /// A region's dirty bit is cleared before what was written is flushed.
@@ -73,6 +81,10 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::NoRecovery,
     Mutation::LostWakeup,
     Mutation::SharedScratch,
+    Mutation::RepairUnlocated,
+    Mutation::BlindScrub,
+    Mutation::ScrubUnlocked,
+    Mutation::RepairInCache,
     Mutation::SkipRegionMark,
     Mutation::ClearBitEarly,
     Mutation::ClearBitWhileOut,

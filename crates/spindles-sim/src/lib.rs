@@ -17,6 +17,7 @@ pub mod queue;
 pub mod random;
 pub mod regions;
 mod run;
+pub mod scrub;
 mod shrink;
 pub mod stack;
 pub mod trace;

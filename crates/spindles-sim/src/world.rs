@@ -117,6 +117,10 @@ pub struct World {
     pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
     pub(crate) lost_at: Vec<Option<Instant>>,
+    /// What scrubs and repairs told.
+    pub(crate) told: Vec<Event>,
+    /// Whether a scrub is under way that is judged at its end.
+    pub(crate) scrubs_quietly: bool,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
     steps: u64,
@@ -173,6 +177,8 @@ impl World {
             weak_disks: 0,
             slow: vec![false; disks],
             lost_at: vec![None; disks],
+            told: Vec::new(),
+            scrubs_quietly: false,
             latency: Random::new(options.seed, "latency"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))
@@ -440,6 +446,9 @@ impl World {
         self.note(&format!("array {array}: {event:?}"));
         match event {
             Event::Closed { clean } => self.closed[array] = Some(clean),
+            Event::Found(_) | Event::Disagreement { .. } | Event::ScrubDone(_) => {
+                self.scrub_told(&event);
+            }
             Event::MemberOut { member, .. } => {
                 let beyond = self.options.beyond;
                 let filling = &mut self.stack.arrays[array].filling;
@@ -531,7 +540,10 @@ impl World {
             Operation::Read | Operation::Flush => None,
         };
         // What is written anew as it was, because it could not be read, changes nothing.
-        let changes = |bytes: &Vec<u8>| !self.stack.disks[disk].holds(first_sector, bytes);
+        // Neither does what is written over rot: after a crash the rot is there again, or not.
+        let changes = |bytes: &Vec<u8>| {
+            !self.scrubs_quietly && !self.stack.disks[disk].holds(first_sector, bytes)
+        };
         if data.as_ref().is_some_and(changes) && !self.gone[disk] {
             let sector = first_sector;
             self.show(&Seen::DiskAsked { disk, sector });

@@ -9,10 +9,13 @@ pub(crate) mod failure_record;
 mod history;
 mod liveness;
 mod redundancy;
+mod scrub;
 
 use crate::options::Options;
+use crate::scrub::Scrubbed;
 use crate::stack::Stack;
 use spindles_block::{BlockIndex, Instant};
+use spindles_engine::Event;
 use spindles_workload::history::{History, ReadToken};
 
 /// What there is to look at.
@@ -98,6 +101,16 @@ pub enum Seen<'a> {
         /// Whether the buffer changed.
         buffer_changed: bool,
     },
+    /// An array was scrubbed while nobody used it.
+    Scrubbed {
+        /// What was rotten, and what was told.
+        scrubbed: &'a Scrubbed,
+    },
+    /// A scrub beside clients, or a repair, told something.
+    Told {
+        /// What.
+        event: &'a Event,
+    },
     /// Nothing is in flight, and nothing is left to resynchronise.
     Settled,
     /// The array was closed and says that it is clean.
@@ -139,6 +152,7 @@ pub static CHECKERS: &[&Checker] = &[
     &clean_mark::CHECKER,
     &dirty_bits::CHECKER,
     &availability::CHECKER,
+    &scrub::CHECKER,
     &liveness::CHECKER,
     &buffers::CHECKER,
 ];

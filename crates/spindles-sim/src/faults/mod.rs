@@ -7,6 +7,8 @@ mod latent_sector_error;
 mod put_out;
 mod rebuild;
 mod rebuild_fails;
+mod rot;
+mod scrub;
 mod slow;
 
 use crate::world::World;
@@ -39,6 +41,8 @@ pub static FAULTS: &[&Fault] = &[
     &put_out::FAULT,
     &rebuild::FAULT,
     &rebuild_fails::FAULT,
+    &rot::FAULT,
+    &scrub::FAULT,
     &slow::FAULT,
 ];
 

@@ -1,0 +1,22 @@
+//! A scrub finds exactly what is rotten.
+
+use super::{Checker, Seen, Stateless};
+use spindles_engine::{Event, Finding, Flaw};
+
+pub(super) static CHECKER: Checker = Checker {
+    name: "scrub",
+    about: "a scrub tells exactly what is wrong, repairs exactly what it can know, durably, and leaves the rest",
+    start: || {
+        Box::new(Stateless(|scene, seen| match *seen {
+            Seen::Scrubbed { scrubbed } => scrubbed.check(scene.stack),
+            Seen::Told {
+                event:
+                    event @ (Event::Disagreement { .. }
+                    | Event::Found(Finding {
+                        flaw: Flaw::Rotten, ..
+                    })),
+            } => Err(format!("nothing is rotten, and it told {event:?}")),
+            _ => Ok(()),
+        }))
+    },
+};

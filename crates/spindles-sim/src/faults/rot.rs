@@ -1,0 +1,10 @@
+//! Blocks of a disk hold other bytes than were written, and no read fails.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "rot",
+    about: "some blocks hold wrong bytes, and the array is scrubbed before the next request",
+    percent: 25,
+    strike: |world| world.rot_and_scrub(),
+};

@@ -1,0 +1,10 @@
+//! No fault: the administrator has an array scrubbed while clients use it.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "scrub",
+    about: "the administrator has an array scrubbed beside the clients",
+    percent: 25,
+    strike: |world| world.scrub_beside_clients(),
+};
