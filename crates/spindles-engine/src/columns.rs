@@ -22,7 +22,7 @@ use crate::{
     slots::SlotSet,
 };
 use spindles_block::{
-    BlockIndex, BufferSlice, Compute, ComputeResult, MemberError, MemberIndex, MemberIo,
+    BlockIndex, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
     MemberIoId, MemberResult, MemberSet, Operand, Operation, RequestError, Step, StepId,
 };
 use spindles_layout::GroupIndex;
@@ -108,6 +108,10 @@ pub(crate) struct Column {
     pub(crate) overruled: SlotSet,
     /// Slots that refused what was to repair them.
     pub(crate) refused: SlotSet,
+    /// When the reads under way were begun.
+    pub(crate) issued: Instant,
+    /// It computes what a slow member holds.
+    pub(crate) around: bool,
     pub(crate) error: Option<RequestError>,
     pub(crate) plan: Plan,
     /// Slots that are zeros, and are not read (of a replay).
@@ -148,6 +152,8 @@ impl Column {
             rotten: SlotSet::EMPTY,
             overruled: SlotSet::EMPTY,
             refused: SlotSet::EMPTY,
+            issued: Instant(0),
+            around: false,
             error: None,
             plan: Plan {
                 strategy: Strategy::Direct,
@@ -266,7 +272,8 @@ impl Engine {
         let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
-        if self.holds(place.member, group, low + blocks) {
+        let direct = !self.indirect.contains(place.member);
+        if direct && self.holds(place.member, group, low + blocks) {
             self.load(place.member, offset, blocks);
         }
         (slot, place.member, offset)
@@ -440,9 +447,18 @@ impl Engine {
             ..
         } = self.columns[index(id)];
         let not_held = self.slots_not_held(id, low + blocks);
-        let unreadable = not_held.or(self.columns[index(id)].unreadable);
+        let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
         let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
         let settled = self.settled(group, low + blocks) && !doubtful;
+        let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
+        if settled && !self.unreplayed && !self.slow.members.is_empty() {
+            (around, probed) = self.slow_slots(id);
+            around = around.minus(unreadable);
+            let others = self.shape.all().minus(unreadable).minus(around);
+            if others.count() >= u32::from(self.shape.data) {
+                unreadable = unreadable.or(around);
+            }
+        }
         let written = self.regions.is_written(group);
         let readable = if self.shape.copies || !written {
             settled
@@ -481,7 +497,8 @@ impl Engine {
             trust_unsettled: self.trust_unsettled,
         };
         let preferred = if ask == Ask::Read && self.shape.copies {
-            self.choose_copy(id, unreadable)
+            let probed = probed.minus(unreadable).first();
+            probed.unwrap_or_else(|| self.choose_copy(id, unreadable))
         } else {
             0
         };
@@ -513,9 +530,14 @@ impl Engine {
         }
         column.plan = plan;
         column.preferred = preferred;
+        column.issued = self.now;
+        if !plan.recover.and(around).is_empty() {
+            self.goes_around(id);
+        }
         if plan.reads.is_empty() {
             return self.work(id, None);
         }
+        let column = &mut self.columns[index(id)];
         column.phase = Phase::Reading;
         column.pending = plan.reads.count();
         for slot in plan.reads.iter() {
@@ -558,8 +580,14 @@ impl Engine {
             if self.shape.copies && self.shape.slots > 1 {
                 self.members[usize::from(column.member.0)].load.in_flight -= 1;
             }
+            let (ask, member, issued) = (column.ask, column.member, column.issued);
             return match result {
-                Ok(()) => self.finish_direct(id),
+                Ok(()) => {
+                    if ask == Ask::Read {
+                        self.read_took(member, issued);
+                    }
+                    self.finish_direct(id);
+                }
                 Err(error) => self.direct_failed(id, slot, error),
             };
         }
@@ -575,6 +603,10 @@ impl Engine {
             (Phase::Logging, _) => return self.journal_written(member, result),
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}
+        }
+        let column = &self.columns[index(id)];
+        if column.phase == Phase::Reading && column.ask == Ask::Read {
+            self.read_took(member, column.issued);
         }
         match result {
             Ok(()) if self.has_bad_blocks() => self.forget_bad_blocks(id, slot),
@@ -1011,12 +1043,16 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Free;
         let (owner, error, mismatch) = (column.owner, column.error, column.mismatch);
+        let around = column.around;
         if column.locked {
             column.locked = false;
             self.locks.release(id, &mut self.ready);
             if self.mutated(Mutation::LostWakeup) {
                 self.ready.pop_back();
             }
+        }
+        if around {
+            self.went_around(id);
         }
         match owner {
             Owner::Request(request) => {

@@ -49,13 +49,27 @@ pub struct FaultLimits {
     pub errors_max: u32,
     /// See `errors_max`; in nanoseconds.
     pub errors_window_ns: u64,
+    /// A member is slow whose reads take more than so many times what those of the member in the
+    /// middle of its peers take, for `slow_after_ns`; 0 for never.
+    pub slow_factor: u32,
+    /// And no less than so many nanoseconds.
+    pub slow_min_ns: u64,
+    /// See `slow_factor`; in nanoseconds.
+    pub slow_after_ns: u64,
+    /// Reads that may compute what a slow member holds, at once. More wait for the member.
+    pub around_max: u32,
 }
 
 impl FaultLimits {
-    /// Twenty errors in ten minutes: as many as md takes, in less time than it does.
+    /// Twenty errors in ten minutes: as many as md takes, in less time than it does. Five times as
+    /// slow for five seconds, and a millisecond at least.
     pub const DEFAULT: Self = Self {
         errors_max: 20,
         errors_window_ns: 600_000_000_000,
+        slow_factor: 5,
+        slow_min_ns: 1_000_000,
+        slow_after_ns: 5_000_000_000,
+        around_max: 8,
     };
 }
 

@@ -19,6 +19,7 @@ use crate::{
     read_policies::{MemberLoad, ReadPolicy},
     regions::Regions,
     requests::RequestSlot,
+    slow::Slow,
     system_io::{MetadataBuffer, Purpose},
     zeroing::Zeroing,
 };
@@ -95,6 +96,7 @@ pub struct Engine {
     /// When the input came that is being dealt with.
     pub(crate) now: Instant,
     pub(crate) faults: Faults,
+    pub(crate) slow: Slow,
     pub(crate) requests: Vec<RequestSlot>,
     pub(crate) free_requests: Vec<u32>,
     pub(crate) columns: Vec<Column>,
@@ -269,6 +271,7 @@ impl Engine {
             indirect: MemberSet::EMPTY,
             now,
             faults: Faults::new(config.faults, count),
+            slow: Slow::new(config.faults, count),
             requests: vec![RequestSlot::free(); index(config.limits.requests)],
             free_requests: (0..config.limits.requests).rev().collect(),
             columns: vec![Column::free(); index(all_columns)],

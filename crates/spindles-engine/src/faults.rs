@@ -283,14 +283,15 @@ impl Engine {
     }
 
     /// Which members are not read without a look at what is known of them.
-    fn choose_direct(&mut self) {
-        self.indirect = self.faults.with_bad_blocks();
+    pub(crate) fn choose_direct(&mut self) {
+        self.indirect = self.faults.with_bad_blocks().union(self.slow.members);
     }
 
     /// A member is out: what takes its place is another device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
         self.faults.bad.retain(|(of, _)| *of != member);
         self.faults.recent[usize::from(member.0)].clear();
+        self.forget_latency(member);
         self.choose_direct();
     }
 }

@@ -28,6 +28,7 @@ pub mod read_policies;
 mod regions;
 mod requests;
 pub mod slots;
+mod slow;
 mod status;
 mod system_io;
 mod throttle;

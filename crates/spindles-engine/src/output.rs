@@ -35,6 +35,14 @@ pub enum Event {
         /// What it answered.
         error: MemberError,
     },
+    /// A member is much slower than its peers, for a while, or no longer. Where redundancy allows,
+    /// it is read around.
+    MemberSlow {
+        /// Which.
+        member: MemberIndex,
+        /// Whether it is, from now on.
+        slow: bool,
+    },
     /// More members are out than the level survives; nothing more is written.
     ArrayFailed {
         /// The members that are out.

@@ -197,6 +197,7 @@ impl Engine {
         column.blocks = blocks;
         column.end = location.block_in_chunk + blocks;
         column.member = member;
+        column.issued = self.now;
         column.pending = 1;
         let operation = self.handed_down(operation);
         self.member_io(id, slot_index, member, operation, offset, blocks, buffer);

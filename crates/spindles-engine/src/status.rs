@@ -35,6 +35,10 @@ pub struct MemberStatus {
     pub state: Member,
     /// What went wrong on it since opening.
     pub faults: MemberFaults,
+    /// Whether it is much slower than its peers.
+    pub slow: bool,
+    /// How long a read of it takes of late, in nanoseconds; 0 where that is not known.
+    pub read_ns: u64,
 }
 
 impl Status {
@@ -57,6 +61,8 @@ impl Engine {
                     member: member.index,
                     state: member.state,
                     faults: self.faults.of(member.index),
+                    slow: self.slow.members.contains(member.index),
+                    read_ns: self.slow.average_ns(member.index),
                 })
                 .collect(),
             generation: self.metadata.generation(),

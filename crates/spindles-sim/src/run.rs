@@ -96,6 +96,8 @@ fn load(world: &mut World, session: &Session) {
         while let Some((fault, _)) = faults.next_if(|(_, at)| *at <= asked) {
             let struck = (fault.strike)(world);
             *world.struck.entry(fault.name).or_default() += u64::from(struck);
+            // It may have waited until nothing was under way.
+            world.ask(&mut left);
         }
         if quiet.take_if(|after| *after <= asked).is_some() {
             be_quiet(world);

@@ -11,4 +11,5 @@ mod plans;
 mod rebuild;
 mod scenarios;
 mod scrub;
+mod slow;
 mod world;

@@ -300,6 +300,14 @@ impl World {
         !self.pending.is_empty()
     }
 
+    /// Whom the read concerns that is completed next, in order.
+    pub(crate) fn next_member(&self) -> Option<MemberIndex> {
+        match self.pending.first() {
+            Some(Pending::Member(io)) if io.operation == Operation::Read => Some(io.member),
+            _ => None,
+        }
+    }
+
     /// Time passes until the engine wants to be woken.
     pub(crate) fn wake(&mut self) {
         let at = self.engine.poll_timeout().expect("the engine waits");
