@@ -60,6 +60,29 @@ impl World {
         }
     }
 
+    /// The engine put a member out that works, for its errors.
+    pub(crate) fn put_out_for_errors(&mut self, array: usize, member: MemberIndex) {
+        let below = self.stack.arrays[array].members[usize::from(member.0)];
+        *self.struck.entry("put out for errors").or_default() += 1;
+        // What can't be read elsewhere may be more than is left to spare now.
+        let is_other = |disk: usize| below != Below::Disk(disk);
+        let unreadable = |disk: usize| {
+            let now = self.stack.disks[disk].not_durably_readable().next();
+            let met = self
+                .stack
+                .spoiled
+                .range((disk, 0)..=(disk, u64::MAX))
+                .next();
+            now.is_some() || met.is_some()
+        };
+        let elsewhere = (0..self.stack.disks.len()).any(|disk| is_other(disk) && unreadable(disk));
+        self.errors_excused |= elsewhere;
+        match below {
+            Below::Disk(disk) => self.lose(disk),
+            Below::Array(_) => self.errors_excused = true,
+        }
+    }
+
     fn lose(&mut self, disk: usize) {
         self.stack.lose_disk(disk);
         self.lost_at[disk].get_or_insert(self.queue.now());

@@ -5,7 +5,7 @@ use crate::disks::{MODELS, Model};
 use crate::faults::{FAULTS, Fault};
 use crate::random::Random;
 use spindles_block::BlockSize;
-use spindles_engine::{POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
+use spindles_engine::{FaultLimits, POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
 use spindles_layout::{LEVELS, Level, Redundancy};
 use spindles_workload::history::Initial;
 use spindles_workload::{KINDS, Kind};
@@ -181,6 +181,8 @@ pub struct Options {
     pub consistency: Option<&'static Policy>,
     /// What jobs are guaranteed beside clients, in bytes of each member per second.
     pub job_rate: u64,
+    /// What disks may do wrong before something is done about it.
+    pub faults: FaultLimits,
     /// Blank disks that take the places of lost ones by themselves.
     pub spares: u32,
     /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
@@ -272,6 +274,14 @@ impl Options {
             read_policy: *random.choose::<&ReadPolicy>(READ_POLICIES),
             consistency,
             job_rate: *random.choose(&[0, 1 << 20, 16 << 20, 1 << 40]),
+            faults: FaultLimits {
+                errors_max: *random.choose(&[0, 0, 0, 2, 5]),
+                errors_window_ns: *random.choose(&[1_000_000, u64::MAX]),
+                slow_factor: *random.choose(&[0, 2, 5]),
+                slow_min_ns: 0,
+                slow_after_ns: *random.choose(&[0, 1_000_000]),
+                around_max: *random.choose(&[0, 1, 8]),
+            },
             spares: *random.choose(&[0, 0, 0, 1, 2]),
             beyond,
             sessions,

@@ -470,6 +470,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
             _ => MemberSet::EMPTY,
         },
         job_rate: options.job_rate,
+        faults: options.faults,
         #[cfg(feature = "canary")]
         mutation: options.mutation,
         ..plain_config(&this.geometry, assembly, limits, scratch, metadata)

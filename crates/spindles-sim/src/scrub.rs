@@ -7,7 +7,7 @@ use crate::run::drain;
 use crate::stack::{Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
-use spindles_engine::{Command, Event, Finding, Repair, Scrub};
+use spindles_engine::{Command, Event, Finding, Member, Repair, Scrub};
 use spindles_layout::{Group, GroupIndex};
 use std::collections::BTreeSet;
 
@@ -192,6 +192,14 @@ impl World {
         let status = self.engine(array).status();
         if status.jobs.iter().any(|job| job.name == "resync") {
             return false; // Something could not be settled: rot is the truth there, if anything is.
+        }
+        let unnoticed = (0..self.stack.disks.len()).any(|disk| {
+            let (of, member) = self.stack.position(disk);
+            let state = status.members.get(usize::from(member.0)).map(|m| m.state);
+            of == array && self.is_gone(disk) && state == Some(Member::Active)
+        });
+        if unnoticed {
+            return false; // It would be noticed by the scrub, and its spare filled from the rot.
         }
         self.flush_disks();
         let mut rot: Vec<Rot> = Vec::new();

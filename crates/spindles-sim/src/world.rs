@@ -14,7 +14,7 @@ use spindles_block::{
     BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
     MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
-use spindles_engine::{Command, Engine, Event, Output};
+use spindles_engine::{Command, Engine, Event, OutReason, Output};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What will happen.
@@ -449,7 +449,13 @@ impl World {
             Event::Found(_) | Event::Disagreement { .. } | Event::ScrubDone(_) => {
                 self.scrub_told(&event);
             }
-            Event::MemberOut { member, .. } => {
+            Event::MemberOut { member, reason } => {
+                if matches!(
+                    reason,
+                    OutReason::TooManyErrors | OutReason::TooManyBadBlocks
+                ) {
+                    self.put_out_for_errors(array, member);
+                }
                 let beyond = self.options.beyond;
                 let filling = &mut self.stack.arrays[array].filling;
                 *filling = filling.without(member);
