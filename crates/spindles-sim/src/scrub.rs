@@ -198,8 +198,12 @@ impl World {
             let state = status.members.get(usize::from(member.0)).map(|m| m.state);
             of == array && self.is_gone(disk) && state == Some(Member::Active)
         });
-        if unnoticed {
-            return false; // It would be noticed by the scrub, and its spare filled from the rot.
+        let errors = (0..self.stack.disks.len()).any(|disk| {
+            let mut unreadable = self.stack.disks[disk].not_durably_readable();
+            self.stack.position(disk).0 == array && unreadable.next().is_some()
+        });
+        if unnoticed || errors && self.options.faults.errors_max > 0 {
+            return false; // The scrub would put a member out, and its spare be filled from the rot.
         }
         self.flush_disks();
         let mut rot: Vec<Rot> = Vec::new();
