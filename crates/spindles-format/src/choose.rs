@@ -9,7 +9,8 @@
 //! - a member two or more behind a record that calls it active went back in time: *stale*;
 //! - a record that calls a device active which holds another record of the same generation, or
 //!   went on without it, was never finished: its own device is *stale*, whatever the generation;
-//! - two records that each call the other's devices missing are two histories: *split brain*.
+//! - two records that each call the other's devices missing are two histories: *split brain*,
+//!   unless a device that one of them counts on lags behind it: then that one was never finished.
 //!
 //! `docs/format.md` has the rules with examples.
 
@@ -338,6 +339,10 @@ fn loser(found: &[Found], newer: &Class<'_>, older: &Class<'_>) -> Loser {
             };
             if !older_knows && older.holders.iter().all(out) {
                 Loser::Older
+            } else if is_unfinished(newer.record, found) {
+                Loser::Newer
+            } else if is_unfinished(older.record, found) {
+                Loser::Older
             } else {
                 Loser::Neither
             }
@@ -365,6 +370,18 @@ fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) ->
         MemberState::Missing { .. } => false,
     };
     covered && truth.region_groups > 0 && found.bytes >= device_bytes
+}
+
+/// Whether a device shows that `record` was never finished, so that nothing was done on the
+/// strength of it: one that it counts on is a generation behind.
+fn is_unfinished(record: &ArrayRecord, found: &[Found]) -> bool {
+    found.iter().any(|device| {
+        let counted_on = position(record, device) == Some(MemberState::Active);
+        let behind = |(array, _): &(ArrayRecord, DeviceRecord)| {
+            array.uuid == record.uuid && array.generation + 1 == record.generation
+        };
+        counted_on && device.record().is_ok_and(behind)
+    })
 }
 
 /// Whether the device may take part, and if so whether it lags.

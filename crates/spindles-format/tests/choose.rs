@@ -279,6 +279,30 @@ fn split_brain_is_refused_with_both_halves() {
     assert!(message.contains("a, b went on without c"), "{message}");
 }
 
+/// b dropped out, and before a knew, all crashed; c was away at the next opening, and again all
+/// crashed before a knew. Neither record was finished, as a shows: all three are there, and it
+/// opens.
+#[test]
+fn of_two_records_that_were_never_finished_one_gives_way() {
+    let first = array(3, 7);
+    let mut all = devices(&first);
+    all[2].write(&without(&first, &[1]));
+    all[1].write(&without(&first, &[2]));
+    let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
+    assert_eq!(assembly.lagging, set(&[0]));
+    assert_eq!(assembly.missing.count(), 1);
+    // Without a, nobody can know that.
+    let result = chosen(&[&all[1], &all[2]]);
+    assert!(matches!(result, Err(AssembleError::SplitBrain { .. })));
+    // Where one of them was finished, it is the truth.
+    for (finished, other) in [(1, 2), (2, 1)] {
+        all[0].write(&without(&first, &[finished]));
+        let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
+        assert_eq!(assembly.missing, set(&[u8::try_from(finished).unwrap()]));
+        assert!(assembly.devices[other].is_some());
+    }
+}
+
 /// One host has all four open, another one too: each wrote its own generation.
 #[test]
 fn two_records_of_one_generation_are_split_brain() {
