@@ -112,6 +112,8 @@ pub struct Engine {
     pub(crate) gated: VecDeque<u32>,
     pub(crate) locks: Locks,
     pub(crate) outputs: VecDeque<Output>,
+    /// Room for all that one input can cause: `outputs` never grows beyond it.
+    outputs_max: usize,
     pub(crate) metadata: Metadata,
     pub(crate) regions: Regions,
     pub(crate) zeroing: Zeroing,
@@ -290,6 +292,7 @@ impl Engine {
             gated: VecDeque::with_capacity(index(all_columns)),
             locks: Locks::new(all_columns),
             outputs: VecDeque::with_capacity(outputs_max),
+            outputs_max,
             metadata: Metadata::new(config.persistence, superblocks, !clean),
             regions,
             zeroing: Zeroing::new(region_count, count, all_columns),
@@ -576,8 +579,9 @@ impl Engine {
 
     #[inline]
     pub(crate) fn output(&mut self, output: Output) {
-        // Growing would be an allocation on the data path; the capacity covers the worst case.
-        debug_assert!(self.outputs.len() < self.outputs.capacity());
+        // Growing would be an allocation on the data path; the capacity covers the worst case. A
+        // clone has to grow once.
+        debug_assert!(self.outputs.len() < self.outputs_max);
         self.outputs.push_back(output);
     }
 
