@@ -8,6 +8,7 @@ mod client;
 mod create;
 pub mod disk;
 pub mod disks;
+pub mod enumerate;
 pub mod faults;
 pub mod log;
 mod memory;

@@ -1,0 +1,130 @@
+//! Arrays put together of what lies on the disks, by the code that assembles real ones. What
+//! follows from the same superblocks is looked up.
+
+use super::media::{Media, Write};
+use super::scenario::{ATOM_BYTES, BLOCK_SIZE, DEVICE_BYTES, Scenario};
+use super::store::{Content, Store};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
+use spindles_format::{Assembly, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, encode};
+use std::cell::Cell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+/// What came of an assembly.
+#[derive(Debug)]
+pub(super) struct Assembled {
+    /// The array, or why there is none.
+    pub(super) result: Result<Assembly, String>,
+    /// Whether the engine refused to open it as unclean and degraded, which depends on nothing
+    /// else.
+    pub(super) refused: Cell<bool>,
+}
+
+/// Assemblies by the superblocks that they were made of.
+#[derive(Debug, Default)]
+pub(super) struct Assemblies {
+    known: BTreeMap<Vec<Content>, Rc<Assembled>>,
+    /// Whom the newest superblock of a member counts on, by what lies in its slots.
+    counts_on: BTreeMap<Vec<Content>, MemberSet>,
+}
+
+fn atoms(bytes: u64) -> u16 {
+    let atom_bytes = u64::try_from(ATOM_BYTES).expect("small");
+    u16::try_from(bytes / atom_bytes).expect("small")
+}
+
+fn slot_atoms() -> usize {
+    usize::from(atoms(u64::try_from(SUPERBLOCK_BYTES).expect("4096")))
+}
+
+impl Assemblies {
+    /// Reads the superblocks of all members but the missing ones and chooses.
+    pub(super) fn assemble(
+        &mut self,
+        store: &Store,
+        scenario: &Scenario,
+        media: &Media,
+        missing: MemberSet,
+    ) -> Rc<Assembled> {
+        let there = MemberSet::all(scenario.members()).difference(missing);
+        let mut key = Vec::new();
+        for member in there.iter() {
+            read_slots(media, member, &mut key);
+        }
+        if let Some(known) = self.known.get(&key) {
+            return known.clone();
+        }
+        let parts = key.chunks_exact(1 + 2 * slot_atoms());
+        let found: Vec<Found> = parts.map(|slots| find(store, slots)).collect();
+        let members: Vec<_> = there.iter().collect();
+        let result = match spindles_format::choose(&found) {
+            Err(error) => Err(error.to_string()),
+            Ok(assembly) if !is_in_place(&assembly, &members) => {
+                Err("a device got another's position".to_owned())
+            }
+            Ok(assembly) => Ok(assembly),
+        };
+        let assembled = Rc::new(Assembled {
+            result,
+            refused: Cell::new(false),
+        });
+        self.known.insert(key, assembled.clone());
+        assembled
+    }
+
+    /// Whom the newest superblock of a member counts on.
+    pub(super) fn counts_on(
+        &mut self,
+        store: &Store,
+        media: &Media,
+        member: MemberIndex,
+    ) -> MemberSet {
+        let mut key = Vec::new();
+        read_slots(media, member, &mut key);
+        if let Some(known) = self.counts_on.get(&key) {
+            return *known;
+        }
+        let found = find(store, &key);
+        let counts_on = found.record().map_or(MemberSet::EMPTY, |(array, _)| {
+            MemberSet::all(array.members).difference(array.missing())
+        });
+        self.counts_on.insert(key, counts_on);
+        counts_on
+    }
+}
+
+/// Adds a member and what lies in its superblock slots.
+fn read_slots(media: &Media, member: MemberIndex, out: &mut Vec<Content>) {
+    out.push(Content::from(member.0));
+    for slot in SLOT_BYTES {
+        let start = out.len();
+        out.resize(start + slot_atoms(), 0);
+        media.read(member.0, atoms(slot), &mut out[start..]);
+    }
+}
+
+/// A member as it is found, from what `read_slots` added.
+fn find(store: &Store, slots: &[Content]) -> Found {
+    let name = format!("member {}", slots[0]);
+    let slots = [0, 1].map(|slot| store.bytes(&slots[1 + slot * slot_atoms()..][..slot_atoms()]));
+    Found::new(name, DEVICE_BYTES, [Ok(&slots[0][..]), Ok(&slots[1][..])])
+}
+
+fn is_in_place(assembly: &Assembly, members: &[MemberIndex]) -> bool {
+    let mut devices = (0_u8..).map(MemberIndex).zip(&assembly.devices);
+    devices.all(|(position, device)| device.is_none_or(|device| members[device] == position))
+}
+
+/// The write that brings a lagging member its superblock.
+pub(super) fn superblock(store: &mut Store, assembly: &Assembly, member: MemberIndex) -> Write {
+    let device = assembly.records[usize::from(member.0)].as_ref();
+    let device: &DeviceRecord = device.expect("a lagging member is there");
+    let mut bytes = vec![0; SUPERBLOCK_BYTES];
+    encode(&assembly.array, device, &mut bytes);
+    let BlockIndex(block) = device.slot_block(assembly.array.generation);
+    Write {
+        disk: member.0,
+        first: atoms(block * u64::from(BLOCK_SIZE.bytes())),
+        atoms: store.atoms(&bytes),
+    }
+}

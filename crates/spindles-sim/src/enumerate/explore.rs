@@ -1,0 +1,519 @@
+//! The enumeration of one scenario.
+
+use super::assemble::{Assemblies, superblock};
+use super::legal::{Asked, Candidates, Legal, Verdict};
+use super::machine::{Machine, STEPS_MAX};
+use super::media::{Left, Media, Write};
+use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, Event, Scenario};
+use super::store::{Content, Store, mix};
+use super::way::{Step, describe_left};
+use super::{Bounds, Finding, Summary};
+use spindles_block::{MemberSet, Operation};
+use spindles_engine::{OpenError, WriteHole};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// What went wrong, in words; the way there is in `Explorer::way`.
+type Found = Result<(), String>;
+
+/// A moment while the events are under way.
+#[derive(Clone)]
+struct Moment {
+    machine: Machine,
+    asked: Vec<Asked>,
+}
+
+/// What a crash left.
+struct State {
+    media: Media,
+    legal: Legal,
+    /// Members whose contents are out of date, or may be.
+    lost: MemberSet,
+}
+
+pub(super) struct Explorer<'a> {
+    pub(super) scenario: &'a Scenario,
+    pub(super) bounds: &'a Bounds,
+    pub(super) store: Store,
+    pub(super) assemblies: Assemblies,
+    pub(super) candidates: Candidates,
+    pub(super) summary: Summary,
+    /// States by hash, with the crashes that were still to come.
+    pub(super) visited: BTreeMap<u64, u8>,
+    pub(super) moments: BTreeSet<u64>,
+    /// What crashes were gone through: the disks, what was in flight, what was legal.
+    pub(super) crashed: BTreeSet<(u64, u8)>,
+    pub(super) settled: BTreeSet<u64>,
+    /// Of the moments of a recovery, a second crash comes in one of so many.
+    pub(super) later_crash_share: u64,
+    pub(super) way: Vec<Step>,
+}
+
+/// Enumerates a scenario, up to the first finding.
+pub fn explore(scenario: &Scenario, bounds: &Bounds) -> Summary {
+    let mut store = Store::new(ATOM_BYTES);
+    let candidates = Candidates::new(scenario, &mut store, ATOM_BYTES);
+    let mut explorer = Explorer {
+        scenario,
+        bounds,
+        store,
+        assemblies: Assemblies::default(),
+        candidates,
+        summary: Summary {
+            scenarios: 1,
+            ..Summary::default()
+        },
+        visited: BTreeMap::new(),
+        moments: BTreeSet::new(),
+        crashed: BTreeSet::new(),
+        settled: BTreeSet::new(),
+        later_crash_share: match bounds.later_crash_share {
+            1 => 1,
+            share => {
+                share * u64::try_from(scenario.tolerated(MemberSet::EMPTY).len()).expect("few")
+            }
+        },
+        way: Vec::new(),
+    };
+    if let Err(what) = explorer.run() {
+        let way = explorer.way.iter().map(Step::describe);
+        let way = way.collect();
+        explorer.summary.findings.push(Finding {
+            scenario: scenario.to_string(),
+            what,
+            way,
+        });
+    }
+    explorer.summary
+}
+
+impl Explorer<'_> {
+    fn run(&mut self) -> Found {
+        let media = self.create()?;
+        let mut machine = self.open_whole(media, self.scenario.missing)?;
+        machine.drop(self.scenario.missing);
+        self.moment(&Moment {
+            machine,
+            asked: Vec::new(),
+        })
+    }
+
+    // ---- events ------------------------------------------------------------------------------
+
+    /// Everything that may happen from here on.
+    fn moment(&mut self, moment: &Moment) -> Found {
+        let asked = moment.asked.iter().fold(0, |hash, asked| {
+            mix(
+                hash,
+                u64::from(asked.after) << 1 | u64::from(asked.answered),
+            )
+        });
+        if !self.moments.insert(mix(moment.machine.hash(), asked)) {
+            return Ok(());
+        }
+        self.summary.moments += 1;
+        let legal = self.candidates.legal(&moment.asked);
+        let lost = self.scenario.missing.union(moment.machine.gone);
+        let left = self.bounds.crashes;
+        self.crashes(&moment.machine, &legal, lost, left)?;
+
+        if let Some(event) = self.scenario.events.get(moment.asked.len()) {
+            let mut next = moment.clone();
+            self.way.push(Step::Event(*event));
+            self.begin(&mut next, *event)?;
+            self.moment(&next)?;
+            self.way.pop();
+        }
+        // Reads change nothing: only the first is done, in no other order.
+        let flights = &moment.machine.flights;
+        let is_read = |flight: &&super::machine::Flight| flight.io.operation == Operation::Read;
+        let choices = match flights.iter().take_while(|flight| !is_read(flight)).count() {
+            all if all == flights.len() => 0..all,
+            first_read => first_read..first_read + 1,
+        };
+        for flight in choices {
+            let mut next = moment.clone();
+            let io = next.machine.flights[flight].io;
+            self.way
+                .push(Step::Done(io.member, io.operation, io.block.0));
+            next.machine.complete(&mut self.store, flight)?;
+            Self::answers(&mut next)?;
+            self.moment(&next)?;
+            self.way.pop();
+        }
+        if moment.machine.flights.is_empty() {
+            let mut next = moment.clone();
+            if next.machine.wake(&mut self.store) {
+                Self::answers(&mut next)?;
+                return self.moment(&next);
+            }
+            let mut asked = moment.asked.iter();
+            if let Some(event) = asked.position(|asked| !asked.answered) {
+                return Err(format!("event {} is never answered", event + 1));
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&mut self, moment: &mut Moment, event: Event) -> Found {
+        let number = u32::try_from(moment.asked.len()).expect("few");
+        let after = answered(&moment.asked);
+        let is_drop = matches!(event, Event::Drop(_));
+        moment.asked.push(Asked {
+            answered: is_drop,
+            after,
+        });
+        match event {
+            Event::Ask {
+                operation,
+                block,
+                blocks,
+            } => {
+                let per_block = ATOMS_PER_BLOCK;
+                let blocks = block..block + u64::from(blocks);
+                let candidate = moment.asked.len();
+                let atoms: Vec<Content> = match operation {
+                    Operation::Write { .. } => (blocks.start * per_block..blocks.end * per_block)
+                        .map(|atom| {
+                            let atom = usize::try_from(atom).expect("small");
+                            let content = self.candidates.content(atom, candidate);
+                            content.expect("the event writes it")
+                        })
+                        .collect(),
+                    _ => Vec::new(),
+                };
+                let machine = &mut moment.machine;
+                let store = &mut self.store;
+                if !machine.ask(store, number, operation, blocks, &atoms) {
+                    return Err("an engine with room to spare was busy".to_owned());
+                }
+            }
+            Event::Close => moment.machine.close(&mut self.store),
+            Event::Drop(member) => moment.machine.drop(MemberSet::EMPTY.with(member)),
+        }
+        Self::answers(moment)
+    }
+
+    fn answers(moment: &mut Moment) -> Found {
+        for reply in std::mem::take(&mut moment.machine.replies) {
+            let event = usize::try_from(reply.token).expect("few");
+            if let Err(error) = reply.result {
+                return Err(format!("event {} failed: {error:?}", event + 1));
+            }
+            moment.asked[event].answered = true;
+        }
+        if let Some(clean) = moment.machine.closed {
+            let close = moment.asked.len() - 1;
+            if !clean && !moment.asked[close].answered {
+                return Err("the array could not be closed clean".to_owned());
+            }
+            moment.asked[close].after = answered(&moment.asked[..close]);
+            moment.asked[close].answered = true;
+        }
+        Ok(())
+    }
+
+    // ---- crashes -----------------------------------------------------------------------------
+
+    /// Everything that a crash now may leave.
+    fn crashes(&mut self, machine: &Machine, legal: &Legal, lost: MemberSet, left: u8) -> Found {
+        let flights = machine.flights.iter();
+        let writes: Vec<&Write> = flights.filter_map(|flight| flight.write.as_ref()).collect();
+        self.crashes_of(&machine.media, &writes, legal, lost, left)
+    }
+
+    fn crashes_of(
+        &mut self,
+        media: &Media,
+        writes: &[&Write],
+        legal: &Legal,
+        lost: MemberSet,
+        left: u8,
+    ) -> Found {
+        if left == 0 {
+            return Ok(());
+        }
+        let later = left < self.bounds.crashes;
+        let hash = writes
+            .iter()
+            .fold(media.hash(), |hash, write| mix(hash, write.hash()));
+        let key = mix(mix(hash, legal.hash()), lost.bits());
+        if later && !key.is_multiple_of(self.later_crash_share) || !self.crashed.insert((key, left))
+        {
+            return Ok(());
+        }
+        for power in [true, false] {
+            let legal = if power {
+                legal.after_power_loss()
+            } else {
+                legal.clone()
+            };
+            let losses: Vec<Vec<Left>> = (0..self.scenario.members())
+                .map(|disk| {
+                    let to_disk = writes.iter().copied().filter(|write| write.disk == disk);
+                    media.losses(disk, &to_disk.collect::<Vec<_>>(), power)
+                })
+                .collect();
+            let mut chosen = Vec::new();
+            let rest = mix(legal.hash(), lost.bits());
+            let hash = media.durable_hash();
+            self.every_loss(&losses, &mut chosen, hash, &mut |explorer, chosen, hash| {
+                if !explorer.is_fresh(mix(hash, rest), left) {
+                    return Ok(());
+                }
+                let state = State {
+                    media: media.with(chosen),
+                    legal: legal.clone(),
+                    lost,
+                };
+                let there = (0..).zip(chosen);
+                explorer.way.push(Step::Crash {
+                    power,
+                    left: there
+                        .map(|(disk, left)| describe_left(disk, left))
+                        .collect(),
+                });
+                explorer.visit(&state, left - 1)?;
+                explorer.way.pop();
+                Ok(())
+            })?;
+        }
+        Ok(())
+    }
+
+    /// Of each disk one of its losses, of all disks together one torn write.
+    fn every_loss<'l>(
+        &mut self,
+        losses: &'l [Vec<Left>],
+        chosen: &mut Vec<&'l Left>,
+        hash: u64,
+        each: &mut dyn FnMut(&mut Self, &[&Left], u64) -> Found,
+    ) -> Found {
+        let Some(of_disk) = losses.get(chosen.len()) else {
+            return each(self, chosen, hash);
+        };
+        let torn = chosen.iter().any(|left| left.torn);
+        for left in of_disk.iter().filter(|left| !(torn && left.torn)) {
+            chosen.push(left);
+            self.every_loss(losses, chosen, hash.wrapping_add(left.hash), each)?;
+            chosen.pop();
+        }
+        Ok(())
+    }
+
+    /// Whether the state was not visited with as many crashes to come.
+    fn is_fresh(&mut self, key: u64, left: u8) -> bool {
+        let before = self.visited.get(&key).copied();
+        if before.is_some_and(|before| before >= left) {
+            return false;
+        }
+        self.visited.insert(key, left);
+        self.summary.states += u64::from(before.is_none());
+        true
+    }
+
+    // ---- openings ----------------------------------------------------------------------------
+
+    /// Opens what a crash left, with every set of members missing.
+    fn visit(&mut self, state: &State, left: u8) -> Found {
+        for missing in self.scenario.tolerated(state.lost) {
+            if !self.is_decidable(state, missing) {
+                self.summary.undecidable += 1;
+                continue;
+            }
+            self.way.push(Step::Open(missing));
+            if let Some((machine, legal, assembly)) = self.open(state, missing, left)? {
+                self.after_recovery(machine, &legal, assembly, left)?;
+            }
+            self.way.pop();
+        }
+        Ok(())
+    }
+
+    /// Whether somebody is left who can tell that an outdated member is that. One whose superblock
+    /// counts only on members that are not there, or outdated as well, might be the truth.
+    fn is_decidable(&mut self, state: &State, missing: MemberSet) -> bool {
+        let lost = state.lost.union(missing);
+        let mut outdated = state.lost.difference(missing).iter();
+        outdated.all(|member| {
+            let counts_on = self.assemblies.counts_on(&self.store, &state.media, member);
+            !counts_on.difference(lost).is_empty()
+        })
+    }
+
+    /// Assembles, opens and reads everything, while the array recovers; with a crash at every
+    /// operation of that. `None` where the array was refused, and that is legal.
+    fn open(
+        &mut self,
+        state: &State,
+        missing: MemberSet,
+        left: u8,
+    ) -> Result<Option<(Machine, Legal, MemberSet)>, String> {
+        self.summary.openings += 1;
+        let assembled = self.assemble(&state.media, missing);
+        let assembly = match &assembled.result {
+            Ok(assembly) => assembly,
+            Err(why) => return Err(format!("refused: {why}")),
+        };
+        let mut media = state.media.clone();
+        let lost = state.lost.union(missing);
+        for member in assembly.lagging.iter() {
+            let write = superblock(&mut self.store, assembly, member);
+            self.crashes_of(&media, &[&write], &state.legal, lost, left)?;
+            media.write(&write, true);
+        }
+        if assembled.refused.get() {
+            self.summary.refused += 1;
+            return Ok(None);
+        }
+        let out = assembly.missing;
+        let mut machine = match self.machine(media, assembly) {
+            Ok(machine) => machine,
+            Err(error) => {
+                let in_doubt = matches!(error, OpenError::UncleanDegraded { .. })
+                    && self.scenario.has_parity()
+                    && !assembly.array.clean
+                    && !out.is_empty();
+                if in_doubt && self.scenario.policy.write_hole != WriteHole::Closed {
+                    assembled.refused.set(true);
+                    self.summary.refused += 1;
+                    return Ok(None);
+                }
+                return Err(format!("refused: {error}"));
+            }
+        };
+        machine.drop(out);
+        let mut legal = state.legal.clone();
+        self.read_all(&mut machine, &mut legal, out, left)?;
+        Ok(Some((machine, legal, out)))
+    }
+
+    /// Reads every block, all at once, and judges what comes.
+    fn read_all(
+        &mut self,
+        machine: &mut Machine,
+        legal: &mut Legal,
+        missing: MemberSet,
+        left: u8,
+    ) -> Found {
+        let scenario = self.scenario;
+        let blocks = scenario.geometry.blocks();
+        for number in 0..u32::try_from(blocks).expect("small") {
+            let range = u64::from(number)..u64::from(number) + 1;
+            if !machine.ask(&mut self.store, number, Operation::Read, range, &[]) {
+                return Err("an engine with room to spare was busy".to_owned());
+            }
+        }
+        let mut answered = 0;
+        let mut steps = 0;
+        loop {
+            for reply in std::mem::take(&mut machine.replies) {
+                answered += 1;
+                self.judge(machine, legal, missing, reply.token, reply.result.is_ok())?;
+            }
+            self.way.push(Step::Recovered(steps));
+            self.crashes(machine, legal, missing, left)?;
+            self.way.pop();
+            if machine.flights.is_empty() {
+                if !machine.wake(&mut self.store) {
+                    break;
+                }
+            } else {
+                machine.complete(&mut self.store, 0)?;
+            }
+            steps += 1;
+            if steps > STEPS_MAX {
+                return Err("it does not come to an end".to_owned());
+            }
+        }
+        if answered != blocks {
+            return Err(format!("{answered} of {blocks} reads were answered"));
+        }
+        Ok(())
+    }
+
+    fn judge(
+        &mut self,
+        machine: &Machine,
+        legal: &mut Legal,
+        missing: MemberSet,
+        block: u64,
+        done: bool,
+    ) -> Found {
+        let per_block = ATOMS_PER_BLOCK;
+        let first = usize::try_from(block * per_block).expect("small");
+        let number = u32::try_from(block).expect("small");
+        let atoms = machine.buffer(number, 1);
+        for (atom, content) in (first..).zip(atoms) {
+            if !done {
+                if missing.is_empty() || !legal.is_flying(atom) {
+                    return Err(format!("block {block} can't be read"));
+                }
+                self.summary.errors += 1;
+                continue;
+            }
+            let stable = self.scenario.is_ruled();
+            let verdict = self.candidates.judge(legal, atom, *content, stable);
+            let touched = self.candidates.is_touched(atom);
+            match verdict {
+                Verdict::Old => self.summary.old += u64::from(touched),
+                Verdict::New => self.summary.new += u64::from(touched),
+                Verdict::Wrong => {
+                    return Err(format!(
+                        "half {} of block {block} holds {}; legal: {}",
+                        atom - first,
+                        self.candidates.name(atom, *content),
+                        self.candidates.describe(legal, atom)
+                    ));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// What was read stays: when further members drop out, and after a close.
+    fn after_recovery(
+        &mut self,
+        machine: Machine,
+        legal: &Legal,
+        missing: MemberSet,
+        left: u8,
+    ) -> Found {
+        let key = mix(mix(machine.media.hash(), legal.hash()), missing.bits());
+        if !self.scenario.is_ruled() || !self.settled.insert(key) {
+            return Ok(());
+        }
+        for more in self.scenario.largest_tolerated(missing) {
+            self.way.push(Step::Again(more));
+            let mut without = machine.clone();
+            without.drop(more);
+            self.read_all(&mut without, &mut legal.clone(), more, 0)?;
+            self.way.pop();
+        }
+        let mut machine = machine;
+        self.way.push(Step::Closed);
+        machine.close(&mut self.store);
+        machine.settle(&mut self.store, |_, _| Ok(()))?;
+        if machine.closed.is_none() || machine.closed == Some(false) && !legal.any_flying() {
+            return Err(format!("closed: {:?}", machine.closed));
+        }
+        machine.media.lose_caches();
+        let state = State {
+            legal: legal.clone(),
+            lost: missing,
+            media: machine.media,
+        };
+        let key = mix(mix(state.media.hash(), legal.hash()), missing.bits());
+        // Nothing is left to be found in what closes after a close.
+        if left > 0 && self.is_fresh(key, 0) {
+            self.visit(&state, 0)?;
+        }
+        self.way.pop();
+        Ok(())
+    }
+}
+
+fn answered(asked: &[Asked]) -> u8 {
+    let events = asked.iter().enumerate();
+    let answered = events.filter(|(_, asked)| asked.answered);
+    answered.fold(0, |bits, (event, _)| bits | 1 << event)
+}

@@ -1,0 +1,112 @@
+//! The beginning of an enumeration: fresh disks, the base on them, and engines.
+
+use super::assemble::{Assembled, superblock};
+use super::explore::Explorer;
+use super::machine::{METADATA, Machine, SCRATCH};
+use super::media::Media;
+use super::scenario::{ATOM_BYTES, BLOCK_SIZE, CHUNK_BLOCKS, DEVICE_BYTES};
+use super::store::Content;
+use crate::create;
+use crate::random::Random;
+use crate::run::plain_config;
+use spindles_block::{MemberIndex, MemberSet, Operation};
+use spindles_engine::{Limits, OpenError};
+use spindles_format::Assembly;
+use std::rc::Rc;
+
+/// Columns of the engine: more than the requests need at once.
+const COLUMNS: u32 = 4;
+
+impl Explorer<'_> {
+    /// Fresh disks with their first superblocks; then the base is written by the engine itself.
+    pub(super) fn create(&mut self) -> Result<Media, String> {
+        let scenario = self.scenario;
+        let members = scenario.members();
+        let atom_bytes = u64::try_from(ATOM_BYTES).expect("small");
+        let atoms = u16::try_from(DEVICE_BYTES / atom_bytes).expect("small");
+        let mut media = Media::new(members, atoms);
+        let array = create::fresh_record(
+            &scenario.geometry,
+            BLOCK_SIZE,
+            &scenario.devices,
+            scenario.policy,
+            &mut Random::new(0, "enumerate"),
+        );
+        let records: Vec<_> = scenario.devices.iter().copied().map(Some).collect();
+        let fresh = Assembly {
+            array,
+            devices: (0..usize::from(members)).map(Some).collect(),
+            records,
+            missing: MemberSet::EMPTY,
+            lagging: MemberSet::EMPTY,
+            refused: Vec::new(),
+            read_only: false,
+        };
+        for member in (0..members).map(MemberIndex) {
+            let write = superblock(&mut self.store, &fresh, member);
+            media.write(&write, true);
+        }
+        let mut machine = self.open_whole(media, MemberSet::EMPTY)?;
+        let blocks = scenario.geometry.blocks();
+        let base = (0..self.candidates.atoms()).map(|atom| self.candidates.content(atom, 0));
+        let base: Vec<Content> = base
+            .map(|content| content.expect("there is a base"))
+            .collect();
+        let operation = Operation::Write { fua: true };
+        machine.ask(&mut self.store, 0, operation, 0..blocks, &base);
+        machine.settle(&mut self.store, |_, _| Ok(()))?;
+        machine.close(&mut self.store);
+        machine.settle(&mut self.store, |_, _| Ok(()))?;
+        if machine.closed != Some(true) {
+            return Err("a fresh array could not be closed".to_owned());
+        }
+        machine.media.lose_caches();
+        Ok(machine.media)
+    }
+
+    /// Opens an array that nothing happened to, until it has settled.
+    pub(super) fn open_whole(
+        &mut self,
+        media: Media,
+        missing: MemberSet,
+    ) -> Result<Machine, String> {
+        let assembled = self.assemble(&media, missing);
+        let assembly = assembled.result.as_ref().map_err(Clone::clone)?;
+        let opened = self.machine(media, assembly);
+        let mut machine = opened.map_err(|error| error.to_string())?;
+        machine.settle(&mut self.store, |_, _| Ok(()))?;
+        Ok(machine)
+    }
+
+    pub(super) fn assemble(&mut self, media: &Media, missing: MemberSet) -> Rc<Assembled> {
+        self.assemblies
+            .assemble(&self.store, self.scenario, media, missing)
+    }
+
+    pub(super) fn machine(
+        &mut self,
+        media: Media,
+        assembly: &Assembly,
+    ) -> Result<Machine, OpenError> {
+        let blocks = u32::try_from(self.scenario.geometry.blocks()).expect("small");
+        let requests = blocks.max(self.bounds.requests + 1);
+        let limits = Limits {
+            requests,
+            columns: COLUMNS,
+            column_blocks: CHUNK_BLOCKS,
+        };
+        #[cfg_attr(not(feature = "canary"), expect(unused_mut, reason = "no canary"))]
+        let mut config = plain_config(&self.scenario.geometry, assembly, limits, SCRATCH, METADATA);
+        #[cfg(feature = "canary")]
+        {
+            config.mutation = self.bounds.mutation;
+        }
+        Machine::open(
+            &mut self.store,
+            &self.scenario.geometry,
+            media,
+            config,
+            requests,
+        )
+    }
+}

@@ -1,0 +1,310 @@
+//! The driver of one engine over contents that are numbers: every operation on a member waits
+//! until it is told to be done, computations are done at once.
+
+use super::media::{Media, Write};
+use super::scenario::atoms;
+use super::store::{Content, POISON, Store, ZEROS, mix};
+use spindles_block::{
+    BlockIndex, BufferId, BufferSlice, Compute, Instant, MemberError, MemberIo, MemberSet,
+    Operation, Reply, Request,
+};
+use spindles_engine::{Command, Config, Engine, Event, OpenError, Output};
+use spindles_layout::Geometry;
+use std::collections::VecDeque;
+use std::rc::Rc;
+
+pub(super) const SCRATCH: BufferId = BufferId(0);
+pub(super) const METADATA: BufferId = BufferId(1);
+/// The buffer of the first request.
+const FIRST_REQUEST: u32 = 2;
+/// An array that is not idle after so many operations never will be.
+pub(super) const STEPS_MAX: u32 = 20_000;
+
+/// An operation on a member that is not done yet.
+#[derive(Clone, Debug)]
+pub(super) struct Flight {
+    pub(super) io: MemberIo,
+    /// What a write carries.
+    pub(super) write: Option<Write>,
+    covered: u32,
+}
+
+/// An engine, its disks and its buffers.
+#[derive(Clone, Debug)]
+pub(super) struct Machine {
+    engine: Engine,
+    pub(super) media: Media,
+    /// In the order in which they were asked for.
+    pub(super) flights: VecDeque<Flight>,
+    pub(super) gone: MemberSet,
+    pub(super) replies: Vec<Reply>,
+    /// What the engine said when it was closed.
+    pub(super) closed: Option<bool>,
+    buffers: Vec<Content>,
+    scratch_blocks: u32,
+    request_blocks: u32,
+    now: Instant,
+}
+
+impl Machine {
+    /// An engine that was just opened on these disks. `requests` buffers of as many blocks as the
+    /// array has.
+    pub(super) fn open(
+        store: &mut Store,
+        geometry: &Geometry,
+        media: Media,
+        config: Config,
+        requests: u32,
+    ) -> Result<Self, OpenError> {
+        let engine = Engine::open(Instant(0), config)?;
+        let scratch_blocks = engine.scratch_blocks();
+        let request_blocks = u32::try_from(geometry.blocks()).expect("small");
+        let blocks = scratch_blocks + requests * request_blocks;
+        let mut machine = Self {
+            engine,
+            media,
+            flights: VecDeque::new(),
+            gone: MemberSet::EMPTY,
+            replies: Vec::new(),
+            closed: None,
+            buffers: vec![POISON; usize::from(atoms(u64::from(blocks)))],
+            scratch_blocks,
+            request_blocks,
+            now: Instant(0),
+        };
+        machine.carry_out(store);
+        Ok(machine)
+    }
+
+    fn place(&self, slice: BufferSlice, blocks: u32) -> std::ops::Range<usize> {
+        let (first, end) = match slice.buffer {
+            SCRATCH => (0, self.scratch_blocks),
+            BufferId(number) => {
+                let before = (number - FIRST_REQUEST) * self.request_blocks;
+                let first = self.scratch_blocks + before;
+                (first, first + self.request_blocks)
+            }
+        };
+        let start = first + slice.first_block;
+        assert!(
+            start + blocks <= end,
+            "beyond the end of a buffer: {slice:?}"
+        );
+        usize::from(atoms(u64::from(start)))..usize::from(atoms(u64::from(start + blocks)))
+    }
+
+    /// The buffer of request `number`.
+    pub(super) fn buffer(&self, number: u32, blocks: u32) -> &[Content] {
+        let slice = request_buffer(number);
+        &self.buffers[self.place(slice, blocks)]
+    }
+
+    /// Asks for something, with these atoms in its buffer. False when the engine was busy.
+    pub(super) fn ask(
+        &mut self,
+        store: &mut Store,
+        number: u32,
+        operation: Operation,
+        blocks: std::ops::Range<u64>,
+        atoms: &[Content],
+    ) -> bool {
+        let count = u32::try_from(blocks.end - blocks.start).expect("small");
+        let carries_data = matches!(operation, Operation::Read | Operation::Write { .. });
+        if carries_data {
+            let place = self.place(request_buffer(number), count);
+            match atoms {
+                [] => self.buffers[place].fill(POISON),
+                atoms => self.buffers[place].copy_from_slice(atoms),
+            }
+        }
+        let request = Request {
+            token: u64::from(number),
+            operation,
+            block: BlockIndex(blocks.start),
+            blocks: count,
+            buffer: if carries_data {
+                request_buffer(number)
+            } else {
+                BufferSlice::NONE
+            },
+        };
+        let taken = self.engine.submit(self.now, request).is_ok();
+        self.carry_out(store);
+        taken
+    }
+
+    pub(super) fn close(&mut self, store: &mut Store) {
+        let taken = self.engine.command(self.now, Command::Close);
+        taken.expect("an array can always be closed");
+        self.carry_out(store);
+    }
+
+    /// These members answer no more; what is in flight on them may land later, or not.
+    pub(super) fn drop(&mut self, members: MemberSet) {
+        self.gone = self.gone.union(members);
+        for flight in &mut self.flights {
+            if let Some(write) = flight.write.take_if(|_| members.contains(flight.io.member)) {
+                self.media.write(&write, false);
+            }
+        }
+    }
+
+    /// An operation on a member is done. An error when it is not what it was when it was asked.
+    pub(super) fn complete(&mut self, store: &mut Store, flight: usize) -> Result<(), String> {
+        let Flight { io, write, covered } = self.flights.remove(flight).expect("it is in flight");
+        let disk = io.member.0;
+        let mut result = Ok(());
+        if self.gone.contains(io.member) {
+            result = Err(MemberError::Gone);
+        } else {
+            match io.operation {
+                Operation::Read => self.read(store, &io),
+                Operation::Flush => self.media.flush_ends(disk, covered),
+                Operation::Write { fua } | Operation::WriteZeroes { fua } => {
+                    self.media.write(write.as_ref().expect("it writes"), fua);
+                }
+                Operation::Discard => self.media.write(write.as_ref().expect("it writes"), false),
+            }
+        }
+        if let (Operation::Write { .. }, Some(write)) = (io.operation, &write) {
+            let same = match io.buffer.buffer {
+                METADATA => store.is(&write.atoms, self.engine.metadata_of(&io)),
+                BufferId::ZEROS => true,
+                _ => self.buffers[self.place(io.buffer, io.blocks)] == *write.atoms,
+            };
+            if !same {
+                return Err(format!("the buffer changed while member {disk} wrote it"));
+            }
+        }
+        self.engine.complete_member(self.now, io.id, result);
+        self.carry_out(store);
+        Ok(())
+    }
+
+    fn read(&mut self, store: &Store, io: &MemberIo) {
+        let first = atoms(io.block.0);
+        let mut out = vec![ZEROS; usize::from(atoms(u64::from(io.blocks)))];
+        self.media.read(io.member.0, first, &mut out);
+        if let Some(read) = self.engine.metadata_read(io.id) {
+            read.bytes.copy_from_slice(&store.bytes(&out));
+        } else {
+            let place = self.place(io.buffer, io.blocks);
+            self.buffers[place].copy_from_slice(&out);
+        }
+    }
+
+    /// What a write carries.
+    fn carried(&self, store: &mut Store, io: &MemberIo) -> Rc<[Content]> {
+        match (io.operation, io.buffer.buffer) {
+            (Operation::Write { .. }, METADATA) => store.atoms(self.engine.metadata_of(io)),
+            (Operation::Write { .. }, buffer) if buffer != BufferId::ZEROS => {
+                self.buffers[self.place(io.buffer, io.blocks)].into()
+            }
+            _ => std::iter::repeat_n(ZEROS, usize::from(atoms(u64::from(io.blocks)))).collect(),
+        }
+    }
+
+    /// Carries out the engine's outputs: operations on members begin, computations are done.
+    fn carry_out(&mut self, store: &mut Store) {
+        let mut steps = VecDeque::new();
+        loop {
+            while let Some(output) = self.engine.poll_output() {
+                match output {
+                    Output::Member(io) => {
+                        let write = io.operation.is_write().then(|| Write {
+                            disk: io.member.0,
+                            first: atoms(io.block.0),
+                            atoms: self.carried(store, &io),
+                        });
+                        let covered = self.media.flush_begins();
+                        self.flights.push_back(Flight { io, write, covered });
+                    }
+                    Output::Compute(step) => steps.push_back(step),
+                    Output::Reply(reply) => self.replies.push(reply),
+                    Output::Event(Event::Closed { clean }) => self.closed = Some(clean),
+                    Output::Event(_) => {}
+                }
+            }
+            let Some(id) = steps.pop_front() else {
+                return;
+            };
+            let step = self.engine.step(id);
+            let places: Vec<_> = (step.targets.iter())
+                .map(|target| self.place(target.slice, step.blocks))
+                .collect();
+            let zeros = [ZEROS; 64];
+            let compute = step.compute;
+            let came = store.compute(&step, |slice| match slice.buffer {
+                BufferId::ZEROS => &zeros[..usize::from(atoms(u64::from(step.blocks)))],
+                _ => &self.buffers[self.place(slice, step.blocks)],
+            });
+            for (place, atoms) in places.into_iter().zip(came.targets) {
+                self.buffers[place].copy_from_slice(&atoms);
+            }
+            if compute == Compute::Checksum {
+                let checksums = self.engine.checksums_mut(id);
+                checksums.copy_from_slice(&came.checksums);
+            }
+            self.engine.complete_compute(self.now, id, came.result);
+        }
+    }
+
+    /// Time passes until the engine wants to be woken. False when it does not.
+    pub(super) fn wake(&mut self, store: &mut Store) -> bool {
+        let Some(at) = self.engine.poll_timeout() else {
+            return false;
+        };
+        self.now = self.now.max(at);
+        self.engine.handle_timeout(self.now);
+        self.carry_out(store);
+        true
+    }
+
+    /// Everything that is to be done is done, first come, first served; `before` looks at each
+    /// step before it. An error when it does not come to an end.
+    pub(super) fn settle(
+        &mut self,
+        store: &mut Store,
+        mut before: impl FnMut(&mut Store, &mut Self) -> Result<(), String>,
+    ) -> Result<(), String> {
+        for _ in 0..STEPS_MAX {
+            before(store, self)?;
+            if self.flights.is_empty() {
+                if !self.wake(store) {
+                    return Ok(());
+                }
+            } else {
+                self.complete(store, 0)?;
+            }
+        }
+        Err("it does not come to an end".to_owned())
+    }
+
+    /// A hash of what can be seen of it: the disks, and what is in flight.
+    pub(super) fn hash(&self) -> u64 {
+        // Flights come in another order when others were done in another order.
+        let flights = self.flights.iter().map(|flight| {
+            let io = &flight.io;
+            let kind = match io.operation {
+                Operation::Read => 1,
+                Operation::Flush => 2,
+                Operation::Write { fua } => 3 + u64::from(fua),
+                Operation::Discard => 5,
+                Operation::WriteZeroes { fua } => 6 + u64::from(fua),
+            };
+            let covered = self.media.covered_by(io.member.0, flight.covered);
+            let place = u64::from(io.member.0) << 40 | io.block.0 << 20 | u64::from(io.blocks);
+            let what = flight.write.as_ref().map_or(covered, Write::hash);
+            mix(mix(kind, what), place)
+        });
+        let flights = flights.fold(0, u64::wrapping_add);
+        mix(mix(self.media.hash(), flights), self.gone.bits())
+    }
+}
+
+fn request_buffer(number: u32) -> BufferSlice {
+    BufferSlice {
+        buffer: BufferId(FIRST_REQUEST + number),
+        first_block: 0,
+    }
+}

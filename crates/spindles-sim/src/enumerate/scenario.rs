@@ -1,0 +1,305 @@
+//! What is enumerated: every level with redundancy on as few members as it can have, every
+//! policy, and a few requests that meet.
+
+use super::Bounds;
+use spindles_block::{BlockSize, MemberIndex, MemberSet, Operation};
+use spindles_engine::{POLICIES, Policy, WriteHole};
+use spindles_format::{Area, AreaKind, DeviceRecord, areas_for};
+use spindles_layout::{Geometry, LEVELS, Level, Redundancy, Spec};
+use std::fmt;
+use std::ops::Range;
+
+/// The smallest device there can be.
+pub(super) const DEVICE_BYTES: u64 = 128 << 10;
+pub(super) const BLOCK_SIZE: BlockSize = BlockSize::B4096;
+/// What a write tears into: half a block, so that blocks tear too.
+pub(super) const ATOM_BYTES: usize = 2048;
+pub(super) const ATOMS_PER_BLOCK: u64 = 2;
+pub(super) const CHUNK_BLOCKS: u32 = 2;
+/// Data area of a member: two rows of chunks.
+const MEMBER_BLOCKS: u64 = 4;
+
+/// Something that is done to the array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Event {
+    /// A request of a client.
+    Ask {
+        /// What.
+        operation: Operation,
+        /// The first block.
+        block: u64,
+        /// How many.
+        blocks: u32,
+    },
+    /// The array is closed; the last of the events.
+    Close,
+    /// A member drops out.
+    Drop(MemberIndex),
+}
+
+/// How many atoms these blocks are.
+pub(super) fn atoms(blocks: u64) -> u16 {
+    u16::try_from(blocks * ATOMS_PER_BLOCK).expect("small")
+}
+
+impl Event {
+    /// The operation and the blocks of a request.
+    pub(super) fn asks(&self) -> Option<(Operation, Range<u64>)> {
+        match *self {
+            Self::Ask {
+                operation,
+                block,
+                blocks,
+            } => Some((operation, block..block + u64::from(blocks))),
+            _ => None,
+        }
+    }
+}
+
+impl fmt::Display for Event {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let durably = |fua| if fua { " durably" } else { "" };
+        match *self {
+            Self::Ask {
+                operation,
+                block,
+                blocks,
+            } => match operation {
+                Operation::Read => write!(f, "read {block}+{blocks}"),
+                Operation::Write { fua } => write!(f, "write{} {block}+{blocks}", durably(fua)),
+                Operation::Flush => f.write_str("flush"),
+                Operation::Discard => write!(f, "discard {block}+{blocks}"),
+                Operation::WriteZeroes { fua } => {
+                    write!(f, "zero{} {block}+{blocks}", durably(fua))
+                }
+            },
+            Self::Close => f.write_str("close"),
+            Self::Drop(member) => write!(f, "member {member} drops out"),
+        }
+    }
+}
+
+/// One array and what is done to it.
+#[derive(Clone, Debug)]
+pub struct Scenario {
+    pub(super) geometry: Geometry,
+    pub(super) devices: Vec<DeviceRecord>,
+    pub(super) policy: &'static Policy,
+    /// Members that are missing from the beginning.
+    pub(super) missing: MemberSet,
+    /// What is done, in this order, as soon as it likes.
+    pub(super) events: Vec<Event>,
+}
+
+impl Scenario {
+    pub(super) fn members(&self) -> u8 {
+        self.geometry.members()
+    }
+
+    pub(super) fn has_parity(&self) -> bool {
+        self.geometry.parity_chunks() > 0
+    }
+
+    /// Whether anything is promised once members are missing after a crash.
+    pub(super) fn is_ruled(&self) -> bool {
+        self.policy.write_hole != WriteHole::Open
+    }
+
+    /// What is done about crashes.
+    pub fn policy(&self) -> &'static Policy {
+        self.policy
+    }
+
+    /// Writes to members that the requests need, roughly: what an enumeration grows with. What is
+    /// in flight when a member drops out may land or not, which counts as more; closing the write
+    /// hole takes each write twice.
+    pub fn member_writes(&self) -> u32 {
+        let chunks = |blocks: &Range<u64>| {
+            let chunk = u64::from(CHUNK_BLOCKS);
+            u32::try_from(blocks.end.div_ceil(chunk) - blocks.start / chunk).expect("small")
+        };
+        let redundancy = u32::from(self.geometry.redundancy());
+        let writes = self.events.iter().map(|event| match event.asks() {
+            Some((operation, blocks)) if operation.is_write() && self.has_parity() => {
+                chunks(&blocks) + redundancy
+            }
+            Some((operation, blocks)) if operation.is_write() => chunks(&blocks) * (1 + redundancy),
+            _ if matches!(event, Event::Drop(_)) => 3,
+            _ => 0,
+        });
+        let logged = self.policy.write_hole == WriteHole::Closed && self.has_parity();
+        writes.sum::<u32>() << u32::from(logged)
+    }
+
+    /// Every set of members that may be missing besides `lost`.
+    pub(super) fn tolerated(&self, lost: MemberSet) -> Vec<MemberSet> {
+        if !self.is_ruled() {
+            return vec![MemberSet::EMPTY];
+        }
+        let sets = (0..1_u64 << self.members()).map(MemberSet::from_bits);
+        sets.filter(|missing| self.geometry.survives(missing.union(lost)))
+            .collect()
+    }
+
+    /// The largest sets that may be missing and include `lost`, `lost` itself aside.
+    pub(super) fn largest_tolerated(&self, lost: MemberSet) -> Vec<MemberSet> {
+        let with: Vec<_> = self
+            .tolerated(lost)
+            .into_iter()
+            .filter(|set| lost.difference(*set).is_empty() && *set != lost)
+            .collect();
+        let is_largest = |set: &&MemberSet| {
+            !with
+                .iter()
+                .any(|other| other != *set && set.difference(*other).is_empty())
+        };
+        with.iter().filter(is_largest).copied().collect()
+    }
+}
+
+impl fmt::Display for Scenario {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.geometry.level())?;
+        let layout = self.geometry.layout_name();
+        if !layout.is_empty() {
+            write!(f, ":{layout}")?;
+        }
+        write!(f, "({}) {}", self.members(), self.policy.name)?;
+        if !self.missing.is_empty() {
+            write!(f, " without {:?}", self.missing)?;
+        }
+        for (index, event) in self.events.iter().enumerate() {
+            let comma = if index == 0 { ": " } else { ", " };
+            write!(f, "{comma}{event}")?;
+        }
+        Ok(())
+    }
+}
+
+/// Every scenario within the bounds, small ones first.
+pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
+    let mut all = Vec::new();
+    for level in LEVELS.iter().copied() {
+        for (geometry, devices, first) in arrays(level, bounds.all_arrays) {
+            for policy in POLICIES.iter().copied() {
+                let whole = Scenario {
+                    geometry: geometry.clone(),
+                    devices: devices.clone(),
+                    policy,
+                    missing: MemberSet::EMPTY,
+                    events: Vec::new(),
+                };
+                add(&mut all, &whole, bounds, first);
+            }
+        }
+    }
+    all.retain(|scenario| scenario.member_writes() <= bounds.member_writes_max);
+    all.sort_by_key(Scenario::member_writes);
+    all
+}
+
+/// The smallest arrays of a level, each layout; and whether it is the level's first of its size.
+fn arrays(level: &'static Level, larger: bool) -> Vec<(Geometry, Vec<DeviceRecord>, bool)> {
+    let fewest = level.members_min;
+    let members = match level.redundancy {
+        Redundancy::None => return Vec::new(),
+        Redundancy::CopyOnEveryMember => fewest..=fewest + 1,
+        Redundancy::Copies => fewest + 1..=fewest + 1 + u8::from(larger),
+        // At least two data chunks: with one, parity is a copy.
+        Redundancy::Parity(chunks) => (chunks + 2)..=(chunks + 2),
+    };
+    let mut all = Vec::new();
+    for members in members {
+        for (index, layout) in level.layouts.iter().enumerate() {
+            let devices: Vec<_> = (0..members).map(MemberIndex).map(device).collect();
+            let spec = Spec {
+                level,
+                layout: Some(level.layout(layout.name).expect("it is one of the level's")),
+                chunk_blocks: CHUNK_BLOCKS,
+                member_blocks: devices.iter().map(DeviceRecord::data_blocks).collect(),
+            };
+            let geometry = Geometry::new(&spec).expect("members are large enough");
+            all.push((geometry, devices, index == 0));
+        }
+    }
+    all
+}
+
+/// The areas of the smallest device, with a data area of a few blocks.
+fn device(member: MemberIndex) -> DeviceRecord {
+    let whole = areas_for(DEVICE_BYTES, BLOCK_SIZE, member).expect("it is large enough");
+    let areas: Vec<Area> = (whole.areas().iter())
+        .map(|area| match area.kind {
+            AreaKind::DATA => Area {
+                length_bytes: MEMBER_BLOCKS * u64::from(BLOCK_SIZE.bytes()),
+                ..*area
+            },
+            _ => *area,
+        })
+        .collect();
+    DeviceRecord::new(member, BLOCK_SIZE, DEVICE_BYTES, &areas).expect("only shorter")
+}
+
+const fn ask(operation: Operation, block: u64, blocks: u32) -> Event {
+    Event::Ask {
+        operation,
+        block,
+        blocks,
+    }
+}
+
+/// The requests to combine, on an array whose stripe has so many blocks.
+fn requests(stripe: u32) -> Vec<Event> {
+    let (volatile, durable) = (
+        Operation::Write { fua: false },
+        Operation::Write { fua: true },
+    );
+    vec![
+        ask(volatile, 0, 1),
+        ask(durable, 1, 2),
+        ask(volatile, 0, stripe),
+        ask(Operation::Discard, 0, 2),
+        ask(Operation::WriteZeroes { fua: true }, 1, stripe - 1),
+        ask(durable, 0, 1),
+        ask(Operation::Flush, 0, 0),
+    ]
+}
+
+fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) {
+    let geometry = &whole.geometry;
+    let stripe = CHUNK_BLOCKS * u32::from(geometry.data_chunks());
+    let requests = requests(stripe.max(CHUNK_BLOCKS + 1));
+    let mut push = |missing: MemberSet, events: Vec<Event>| {
+        all.push(Scenario {
+            missing,
+            events,
+            ..whole.clone()
+        });
+    };
+    // Other layouts differ in the places only: fewer requests.
+    let step = if first || bounds.all_arrays { 1 } else { 3 };
+    let mut lists: Vec<Vec<Event>> = vec![Vec::new()];
+    for _ in 0..bounds.requests {
+        let longer = lists.iter().flat_map(|list| {
+            let with = |request: &Event| [list.as_slice(), &[*request]].concat();
+            requests.iter().map(with).collect::<Vec<_>>()
+        });
+        lists = longer.collect();
+    }
+    let flush_first = |list: &Vec<Event>| list[0] == ask(Operation::Flush, 0, 0);
+    lists.retain(|list| !flush_first(list));
+    for list in lists.iter().step_by(step) {
+        push(MemberSet::EMPTY, list.clone());
+    }
+    let one = MemberSet::EMPTY.with(MemberIndex(0));
+    let degraded = whole.is_ruled() && geometry.survives(one);
+    for request in requests.iter().take(6).step_by(step) {
+        push(MemberSet::EMPTY, vec![*request, Event::Close]);
+        if degraded {
+            push(one, vec![*request, requests[1]]);
+            for member in (0..geometry.members()).map(MemberIndex).take(2) {
+                push(MemberSet::EMPTY, vec![*request, Event::Drop(member)]);
+            }
+        }
+    }
+}

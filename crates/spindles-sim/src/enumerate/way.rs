@@ -1,0 +1,55 @@
+//! The way to a finding, step by step.
+
+use super::media::Left;
+use super::scenario::{ATOMS_PER_BLOCK, Event};
+use spindles_block::{MemberIndex, MemberSet, Operation};
+use std::fmt::Write as _;
+
+/// A step on the way to a finding.
+#[derive(Clone)]
+pub(super) enum Step {
+    Event(Event),
+    Done(MemberIndex, Operation, u64),
+    Crash { power: bool, left: Vec<String> },
+    Open(MemberSet),
+    Recovered(u32),
+    Again(MemberSet),
+    Closed,
+}
+
+/// What a crash left on a disk.
+pub(super) fn describe_left(disk: u8, left: &Left) -> String {
+    let mut text = format!("disk {disk}:");
+    for (atom, content) in &left.durable {
+        write!(text, " {atom}={content}").expect("a string takes everything");
+    }
+    for write in &left.cached {
+        write!(text, " cached {}={:?}", write.first, write.atoms)
+            .expect("a string takes everything");
+    }
+    text
+}
+
+impl Step {
+    pub(super) fn describe(&self) -> String {
+        let per_block = ATOMS_PER_BLOCK;
+        match self {
+            Self::Event(event) => event.to_string(),
+            Self::Done(member, operation, block) => {
+                format!("member {member}: {operation:?} at block {block} is done")
+            }
+            Self::Crash { power, left } => {
+                let what = if *power {
+                    "power loss"
+                } else {
+                    "process crash"
+                };
+                format!("{what}; {per_block} atoms a block: {}", left.join("; "))
+            }
+            Self::Open(missing) => format!("opened without {missing:?}, everything is read"),
+            Self::Recovered(steps) => format!("after {steps} operations"),
+            Self::Again(missing) => format!("without {missing:?} everything is read again"),
+            Self::Closed => "closed".to_owned(),
+        }
+    }
+}
