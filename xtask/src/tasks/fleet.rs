@@ -1,41 +1,194 @@
-//! `cargo xtask fleet`: what takes longer than the test command may.
+//! `cargo xtask fleet`: what takes longer than the test command may. Each job appends what came of
+//! it to a log, a line of JSON at a time.
 
 use super::Task;
-use crate::process;
+use crate::process::{self, Finished};
+use serde_json::{Value, json};
+use std::io::Write as _;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) static TASK: Task = Task {
     name: "fleet",
-    arguments: "swarm [--hours N]",
-    about: "simulates new random seeds for hours (1 by default), each printed when it fails",
+    arguments: "swarm|enumerate [--hours N]",
+    about: "simulates new random seeds, or enumerates three requests on small arrays, for hours \
+            (1 by default); logs in target/fleet",
     run,
 };
 
 /// Seeds of one call of the simulator: a few minutes of work.
 const SEEDS_PER_CALL: u64 = 20_000;
 
+const LOGS: &str = "target/fleet";
+
 fn run(arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    let hours: f64 = match arguments[..] {
-        ["swarm"] => 1.0,
-        ["swarm", "--hours", hours] => hours
-            .parse()
-            .ok()
-            .filter(|hours: &f64| hours.is_finite() && *hours > 0.0)
-            .ok_or_else(|| format!("--hours {hours}: give a number above 0"))?,
-        _ => return Err("usage: cargo xtask fleet swarm [--hours N]".to_owned()),
+    let (job, hours): (&str, f64) = match arguments[..] {
+        [job] => (job, 1.0),
+        [job, "--hours", hours] => {
+            let number = hours.parse().ok();
+            let number = number.filter(|hours: &f64| hours.is_finite() && *hours > 0.0);
+            let explain = || format!("--hours {hours}: give a number above 0");
+            (job, number.ok_or_else(explain)?)
+        }
+        _ => ("", 1.0),
     };
+    match job {
+        "swarm" => swarm(hours),
+        "enumerate" => enumerate(hours),
+        _ => Err(format!("usage: cargo xtask fleet {}", TASK.arguments)),
+    }
+}
+
+fn now_s() -> u64 {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    now.map_or(0, |since| since.as_secs())
+}
+
+/// A log of lines of JSON, and the commit that goes into each.
+struct Log {
+    job: &'static str,
+    commit: String,
+    path: String,
+}
+
+impl Log {
+    fn of(job: &'static str) -> Result<Self, String> {
+        let commit = process::capture("git", &["rev-parse", "HEAD"])?;
+        std::fs::create_dir_all(LOGS).map_err(|error| format!("{LOGS}: {error}"))?;
+        Ok(Self {
+            job,
+            commit: commit.output.trim().to_owned(),
+            path: format!("{LOGS}/{job}.jsonl"),
+        })
+    }
+
+    fn add(&self, mut entry: Value) -> Result<(), String> {
+        entry["job"] = json!(self.job);
+        entry["at_s"] = json!(now_s());
+        entry["commit"] = json!(self.commit);
+        let mut options = std::fs::OpenOptions::new();
+        let file = options.create(true).append(true).open(&self.path);
+        file.and_then(|mut file| writeln!(file, "{entry}"))
+            .map_err(|error| format!("{}: {error}", self.path))
+    }
+}
+
+/// The objects among the lines that a program printed.
+fn objects(finished: &Finished) -> Vec<Value> {
+    let mut rest = finished.output.as_str();
+    let mut objects = Vec::new();
+    while !rest.is_empty() {
+        let mut values = serde_json::Deserializer::from_str(rest).into_iter();
+        let end = match values.next() {
+            Some(Ok(value)) if rest.starts_with('{') => {
+                objects.push(value);
+                values.byte_offset()
+            }
+            _ => 0,
+        };
+        let line_end = rest[end..].find('\n').map_or(rest.len(), |at| end + at + 1);
+        rest = &rest[line_end..];
+    }
+    objects
+}
+
+/// Seeds nobody ran before. A failing one is printed and logged, and the others go on.
+fn swarm(hours: f64) -> Result<(), String> {
     process::cargo(&["build", "--release", "--package", "spindles"])?;
     let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    let mut seed = now.map_or(0, |since| since.as_secs()) << 20;
-    let mut seeds = 0_u64;
+    let log = Log::of("swarm")?;
+    let mut seed = now_s() << 20;
+    let (mut seeds, mut failures) = (0_u64, 0_u64);
     while Instant::now() < ends {
         let range = format!("{seed}..{}", seed + SEEDS_PER_CALL);
-        process::run("target/release/spindles", &["sim", "--seeds", &range])?;
+        let arguments = ["--json", "sim", "--seeds", &range];
+        let finished = process::capture("target/release/spindles", &arguments)?;
+        let entry = objects(&finished).into_iter().next();
+        if !finished.good {
+            failures += 1;
+            println!("{}", finished.output);
+        }
+        // Without a value it ended in a panic, which names its seed.
+        log.add(entry.unwrap_or_else(|| json!({"first": seed, "output": finished.output})))?;
         seed += SEEDS_PER_CALL;
         seeds += SEEDS_PER_CALL;
+        println!("fleet: {seeds} seeds so far, {failures} calls with failures");
     }
-    println!("fleet: {seeds} seeds, none failed");
+    match failures {
+        0 => Ok(()),
+        _ => Err(format!(
+            "failures among {seeds} seeds: see {LOGS}/swarm.jsonl"
+        )),
+    }
+}
+
+/// Two requests, then three, small scenarios first.
+fn enumerate(hours: f64) -> Result<(), String> {
+    let program = "target/release/examples/enumerate";
+    let example = [
+        "build",
+        "--release",
+        "--package",
+        "spindles-sim",
+        "--example",
+        "enumerate",
+    ];
+    process::cargo(&example)?;
+    let log = Log::of("enumerate")?;
+    let started = Instant::now();
+    let mut found = false;
+    for requests in ["2", "3"] {
+        let left = hours * 60.0 - started.elapsed().as_secs_f64() / 60.0;
+        if left <= 0.0 {
+            break;
+        }
+        // No more than half of the time for two requests.
+        let minutes = if requests == "2" { left / 2.0 } else { left };
+        let minutes = minutes.to_string();
+        let arguments = ["--requests", requests, "--minutes", &minutes];
+        let finished = process::capture(program, &arguments)?;
+        for mut entry in objects(&finished) {
+            entry["requests"] = json!(requests);
+            if entry["scenario"] == "all" {
+                println!("fleet: {requests} requests: {entry}");
+            }
+            log.add(entry)?;
+        }
+        if !finished.good {
+            found = true;
+            println!("{}", finished.output);
+        }
+    }
+    if found {
+        return Err(format!("something was found: see {LOGS}/enumerate.jsonl"));
+    }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn objects_are_found_among_other_lines() {
+        let finished = Finished {
+            good: false,
+            output: "seeds 0..9\n{\n  \"runs\": 9\n}\n[1]\n{\nspindles: seed 3 failed\n{}\n"
+                .to_owned(),
+        };
+        assert_eq!(objects(&finished), [json!({"runs": 9}), json!({})]);
+    }
+
+    #[test]
+    fn what_is_not_a_job_is_refused() {
+        for wrong in [
+            &["x"][..],
+            &[],
+            &["swarm", "--hours"],
+            &["swarm", "--hours", "-1"],
+        ] {
+            let arguments: Vec<String> = wrong.iter().map(ToString::to_string).collect();
+            assert!(run(&arguments).is_err(), "{wrong:?}");
+        }
+    }
 }
