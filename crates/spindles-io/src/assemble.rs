@@ -88,7 +88,7 @@ impl ArrayReport {
         self.members.iter().any(|member| match member {
             MemberReport::Missing { .. } => true,
             MemberReport::Array(inner) => inner.is_degraded(),
-            MemberReport::Device { .. } => false,
+            MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
         })
     }
 
@@ -153,6 +153,19 @@ impl ArrayReport {
                 self.members.len(),
             ));
         }
+        for (index, member) in self.members.iter().enumerate() {
+            if let MemberReport::Device {
+                filled_bytes: Some(filled),
+                ..
+            } = member
+            {
+                let percent = filled * 100 / self.bytes.max(1);
+                lines.push(format!(
+                    "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
+                     done; that goes on while the array is open for writing"
+                ));
+            }
+        }
         if !self.clean && self.level.redundancy != Redundancy::None {
             lines.push(format!(
                 "array '{name}' was not closed in order: what its members disagree on is settled \
@@ -188,6 +201,8 @@ pub enum MemberReport {
         name: String,
         /// It missed the last superblock write before a crash; nothing is lacking on it.
         lagging: bool,
+        /// While it is being filled: below which byte of the array it is good.
+        filled_bytes: Option<u64>,
     },
     /// An array.
     Array(Box<ArrayReport>),
@@ -762,6 +777,13 @@ fn member_report(
         Some(Part { found, .. }) => MemberReport::Device {
             name: found.name,
             lagging,
+            filled_bytes: match assembly.array.member[usize::from(member)].state {
+                spindles_format::MemberState::Rebuilding { mark, .. } => {
+                    Some(mark.0 * u64::from(assembly.array.block_size.bytes()))
+                }
+                spindles_format::MemberState::Active
+                | spindles_format::MemberState::Missing { .. } => None,
+            },
         },
     }
 }

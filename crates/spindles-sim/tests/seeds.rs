@@ -96,6 +96,14 @@ fn seeds_that_found_something_stay_quiet() {
             3907,
             "what was read after a crash stays, also when power fails",
         ),
+        (
+            5197,
+            "a device that comes too late to take its place holds up nobody",
+        ),
+        (
+            7120,
+            "an array all of whose members go at its opening answers with errors",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());

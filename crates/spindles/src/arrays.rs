@@ -56,8 +56,21 @@ pub(crate) fn state(report: &ArrayReport) -> &'static str {
 /// An array as JSON, arrays inside it included.
 pub(crate) fn to_json(report: &ArrayReport) -> Value {
     let members = report.members.iter().map(|member| match member {
-        MemberReport::Device { name, lagging } => {
-            json!({ "device": name, "state": "active", "lagging": lagging })
+        MemberReport::Device {
+            name,
+            lagging,
+            filled_bytes,
+        } => {
+            let state = match filled_bytes {
+                None => "active",
+                Some(_) => "rebuilding",
+            };
+            json!({
+                "device": name,
+                "state": state,
+                "lagging": lagging,
+                "filled_bytes": filled_bytes,
+            })
         }
         MemberReport::Array(inner) => json!({ "array": to_json(inner), "state": "active" }),
         MemberReport::Missing { out_since } => {

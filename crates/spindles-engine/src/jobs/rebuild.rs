@@ -218,7 +218,7 @@ impl Engine {
     }
 
     /// Lets a device take its position once nothing is under way, neither on the device that was
-    /// there nor of a plan that does without it. Whether it did.
+    /// there nor of a plan that does without it. Whether it waits no longer.
     pub(crate) fn pump_joining(&mut self) -> bool {
         if self.rebuild.joining.is_none() || !self.is_quiet() || !self.serving {
             return false;
@@ -233,7 +233,8 @@ impl Engine {
             return false;
         };
         if !self.geometry.survives(self.lost) {
-            return false;
+            // It comes too late. Who waited for it goes on.
+            return true;
         }
         self.keep_filled();
         let at = usize::from(member.0);

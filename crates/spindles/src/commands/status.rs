@@ -76,13 +76,23 @@ fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
     ));
     for (index, member) in report.members.iter().enumerate() {
         match member {
-            MemberReport::Device { name, lagging } => {
+            MemberReport::Device {
+                name,
+                lagging,
+                filled_bytes,
+            } => {
                 let lagging = if *lagging {
                     ", missed the last superblock write"
                 } else {
                     ""
                 };
-                line(format!("  member {index}: {name}, active{lagging}"));
+                let state = match filled_bytes {
+                    None => "active".to_owned(),
+                    Some(bytes) => {
+                        format!("rebuilding, good below {}", arrays::size(*bytes))
+                    }
+                };
+                line(format!("  member {index}: {name}, {state}{lagging}"));
             }
             MemberReport::Array(inner) => {
                 line(format!(

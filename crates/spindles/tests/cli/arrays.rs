@@ -2,7 +2,10 @@
 //! any device by whatever is refused.
 
 use crate::binary::{Run, spindles};
-use spindles_format::{BITMAPS, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode, uniform_bitmap};
+use spindles_format::{
+    ArrayRecord, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode,
+    uniform_bitmap,
+};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
 
@@ -78,17 +81,29 @@ impl Folder {
         contents
     }
 
+    /// The newest superblock of a device.
+    pub(crate) fn newest(&self, name: &str) -> (ArrayRecord, DeviceRecord) {
+        let bytes = self.read(name);
+        let slots = SLOT_BYTES.into_iter().filter_map(|offset| {
+            let at = usize::try_from(offset).expect("small");
+            decode(&bytes[at..at + SUPERBLOCK_BYTES]).ok()
+        });
+        let newest = slots.max_by_key(|(array, _)| array.generation);
+        newest.expect("a member")
+    }
+
+    /// Writes a superblock into its slot.
+    pub(crate) fn put(&self, name: &str, array: &ArrayRecord, device: &DeviceRecord) {
+        let mut out = [0; SUPERBLOCK_BYTES];
+        encode(array, device, &mut out);
+        let slot = SLOT_BYTES[usize::from(array.generation % 2 == 1)];
+        self.write(name, slot, &out);
+    }
+
     /// Writes the next generation to these devices, as a program that crashed would leave it.
     fn advance(&self, devices: &[&str], missing: &[usize], clean: bool) {
         for name in devices {
-            let bytes = self.read(name);
-            let slot = |offset: u64| {
-                let at = usize::try_from(offset).expect("small");
-                decode(&bytes[at..at + SUPERBLOCK_BYTES]).ok()
-            };
-            let newest = SLOT_BYTES.into_iter().filter_map(slot);
-            let newest = newest.max_by_key(|(array, _)| array.generation);
-            let (mut array, device) = newest.expect("a member");
+            let (mut array, device) = self.newest(name);
             array.generation += 1;
             array.clean = clean;
             for &member in missing {
@@ -103,13 +118,7 @@ impl Folder {
                     self.write(name, area.offset_bytes, &bits);
                 }
             }
-            let mut out = [0; SUPERBLOCK_BYTES];
-            encode(&array, &device, &mut out);
-            self.write(
-                name,
-                SLOT_BYTES[usize::from(array.generation % 2 == 1)],
-                &out,
-            );
+            self.put(name, &array, &device);
         }
     }
 }

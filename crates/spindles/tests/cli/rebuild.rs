@@ -2,6 +2,8 @@
 //! nothing.
 
 use crate::arrays::{Folder, MIB};
+use spindles_block::BlockIndex;
+use spindles_format::MemberState;
 
 /// An array with data on it, and the file that was copied into it.
 fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
@@ -54,6 +56,45 @@ fn what_a_lost_device_held_is_on_the_new_one() {
         // Without the others that the level can do without, it comes from the new device.
         same(&folder, others);
     }
+}
+
+/// A program that ended in the middle left a mark: it is shown, and the rebuild goes on from there.
+#[test]
+fn a_rebuild_goes_on_where_it_was() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
+    let (array, _) = folder.newest("a");
+    // An eighth of the array: there are two data chunks in each stripe.
+    let part = array.member[1].data_blocks / 4;
+    let group_blocks = 2 * u64::from(array.chunk_blocks);
+    let mark = BlockIndex(part / group_blocks * group_blocks);
+    for name in ["a", "b", "c"] {
+        let (mut array, device) = folder.newest(name);
+        array.generation += 1;
+        array.member[1].state = MemberState::Rebuilding {
+            mark,
+            missed_since: 0,
+        };
+        array.note_rebuilding();
+        folder.put(name, &array, &device);
+        if name == "b" {
+            // What lies above the mark was never copied.
+            let from = (device.data_start().0 + part / 2 + 4) * 4096;
+            folder.write(name, from, &vec![0x5a; 1 << 20]);
+        }
+    }
+    let status = folder.run("status @a @b @c").ok();
+    assert!(
+        status.out.contains("rebuilding, good below 1."),
+        "{}",
+        status.out
+    );
+    assert!(status.out.contains("degraded"), "{}", status.out);
+    let json = folder.run("status @a @b @c --json").ok().json();
+    assert_eq!(json["members"][1]["state"], "rebuilding");
+    let run = folder.run("rebuild @a @b @c").ok();
+    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    same(&folder, "b c");
+    same(&folder, "a b");
 }
 
 #[test]
