@@ -109,6 +109,7 @@ fn planted_faults_are_found() {
     for mutation in faults {
         let bounds = Bounds {
             mutation,
+            member_writes_max: 8,
             ..Bounds::SHORT
         };
         let all = scenarios(&bounds);
