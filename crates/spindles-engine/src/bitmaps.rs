@@ -342,7 +342,11 @@ impl Engine {
             }
             let active = self.active();
             if active.is_empty() {
-                // Nobody is left who could tell. What is asked is answered with errors.
+                // Nobody is left who could tell, also not that anything was never written. What
+                // is asked is answered with errors.
+                let written = &mut self.regions.written.bits;
+                written.words_mut().fill(u64::MAX);
+                written.trim();
                 self.metadata.broken = true;
                 self.loading = None;
                 return self.bitmaps_loaded();

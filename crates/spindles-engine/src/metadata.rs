@@ -102,6 +102,7 @@ impl Engine {
         self.metadata.broken = true;
         self.ready.append(&mut self.gated);
         self.journal_gives_up();
+        self.replay_recorded();
     }
 
     /// Something changed that the superblocks must say.
@@ -235,6 +236,7 @@ impl Engine {
             self.metadata.dirty_durable = self.metadata.dirty;
         }
         self.journal_recorded();
+        self.replay_recorded();
         self.try_to_serve();
         if !self.metadata.broken {
             self.announce_rebuilt();

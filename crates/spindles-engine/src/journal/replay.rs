@@ -1,15 +1,18 @@
 //! What the journals hold after a crash is carried out again, before anything is served.
 //!
 //! ```text
-//!  scanning ──▶ rolling forward, write by write ──▶ flushing ──▶ recording that all is clean
+//!  waiting ──▶ scanning ──▶ recording who is missing ──▶ rolling forward, write by write
+//!      ──▶ marking what missing members lack ──▶ flushing ──▶ recording that all is clean
 //!
-//!  one write:  reading the log ──▶ checking it ──▶ (reading in place ──▶ recovering) ──▶ writing
+//!  one write:  reading the log ──▶ checking it ──▶ writing
+//!                                      └──not whole──▶ (reading data ──▶ redundancy ──▶ writing it)
 //! ```
 //!
-//! A write whose log lacks no more slots than the group survives, missing members counted, is
-//! carried out: what is not there is computed from the rest of the group. Of any other nothing had
-//! gone to its place. Replay may itself be ended at any moment and be begun anew: it only ever
-//! writes what the log says.
+//! A write is carried out where every member that is there has its part of the log; what missing
+//! members should hold follows from redundancy. Where one that is there lacks its part, the log was
+//! not durable when the crash came, and nothing had gone to its place. Replay may itself be ended
+//! at any moment and be begun anew: it judges the same way again, because who was missing is
+//! durable before the first block goes to its place.
 
 use crate::{
     Engine, Mutation,
@@ -63,6 +66,8 @@ enum Stage {
     Scanning {
         pending: u32,
     },
+    /// Who is missing is made durable.
+    Recording,
     Rolling,
     /// What missing members lack is marked.
     Marking,
@@ -253,11 +258,21 @@ impl Engine {
             return;
         }
         let replay = self.replay();
-        replay.stage = Stage::Rolling;
+        replay.stage = Stage::Recording;
         replay
             .parts
             .sort_by_key(|part| (part.write(), part.entry.slot));
-        self.next_write();
+        self.replay_recorded();
+    }
+
+    /// Rolls forward, when it is durable who is missing: what is judged without them must not be
+    /// judged with them again.
+    pub(crate) fn replay_recorded(&mut self) {
+        let recording = |replay: &Replay| replay.stage == Stage::Recording;
+        if self.replay.as_ref().is_some_and(recording) && !self.metadata.busy() {
+            self.replay().stage = Stage::Rolling;
+            self.next_write();
+        }
     }
 
     /// On to the write after the one that is done.
@@ -359,7 +374,7 @@ impl Engine {
         }
         match column.phase {
             Phase::Reading => self.check_log(),
-            Phase::Recovering => self.recover_rest(),
+            Phase::Recovering => self.rest_read(),
             Phase::Writing => self.rows_replayed(),
             phase => panic!("a member I/O of a replay came back in phase {phase:?}"),
         }
@@ -414,48 +429,67 @@ impl Engine {
         let valid = valid.minus(missing);
         let written = SlotSet::from_bits(entry.slots).and(self.shape.all());
         let lost = self.slots_of(id, self.lost);
-        let unknown = written.or(lost).minus(valid);
-        if unknown.count() > u32::from(self.shape.slots - self.shape.data) {
-            return self.rows_replayed(); // It never went to its place.
+        if written.minus(valid).minus(lost).is_empty() {
+            // A device that is being filled, and came after this write, may lack it.
+            let recover = written.minus(valid).minus(missing);
+            let untouched = if recover.is_empty() {
+                SlotSet::EMPTY
+            } else {
+                self.shape.all().minus(written).minus(lost)
+            };
+            return self.recover_replayed(valid, untouched, recover);
         }
-        let recover = written.minus(valid).minus(missing);
-        self.replay().valid = valid;
+        // Nothing had gone to its place, or else a part was lost since, to rot: then data and
+        // redundancy may be of two minds. Where all of them are there, redundancy is made anew.
+        if !lost.is_empty() {
+            return self.rows_replayed();
+        }
+        self.columns[index(id)].zeros = SlotSet::EMPTY;
+        let (data, redundant) = (self.shape.all_data(), self.shape.redundant());
+        self.recover_replayed(SlotSet::EMPTY, data, redundant);
+    }
+
+    /// Writes the slots `known`, and `recover`, which follow from them and from `read` in place.
+    fn recover_replayed(&mut self, known: SlotSet, read: SlotSet, recover: SlotSet) {
+        let id = self.replay().column;
         let column = &mut self.columns[index(id)];
         column.plan = Plan {
             strategy: Strategy::Reconstruct,
-            reads: valid,
+            reads: known.or(read),
             recover,
             encode: SlotSet::EMPTY,
-            writes: valid.or(recover),
-            writes_always: valid.or(recover),
+            writes: known.or(recover),
+            writes_always: known.or(recover),
         };
-        if recover.is_empty() {
-            return self.write_replayed();
-        }
-        let untouched = self.shape.all().minus(written).minus(lost);
-        if untouched.is_empty() {
-            return self.recover_rest();
-        }
-        let column = &mut self.columns[index(id)];
         column.phase = Phase::Recovering;
-        column.pending = untouched.count();
-        column.plan.reads = valid.or(untouched);
-        for slot in untouched.iter() {
+        column.pending = read.count();
+        if read.is_empty() {
+            return self.rest_read();
+        }
+        for slot in read.iter() {
             let place = self.row(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
         }
     }
 
-    fn recover_rest(&mut self) {
+    fn rest_read(&mut self) {
         let id = self.replay().column;
         let column = &mut self.columns[index(id)];
-        column.plan.reads = column.plan.reads.minus(column.unreadable);
-        if column.plan.reads.count() < u32::from(self.shape.data) {
-            // A log that is not whole, and too much that can't be read beside it. It was not whole
-            // because the crash came before it was: nothing had gone to its place.
-            return self.rows_replayed();
+        let recover = column.plan.recover;
+        if recover.is_empty() {
+            return self.write_replayed();
         }
-        self.work_step(id, Work::Recover);
+        column.plan.reads = column.plan.reads.minus(column.unreadable);
+        if column.plan.reads.count() >= u32::from(self.shape.data) {
+            return self.work_step(id, Work::Recover);
+        }
+        // What can't be made right is not counted on.
+        column.plan.writes = column.plan.writes.minus(recover);
+        for slot in recover.and(self.slots_of(id, self.lost)).iter() {
+            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+            self.put_out(member, OutReason::Error(MemberError::Medium));
+        }
+        self.write_replayed();
     }
 
     fn write_replayed(&mut self) {
