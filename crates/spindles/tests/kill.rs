@@ -1,6 +1,8 @@
 //! `spindles copy` into an array is killed at any moment, members are taken away, and the array
 //! opens by itself: every block is the old or the new one.
 
+#![allow(clippy::print_stdout, reason = "the figures")]
+
 use spindles_block::BlockSize;
 use spindles_io::OpenOptions;
 use spindles_io::create::{CreateOptions, create};
@@ -114,7 +116,9 @@ fn kill_rounds(level: &str, members: usize, tolerance: usize, rounds: usize) {
     prepare(folder, level, devices);
     let round = folder.join("round");
     let fresh = || {
-        let _ = std::fs::remove_dir_all(&round);
+        if round.exists() {
+            std::fs::remove_dir_all(&round).expect("an old round");
+        }
         std::fs::create_dir(&round).expect("a folder");
         for device in devices {
             std::fs::copy(folder.join("base").join(device), round.join(device)).expect("a copy");
