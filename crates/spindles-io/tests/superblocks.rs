@@ -393,12 +393,17 @@ fn an_initial_sync_that_was_stopped_is_told() {
     assert!(!assembled.report.clean);
 }
 
-/// A crash leaves the array unclean: whole it is resynchronised, degraded with parity it is
-/// refused unless forced.
+/// A crash leaves the array unclean: whole it is resynchronised, degraded with parity and without a
+/// journal it is refused unless forced.
 #[test]
 fn unclean_and_degraded_is_refused_unless_forced() {
     let folder = Folder::new(&["a", "b", "c"], 4 * MIB);
-    folder.create("raid5(a,b,c)").unwrap();
+    let without_journal = CreateOptions {
+        consistency: Policy::by_name("resync"),
+        ..options()
+    };
+    let expression = folder.expression("raid5(a,b,c)");
+    create(&expression, &without_journal, &mut |_, _| true).unwrap();
     let mut assembled = folder.assemble(&["a", "b", "c"]).unwrap();
     pattern(assembled.target.as_mut(), 9, true);
     drop(assembled); // Not closed.

@@ -377,16 +377,17 @@ fn the_quickstart_runs_whole() {
     };
     assert!(record.scaled && record.shared_device);
 
-    // Members, what they survive, and member bytes for 100 bytes of whole stripes written.
+    // Members, what they survive, and member bytes for 100 bytes of whole stripes written: with
+    // parity they go through the journal first, and on members this small its headers weigh.
     for (system, members, survives, amplification) in [
         ("single", 1, 0, 100),
         ("concat", 4, 0, 100),
         ("raid0", 4, 0, 100),
         ("raid1", 2, 1, 200),
         ("raid10", 4, 1, 200),
-        ("raid4", 5, 1, 125),
-        ("raid5", 5, 1, 125),
-        ("raid6", 6, 2, 150),
+        ("raid4", 5, 1, 250),
+        ("raid5", 5, 1, 250),
+        ("raid6", 6, 2, 300),
     ] {
         let of = |workload: &str| {
             let runs = kept.runs();
@@ -402,8 +403,9 @@ fn the_quickstart_runs_whole() {
         let share = |run: &Run| run.members.written * 100 / run.application.written;
         let found = share(&write);
         // A superblock or two may fall into the window.
+        let more = if amplification > 200 { 60 } else { 5 };
         assert!(
-            (amplification..amplification + 5).contains(&found),
+            (amplification..amplification + more).contains(&found),
             "{system}: {found}"
         );
         assert!(share(&of("block-write")) >= amplification, "{system}");

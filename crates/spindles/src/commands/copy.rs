@@ -198,8 +198,9 @@ fn open(name: &str, read_only: bool, force: bool, ui: &Ui) -> anyhow::Result<Cop
     }
     let mut options = AssembleOptions { open, force };
     let mut array = assemble(&devices(name)?, &options)?;
-    if read_only && !array.report.is_clean() {
-        // What a crash left undone is put in order first, so that what is read once stays.
+    if read_only && !force && !array.report.is_clean() {
+        // What a crash left undone is put in order first, so that what is read once stays. Where
+        // that takes force, nothing is changed: the members that are not there may come back.
         drop(array);
         options.open.read_only = false;
         array = assemble(&devices(name)?, &options)?;

@@ -520,7 +520,10 @@ fn examine_shows_whatever_it_is_given() {
 #[test]
 fn an_unclean_degraded_array_with_parity_needs_force() {
     let folder = Folder::new("a b c", 4 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    // Without a journal.
+    folder
+        .run("create data raid5(@a,@b,@c) --consistency resync")
+        .ok();
     fs::write(folder.path("in"), vec![0x5a; 1 << 20]).expect("room");
     folder.run("copy @in array:@a,@b,@c").ok();
     folder.advance(&["a", "b", "c"], &[], false);
