@@ -222,7 +222,7 @@ impl Engine {
     #[cold]
     fn mark_region(&mut self, region: u64) -> bool {
         let whole = self.lost.is_empty();
-        let unneeded = whole && (!self.policy.marks_regions || self.journals());
+        let unneeded = whole && (!self.policy.resync_after_crash || self.journals());
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {
             self.regions.sweep = Sweep::Wanted;

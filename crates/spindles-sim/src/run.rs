@@ -325,7 +325,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
     // Where writes are logged, the journal says what is in flight.
     let parity = config.geometry.parity_chunks() > 0;
     let logs = parity && config.consistency.write_hole == spindles_engine::WriteHole::Closed;
-    let marks = config.consistency.marks_regions && !logs;
+    let marks = config.consistency.resync_after_crash && !logs;
     world.stack.arrays[array].marks = marks;
     world.show(&Seen::Assembled {
         array,

@@ -5,6 +5,7 @@ use serde_json::Value;
 use std::cell::Cell;
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::atomic::Ordering;
 
 /// The way a command talks to whoever started it.
 #[derive(Debug)]
@@ -82,6 +83,21 @@ impl Ui {
     /// The progress of long work: a bar on a terminal, a line every few seconds elsewhere.
     pub(crate) fn progress(&self, what: &str, total: u64, unit: crate::progress::Unit) -> Progress {
         Progress::new(what, total, unit, self.terminal)
+    }
+
+    /// The progress of work in bytes that Ctrl-C may stop: to be told what is done and how much
+    /// there is, and answers whether to go on. Dropping it removes the bar.
+    pub(crate) fn until_interrupted(
+        &self,
+        what: &str,
+    ) -> anyhow::Result<impl FnMut(u64, u64) -> bool> {
+        let interrupted = crate::interrupt::flag()?;
+        let mut bar: Option<Progress> = None;
+        Ok(move |done, total| {
+            bar.get_or_insert_with(|| self.progress(what, total, crate::progress::Unit::Bytes))
+                .set(done);
+            !interrupted.load(Ordering::SeqCst)
+        })
     }
 }
 

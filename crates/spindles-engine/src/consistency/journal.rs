@@ -7,6 +7,5 @@ pub(super) static POLICY: Policy = Policy {
     name: "journal",
     about: "writes to parity groups are logged on the members first: a crash leaves no write hole",
     resync_after_crash: true,
-    marks_regions: true,
     write_hole: WriteHole::Closed,
 };

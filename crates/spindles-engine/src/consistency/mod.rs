@@ -12,12 +12,9 @@ pub struct Policy {
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// Whether an array is marked unclean before its first write, and made consistent, in the
-    /// regions that are dirty, when it is opened unclean.
+    /// Whether an array is marked unclean before its first write, and a region dirty before each
+    /// write to it that is not logged, and made consistent there when it is opened unclean.
     pub resync_after_crash: bool,
-    /// Whether a region is marked dirty, durably, before each write to it. A policy with a record
-    /// of its own of what is in flight needs that only while members are missing.
-    pub marks_regions: bool,
     /// What comes of data that a crash and a missing member leave in doubt together.
     pub write_hole: WriteHole,
 }

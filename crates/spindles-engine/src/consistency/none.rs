@@ -6,6 +6,5 @@ pub(super) static POLICY: Policy = Policy {
     name: "none",
     about: "nothing is done after a crash: copies and parity may disagree with data",
     resync_after_crash: false,
-    marks_regions: false,
     write_hole: WriteHole::Open,
 };

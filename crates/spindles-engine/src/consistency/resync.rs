@@ -7,6 +7,5 @@ pub(super) static POLICY: Policy = Policy {
     name: "resync",
     about: "after a crash the whole array is made consistent, each place before its first read",
     resync_after_crash: true,
-    marks_regions: true,
     write_hole: WriteHole::Refused,
 };

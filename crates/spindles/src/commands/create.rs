@@ -3,7 +3,6 @@
 use super::Command;
 use crate::arrays;
 use crate::failure::Usage;
-use crate::progress::{Progress, Unit};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -12,7 +11,6 @@ use spindles_engine::{POLICIES, Policy};
 use spindles_io::OpenOptions;
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
 use spindles_layout::{Expression, chunk_blocks};
-use std::sync::atomic::Ordering;
 
 pub(crate) static COMMAND: Command = Command {
     name: "create",
@@ -102,14 +100,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         open: OpenOptions::default(),
     };
 
-    let interrupted = crate::interrupt::flag()?;
-    let mut bar: Option<Progress> = None;
-    let created = create(&expression, &options, &mut |done, total| {
-        bar.get_or_insert_with(|| ui.progress("initial sync", total, Unit::Bytes))
-            .set(done);
-        !interrupted.load(Ordering::SeqCst)
-    });
-    drop(bar);
+    let mut on_progress = ui.until_interrupted("initial sync")?;
+    let created = create(&expression, &options, &mut on_progress);
+    drop(on_progress);
     let created = created.map_err(|error| match error {
         CreateError::Name { .. } | CreateError::Geometry(_) | CreateError::SameDevice { .. } => {
             Usage::error(error)

@@ -2,7 +2,6 @@
 
 use super::Command;
 use crate::arrays;
-use crate::progress::{Progress, Unit};
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -10,7 +9,6 @@ use serde_json::json;
 use spindles_block::MemberIndex;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::rebuild::{RebuildOptions, rebuild};
-use std::sync::atomic::Ordering;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rebuild",
@@ -52,18 +50,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         member: arguments.member.map(MemberIndex),
         overwrite: arguments.force,
     };
-    let interrupted = crate::interrupt::flag()?;
-    let mut bar: Option<Progress> = None;
+    let mut on_progress = ui.until_interrupted("rebuild")?;
     let rebuilt = rebuild(
         &arrays::devices(&arguments.devices),
         &options,
-        &mut |done, total| {
-            bar.get_or_insert_with(|| ui.progress("rebuild", total, Unit::Bytes))
-                .set(done);
-            !interrupted.load(Ordering::SeqCst)
-        },
+        &mut on_progress,
     )?;
-    drop(bar);
+    drop(on_progress);
     for (device, what) in &rebuilt.wiped {
         ui.note(format!("{device} held {what}, which is gone"));
     }

@@ -2,13 +2,11 @@
 
 use super::Command;
 use crate::arrays;
-use crate::progress::{Progress, Unit};
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_io::assemble::{AssembleOptions, resync};
-use std::sync::atomic::Ordering;
 
 pub(crate) static COMMAND: Command = Command {
     name: "resync",
@@ -40,18 +38,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         force: arguments.force,
         ..AssembleOptions::default()
     };
-    let interrupted = crate::interrupt::flag()?;
-    let mut bar: Option<Progress> = None;
+    let mut on_progress = ui.until_interrupted("resync")?;
     let resynced = resync(
         &arrays::devices(&arguments.devices),
         &options,
-        &mut |done, total| {
-            bar.get_or_insert_with(|| ui.progress("resync", total, Unit::Bytes))
-                .set(done);
-            !interrupted.load(Ordering::SeqCst)
-        },
+        &mut on_progress,
     )?;
-    drop(bar);
+    drop(on_progress);
     let name = &resynced.report.name;
     if !resynced.through {
         bail!("array '{name}': the resync was stopped, and goes on next time");

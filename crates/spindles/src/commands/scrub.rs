@@ -2,7 +2,6 @@
 
 use super::Command;
 use crate::arrays;
-use crate::progress::{Progress, Unit};
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -10,7 +9,6 @@ use serde_json::{Value, json};
 use spindles_engine::{Fate, Flaw, Repair, Scrub};
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::scrub::{Scrubbed, Told, scrub};
-use std::sync::atomic::Ordering;
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
@@ -69,8 +67,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if arguments.trust_data {
         ui.note("--trust-data: where data is rotten, parity or copies are made to agree with it");
     }
-    let interrupted = crate::interrupt::flag()?;
-    let mut bar: Option<Progress> = None;
+    let mut on_progress = ui.until_interrupted("scrub")?;
     let mut places = Vec::new();
     let scrubbed = scrub(
         &arrays::devices(&arguments.devices),
@@ -80,13 +77,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ui.line(text(told));
             places.push(value(told));
         },
-        &mut |done, total| {
-            bar.get_or_insert_with(|| ui.progress("scrub", total, Unit::Bytes))
-                .set(done);
-            !interrupted.load(Ordering::SeqCst)
-        },
+        &mut on_progress,
     )?;
-    drop(bar);
+    drop(on_progress);
     for warning in scrubbed.report.warnings() {
         ui.note(warning);
     }
