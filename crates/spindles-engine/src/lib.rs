@@ -1,6 +1,6 @@
 //! The array engine of Spindles, sans-IO: requests, completions and commands go in, outputs come
 //! out, and nothing else happens. Time is an argument, payloads are handles, limits are reserved
-//! at open. `plan.rs` decides, `columns.rs` does.
+//! at open. `plan.rs` decides, `columns/` does.
 
 #![no_std]
 #![forbid(unsafe_code)]

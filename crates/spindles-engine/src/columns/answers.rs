@@ -1,0 +1,115 @@
+//! Member I/O of columns that came back: on to the next phase, or to another plan.
+
+use super::{Owner, Phase};
+use crate::{Engine, index, output::OutReason, plan::Ask};
+use spindles_block::{MemberError, MemberIndex, MemberResult, RequestError};
+
+impl Engine {
+    /// A member I/O of a column came back.
+    #[inline]
+    pub(crate) fn column_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
+        let column = &mut self.columns[index(id)];
+        assert!(column.pending > 0, "a member I/O came back twice");
+        column.pending -= 1;
+        if column.phase == Phase::Direct {
+            if self.shape.copies && self.shape.slots > 1 {
+                self.members[usize::from(column.member.0)].load.in_flight -= 1;
+            }
+            let (ask, member, issued) = (column.ask, column.member, column.issued);
+            return match result {
+                Ok(()) => {
+                    if ask == Ask::Read {
+                        self.read_took(member, issued);
+                    }
+                    self.finish_direct(id);
+                }
+                Err(error) => self.direct_failed(id, slot, error),
+            };
+        }
+        let done = column.pending == 0;
+        let member = match column.phase {
+            Phase::Flushing => MemberIndex(slot),
+            _ => self.groups[index(id)].slots()[usize::from(slot)].member,
+        };
+        if column.phase != Phase::Flushing && self.mirrors() {
+            self.members[usize::from(member.0)].load.in_flight -= 1;
+        }
+        match (self.columns[index(id)].phase, self.columns[index(id)].owner) {
+            (Phase::Logging, _) => return self.journal_written(member, result),
+            (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
+            _ => {}
+        }
+        let column = &self.columns[index(id)];
+        if column.phase == Phase::Reading && column.ask == Ask::Read {
+            self.read_took(member, column.issued);
+        }
+        match result {
+            Ok(()) if self.has_bad_blocks() => self.forget_bad_blocks(id, slot),
+            Ok(()) => {}
+            Err(error) => self.column_io_failed(id, slot, member, error),
+        }
+        if !done {
+            return;
+        }
+        let column = &mut self.columns[index(id)];
+        match column.phase {
+            Phase::Reading if column.read_failed => {
+                column.read_failed = false;
+                if column.ask == Ask::Scrub {
+                    self.narrow(id);
+                }
+                self.plan_column(id);
+            }
+            Phase::Reading => self.work(id, None),
+            Phase::Writing => self.written(id),
+            Phase::Flushing => {
+                if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
+                    self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+                }
+                self.acknowledge(id);
+            }
+            phase => panic!("a member I/O came back in phase {phase:?}"),
+        }
+    }
+
+    fn column_io_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
+        if self.columns[index(id)].phase == Phase::Reading {
+            return self.read_failed(id, slot, member, error);
+        }
+        if self.repairs(id) && self.rewrite_refused(id, slot, error) {
+            return;
+        }
+        if !self.put_out(member, OutReason::Error(error)) {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+        }
+    }
+
+    fn read_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
+        let column = &mut self.columns[index(id)];
+        column.read_failed = true;
+        column.unreadable = column.unreadable.with(slot);
+        column.corrupt |= error == MemberError::Corrupt;
+        match error {
+            MemberError::Gone => {
+                self.put_out(member, OutReason::Error(error));
+            }
+            MemberError::Medium | MemberError::Corrupt => self.note_fault(id, slot, member, error),
+        }
+    }
+
+    fn direct_failed(&mut self, id: u32, slot: u8, error: MemberError) {
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        column.phase = Phase::Starting;
+        let (ask, member, group) = (column.ask, column.member, column.group);
+        if ask == Ask::Write {
+            self.put_out(member, OutReason::Error(error));
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            return self.finish(id);
+        }
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.read_failed(id, slot, member, error);
+        self.columns[index(id)].read_failed = false;
+        self.plan_column(id);
+    }
+}

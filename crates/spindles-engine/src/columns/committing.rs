@@ -1,0 +1,115 @@
+//! `Committing` to `Writing`: the point from which on a member that fails is out.
+
+use super::{Owner, Phase};
+use crate::{
+    Engine, Mutation, index,
+    plan::{Ask, Strategy, Work},
+    slots::SlotSet,
+};
+use spindles_block::{Operation, RequestError};
+
+impl Engine {
+    /// The commit point: from here on a member that fails is out.
+    pub(super) fn commit(&mut self, id: u32) {
+        let plan = self.columns[index(id)].plan;
+        if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
+            return self.scrubbed(id, false);
+        }
+        let group = self.columns[index(id)].group;
+        // A device that is being filled is not yet counted on, and what repairs a place writes what
+        // should be there already: nothing is in doubt meanwhile.
+        let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
+        let undecided = self.journal_undecided() && !self.metadata.broken;
+        if !(harmless || !undecided && self.may_commit() && self.may_write_region(group)) {
+            self.columns[index(id)].phase = Phase::Committing;
+            self.gated.push_back(id);
+            return;
+        }
+        // Members may have gone since the plan was made; what it computed for the others holds.
+        let mut writes = plan.writes.minus(self.missing_slots(id));
+        if self.mutated(Mutation::RebuildSkipsWrites) && self.columns[index(id)].ask == Ask::Write {
+            let end = self.columns[index(id)].low + self.columns[index(id)].blocks;
+            writes = writes.minus(self.slots_not_held(id, end));
+        }
+        if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
+            writes = writes.minus(self.shape.redundant());
+        }
+        let given_up = self.writes_nothing();
+        if given_up || writes.is_empty() {
+            // Settling what has only one copy left, or lost its parity, is done without a write.
+            if given_up || self.columns[index(id)].ask == Ask::Write {
+                self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            }
+            return self.acknowledge(id);
+        }
+        let column = &mut self.columns[index(id)];
+        if column.log_half.is_none() {
+            if column.ask == Ask::Write && self.journals() {
+                return self.begin_log(id, writes);
+            }
+            self.unlogged_begins(id);
+        }
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Writing;
+        column.pending = writes.count();
+        for slot in writes.iter() {
+            let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
+            self.slot_io(id, slot, operation, source);
+        }
+    }
+
+    /// Whether nothing can be written any more.
+    pub(crate) fn writes_nothing(&self) -> bool {
+        let failed = || !self.missing.is_empty() && !self.geometry.survives(self.lost);
+        self.metadata.broken || (!self.shape.copies && failed())
+    }
+
+    /// What is to be written goes into the journal first.
+    fn begin_log(&mut self, id: u32, writes: SlotSet) {
+        let data = writes
+            .iter()
+            .filter(|&slot| matches!(self.slot_write(id, slot), Operation::Write { .. }))
+            .fold(SlotSet::EMPTY, SlotSet::with);
+        let column = &mut self.columns[index(id)];
+        column.log_slots = writes;
+        column.log_data = data;
+        if data.is_empty() {
+            return self.log(id);
+        }
+        self.work_step(id, Work::Checksum);
+    }
+
+    /// How `slot` of a column is written.
+    fn slot_write(&self, id: u32, slot: u8) -> Operation {
+        let (fua, zeros) = self.write_kind(id);
+        let data = slot < self.shape.data || self.shape.copies;
+        let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
+        match zeros {
+            Some(operation) if data || parity_of_zeros => operation,
+            _ => Operation::Write { fua },
+        }
+    }
+
+    /// Whether a column writes durably, and which operation stands for zeros.
+    fn write_kind(&self, id: u32) -> (bool, Option<Operation>) {
+        if self.columns[index(id)].ask != Ask::Write {
+            // A copy that was read must be the one that is there after power loss, even if the
+            // member it was read from is lost as well: the others agree durably before the reply.
+            let settles = self.shape.copies
+                && self.columns[index(id)].plan.strategy == Strategy::Settle
+                && !self.mutated(Mutation::SettleInCache);
+            // What is told to be repaired is.
+            let repairs = self.repairs(id) && !self.mutated(Mutation::RepairInCache);
+            return (settles || repairs, None);
+        }
+        let Owner::Request(request) = self.columns[index(id)].owner else {
+            return (false, None);
+        };
+        match self.handed_down(self.requests[index(request)].operation) {
+            Operation::Write { fua } => (fua, None),
+            zeros @ Operation::WriteZeroes { fua } => (fua, Some(zeros)),
+            Operation::Discard => (false, Some(Operation::Discard)),
+            Operation::Read | Operation::Flush => (false, None),
+        }
+    }
+}

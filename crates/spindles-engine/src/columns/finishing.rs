@@ -1,0 +1,149 @@
+//! `Acknowledging`, and the end of a column.
+
+use super::{NO_COLUMN, Owner, Phase};
+use crate::{Engine, Mutation, SLOT_BITS, index, output::Output, plan::Ask};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
+};
+
+impl Engine {
+    pub(super) fn written(&mut self, id: u32) {
+        let parity = u32::from(self.shape.slots - self.shape.data);
+        let column = &self.columns[index(id)];
+        let not_held = self.slots_not_held(id, column.low + column.blocks);
+        if !self.shape.copies && not_held.count() > parity {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+        }
+        self.acknowledge(id);
+    }
+
+    /// The rows of a column are done, `wrote` or not: a scrub tells what it found.
+    pub(super) fn scrubbed(&mut self, id: u32, wrote: bool) {
+        if self.repairs(id) {
+            self.tell_repairs(id, wrote);
+        }
+        self.finish_rows(id);
+    }
+
+    /// Nothing that skipped a member is acknowledged before that is durable.
+    pub(super) fn acknowledge(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Acknowledging;
+        if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
+            self.gated.push_back(id);
+            return;
+        }
+        let column = &mut self.columns[index(id)];
+        if self.metadata.broken && column.ask == Ask::Write {
+            column.error = Some(RequestError::BeyondTolerance);
+        }
+        self.scrubbed(id, true);
+    }
+
+    /// The rows are done; on to the next, or the end.
+    pub(crate) fn finish_rows(&mut self, id: u32) {
+        self.log_done(id);
+        let column = &mut self.columns[index(id)];
+        column.low += column.blocks;
+        if column.low < column.end && column.error.is_none() {
+            column.blocks = column.end - column.low;
+            if column.ask == Ask::Scrub {
+                // Having narrowed, wider again, so that few blocks are read more often than once
+                // for each width there is.
+                column.blocks = column.blocks.min(widest(column.low - column.start));
+            }
+            column.look_anew();
+            return self.plan_column(id);
+        }
+        self.finish(id);
+    }
+
+    /// As `finish`, for what had neither plan nor lock.
+    #[inline]
+    pub(super) fn finish_direct(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Free;
+        let Owner::Request(request) = column.owner else {
+            panic!("a direct operation belongs to a request");
+        };
+        self.free_columns.push(id);
+        self.request_part_done(request, None);
+    }
+
+    pub(crate) fn finish(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Free;
+        let (owner, error, mismatch) = (column.owner, column.error, column.mismatch);
+        let around = column.around;
+        if column.locked {
+            column.locked = false;
+            self.locks.release(id, &mut self.ready);
+            if self.mutated(Mutation::LostWakeup) {
+                self.ready.pop_back();
+            }
+        }
+        if around {
+            self.went_around(id);
+        }
+        match owner {
+            Owner::Request(request) => {
+                let merged = self.columns[index(id)].merged;
+                self.free_columns.push(id);
+                self.request_part_done(request, error);
+                self.finish_merged(merged, error);
+            }
+            Owner::Job(row) => self.job_column_done(id, row, error.is_none(), mismatch),
+            Owner::Repair => self.repair_done(id),
+            Owner::Nobody | Owner::Replay => panic!("a column without an owner ended"),
+        }
+        self.pump_releases();
+    }
+
+    fn finish_merged(&mut self, mut id: u32, error: Option<RequestError>) {
+        while id != NO_COLUMN {
+            let column = &mut self.columns[index(id)];
+            assert_eq!(
+                column.phase,
+                Phase::Merged,
+                "only merged columns are in the list"
+            );
+            column.phase = Phase::Free;
+            let (owner, next) = (column.owner, column.merged);
+            let Owner::Request(request) = owner else {
+                panic!("a merged column belongs to a request");
+            };
+            self.free_columns.push(id);
+            self.request_part_done(request, error);
+            id = next;
+        }
+    }
+
+    /// Flushes all members for a column.
+    pub(crate) fn flush_members(&mut self, id: u32, skip: bool) {
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        column.low = 0;
+        column.blocks = 0;
+        column.end = 0;
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        if skip || active.is_empty() {
+            return self.acknowledge(id);
+        }
+        column.pending = active.count();
+        for member in active.iter() {
+            self.output(Output::Member(MemberIo {
+                id: MemberIoId(id << SLOT_BITS | u32::from(member.0)),
+                member,
+                operation: Operation::Flush,
+                block: BlockIndex(0),
+                blocks: 0,
+                buffer: BufferSlice::NONE,
+            }));
+        }
+    }
+}
+
+/// The longest piece of a column that may begin so many rows after its start.
+fn widest(rows: u32) -> u32 {
+    1 << rows.trailing_zeros()
+}

@@ -1,0 +1,236 @@
+//! The executor: carries out the plan of a column, step by step.
+//!
+//! ```text
+//!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Committing ──▶ Writing ──▶ Acknowledging
+//!      │        (Preparing)   │  ▲
+//!      └────────lock-free─────┘  └── a read failed: another plan without that slot
+//! ```
+//!
+//! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
+//! written is durable in the journal (`journal/`).
+//!
+//! Writes that wait for the same rows of one stripe are merged into the first of them. An error
+//! before the commit asks for another plan; an error after it puts the member out and
+//! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
+//! that the array and the region are dirty, `Acknowledging` until
+//! it is durable which members are out.
+
+mod answers;
+mod committing;
+mod computing;
+mod finishing;
+mod places;
+mod planning;
+
+use crate::{
+    Engine, index,
+    plan::{Ask, Plan, Strategy, Work},
+    slots::SlotSet,
+};
+use spindles_block::{Instant, MemberIndex, RequestError};
+use spindles_layout::GroupIndex;
+
+/// Ends the list of merged columns.
+const NO_COLUMN: u32 = u32::MAX;
+
+/// Whom a column works for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    Nobody,
+    Request(u32),
+    /// The replay of what the journals hold.
+    Replay,
+    /// The row of the job's table.
+    Job(u8),
+    /// A place where a read failed is made readable again.
+    Repair,
+}
+
+/// How far a column has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Phase {
+    Free,
+    Starting,
+    /// One operation on one member, without a plan.
+    Direct,
+    Flushing,
+    Locking,
+    /// Its region is not ready to be written, or is being given back.
+    Preparing,
+    Reading,
+    Computing(Work),
+    Committing,
+    /// What is to be written goes into the journal.
+    Logging,
+    /// Of a replay: what the log lacks is computed from what is read in place.
+    Recovering,
+    Writing,
+    Acknowledging,
+    /// Done by the column that it was merged into.
+    Merged,
+}
+
+/// A range of rows in the chunks of one group, and what is being done with it.
+#[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "flags of one column, each set and read by itself"
+)]
+pub(crate) struct Column {
+    pub(crate) phase: Phase,
+    pub(crate) owner: Owner,
+    pub(crate) ask: Ask,
+    pub(crate) group: GroupIndex,
+    /// The touched data slots, those of columns merged into this one included.
+    pub(crate) touched: SlotSet,
+    /// Those of this column alone.
+    own: SlotSet,
+    /// The next of the columns that were merged, `NO_COLUMN` after the last.
+    merged: u32,
+    /// Of a direct read.
+    pub(crate) member: MemberIndex,
+    /// The copy to read.
+    preferred: u8,
+    /// The first row, of a job's column.
+    pub(crate) start: u32,
+    /// The rows under way are `low..low + blocks`, the column's end is at `end`.
+    pub(crate) low: u32,
+    pub(crate) blocks: u32,
+    pub(crate) end: u32,
+    pub(crate) pending: u32,
+    locked: bool,
+    /// Of the reads under way, one failed.
+    read_failed: bool,
+    corrupt: bool,
+    mismatch: bool,
+    pub(crate) unreadable: SlotSet,
+    /// Of the unreadable slots, those that can be read and hold wrong bytes.
+    pub(crate) rotten: SlotSet,
+    /// Of the unreadable slots, those that are made to agree with the others without being known
+    /// to be wrong.
+    pub(crate) overruled: SlotSet,
+    /// Slots that refused what was to repair them.
+    pub(crate) refused: SlotSet,
+    /// When the reads under way were begun.
+    pub(crate) issued: Instant,
+    /// It computes what a slow member holds.
+    pub(crate) around: bool,
+    pub(crate) error: Option<RequestError>,
+    pub(crate) plan: Plan,
+    /// Slots that are zeros, and are not read (of a replay).
+    pub(crate) zeros: SlotSet,
+    /// What goes into the journal, or comes out of it: slots, and those of them with blocks.
+    pub(crate) log_slots: SlotSet,
+    pub(crate) log_data: SlotSet,
+    /// The half of the journal that has it.
+    pub(crate) log_half: Option<u8>,
+    /// It writes, and is not in the journal.
+    pub(crate) unlogged: bool,
+    sources: u16,
+    targets: u16,
+}
+
+impl Column {
+    pub(crate) const fn free() -> Self {
+        Self {
+            phase: Phase::Free,
+            owner: Owner::Nobody,
+            ask: Ask::Read,
+            group: GroupIndex(0),
+            touched: SlotSet::EMPTY,
+            own: SlotSet::EMPTY,
+            merged: NO_COLUMN,
+            member: MemberIndex(0),
+            preferred: 0,
+            start: 0,
+            low: 0,
+            blocks: 0,
+            end: 0,
+            pending: 0,
+            locked: false,
+            read_failed: false,
+            corrupt: false,
+            mismatch: false,
+            unreadable: SlotSet::EMPTY,
+            rotten: SlotSet::EMPTY,
+            overruled: SlotSet::EMPTY,
+            refused: SlotSet::EMPTY,
+            issued: Instant(0),
+            around: false,
+            error: None,
+            plan: Plan {
+                strategy: Strategy::Direct,
+                reads: SlotSet::EMPTY,
+                recover: SlotSet::EMPTY,
+                encode: SlotSet::EMPTY,
+                writes: SlotSet::EMPTY,
+                writes_always: SlotSet::EMPTY,
+            },
+            zeros: SlotSet::EMPTY,
+            log_slots: SlotSet::EMPTY,
+            log_data: SlotSet::EMPTY,
+            log_half: None,
+            unlogged: false,
+            sources: 0,
+            targets: 0,
+        }
+    }
+
+    /// Whether it keeps others from its rows.
+    pub(crate) fn is_locked(&self) -> bool {
+        self.locked
+    }
+
+    /// What a column learns while it is carried out is forgotten.
+    pub(crate) fn reset(&mut self) {
+        self.own = self.touched;
+        self.merged = NO_COLUMN;
+        self.locked = false;
+        self.read_failed = false;
+        self.corrupt = false;
+        self.mismatch = false;
+        self.error = None;
+        self.look_anew();
+    }
+
+    /// What is known of the rows under way is forgotten.
+    pub(crate) fn look_anew(&mut self) {
+        self.unreadable = SlotSet::EMPTY;
+        self.rotten = SlotSet::EMPTY;
+        self.overruled = SlotSet::EMPTY;
+        self.refused = SlotSet::EMPTY;
+    }
+}
+impl Engine {
+    /// Begins a column whose fields are set and whose group is filled in.
+    pub(crate) fn start(&mut self, id: u32) {
+        self.columns[index(id)].reset();
+        self.plan_column(id);
+    }
+
+    /// As `start`, of a column in which a read of `slot` failed. Where that was a single block it
+    /// is not read again: a disk may try for seconds.
+    pub(crate) fn start_repair(&mut self, id: u32, slot: u8) {
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        if column.blocks == 1 {
+            column.unreadable = SlotSet::one(slot);
+        }
+        self.plan_column(id);
+    }
+
+    /// What waited in `ready` goes on.
+    pub(crate) fn run(&mut self, id: u32) {
+        match self.columns[index(id)].phase {
+            Phase::Locking => {
+                self.columns[index(id)].locked = true;
+                self.merge_waiting(id);
+                self.plan_column(id);
+            }
+            Phase::Preparing => self.plan_column(id),
+            Phase::Committing => self.commit(id),
+            Phase::Acknowledging => self.acknowledge(id),
+            phase => panic!("a column in phase {phase:?} is not ready"),
+        }
+    }
+}

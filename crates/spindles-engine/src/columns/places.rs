@@ -1,0 +1,213 @@
+//! Where the rows of a column lie: on its members, and in buffers.
+
+use super::Owner;
+use crate::{
+    Engine, Mutation, SLOT_BITS, index,
+    output::Output,
+    plan::{Ask, Strategy},
+    slots::SlotSet,
+};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberSet, Operation,
+};
+
+impl Engine {
+    #[inline]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
+    pub(crate) fn member_io(
+        &mut self,
+        column: u32,
+        slot: u8,
+        member: MemberIndex,
+        operation: Operation,
+        offset: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        let member = self.swapped(member, operation);
+        let block = self.members[usize::from(member.0)]
+            .data_start
+            .plus(offset.0);
+        self.output(Output::Member(MemberIo {
+            id: MemberIoId(column << SLOT_BITS | u32::from(slot)),
+            member,
+            operation,
+            block,
+            blocks,
+            buffer,
+        }));
+    }
+
+    #[inline]
+    fn swapped(&self, member: MemberIndex, operation: Operation) -> MemberIndex {
+        let both = self.geometry.members() > 1 && self.lost.is_empty();
+        if self.mutated(Mutation::SwapMembers)
+            && both
+            && operation == Operation::Read
+            && member.0 < 2
+        {
+            return MemberIndex(1 - member.0);
+        }
+        member
+    }
+
+    /// The I/O of one slot of a column, at the column's rows.
+    pub(crate) fn slot_io(&mut self, id: u32, slot: u8, operation: Operation, buffer: BufferSlice) {
+        let column = &self.columns[index(id)];
+        let (low, blocks) = (column.low, column.blocks);
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let offset = place.offset.plus(u64::from(low));
+        if self.mirrors() {
+            self.load(place.member, offset, blocks);
+        }
+        self.member_io(id, slot, place.member, operation, offset, blocks, buffer);
+    }
+
+    pub(super) fn load(&mut self, member: MemberIndex, offset: BlockIndex, blocks: u32) {
+        let load = &mut self.members[usize::from(member.0)].load;
+        load.in_flight += 1;
+        load.last_end = offset.plus(u64::from(blocks));
+    }
+
+    /// The operation of a request as its members get it.
+    #[inline]
+    pub(crate) fn handed_down(&self, operation: Operation) -> Operation {
+        match operation {
+            Operation::Write { .. } if self.mutated(Mutation::SkipFua) => {
+                Operation::Write { fua: false }
+            }
+            Operation::WriteZeroes { .. } if self.mutated(Mutation::SkipFua) => {
+                Operation::WriteZeroes { fua: false }
+            }
+            operation => operation,
+        }
+    }
+
+    /// The slots of the column's group on these members.
+    pub(crate) fn slots_of(&self, id: u32, members: MemberSet) -> SlotSet {
+        if members.is_empty() {
+            return SlotSet::EMPTY;
+        }
+        let slots = self.groups[index(id)].slots();
+        (0..self.shape.slots)
+            .filter(|&slot| members.contains(slots[usize::from(slot)].member))
+            .fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// The slots of the column's group whose members are missing.
+    pub(crate) fn missing_slots(&self, id: u32) -> SlotSet {
+        self.slots_of(id, self.missing)
+    }
+
+    /// The slots whose members can't be read in the rows below `end` of the group of the column.
+    pub(super) fn slots_not_held(&self, id: u32, end: u32) -> SlotSet {
+        if self.lost.is_empty() {
+            return SlotSet::EMPTY;
+        }
+        let group = &self.groups[index(id)];
+        let slots = group.slots();
+        (0..self.shape.slots)
+            .filter(|&slot| !self.holds(slots[usize::from(slot)].member, group.index, end))
+            .fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// Where a row of the column's scratch space is.
+    pub(crate) fn row(&self, id: u32, row: u8) -> BufferSlice {
+        let id = if self.mutated(Mutation::SharedScratch) {
+            id / 2
+        } else {
+            id
+        };
+        let row = id * self.scratch_rows() + u32::from(row);
+        BufferSlice {
+            buffer: self.scratch,
+            first_block: row * self.limits.column_blocks,
+        }
+    }
+
+    /// Where parity `slot` as it should be is computed to, beside what was read.
+    pub(super) fn witness_row(&self, id: u32, slot: u8) -> BufferSlice {
+        self.row(id, slot + (self.shape.slots - self.shape.data))
+    }
+
+    /// Where the client's data for data slot `slot` of the column is.
+    pub(super) fn client(&self, id: u32, slot: u8) -> BufferSlice {
+        let mut column = &self.columns[index(id)];
+        while !column.own.contains(slot) {
+            column = &self.columns[index(column.merged)];
+        }
+        let Owner::Request(request) = column.owner else {
+            panic!("a column that touches data belongs to a request");
+        };
+        let group = &self.groups[index(id)];
+        let block = group
+            .first_block
+            .plus(u64::from(slot) * u64::from(group.blocks) + u64::from(column.low));
+        self.requests[index(request)].place(block)
+    }
+
+    /// Where what is read from `slot` goes: to the client where it asked for it.
+    pub(crate) fn read_place(&self, id: u32, slot: u8) -> BufferSlice {
+        let column = &self.columns[index(id)];
+        if column.zeros.contains(slot) {
+            return BufferSlice::ZEROS;
+        }
+        if column.ask == Ask::Read {
+            if self.shape.copies {
+                // The copy that is the truth.
+                if column.plan.reads.first() == Some(slot) {
+                    return self.client(id, 0);
+                }
+            } else if column.touched.contains(slot) {
+                return self.client(id, slot);
+            }
+        }
+        self.row(id, slot)
+    }
+
+    /// Where the data of `slot` are as they shall be after the plan.
+    pub(super) fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
+        let column = &self.columns[index(id)];
+        if column.ask == Ask::Write && column.touched.contains(slot) {
+            return self.client(id, slot);
+        }
+        self.read_place(id, slot)
+    }
+
+    /// Where parity is as it shall be after the plan.
+    pub(super) fn parity_place(&self, id: u32, slot: u8) -> BufferSlice {
+        match self.columns[index(id)].plan.strategy {
+            Strategy::Settle => self.witness_row(id, slot),
+            _ => self.row(id, slot),
+        }
+    }
+
+    pub(crate) fn write_source(&self, id: u32, slot: u8) -> BufferSlice {
+        let column = &self.columns[index(id)];
+        if self.shape.copies {
+            return match (column.ask, column.plan.reads.first()) {
+                (Ask::Write, _) | (_, None) => self.client(id, 0),
+                (Ask::Read | Ask::Settle | Ask::Rebuild | Ask::Scrub, Some(truth)) => {
+                    self.read_place(id, truth)
+                }
+            };
+        }
+        if slot < self.shape.data {
+            return self.new_place(id, slot);
+        }
+        match column.plan.strategy {
+            Strategy::Direct => BufferSlice::ZEROS,
+            _ => self.parity_place(id, slot),
+        }
+    }
+
+    pub(crate) fn writes_zeros(&self, id: u32) -> bool {
+        match self.columns[index(id)].owner {
+            Owner::Request(request) => matches!(
+                self.requests[index(request)].operation,
+                Operation::Discard | Operation::WriteZeroes { .. }
+            ),
+            Owner::Nobody | Owner::Job(_) | Owner::Repair | Owner::Replay => false,
+        }
+    }
+}

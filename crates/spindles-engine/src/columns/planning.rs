@@ -1,0 +1,214 @@
+//! `Starting` to `Reading`: a column gets its lock, its region and its plan.
+
+use super::{Column, Owner, Phase};
+use crate::{
+    Engine, Mutation, index,
+    plan::{Ask, Health, Strategy, plan},
+    slots::SlotSet,
+};
+use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
+use spindles_layout::GroupIndex;
+
+impl Engine {
+    pub(crate) fn plan_column(&mut self, id: u32) {
+        if self.has_bad_blocks() && self.mark_bad_slots(id) {
+            return self.plan_column(id);
+        }
+        let missing = self.missing_slots(id);
+        let Column {
+            ask,
+            group,
+            touched,
+            low,
+            blocks,
+            end,
+            ..
+        } = self.columns[index(id)];
+        let not_held = self.slots_not_held(id, low + blocks);
+        let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
+        let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
+        let settled = self.settled(group, low + blocks) && !doubtful;
+        let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
+        if settled && !self.unreplayed && !self.slow.members.is_empty() {
+            (around, probed) = self.slow_slots(id);
+            around = around.minus(unreadable);
+            let others = self.shape.all().minus(unreadable).minus(around);
+            if others.count() >= u32::from(self.shape.data) {
+                unreadable = unreadable.or(around);
+            }
+        }
+        let written = self.regions.is_written(group);
+        let readable = if self.shape.copies || !written {
+            settled
+        } else {
+            settled && touched.and(unreadable).is_empty()
+        };
+        // A read of what is there and settled sees the old or the new of a write in flight, as on
+        // any disk; everything else must not meet one half-way.
+        let alone = !(ask == Ask::Read && readable) && self.shape.slots > 1;
+        let lock = alone
+            && !self.mutated(Mutation::DropStripeLock)
+            && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));
+        if lock && !self.columns[index(id)].locked {
+            if !self.locks.acquire(id, group, low, end) {
+                self.columns[index(id)].phase = Phase::Locking;
+                return;
+            }
+            self.columns[index(id)].locked = true;
+        }
+        if alone && self.regions.stored && !self.region_is_open(id) {
+            self.columns[index(id)].phase = Phase::Preparing;
+            self.gated.push_back(id);
+            return self.pump_releases();
+        }
+        if self.metadata.broken && !written && ask == Ask::Write {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            return self.finish(id);
+        }
+
+        let health = Health {
+            // A scrub leaves what a rebuild has not come to yet to the rebuild.
+            missing: if ask == Ask::Scrub { not_held } else { missing },
+            unreadable,
+            settled,
+            written,
+            trust_unsettled: self.trust_unsettled,
+        };
+        let preferred = if ask == Ask::Read && self.shape.copies {
+            let probed = probed.minus(unreadable).first();
+            probed.unwrap_or_else(|| self.choose_copy(id, unreadable))
+        } else {
+            0
+        };
+        let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != not_held;
+        let planned = plan(self.shape, health, ask, touched, preferred);
+        let Some(mut plan) = planned.filter(|_| !gives_up) else {
+            if ask == Ask::Scrub {
+                return self.scrub_gives_up(id);
+            }
+            let error = if self.columns[index(id)].corrupt {
+                RequestError::Corrupt
+            } else {
+                RequestError::BeyondTolerance
+            };
+            self.columns[index(id)].error.get_or_insert(error);
+            return self.finish(id);
+        };
+        if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
+            // The parity of zeros is zeros, for every linear code.
+            plan.strategy = Strategy::Direct;
+            plan.encode = SlotSet::EMPTY;
+        }
+        let scratch_max = self.limits.column_blocks;
+        let column = &mut self.columns[index(id)];
+        if plan.strategy != Strategy::Direct && column.blocks > scratch_max {
+            // A direct read that failed goes on in pieces that fit the scratch space.
+            column.blocks = scratch_max;
+            return self.plan_column(id);
+        }
+        column.plan = plan;
+        column.preferred = preferred;
+        column.issued = self.now;
+        if !plan.recover.and(around).is_empty() {
+            self.goes_around(id);
+        }
+        if plan.reads.is_empty() {
+            return self.work(id, None);
+        }
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Reading;
+        column.pending = plan.reads.count();
+        for slot in plan.reads.iter() {
+            let place = self.read_place(id, slot);
+            self.slot_io(id, slot, Operation::Read, place);
+        }
+    }
+
+    /// Whether there are copies to choose from.
+    #[inline]
+    pub(crate) fn mirrors(&self) -> bool {
+        self.shape.copies && self.shape.slots > 1
+    }
+
+    /// The slot, member and place of the copy that a read takes; of slot 0 where none is there.
+    /// Fills in the group of column `id`.
+    #[inline(never)]
+    pub(crate) fn locate_copy(
+        &mut self,
+        id: u32,
+        group: GroupIndex,
+        low: u32,
+        blocks: u32,
+    ) -> (u8, MemberIndex, BlockIndex) {
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.columns[index(id)].low = low;
+        let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let offset = place.offset.plus(u64::from(low));
+        let direct = !self.indirect.contains(place.member);
+        if direct && self.holds(place.member, group, low + blocks) {
+            self.load(place.member, offset, blocks);
+        }
+        (slot, place.member, offset)
+    }
+
+    /// The readable copy with the lowest cost; 0 where none is readable.
+    fn choose_copy(&mut self, id: u32, unreadable: SlotSet) -> u8 {
+        let low = u64::from(self.columns[index(id)].low);
+        let slots = self.groups[index(id)].slots();
+        let chosen = self
+            .shape
+            .all()
+            .minus(unreadable)
+            .iter()
+            .min_by_key(|&slot| {
+                let place = &slots[usize::from(slot)];
+                let load = &self.members[usize::from(place.member.0)].load;
+                (
+                    load.write_mostly,
+                    (self.read_policy.cost)(load, place.offset.plus(low)),
+                )
+            })
+            .unwrap_or(0);
+        self.reads_chosen += 1;
+        let member = slots[usize::from(chosen)].member;
+        self.members[usize::from(member.0)].load.last_chosen = self.reads_chosen;
+        chosen
+    }
+
+    /// Takes along the writes that wait for the same rows of other chunks: together they read less,
+    /// and parity is written once. Nothing overtakes what waits for its own turn.
+    pub(super) fn merge_waiting(&mut self, id: u32) {
+        if self.shape.copies || self.columns[index(id)].ask != Ask::Write {
+            return;
+        }
+        let mut last = id;
+        let mut at = id;
+        while let Some(next) = self.locks.next_overlapping(id, at) {
+            let (column, other) = (&self.columns[index(id)], &self.columns[index(next)]);
+            let same_rows = column.low == other.low && column.end == other.end;
+            let disjoint = column.touched.and(other.touched).is_empty();
+            let same_kind = self.write_operation(id).is_some_and(|operation| {
+                other.ask == Ask::Write && self.write_operation(next) == Some(operation)
+            });
+            if !(same_rows && disjoint && same_kind) {
+                return;
+            }
+            let touched = column.touched.or(other.touched);
+            at = self.locks.withdraw(next);
+            self.columns[index(id)].touched = touched;
+            self.columns[index(last)].merged = next;
+            self.columns[index(next)].phase = Phase::Merged;
+            last = next;
+        }
+    }
+
+    /// The operation of a column's request, if it writes data.
+    fn write_operation(&self, id: u32) -> Option<Operation> {
+        let Owner::Request(request) = self.columns[index(id)].owner else {
+            return None;
+        };
+        let operation = self.requests[index(request)].operation;
+        matches!(operation, Operation::Write { .. }).then_some(operation)
+    }
+}
