@@ -189,6 +189,7 @@ fn persistence(geometry: &Geometry) -> Persistence {
         consistency: Text::new("resync").expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: spindles_block::BlockIndex(0),
+        checksum: spindles_format::ChecksumKind::None,
         features: Features::default(),
         member,
     };

@@ -3,7 +3,7 @@
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 
-use crate::{ArrayRecord, BITMAPS, SLOT_BYTES, SUPERBLOCK_BYTES};
+use crate::{ArrayRecord, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES};
 
 /// How many areas the table has room for.
 pub(crate) const AREAS_MAX: usize = 16;
@@ -316,6 +316,9 @@ pub fn areas_to_join(
         for kind in BITMAPS {
             device.set_version(kind, 1);
         }
+    }
+    if array.checksum != ChecksumKind::None {
+        device.set_version(AreaKind::CHECKSUMS, 1);
     }
     Ok(device)
 }

@@ -37,7 +37,14 @@ const fn tables() -> [[u32; 256]; 8] {
 /// CRC-32C (Castagnoli) of `bytes`, as iSCSI, ext4 and btrfs compute it.
 #[must_use]
 pub fn crc32c(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
+    !crc32c_on(SEED, bytes)
+}
+
+/// The register before the first byte.
+pub(crate) const SEED: u32 = u32::MAX;
+
+/// The register after more bytes. The checksum is its complement.
+pub(crate) fn crc32c_on(mut crc: u32, bytes: &[u8]) -> u32 {
     let (eights, rest) = bytes.as_chunks::<8>();
     for eight in eights {
         let [a, b, c, d] = crc.to_le_bytes();
@@ -49,7 +56,7 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     for &byte in rest {
         crc = (crc >> 8) ^ TABLES[0][usize::from(byte ^ crc.to_le_bytes()[0])];
     }
-    !crc
+    crc
 }
 
 #[cfg(test)]

@@ -12,6 +12,7 @@ extern crate alloc;
 mod areas;
 mod assembly;
 mod bitmap;
+mod checksums;
 mod choose;
 mod crc32c;
 mod error;
@@ -26,6 +27,11 @@ pub use bitmap::{
     BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
     bitmap_regions, blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for,
     uniform_bitmap,
+};
+pub use checksums::{
+    CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES,
+    CHECKSUM_PART_BYTES, ChecksumKind, checksum_in, give_checksums, open_checksums,
+    room_for_checksums, seal_checksums, set_checksum_in, stored_checksum,
 };
 pub use choose::{Found, choose};
 pub use crc32c::crc32c;

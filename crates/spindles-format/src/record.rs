@@ -1,6 +1,6 @@
 //! What all members of an array say alike.
 
-use crate::Text;
+use crate::{ChecksumKind, Text};
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 
@@ -59,11 +59,14 @@ impl Features {
     /// only.
     pub const REBUILDING: u64 = 1 << 1;
 
+    /// `refuse`: blocks have checksums. A writer that keeps none makes them lie.
+    pub const CHECKSUMS: u64 = 1 << 2;
+
     /// The features that this version knows.
     pub const KNOWN: Self = Self {
         ignorable: 0,
         read_only: 0,
-        refuse: Self::REGIONS | Self::REBUILDING,
+        refuse: Self::REGIONS | Self::REBUILDING | Self::CHECKSUMS,
     };
 
     /// Whether a feature is in use that this version must not write beside.
@@ -169,6 +172,8 @@ pub struct ArrayRecord {
     pub journal: JournalRecord,
     /// Where a scrub goes on that was interrupted, as a block of the array; 0 for none.
     pub scrub_mark: BlockIndex,
+    /// How blocks are summed up. Goes with `Features::CHECKSUMS`.
+    pub checksum: ChecksumKind,
     /// Features in use.
     pub features: Features,
     /// The first `members` of these count; the others are `MemberRecord::NONE`.

@@ -1,7 +1,10 @@
 //! `docs/format.md` says what the code does: its tables are compared with the code's.
 
 use spindles_format::versions::VERSIONS;
-use spindles_format::{AreaKind, BITMAP_FIELDS, BITMAP_PAGE_BYTES, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{
+    AreaKind, BITMAP_FIELDS, BITMAP_PAGE_BYTES, CHECKSUM_FIELDS, CHECKSUM_PART_BYTES, SLOT_BYTES,
+    SUPERBLOCK_BYTES,
+};
 
 /// The cells of the tables in the section with that heading, one table after another.
 fn rows(heading: &str) -> Vec<Vec<&'static str>> {
@@ -40,6 +43,15 @@ fn bitmap_pages_are_as_documented() {
     assert!(documented.into_iter().eq(fields));
 }
 
+#[test]
+fn checksum_pages_are_as_documented() {
+    let documented = rows("## The checksums");
+    let fields = CHECKSUM_FIELDS
+        .iter()
+        .map(|(offset, length, name)| [offset.to_string(), length.to_string(), (*name).to_owned()]);
+    assert!(documented.into_iter().eq(fields));
+}
+
 /// The fields of each table lie side by side.
 #[test]
 fn tables_have_no_gaps() {
@@ -47,11 +59,13 @@ fn tables_have_no_gaps() {
     let areas = rows("### Area table");
     let members = rows("### Member table");
     let bitmap = rows("## The bitmaps");
+    let checksums = rows("## The checksums");
     for (table, bytes) in [
         (&superblock[..], SUPERBLOCK_BYTES),
         (&areas[..6], 32),
         (&members[..], 48),
         (&bitmap[..], BITMAP_PAGE_BYTES),
+        (&checksums[..], CHECKSUM_PART_BYTES),
     ] {
         let end = table.iter().fold(0_usize, |end, row| {
             assert_eq!(row[0].parse(), Ok(end), "{row:?}");

@@ -6,8 +6,9 @@ use proptest::prelude::*;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
-    ArrayRecord, DecodeError, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
-    SUPERBLOCK_BYTES, Text, Uuid, areas_for, crc32c, decode, encode, give_regions,
+    AreaKind, ArrayRecord, ChecksumKind, DecodeError, DeviceRecord, Features, JournalRecord,
+    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, crc32c, decode, encode,
+    give_checksums, give_regions,
 };
 
 /// What the fixture of version 1 says.
@@ -38,6 +39,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
+        checksum: ChecksumKind::None,
         features: Features::default(),
         member,
     };
@@ -155,6 +157,11 @@ fn impossible_contents_are_refused() {
     let rebuilding = "it rebuilds a member without the feature, or the other way round";
     all(member(0) + 24, &[3], rebuilding);
     all(32, &[2], rebuilding);
+    let checksums = "it has checksums without the feature, or the other way round";
+    all(4056, &[1], checksums);
+    all(32, &[4], checksums);
+    let kind = "its blocks have checksums of a kind that there is not";
+    all(4056, &[2], kind);
     all(
         member(0) + 32,
         &[1],
@@ -176,6 +183,26 @@ fn impossible_contents_are_refused() {
         &[1],
         "its data area has another length than the array counts on",
     );
+}
+
+#[test]
+fn checksums_without_room_are_refused() {
+    let (mut array, mut device) = sample();
+    give_checksums(
+        &mut array,
+        std::slice::from_mut(&mut device),
+        ChecksumKind::Crc32c,
+    );
+    let decoded = decode(&encoded(&array, &device));
+    assert_eq!(decoded, Ok((array.clone(), device)));
+    let mut bytes = encoded(&array, &device);
+    let areas = device.areas().iter();
+    let at = areas.take_while(|area| area.kind != AreaKind::CHECKSUMS);
+    bytes[256 + 32 * at.count() + 2] = 0;
+    let checksum = crc32c(&bytes[..4092]);
+    bytes[4092..].copy_from_slice(&checksum.to_le_bytes());
+    let what = "it has checksums and no room for them";
+    assert_eq!(decode(&bytes), Err(DecodeError::Invalid { what }));
 }
 
 #[test]
@@ -256,6 +283,7 @@ prop_compose! {
             consistency: Text::new("none").unwrap(),
             journal: JournalRecord { tail: created_s.rotate_left(7), nonce: !created_s },
  scrub_mark: BlockIndex(created_s.rotate_left(13)),
+checksum: ChecksumKind::None,
             features: Features { read_only, ..Features::default() },
             member,
         };
@@ -263,6 +291,9 @@ prop_compose! {
         if created_s % 2 == 0 {
             let groups = device_bytes / 4096 / u64::from(chunk_blocks);
             give_regions(&mut array, std::slice::from_mut(&mut device), groups, 4096);
+        }
+        if created_s % 3 == 0 {
+            give_checksums(&mut array, std::slice::from_mut(&mut device), ChecksumKind::Crc32c);
         }
         (array, device)
     }

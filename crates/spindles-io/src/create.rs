@@ -548,6 +548,7 @@ impl Planner<'_> {
             consistency: Text::new(policy.name).expect("short too"),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
+            checksum: spindles_format::ChecksumKind::None,
             features: Features::default(),
             member,
         })

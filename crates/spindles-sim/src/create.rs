@@ -221,6 +221,7 @@ pub(crate) fn fresh_record(
         consistency: Text::new(consistency.name).expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
+        checksum: spindles_format::ChecksumKind::None,
         features: Features::default(),
         member,
     }

@@ -237,6 +237,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             consistency: Text::new("resync").unwrap(),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
+            checksum: spindles_format::ChecksumKind::None,
             features: Features::default(),
             member,
         }),

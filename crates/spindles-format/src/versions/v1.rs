@@ -5,8 +5,9 @@ use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex};
 use super::{Decoded, MAGIC, Version};
 use crate::areas::AREAS_MAX;
 use crate::{
-    Area, AreaKind, ArrayRecord, BITMAPS, DecodeError, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, crc32c,
+    Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, Features,
+    JournalRecord, MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, crc32c,
+    room_for_checksums,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -23,9 +24,10 @@ const MEMBER_BYTES: usize = 48;
 const AREAS_AT: usize = 256;
 const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
 const SCRUB_AT: usize = MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES;
+const CHECKSUM_KIND_AT: usize = 4056;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
-const _: () = assert!(SCRUB_AT + 8 <= CHECKSUM_AT);
+const _: () = assert!(SCRUB_AT + 8 <= CHECKSUM_KIND_AT);
 
 const FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
@@ -55,7 +57,9 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (256, 512, "area table"),
     (768, 3072, "member table"),
     (3840, 8, "scrub mark"),
-    (3848, 244, "reserved"),
+    (3848, 208, "reserved"),
+    (4056, 1, "checksum kind"),
+    (4057, 35, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -168,6 +172,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         writer.u64(mark);
     }
     Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
+    out[CHECKSUM_KIND_AT] = array.checksum.number();
     let checksum = crc32c(&out[..CHECKSUM_AT]);
     out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -266,6 +271,19 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         "it has regions and no bitmaps",
     )?;
 
+    let checksum = ChecksumKind::of_number(bytes[CHECKSUM_KIND_AT]).ok_or(invalid(
+        "its blocks have checksums of a kind that there is not",
+    ))?;
+    let has_checksums = checksum != ChecksumKind::None;
+    ensure(
+        has_checksums == (features.refuse & Features::CHECKSUMS != 0),
+        "it has checksums without the feature, or the other way round",
+    )?;
+    ensure(
+        !has_checksums || in_use(AreaKind::CHECKSUMS) && room_for_checksums(&device),
+        "it has checksums and no room for them",
+    )?;
+
     let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
     let mut reader = Reader(&bytes[MEMBERS_AT..]);
     for index in 0..usize::from(members) {
@@ -318,6 +336,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         consistency,
         journal,
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
+        checksum,
         features,
         member,
     };
