@@ -16,6 +16,8 @@ pub struct Limits {
     pub columns: u32,
     /// Length of a column that needs scratch space, in blocks.
     pub column_blocks: u32,
+    /// Pages of checksums kept in memory, 4 KiB each, for 1000 blocks of a member each.
+    pub checksum_pages: u32,
 }
 
 impl Limits {
@@ -26,6 +28,7 @@ impl Limits {
             requests,
             columns: requests.clamp(32, 4096),
             column_blocks: (64 * 1024) / block_size.bytes(),
+            checksum_pages: 2048,
         }
     }
 }

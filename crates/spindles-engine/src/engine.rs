@@ -3,6 +3,7 @@
 use crate::{
     SLOT_BITS, SYSTEM_IO,
     bitmaps::{Bitmap, Loading},
+    checksums::{Pages, ROWS_MAX, SUMS_MIN},
     columns::Column,
     config::{Config, Limits, OpenError},
     consistency::Policy,
@@ -124,10 +125,14 @@ pub struct Engine {
     pub(crate) journal: Option<Journal>,
     /// What the journals hold after a crash is being carried out again.
     pub(crate) replay: Option<Replay>,
-    /// Of blocks that go into the journal or came out of it, for each column.
+    /// The pages of checksums in memory, where blocks have checksums.
+    pub(crate) pages: Option<Pages>,
+    /// Of blocks that are written, or were read, for each column.
     pub(crate) checksums: Vec<u32>,
     /// How many each column has.
     pub(crate) checksums_of_column: usize,
+    /// How long an operation may be that goes straight to a member.
+    pub(crate) direct_blocks_max: u32,
     /// Flushes of the opening under way.
     pub(crate) opening_flushes: u32,
     pub(crate) jobs: Jobs,
@@ -195,7 +200,8 @@ impl Engine {
             })
             .collect();
         let all_columns = config.limits.columns + JOB_COLUMNS;
-        let outputs_max = index(all_columns) * usize::from(shape.slots.max(count))
+        // What a column does, and two pages of checksums for each of that.
+        let outputs_max = index(all_columns) * 3 * usize::from(shape.slots.max(count))
             + index(config.limits.requests)
             + usize::from(count) * 16
             + 16;
@@ -248,11 +254,25 @@ impl Engine {
         if let Some(journal) = &journal {
             limits.column_blocks = limits.column_blocks.min(journal.column_blocks_max());
         }
-        let checksums_of_column = match journal {
-            Some(_) => usize::from(shape.slots) * index(limits.column_blocks),
-            None => 0,
+        let pages = config.persistence.as_ref().and_then(|persistence| {
+            let (slots, pages) = (shape.slots, config.limits.checksum_pages);
+            let buffer = &mut metadata_buffer;
+            let block_size = config.block_size;
+            Pages::new(persistence, block_size, slots, all_columns, pages, buffer)
+        });
+        let sums = usize::from(shape.slots) * index(limits.column_blocks);
+        let checksums_of_column = match (&pages, &journal) {
+            (Some(_), _) => sums.max(SUMS_MIN),
+            (None, Some(_)) => sums,
+            (None, None) => 0,
         };
+        let sums_max = u32::try_from(checksums_of_column).expect("some pages of them");
         let mut engine = Self {
+            direct_blocks_max: match pages {
+                Some(_) => sums_max.min(ROWS_MAX),
+                None => u32::MAX,
+            },
+            pages,
             journal,
             replay: None,
             checksums: vec![0; index(all_columns) * checksums_of_column],
@@ -434,7 +454,8 @@ impl Engine {
     /// How many member I/Os one member can have in flight: what an array below must take.
     pub fn member_ios_per_member_max(&self) -> u32 {
         // Columns, a superblock, both bitmaps, zeros, and flushes of four kinds.
-        self.limits.columns + JOB_COLUMNS + 8
+        let without = self.limits.columns + JOB_COLUMNS + 8;
+        self.pages.as_ref().map_or(without, |_| 3 * without)
     }
 
     /// The map.
@@ -605,6 +626,9 @@ impl Engine {
         self.missing = self.missing.with(member);
         self.lost = lost;
         self.forget_faults(member);
+        if let Some(pages) = &mut self.pages {
+            pages.give_up(member);
+        }
         if was_filled {
             self.rebuild_lost();
         }
@@ -631,6 +655,7 @@ impl Engine {
             || self.jobs.any()
             || self.rebuild.joining.is_some()
             || self.closing != Closing::Open
+            || self.pages.as_ref().is_some_and(Pages::wants_pump)
         {
             self.pump_all(now);
         }
@@ -644,11 +669,13 @@ impl Engine {
                 && !self.pump_repairs()
                 && !self.pump_jobs(now)
                 && !self.pump_joining()
+                && !self.pump_waiting_for_pages()
             {
                 break;
             }
         }
         self.pump_closing();
+        self.write_pages();
     }
 
     fn idle(&self) -> bool {
@@ -674,6 +701,7 @@ impl Engine {
             && self.rebuild.is_quiet()
             && self.replay.is_none()
             && self.journal_is_idle()
+            && self.pages.as_ref().is_none_or(Pages::is_quiet)
     }
 
     fn pump_closing(&mut self) {

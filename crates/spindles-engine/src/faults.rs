@@ -40,6 +40,8 @@ struct Place {
     group: GroupIndex,
     low: u32,
     blocks: u32,
+    /// It can be read, and holds wrong bytes.
+    rotten: bool,
 }
 
 /// What the engine keeps about the faults of its members.
@@ -135,6 +137,7 @@ impl Engine {
             group: column.group,
             low: column.low,
             blocks: column.blocks,
+            rotten: false,
         };
         let scrubs = column.ask == Ask::Scrub;
         // Who looks closer meets the same error again and again.
@@ -155,6 +158,26 @@ impl Engine {
                 self.put_out(member, OutReason::TooManyErrors);
             }
         }
+    }
+
+    /// The rows under way of a slot of a column are rotten: they shall be written anew.
+    #[cold]
+    pub(crate) fn repair_rot(&mut self, id: u32, slot: u8) {
+        let column = &self.columns[index(id)];
+        let place = Place {
+            slot,
+            group: column.group,
+            low: column.low,
+            blocks: column.blocks,
+            rotten: true,
+        };
+        if self.read_only || self.shape.slots == self.shape.data {
+            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+            let faults = &mut self.faults.members[usize::from(member.0)];
+            faults.rotten_blocks += u64::from(place.blocks);
+            return;
+        }
+        self.queue_repair(place);
     }
 
     fn queue_repair(&mut self, place: Place) -> bool {
@@ -193,7 +216,11 @@ impl Engine {
         column.low = place.low;
         column.blocks = place.blocks;
         column.end = place.low + place.blocks;
-        self.start_repair(id, place.slot);
+        if place.rotten {
+            self.start(id);
+        } else {
+            self.start_repair(id, place.slot);
+        }
         true
     }
 

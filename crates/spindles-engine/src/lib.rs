@@ -11,6 +11,7 @@ extern crate std;
 
 mod bitmaps;
 mod bits;
+mod checksums;
 mod columns;
 pub mod config;
 pub mod consistency;
@@ -49,6 +50,8 @@ pub use system_io::MetadataRead;
 
 /// Set in the ids of member I/O that belongs to no column.
 pub(crate) const SYSTEM_IO: u32 = 1 << 31;
+/// And this one, where it is a page of checksums: the rest is the number of its frame.
+pub(crate) const PAGE_IO: u32 = 1 << 30;
 /// Bits of a member I/O's id that hold the slot in its column.
 pub(crate) const SLOT_BITS: u32 = 6;
 

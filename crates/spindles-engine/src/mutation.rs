@@ -63,6 +63,10 @@ pub enum Mutation {
     SkipReplay,
     /// Space of the journal is used again before what it covers is durable in place.
     ReuseJournalUnflushed,
+    /// What is read is not compared with its checksums.
+    SkipVerify,
+    /// Space of the journal is used again before the checksums that it covers are on the members.
+    ReuseJournalWithoutChecksums,
 }
 
 /// Every planted fault.
@@ -95,4 +99,6 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipJournalFlush,
     Mutation::SkipReplay,
     Mutation::ReuseJournalUnflushed,
+    Mutation::SkipVerify,
+    Mutation::ReuseJournalWithoutChecksums,
 ];

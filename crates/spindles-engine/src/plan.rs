@@ -64,8 +64,10 @@ pub enum Work {
     Fill,
     /// Compare what was read with what it should be; equal means there is nothing to write.
     Compare,
-    /// Sum up the blocks that go into the journal, or came out of it.
+    /// Sum up the blocks that are about to be written, or came out of the journal.
     Checksum,
+    /// Sum up the blocks that were read, to see whether they are as they were written.
+    Verify,
 }
 
 /// The steps for one column.

@@ -307,6 +307,7 @@ impl Engine {
                 | Phase::Flushing
                 | Phase::Locking
                 | Phase::Preparing
+                | Phase::Paging
                 | Phase::Reading
                 | Phase::Computing(_)
                 | Phase::Recovering
@@ -459,7 +460,7 @@ impl Engine {
         if held && !self.metadata.broken {
             if self.columns.iter().any(|column| {
                 let planned = match column.phase {
-                    Phase::Reading | Phase::Computing(_) => column.is_locked(),
+                    Phase::Paging | Phase::Reading | Phase::Computing(_) => column.is_locked(),
                     Phase::Committing
                     | Phase::Logging
                     | Phase::Recovering

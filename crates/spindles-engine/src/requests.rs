@@ -6,6 +6,7 @@
 
 use crate::{
     Engine, Mutation,
+    checksums::ROWS_MAX,
     columns::{Owner, Phase},
     engine::Closing,
     index,
@@ -149,7 +150,8 @@ impl Engine {
     /// writes without redundancy. Anything else is a column.
     #[inline]
     fn hand_out(&mut self, request: u32, ask: Ask) {
-        let alone = self.shape.slots == 1 || (self.all_settled && ask == Ask::Read);
+        let unlocked = self.shape.slots == 1 && !self.has_checksums();
+        let alone = unlocked || (self.all_settled && ask == Ask::Read);
         let slot = &self.requests[index(request)];
         if !alone || slot.low > 0 {
             return self.hand_out_column(request, ask);
@@ -159,11 +161,12 @@ impl Engine {
             return self.hand_out_column(request, ask);
         }
         let wanted = slot.end.0 - slot.next.0;
-        let last = wanted <= u64::from(location.blocks_left);
+        let blocks_max = location.blocks_left.min(self.direct_blocks_max);
+        let last = wanted <= u64::from(blocks_max);
         let blocks = if last {
             u32::try_from(wanted).expect("within the chunk")
         } else {
-            location.blocks_left
+            blocks_max
         };
         let id = *self.free_columns.last().expect("the caller looked");
         let (slot_index, member, offset) = if self.mirrors() {
@@ -182,7 +185,7 @@ impl Engine {
             return self.hand_out_column(request, ask);
         }
         let slot = &mut self.requests[index(request)];
-        let (operation, buffer) = (slot.operation, slot.place(slot.next));
+        let (operation, block, buffer) = (slot.operation, slot.next, slot.place(slot.next));
         slot.next = slot.next.plus(u64::from(blocks));
         slot.handed_out = last;
         slot.pending += 1;
@@ -199,14 +202,48 @@ impl Engine {
         column.member = member;
         column.issued = self.now;
         column.pending = 1;
+        if self.has_checksums() {
+            return self.begin_direct(id, slot_index, offset, block);
+        }
         let operation = self.handed_down(operation);
         self.member_io(id, slot_index, member, operation, offset, blocks, buffer);
+    }
+
+    /// A read that goes straight to a member waits for the pages of its checksums.
+    #[inline(never)]
+    fn begin_direct(&mut self, id: u32, slot: u8, offset: BlockIndex, block: BlockIndex) {
+        let column = &mut self.columns[index(id)];
+        column.direct = true;
+        column.preferred = slot;
+        column.offset = offset;
+        column.block = block;
+        if self.hold_pages(id) {
+            return self.read_direct(id);
+        }
+        self.columns[index(id)].phase = Phase::Paging;
+    }
+
+    /// Begins a read that goes straight to a member, whose pages of checksums are there.
+    pub(crate) fn read_direct(&mut self, id: u32) {
+        let now = self.now;
+        let column = &mut self.columns[index(id)];
+        let Owner::Request(request) = column.owner else {
+            panic!("a direct operation belongs to a request");
+        };
+        column.phase = Phase::Direct;
+        column.issued = now;
+        column.pending = 1;
+        let (slot, member, offset) = (column.preferred, column.member, column.offset);
+        let blocks = column.blocks;
+        let buffer = self.requests[index(request)].place(column.block);
+        self.member_io(id, slot, member, Operation::Read, offset, blocks, buffer);
     }
 
     /// Hands out the next column: the longest run of rows in which the request touches the same
     /// chunks of its group, as long as scratch space allows.
     fn hand_out_column(&mut self, request: u32, ask: Ask) {
         let id = self.free_columns.pop().expect("the caller looked");
+        let (sums, sums_max) = (self.has_checksums(), self.direct_blocks_max);
         let slot = &mut self.requests[index(request)];
         let location = self.geometry.locate(slot.next);
         let group = &mut self.groups[index(id)];
@@ -256,7 +293,11 @@ impl Engine {
         let length = if needs_scratch {
             self.limits.column_blocks
         } else {
-            u32::MAX
+            match (sums, zeros) {
+                (false, _) => u32::MAX,
+                (true, true) => ROWS_MAX,
+                (true, false) => sums_max,
+            }
         };
         let end = low + length.min(cut - low);
         if end == rows_end {

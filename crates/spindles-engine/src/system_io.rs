@@ -1,7 +1,7 @@
 //! The engine's own member I/O: superblocks, flushes, and what else belongs to no request. Its
 //! bytes lie in the engine's metadata buffer, in places reserved at open.
 
-use crate::{Engine, SYSTEM_IO, index, output::Output};
+use crate::{Engine, PAGE_IO, SYSTEM_IO, index, output::Output};
 use alloc::{vec, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult,
@@ -66,6 +66,21 @@ impl Purpose {
         Self::ReplayFlush,
     ];
 
+    /// Whether a flush with this purpose makes what was written durable so that others can build on
+    /// it: the checksums of that then go before it.
+    pub(crate) fn needs_pages(self) -> bool {
+        matches!(
+            self,
+            Self::ClosingFlush
+                | Self::ZeroingFlush
+                | Self::SweepFlush
+                | Self::RebuildFlush
+                | Self::JournalStart
+                | Self::JournalRelease
+                | Self::ReplayFlush
+        )
+    }
+
     /// The id of an I/O with this purpose on `member`.
     ///
     /// ```text
@@ -85,6 +100,11 @@ impl Purpose {
         let member = u8::try_from(id.0 & 0xff).expect("eight bits");
         (Self::ALL[index(purpose)], MemberIndex(member))
     }
+}
+
+/// The frame of a page of checksums, if the I/O is one's.
+fn page_io(id: MemberIoId) -> Option<u32> {
+    (id.0 & PAGE_IO != 0).then_some(id.0 & (PAGE_IO - 1))
 }
 
 /// The engine's own bytes, which are written to members and read from them.
@@ -159,6 +179,28 @@ impl MetadataBuffer {
         start..start + index(place.blocks) * block_bytes
     }
 
+    /// As `slice`, of a place with one part only, so many blocks on.
+    pub(crate) fn slice_at(&self, place: Place, block: u32) -> BufferSlice {
+        self.slice(place, 0).plus(block)
+    }
+
+    fn range_at(&self, place: Place, block: u32, blocks: u32) -> core::ops::Range<usize> {
+        let block_bytes = index(self.block_size.bytes());
+        let start = index(place.first_block + block) * block_bytes;
+        start..start + index(blocks) * block_bytes
+    }
+
+    /// Bytes of a place with one part only.
+    pub(crate) fn bytes_at(&self, place: Place, block: u32, blocks: u32) -> &[u8] {
+        &self.bytes[self.range_at(place, block, blocks)]
+    }
+
+    /// Bytes of a place with one part only, to be changed.
+    pub(crate) fn bytes_at_mut(&mut self, place: Place, block: u32, blocks: u32) -> &mut [u8] {
+        let range = self.range_at(place, block, blocks);
+        &mut self.bytes[range]
+    }
+
     /// The bytes of one part.
     pub(crate) fn bytes(&self, place: Place, part: u8) -> &[u8] {
         &self.bytes[self.range(place, part)]
@@ -205,8 +247,15 @@ impl Engine {
         active.count()
     }
 
-    /// Flushes these members for the engine itself.
+    /// Flushes these members for the engine itself; before that, checksums that changed are
+    /// written where others build on that.
     pub(crate) fn flush(&mut self, members: MemberSet, purpose: Purpose) {
+        if !self.defers_flush(members, purpose) {
+            self.send_flush(members, purpose);
+        }
+    }
+
+    pub(crate) fn send_flush(&mut self, members: MemberSet, purpose: Purpose) {
         for member in members.iter() {
             self.system_io(
                 purpose,
@@ -222,6 +271,9 @@ impl Engine {
     /// An I/O of the engine itself came back.
     #[cold]
     pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
+        if let Some(frame) = page_io(id) {
+            return self.page_io_done(frame, result);
+        }
         let (purpose, member) = Purpose::of(id);
         self.metadata_buffer.reads[usize::from(member.0)].take_if(|read| read.id == id);
         match purpose {
@@ -265,6 +317,14 @@ impl Engine {
     pub fn metadata_read(&mut self, id: MemberIoId) -> Option<MetadataRead<'_>> {
         if id.0 & SYSTEM_IO == 0 {
             return None;
+        }
+        if let Some(frame) = page_io(id) {
+            let (place, block, blocks) = self.page_read(frame)?;
+            return Some(MetadataRead {
+                buffer: self.metadata_buffer.slice_at(place, block),
+                blocks,
+                bytes: self.metadata_buffer.bytes_at_mut(place, block, blocks),
+            });
         }
         let (_, member) = Purpose::of(id);
         let read =

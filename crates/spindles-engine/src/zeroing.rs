@@ -1,7 +1,9 @@
 //! The first write to a region: its rows are made zeros on all members, that is flushed, and then
 //! the region is written. Regions that are asked for meanwhile share the flush.
 
-use crate::{Engine, Mutation, bits::Bits, index, output::OutReason, system_io::Purpose};
+use crate::{
+    Engine, Mutation, bits::Bits, checksums::ROWS_MAX, index, output::OutReason, system_io::Purpose,
+};
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::ops::Range;
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
@@ -9,6 +11,16 @@ use spindles_layout::{Group, GroupIndex};
 
 /// The most that one operation makes zeros, in bytes.
 const ZERO_BYTES_MAX: u32 = 4 << 20;
+
+/// Rows that a member is making zeros.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    /// The first of them, in its data area.
+    first: BlockIndex,
+    blocks: u32,
+    /// So many of them have the checksums of zeros.
+    summed: u32,
+}
 
 /// Regions being made ready for their first write.
 #[derive(Clone, Debug)]
@@ -19,6 +31,8 @@ pub(crate) struct Zeroing {
     waiting: VecDeque<u64>,
     /// The groups left of the region under way, on each member.
     left: Vec<Range<u64>>,
+    /// The rows that each member is making zeros, in its data area.
+    runs: Vec<Run>,
     /// Members that are not through with it.
     pending: u32,
     /// The region under way.
@@ -36,12 +50,20 @@ impl Zeroing {
             asked: Bits::new(regions, false),
             waiting: VecDeque::with_capacity(index(columns)),
             left: vec![0..0; usize::from(members)],
+            runs: vec![Run::default(); usize::from(members)],
             pending: 0,
             region: None,
             zeroed: Vec::with_capacity(index(columns)),
             flushes: 0,
             group: Group::empty(),
         }
+    }
+
+    /// Of the rows that a member is making zeros, those whose checksums come next.
+    pub(crate) fn next_sums(&self, member: usize) -> (BlockIndex, u32) {
+        let run = &self.runs[member];
+        let first = run.first.plus(u64::from(run.summed));
+        (first, ROWS_MAX.min(run.blocks - run.summed))
     }
 
     pub(crate) fn is_idle(&self) -> bool {
@@ -114,10 +136,47 @@ impl Engine {
             next += 1;
         }
         self.zeroing.left[at].start = next;
-        let Some((offset, blocks)) = run else {
+        let Some((first, blocks)) = run else {
             return false;
         };
-        let block = self.members[at].data_start.plus(offset.0);
+        self.zeroing.runs[at] = Run {
+            first,
+            blocks,
+            summed: 0,
+        };
+        if !self.has_checksums() || self.hold_pages(self.zeroing_holder(member)) {
+            self.zero_run(member);
+        }
+        true
+    }
+
+    /// Who holds the pages of checksums for the rows that a member makes zeros.
+    fn zeroing_holder(&self, member: MemberIndex) -> u32 {
+        u32::try_from(self.columns.len()).expect("columns are counted in 32 bits")
+            + u32::from(member.0)
+    }
+
+    /// Makes rows of a member zeros, after their checksums.
+    pub(crate) fn zero_run(&mut self, member: MemberIndex) {
+        let at = usize::from(member.0);
+        let holder = self.zeroing_holder(member);
+        while let Some(pages) = &mut self.pages {
+            let (first, blocks) = self.zeroing.next_sums(at);
+            if !self.missing.contains(member) {
+                pages.set(&mut self.metadata_buffer, (holder, 0), first, blocks, None);
+            }
+            pages.let_go(holder);
+            let run = &mut self.zeroing.runs[at];
+            run.summed += blocks;
+            if run.summed == run.blocks {
+                break;
+            }
+            if !self.hold_pages(holder) {
+                return;
+            }
+        }
+        let Run { first, blocks, .. } = self.zeroing.runs[at];
+        let block = self.members[at].data_start.plus(first.0);
         self.system_io(
             Purpose::Zeroing,
             member,
@@ -126,7 +185,6 @@ impl Engine {
             blocks,
             BufferSlice::ZEROS,
         );
-        true
     }
 
     /// Rows of a member are zeros.

@@ -169,6 +169,8 @@ pub struct Options {
     pub limit_columns: u32,
     /// Blocks of a column of the engine.
     pub limit_column_blocks: u32,
+    /// Pages of checksums in memory.
+    pub checksum_pages: u32,
     /// The longest request, in blocks.
     pub request_blocks_max: u32,
     /// What clients ask.
@@ -260,6 +262,7 @@ impl Options {
             limit_requests,
             limit_columns: *random.choose(&[1, 2, 4, 32]),
             limit_column_blocks: *random.choose(&[1, 3, 8, 16]),
+            checksum_pages: 0,
             request_blocks_max: *random.choose(&[1, 4, 16, 64]),
             mix: Mix {
                 read: random.below_u32(6),

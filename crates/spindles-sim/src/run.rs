@@ -461,6 +461,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         requests,
         columns: options.limit_columns,
         column_blocks: options.limit_column_blocks,
+        checksum_pages: options.checksum_pages,
     };
     let (scratch, metadata) = (World::scratch_of(array), World::metadata_of(array));
     Config {

@@ -1,7 +1,11 @@
 //! Member I/O of columns that came back: on to the next phase, or to another plan.
 
 use super::{Owner, Phase};
-use crate::{Engine, index, output::OutReason, plan::Ask};
+use crate::{
+    Engine, index,
+    output::OutReason,
+    plan::{Ask, Work},
+};
 use spindles_block::{MemberError, MemberIndex, MemberResult, RequestError};
 
 impl Engine {
@@ -20,6 +24,9 @@ impl Engine {
                 Ok(()) => {
                     if ask == Ask::Read {
                         self.read_took(member, issued);
+                    }
+                    if self.columns[index(id)].direct {
+                        return self.verify_direct(id);
                     }
                     self.finish_direct(id);
                 }
@@ -60,6 +67,7 @@ impl Engine {
                 }
                 self.plan_column(id);
             }
+            Phase::Reading if self.pages.is_some() => self.work_step(id, Work::Verify),
             Phase::Reading => self.work(id, None),
             Phase::Writing => self.written(id),
             Phase::Flushing => {
@@ -98,6 +106,7 @@ impl Engine {
     }
 
     fn direct_failed(&mut self, id: u32, slot: u8, error: MemberError) {
+        self.let_go_pages(id);
         let column = &mut self.columns[index(id)];
         column.reset();
         column.phase = Phase::Starting;

@@ -45,13 +45,18 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         if column.log_half.is_none() {
             if column.ask == Ask::Write && self.journals() {
+                self.columns[index(id)].summed = false;
                 return self.begin_log(id, writes);
+            }
+            if self.has_checksums() && !self.columns[index(id)].summed {
+                return self.sum_up(id, writes);
             }
             self.unlogged_begins(id);
         }
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Writing;
         column.pending = writes.count();
+        self.keep_sums(id, writes);
         for slot in writes.iter() {
             let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
             self.slot_io(id, slot, operation, source);
@@ -66,6 +71,23 @@ impl Engine {
 
     /// What is to be written goes into the journal first.
     fn begin_log(&mut self, id: u32, writes: SlotSet) {
+        if self.note_writes(id, writes).is_empty() {
+            return self.log(id);
+        }
+        self.work_step(id, Work::Checksum);
+    }
+
+    /// What is to be written, and is not logged, is summed up first.
+    fn sum_up(&mut self, id: u32, writes: SlotSet) {
+        self.columns[index(id)].summed = true;
+        if self.note_writes(id, writes).is_empty() {
+            return self.commit(id);
+        }
+        self.work_step(id, Work::Checksum);
+    }
+
+    /// Takes down what is to be written. The slots of it that are not just zeros.
+    fn note_writes(&mut self, id: u32, writes: SlotSet) -> SlotSet {
         let data = writes
             .iter()
             .filter(|&slot| matches!(self.slot_write(id, slot), Operation::Write { .. }))
@@ -73,10 +95,7 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.log_slots = writes;
         column.log_data = data;
-        if data.is_empty() {
-            return self.log(id);
-        }
-        self.work_step(id, Work::Checksum);
+        data
     }
 
     /// How `slot` of a column is written.

@@ -6,7 +6,7 @@ use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId}
 
 impl Engine {
     /// The computation after `done`, or the commit.
-    pub(super) fn work(&mut self, id: u32, done: Option<Work>) {
+    pub(crate) fn work(&mut self, id: u32, done: Option<Work>) {
         let Some(work) = self.columns[index(id)].plan.work_after(done) else {
             return self.commit(id);
         };
@@ -20,7 +20,7 @@ impl Engine {
         let plan = self.columns[index(id)].plan;
         let touched = self.columns[index(id)].touched;
         match work {
-            Work::Locate => {
+            Work::Locate | Work::Verify => {
                 for slot in plan.reads.iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
@@ -77,7 +77,7 @@ impl Engine {
                 self.columns[index(id)].sources = count(cursor - base);
             }
             Work::Checksum => {
-                for slot in self.columns[index(id)].log_data.iter() {
+                for slot in self.slots_to_sum(id).iter() {
                     self.operand(id, &mut cursor, slot, self.write_source(id, slot));
                 }
                 self.columns[index(id)].sources = count(cursor - base);
@@ -89,7 +89,7 @@ impl Engine {
         self.output(Output::Compute(StepId(id)));
     }
 
-    fn operands_per_column(&self) -> usize {
+    pub(crate) fn operands_per_column(&self) -> usize {
         self.operands.len() / self.columns.len()
     }
 
@@ -117,7 +117,7 @@ impl Engine {
                 Work::Fill => Compute::Copy,
                 Work::Compare => Compute::Compare,
                 Work::Locate => Compute::Locate,
-                Work::Checksum => Compute::Checksum,
+                Work::Checksum | Work::Verify => Compute::Checksum,
             },
             data_chunks: self.shape.data,
             parity_chunks: self.geometry.parity_chunks(),
@@ -131,9 +131,11 @@ impl Engine {
     /// the first source, then of the second, and so on.
     pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
         let column = &self.columns[index(id.0)];
-        assert_eq!(
-            column.phase,
-            Phase::Computing(Work::Checksum),
+        assert!(
+            matches!(
+                column.phase,
+                Phase::Computing(Work::Checksum | Work::Verify)
+            ),
             "checksums nobody asked for"
         );
         let count = usize::from(column.sources) * index(column.blocks);
@@ -156,8 +158,11 @@ impl Engine {
         if column.owner == Owner::Replay {
             return self.replay_computed(id, work, result);
         }
-        if work == Work::Checksum {
-            return self.log(id);
+        match work {
+            Work::Checksum if column.summed => return self.commit(id),
+            Work::Checksum => return self.log(id),
+            Work::Verify => return self.verified(id),
+            _ => {}
         }
         if work == Work::Locate && result != ComputeResult::Done && !believes {
             return self.scrub_disagrees(id, result);

@@ -60,17 +60,19 @@ impl Engine {
 
     /// As `finish`, for what had neither plan nor lock.
     #[inline]
-    pub(super) fn finish_direct(&mut self, id: u32) {
+    pub(crate) fn finish_direct(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Free;
         let Owner::Request(request) = column.owner else {
             panic!("a direct operation belongs to a request");
         };
+        self.let_go_pages(id);
         self.free_columns.push(id);
         self.request_part_done(request, None);
     }
 
     pub(crate) fn finish(&mut self, id: u32) {
+        self.let_go_pages(id);
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Free;
         let (owner, error, mismatch) = (column.owner, column.error, column.mismatch);

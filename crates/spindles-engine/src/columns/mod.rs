@@ -6,6 +6,9 @@
 //!      └────────lock-free─────┘  └── a read failed: another plan without that slot
 //! ```
 //!
+//! Where blocks have checksums, `Paging` comes before the reads, until the pages are there that have
+//! them, and what was read is compared before it is computed with (`checksums/`).
+//!
 //! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
 //! written is durable in the journal (`journal/`).
 //!
@@ -27,7 +30,7 @@ use crate::{
     plan::{Ask, Plan, Strategy, Work},
     slots::SlotSet,
 };
-use spindles_block::{Instant, MemberIndex, RequestError};
+use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
 use spindles_layout::GroupIndex;
 
 /// Ends the list of merged columns.
@@ -53,6 +56,8 @@ pub(crate) enum Phase {
     Starting,
     /// One operation on one member, without a plan.
     Direct,
+    /// Pages of checksums are on their way.
+    Paging,
     Flushing,
     Locking,
     /// Its region is not ready to be written, or is being given back.
@@ -89,8 +94,13 @@ pub(crate) struct Column {
     merged: u32,
     /// Of a direct read.
     pub(crate) member: MemberIndex,
+    /// And where there are checksums: that it is one, its first block in the data area of the
+    /// member, and in the array.
+    pub(crate) direct: bool,
+    pub(crate) offset: BlockIndex,
+    pub(crate) block: BlockIndex,
     /// The copy to read.
-    preferred: u8,
+    pub(crate) preferred: u8,
     /// The first row, of a job's column.
     pub(crate) start: u32,
     /// The rows under way are `low..low + blocks`, the column's end is at `end`.
@@ -101,8 +111,12 @@ pub(crate) struct Column {
     locked: bool,
     /// Of the reads under way, one failed.
     read_failed: bool,
-    corrupt: bool,
+    pub(crate) corrupt: bool,
     mismatch: bool,
+    /// What it read without a lock did not fit to its checksums.
+    pub(crate) suspect: bool,
+    /// What is to be written is summed up, and goes to its place without being logged.
+    pub(crate) summed: bool,
     pub(crate) unreadable: SlotSet,
     /// Of the unreadable slots, those that can be read and hold wrong bytes.
     pub(crate) rotten: SlotSet,
@@ -126,8 +140,8 @@ pub(crate) struct Column {
     pub(crate) log_half: Option<u8>,
     /// It writes, and is not in the journal.
     pub(crate) unlogged: bool,
-    sources: u16,
-    targets: u16,
+    pub(crate) sources: u16,
+    pub(crate) targets: u16,
 }
 
 impl Column {
@@ -141,6 +155,9 @@ impl Column {
             own: SlotSet::EMPTY,
             merged: NO_COLUMN,
             member: MemberIndex(0),
+            direct: false,
+            offset: BlockIndex(0),
+            block: BlockIndex(0),
             preferred: 0,
             start: 0,
             low: 0,
@@ -151,6 +168,8 @@ impl Column {
             read_failed: false,
             corrupt: false,
             mismatch: false,
+            suspect: false,
+            summed: false,
             unreadable: SlotSet::EMPTY,
             rotten: SlotSet::EMPTY,
             overruled: SlotSet::EMPTY,
@@ -189,6 +208,8 @@ impl Column {
         self.read_failed = false;
         self.corrupt = false;
         self.mismatch = false;
+        self.direct = false;
+        self.suspect = false;
         self.error = None;
         self.look_anew();
     }
@@ -199,6 +220,7 @@ impl Column {
         self.rotten = SlotSet::EMPTY;
         self.overruled = SlotSet::EMPTY;
         self.refused = SlotSet::EMPTY;
+        self.summed = false;
     }
 }
 impl Engine {
@@ -228,6 +250,7 @@ impl Engine {
                 self.plan_column(id);
             }
             Phase::Preparing => self.plan_column(id),
+            Phase::Paging => self.paged(id),
             Phase::Committing => self.commit(id),
             Phase::Acknowledging => self.acknowledge(id),
             phase => panic!("a column in phase {phase:?} is not ready"),

@@ -11,6 +11,8 @@ use spindles_layout::GroupIndex;
 
 impl Engine {
     pub(crate) fn plan_column(&mut self, id: u32) {
+        // Whoever has a page waits for nobody who may wait for one.
+        self.let_go_pages(id);
         if self.has_bad_blocks() && self.mark_bad_slots(id) {
             return self.plan_column(id);
         }
@@ -45,7 +47,9 @@ impl Engine {
         };
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
-        let alone = !(ask == Ask::Read && readable) && self.shape.slots > 1;
+        let suspect = self.columns[index(id)].suspect;
+        let shared = self.shape.slots > 1 || self.has_checksums();
+        let alone = !(ask == Ask::Read && readable && !suspect) && shared;
         let lock = alone
             && !self.mutated(Mutation::DropStripeLock)
             && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));
@@ -112,6 +116,17 @@ impl Engine {
         if !plan.recover.and(around).is_empty() {
             self.goes_around(id);
         }
+        let touches = !plan.reads.or(plan.writes).is_empty();
+        if self.has_checksums() && touches && !self.hold_pages(id) {
+            self.columns[index(id)].phase = Phase::Paging;
+            return;
+        }
+        self.carry_out_plan(id);
+    }
+
+    /// Begins with the reads of a column's plan.
+    pub(crate) fn carry_out_plan(&mut self, id: u32) {
+        let plan = self.columns[index(id)].plan;
         if plan.reads.is_empty() {
             return self.work(id, None);
         }

@@ -14,8 +14,8 @@ use crate::{
     plan::Ask,
     system_io::Purpose,
 };
-use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{Area, BITMAPS, DeviceRecord, Uuid, bitmap_regions};
+use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
+use spindles_format::{Area, BITMAPS, DeviceRecord, Uuid, bitmap_regions, room_for_checksums};
 use spindles_layout::GroupIndex;
 
 pub(crate) static JOB: Job = Job {
@@ -164,6 +164,7 @@ impl Engine {
             || device.block_size != self.block_size
             || device.data_blocks() != like.data_blocks
             || !self.journal_fits(device)
+            || self.has_checksums() && !room_for_checksums(device)
             || known
             || uuid == Uuid::NIL
         {
@@ -241,6 +242,9 @@ impl Engine {
         let persistence = (self.metadata.persistence.as_mut()).expect("it was looked at before");
         persistence.devices[at] = Some(device);
         persistence.array.member[at].device_uuid = uuid;
+        if let Some(pages) = &mut self.pages {
+            pages.forget(member, &device);
+        }
         let info = &mut self.members[at];
         info.data_start = device.data_start();
         info.filled_from_start = Place::default();
@@ -306,16 +310,7 @@ impl Engine {
         if members.is_empty() || self.mutated(Mutation::RebuildUnflushed) {
             return self.flushed_to_mark();
         }
-        for member in members.iter() {
-            self.system_io(
-                Purpose::RebuildFlush,
-                member,
-                Operation::Flush,
-                BlockIndex(0),
-                0,
-                BufferSlice::NONE,
-            );
-        }
+        self.flush(members, Purpose::RebuildFlush);
     }
 
     pub(crate) fn rebuild_flushed(&mut self, member: MemberIndex, result: MemberResult) {

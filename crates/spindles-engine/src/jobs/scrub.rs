@@ -228,7 +228,7 @@ impl Engine {
     }
 
     /// Goes on with the first part of the rows under way, if there is more than one.
-    fn halve(&mut self, id: u32) -> bool {
+    pub(crate) fn halve(&mut self, id: u32) -> bool {
         let column = &mut self.columns[index(id)];
         let blocks = column.blocks;
         if blocks > 1 {

@@ -5,6 +5,7 @@
     reason = "a test stops at the first thing that is not so"
 )]
 
+mod checksums;
 mod contents;
 mod jobs;
 mod plans;

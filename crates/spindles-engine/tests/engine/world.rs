@@ -10,8 +10,10 @@ use spindles_engine::{
     Persistence, Policy, ReadPolicy,
 };
 use spindles_format::{
-    ArrayRecord, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
-    SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, areas_for, blank_bitmap, decode, give_regions,
+    AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
+    JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, areas_for,
+    blank_bitmap, checksum_in, crc32c, decode, give_checksums, give_regions, open_checksums,
+    stored_checksum,
 };
 use spindles_layout::{Geometry, Spec};
 use spindles_parity::Located;
@@ -80,6 +82,9 @@ pub(crate) struct Setup {
     pub(crate) column_blocks: u32,
     pub(crate) read_policy: &'static str,
     pub(crate) errors_max: u32,
+    /// Whether blocks of a persistent array have checksums, and how many pages of them there is
+    /// room for.
+    pub(crate) checksum_pages: Option<u32>,
     pub(crate) seed: u64,
 }
 
@@ -96,15 +101,26 @@ impl Setup {
             column_blocks: 4,
             read_policy: "nearest",
             errors_max: 0,
+            checksum_pages: None,
             seed: 1,
         }
     }
 
     pub(crate) fn open(&self) -> Result<World, OpenError> {
         let geometry = Geometry::new(&self.spec).expect("a legal array");
+        let persistence = self.persistent.then(|| persistence(self, &geometry));
+        self.open_on(persistence, None)
+    }
+
+    /// As `open`, of members that hold something, or are new.
+    fn open_on(
+        &self,
+        persistence: Option<Persistence>,
+        held: Option<Vec<Vec<u8>>>,
+    ) -> Result<World, OpenError> {
+        let geometry = Geometry::new(&self.spec).expect("a legal array");
         let count = geometry.members();
         let start = if self.persistent { 512 } else { 3 };
-        let persistence = self.persistent.then(|| persistence(self, &geometry));
         let data_start = match &persistence {
             Some(persistence) => persistence
                 .devices
@@ -134,8 +150,11 @@ impl Setup {
                     let bytes = blank_bitmap(persistence.array.uuid, kind, geometry.groups());
                     member[at..at + bytes.len()].copy_from_slice(&bytes);
                 }
+                clear_checksums(member, device);
             }
         }
+        let clean = (persistence.as_ref()).map_or(self.clean, |it| it.array.clean);
+        let members = held.unwrap_or(members);
         let engine = Engine::open(
             Instant(0),
             Config {
@@ -144,7 +163,7 @@ impl Setup {
                 missing: self.missing,
                 data_start: data_start.iter().map(|&start| BlockIndex(start)).collect(),
                 persistence,
-                clean: self.clean,
+                clean,
                 read_only: false,
                 look_only: false,
                 force: self.force,
@@ -160,6 +179,7 @@ impl Setup {
                     requests: self.requests,
                     columns: self.requests,
                     column_blocks: self.column_blocks,
+                    checksum_pages: self.checksum_pages.unwrap_or(0),
                 },
                 scratch: SCRATCH,
                 metadata: METADATA,
@@ -206,6 +226,15 @@ impl Setup {
     }
 }
 
+/// Makes the checksum area of a member zeros.
+fn clear_checksums(member: &mut [u8], device: &DeviceRecord) {
+    let area = device.area(AreaKind::CHECKSUMS).expect("it has all areas");
+    let at = usize::try_from(area.offset_bytes).unwrap();
+    let bytes = usize::try_from(area.length_bytes).unwrap();
+    let end = (at + bytes).min(member.len());
+    member[at..end].fill(0);
+}
+
 fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
     let mut member = [MemberRecord::NONE; 64];
     let mut devices = Vec::new();
@@ -237,7 +266,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             consistency: Text::new("resync").unwrap(),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
-            checksum: spindles_format::ChecksumKind::None,
+            checksum: ChecksumKind::None,
             features: Features::default(),
             member,
         }),
@@ -254,6 +283,11 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             u64::from(group_blocks) * 512,
         );
         persistence.array.region_groups = 2;
+        persistence.devices = devices.into_iter().map(Some).collect();
+    }
+    if setup.checksum_pages.is_some() {
+        let mut devices: Vec<_> = persistence.devices.iter().copied().flatten().collect();
+        give_checksums(&mut persistence.array, &mut devices, ChecksumKind::Crc32c);
         persistence.devices = devices.into_iter().map(Some).collect();
     }
     persistence
@@ -474,6 +508,54 @@ impl World {
         self.replies.remove(at).unwrap().result
     }
 
+    /// The array on the same members, as `setup` opens it.
+    pub(crate) fn reopen(self, setup: &Setup) -> Self {
+        let record = self.engine.record().expect("it has superblocks");
+        let persistence = Persistence {
+            array: Box::new(record.clone()),
+            devices: self.devices.iter().copied().map(Some).collect(),
+            nonce: 8,
+        };
+        let mut world = setup
+            .open_on(Some(persistence), Some(self.members))
+            .unwrap();
+        world.medium = self.medium;
+        world
+    }
+
+    /// The first block of the checksum area of a member.
+    pub(crate) fn checksum_start(&self, member: usize) -> u64 {
+        let area = self.devices[member].area(AreaKind::CHECKSUMS);
+        area.expect("it has all areas").offset_bytes / 512
+    }
+
+    /// Blocks of members that take part whose checksums on the members are not those of what they
+    /// hold: member and block of its data area. What was never written has none.
+    pub(crate) fn wrong_checksums(&self) -> Vec<(usize, usize)> {
+        let mut wrong = Vec::new();
+        let record = self.engine.record().expect("it has superblocks");
+        for (member, bytes) in self.members.iter().enumerate() {
+            let position = MemberIndex(u8::try_from(member).unwrap());
+            if record.missing().contains(position) || self.gone.contains(position) {
+                continue;
+            }
+            let start = usize::try_from(self.data_start[member]).unwrap() * BLOCK;
+            let area = usize::try_from(self.checksum_start(member)).unwrap() * BLOCK;
+            for (block, contents) in bytes[start..].chunks_exact(BLOCK).enumerate() {
+                let page = block / 1000;
+                let at = area + page * CHECKSUM_PAGE_BYTES;
+                let mut page_bytes = bytes[at..at + CHECKSUM_PAGE_BYTES].to_vec();
+                let number = u32::try_from(page).unwrap();
+                open_checksums(record.uuid, number, &mut page_bytes);
+                let kept = checksum_in(&page_bytes, block % 1000);
+                if kept != 0 && kept != stored_checksum(crc32c(contents)) {
+                    wrong.push((member, block));
+                }
+            }
+        }
+        wrong
+    }
+
     pub(crate) fn close(&mut self) -> bool {
         self.engine.command(self.now, Command::Close).unwrap();
         self.drain();
@@ -496,7 +578,9 @@ impl World {
                 uuid: Uuid([identity; 16]),
             },
         )?;
-        self.members[usize::from(member)].fill(0x5a);
+        let contents = &mut self.members[usize::from(member)];
+        contents.fill(0x5a);
+        clear_checksums(contents, &self.devices[usize::from(member)]);
         self.gone = self.gone.without(position);
         self.drain();
         Ok(())

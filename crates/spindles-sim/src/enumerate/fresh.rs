@@ -94,6 +94,7 @@ impl Explorer<'_> {
             requests,
             columns: COLUMNS,
             column_blocks: CHUNK_BLOCKS,
+            checksum_pages: 0,
         };
         #[cfg_attr(not(feature = "canary"), expect(unused_mut, reason = "no canary"))]
         let mut config = plain_config(&self.scenario.geometry, assembly, limits, SCRATCH, METADATA);

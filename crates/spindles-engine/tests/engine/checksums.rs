@@ -1,0 +1,226 @@
+//! Checksums: what is rotten is never returned nor built upon, and made good where redundancy can.
+
+use crate::contents::{arrays, exercise, model_of, survivable};
+use crate::world::{BLOCK, Setup, World};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, RequestError};
+use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
+use spindles_layout::{Geometry, Level, Spec};
+
+/// An array with checksums, and bitmaps where it has redundancy. `pages` may be too few: then there
+/// is room for what one column needs.
+fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
+    let redundant = Geometry::new(spec).unwrap().redundancy() > 0;
+    Setup {
+        seed,
+        persistent: true,
+        regions: redundant,
+        checksum_pages: Some(pages),
+        ..Setup::new(spec.clone())
+    }
+}
+
+fn spec(level: &str, members: usize) -> Spec {
+    Spec {
+        level: Level::by_name(level).unwrap(),
+        layout: None,
+        chunk_blocks: 8,
+        member_blocks: vec![72; members],
+    }
+}
+
+/// An array full of random data.
+fn filled(setup: &Setup) -> (World, Vec<u8>) {
+    let mut world = setup.open().unwrap();
+    let length = usize::try_from(world.engine.geometry().blocks()).unwrap() * BLOCK;
+    let bytes: Vec<u8> = (0..length)
+        .map(|_| u8::try_from(world.rng.below(256)).unwrap())
+        .collect();
+    world.write(0, &bytes).unwrap();
+    (world, bytes)
+}
+
+/// Changes a byte of a block of a member's data area.
+fn rot(world: &mut World, member: usize, block: u64) {
+    let at = usize::try_from(world.data_start[member] + block).unwrap() * BLOCK;
+    world.members[member][at + 99] ^= 0x10;
+}
+
+fn scrub(world: &mut World) {
+    let scrub = Scrub {
+        anew: true,
+        ..Scrub::default()
+    };
+    world.command(Command::Scrub(scrub)).unwrap();
+    world.run();
+}
+
+#[test]
+fn contents_are_as_without() {
+    for (seed, spec) in (1..).zip(arrays()) {
+        let geometry = Geometry::new(&spec).unwrap();
+        for (which, missing) in (0..).zip(survivable(&geometry)) {
+            let pages = [0, 1000][which % 2];
+            let mut world = setup(&spec, pages, seed).open().unwrap();
+            let mut model = model_of(&geometry);
+            exercise(&mut world, &mut model, 1);
+            world.gone = missing;
+            exercise(&mut world, &mut model, 2);
+            assert!(world.close(), "{}", spec.level.name);
+            let wrong = world.wrong_checksums();
+            assert!(wrong.is_empty(), "{} {wrong:?}", spec.level.name);
+        }
+    }
+}
+
+#[test]
+fn rot_is_answered_from_redundancy_and_written_anew() {
+    for (seed, spec) in (1..).zip(arrays()) {
+        let geometry = Geometry::new(&spec).unwrap();
+        let redundancy = usize::from(geometry.redundancy());
+        let (mut world, model) = filled(&setup(&spec, 4, seed));
+        let members = usize::from(geometry.members());
+        let mut good = world.members.clone();
+        // At these levels the chunks of a group lie at the same block of all members.
+        if !matches!(spec.level.name, "raid1" | "raid5" | "raid6") {
+            continue;
+        }
+        let mut rotten = 0;
+        for block in 0..72 {
+            let first = usize::try_from(world.rng.below(7)).unwrap();
+            for member in (first..first + redundancy).filter(|&member| member < members) {
+                let position = MemberIndex(u8::try_from(member).unwrap());
+                if geometry.find(position, BlockIndex(block)).is_some() {
+                    rot(&mut world, member, block);
+                    rotten += 1;
+                }
+            }
+        }
+        let blocks = u32::try_from(geometry.blocks()).unwrap();
+        let read = world.read(0, blocks).unwrap();
+        assert!(read == model, "{}", spec.level.name);
+        // What nobody read, parity or other copies, a scrub finds.
+        scrub(&mut world);
+        let found = world.events.iter().filter_map(|event| match event {
+            Event::Found(finding) => Some(*finding),
+            _ => None,
+        });
+        let found: Vec<_> = found.collect();
+        let places: u32 = found.iter().map(|finding| finding.blocks).sum();
+        assert_eq!(places, rotten, "{}", spec.level.name);
+        for finding in found {
+            assert_eq!((finding.flaw, finding.fate), (Flaw::Rotten, Fate::Repaired));
+        }
+        let status = world.engine.status();
+        let counted: u64 = status.members.iter().map(|m| m.faults.rotten_blocks).sum();
+        assert_eq!(counted, u64::from(rotten));
+        let starts = world.data_start.clone();
+        for ((good, now), start) in good.iter_mut().zip(&world.members).zip(starts) {
+            let start = usize::try_from(start).unwrap() * BLOCK;
+            assert!(good[start..] == now[start..], "{}", spec.level.name);
+        }
+    }
+}
+
+#[test]
+fn without_redundancy_rot_is_an_error_at_its_block() {
+    for level in ["raid0", "concat"] {
+        let (mut world, model) = filled(&setup(&spec(level, 3), 4, 5));
+        rot(&mut world, 1, 13);
+        let mut errors = 0;
+        for (block, right) in (0..).zip(model.chunks_exact(BLOCK)) {
+            match world.read(block, 1) {
+                Ok(bytes) => assert!(bytes == right),
+                Err(error) => {
+                    assert_eq!(error, RequestError::Corrupt);
+                    errors += 1;
+                }
+            }
+        }
+        assert_eq!(errors, 1);
+        let fault = Event::MemberFault {
+            member: MemberIndex(1),
+            error: MemberError::Corrupt,
+        };
+        assert!(world.events.contains(&fault));
+        let status = world.engine.status();
+        assert_eq!(status.members[1].faults.rotten_blocks, 1);
+    }
+}
+
+#[test]
+fn more_rot_than_redundancy_is_an_error() {
+    for (level, members, rotten) in [("raid1", 2, 2), ("raid5", 4, 2), ("raid6", 5, 3)] {
+        let (mut world, model) = filled(&setup(&spec(level, members), 4, 6));
+        for member in 0..rotten {
+            rot(&mut world, member, 20);
+        }
+        let mut errors = 0;
+        for (block, right) in (0..).zip(model.chunks_exact(BLOCK)) {
+            match world.read(block, 1) {
+                Ok(bytes) => assert!(bytes == right, "{level}"),
+                Err(error) => {
+                    assert_eq!(error, RequestError::Corrupt, "{level}");
+                    errors += 1;
+                }
+            }
+        }
+        assert!((1..=rotten).contains(&errors), "{level}: {errors}");
+    }
+}
+
+/// A write that computes parity from what is there does not build upon rot, nor does a rebuild.
+#[test]
+fn rot_is_not_built_upon() {
+    for (level, members) in [("raid5", 4), ("raid6", 6)] {
+        let (mut world, mut model) = filled(&setup(&spec(level, members), 4, 7));
+        for block in 0..72 {
+            let member = usize::try_from(block).unwrap() % members;
+            rot(&mut world, member, block);
+        }
+        for block in (0..world.engine.geometry().blocks()).step_by(3) {
+            let at = usize::try_from(block).unwrap() * BLOCK;
+            model[at..at + BLOCK].fill(0x77);
+            world.write(block, &[0x77; BLOCK]).unwrap();
+        }
+        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+        assert!(world.read(0, blocks).unwrap() == model, "{level}");
+        world.run();
+        if level == "raid6" {
+            world.fail(0);
+            for block in 0..72 {
+                rot(&mut world, 1, block);
+            }
+            world.rebuild(0, 99).unwrap();
+            world.run();
+            assert!(world.read(0, blocks).unwrap() == model, "{level}");
+            // What nobody had to read.
+            scrub(&mut world);
+            assert!(world.close());
+            assert_eq!(world.wrong_checksums(), [], "{level}");
+        }
+    }
+}
+
+/// A page of checksums that can't be read, or is not what was written, costs nothing where there is
+/// redundancy.
+#[test]
+fn lost_checksums_are_made_anew() {
+    for unreadable in [false, true] {
+        let setup = setup(&spec("raid5", 3), 0, 8);
+        let (mut world, model) = filled(&setup);
+        assert!(world.close());
+        let first = world.checksum_start(1);
+        let at = usize::try_from(first).unwrap() * BLOCK;
+        if unreadable {
+            world.medium = (first..first + 8).map(|block| (1, block)).collect();
+        } else {
+            world.members[1][at + 3] ^= 1;
+        }
+        let mut world = world.reopen(&setup);
+        let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+        assert!(world.read(0, blocks).unwrap() == model);
+        scrub(&mut world);
+        assert!(world.close());
+        assert_eq!(world.wrong_checksums(), []);
+    }
+}
