@@ -130,9 +130,10 @@ impl Engine {
             self.nothing_more();
             return;
         }
-        let Some(Persistence { array, .. }) = self.metadata.persistence.as_mut() else {
+        let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
             return;
         };
+        array.begin_session(*nonce);
         array.generation += 1;
         array.clean = !self.metadata.dirty;
         array.scrub_mark = self.scrub.found.mark;

@@ -179,6 +179,8 @@ fn persistence(geometry: &Geometry) -> Persistence {
         name: Text::new("test").expect("short"),
         created_s: 0,
         generation: 1,
+        session: 0,
+        past: Default::default(),
         block_size: BLOCK_SIZE,
         level: Text::new(level.name).expect("short"),
         layout: Text::new(&geometry.layout_name()).expect("short"),

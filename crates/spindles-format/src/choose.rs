@@ -1,16 +1,16 @@
 //! Which of the records that a set of devices carries is the truth, and which devices may take
 //! part.
 //!
-//! Every record names the members it was written for. Before anything is done on the strength of
-//! a record it is durable on all members that it calls active or rebuilding, so:
+//! Every record names the members it was written for, and remembers the openings that led to it. Before
+//! anything is done on the strength of a record it is durable on all members that it calls active
+//! or rebuilding, so:
 //!
-//! - a member one generation behind a record that calls it active missed only the last write of
-//!   superblocks, and nothing was done since that it doesn't have: it *lags*, and is good;
-//! - a member two or more behind a record that calls it active went back in time: *stale*;
-//! - a record that calls a device active which holds another record of the same generation, or
-//!   went on without it, was never finished: its own device is *stale*, whatever the generation;
-//! - two records that each call the other's devices missing are two histories: *split brain*,
-//!   unless a device that one of them counts on lags behind it: then that one was never finished.
+//! - a record that follows another is the truth of the two. A member one generation behind a record
+//!   that calls it active missed only the last write of superblocks, and nothing was done since that
+//!   it doesn't have: it *lags*, and is good; one two or more behind went back in time: *stale*;
+//! - of two records that parted, one that counts on a device that went the other way, or on one
+//!   that is a generation behind, was never finished: it gives way, whatever its generation;
+//! - two records that parted, and were both finished, are two histories: *split brain*.
 //!
 //! `docs/format.md` has the rules with examples.
 
@@ -313,40 +313,27 @@ fn position(record: &ArrayRecord, device: &Found) -> Option<MemberState> {
 }
 
 fn loser(found: &[Found], newer: &Class<'_>, older: &Class<'_>) -> Loser {
-    let newer_sees = sees(newer.record, found, &older.holders);
-    let older_sees = sees(older.record, found, &newer.holders);
-    let behind = newer.record.generation - older.record.generation;
-    let older_knows = newer
-        .holders
-        .iter()
-        .any(|&holder| position(older.record, &found[holder]).is_some());
-    match (newer_sees, older_sees) {
-        // Each counts on the other: the newer one follows the older one. Not so two of the same
-        // generation: the array was open in two places.
-        (true, true) if behind > 0 => Loser::Older,
-        // The newer one counts on a device that went on without it: it was never finished.
-        (true, false) if behind <= 1 => Loser::Newer,
-        // Or its devices joined later, and the older one went back to before that.
-        (true, false) if !older_knows => Loser::Older,
-        (true, true | false) => Loser::Neither,
-        // The devices of the newer one were part of the older one, and went on without it.
+    if newer.record.follows(older.record) {
+        // Each the other: they are different, and of one opening and generation.
+        let same = older.record.follows(newer.record);
+        return if same { Loser::Neither } else { Loser::Older };
+    }
+    // They parted. Of a record that counts on a device that went the other way nothing was done,
+    // unless there was one before it that this device must have had as well.
+    let common = newer.record.common_generation(older.record);
+    let never_finished = |one: &Class<'_>, other: &Class<'_>| {
+        let first = match common {
+            Some(common) => one.record.generation <= common + 1,
+            None => one.record.generation < other.record.generation,
+        };
+        first && sees(one.record, found, &other.holders)
+    };
+    match (never_finished(newer, older), never_finished(older, newer)) {
+        (true, false) => Loser::Newer,
         (false, true) => Loser::Older,
-        // They never met: the newer one's devices joined after the older one's were out.
-        (false, false) => {
-            let out = |&holder: &usize| match position(newer.record, &found[holder]) {
-                Some(MemberState::Missing { out_since }) => out_since > older.record.generation,
-                _ => false,
-            };
-            if !older_knows && older.holders.iter().all(out) {
-                Loser::Older
-            } else if is_unfinished(newer.record, found) {
-                Loser::Newer
-            } else if is_unfinished(older.record, found) {
-                Loser::Older
-            } else {
-                Loser::Neither
-            }
-        }
+        (false, false) if is_unfinished(newer.record, found) => Loser::Newer,
+        (false, false) if is_unfinished(older.record, found) => Loser::Older,
+        (true, true) | (false, false) => Loser::Neither,
     }
 }
 
@@ -365,7 +352,9 @@ fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) ->
         return false;
     };
     let covered = match own.member[usize::from(member.0)].state {
-        MemberState::Active => own.generation < since && own.generation + 2 >= since,
+        MemberState::Active => {
+            truth.follows(own) && own.generation < since && own.generation + 2 >= since
+        }
         MemberState::Rebuilding { missed_since, .. } => missed_since == since,
         MemberState::Missing { .. } => false,
     };
@@ -378,7 +367,7 @@ fn is_unfinished(record: &ArrayRecord, found: &[Found]) -> bool {
     found.iter().any(|device| {
         let counted_on = position(record, device) == Some(MemberState::Active);
         let behind = |(array, _): &(ArrayRecord, DeviceRecord)| {
-            array.uuid == record.uuid && array.generation + 1 == record.generation
+            record.follows(array) && array.generation + 1 == record.generation
         };
         counted_on && device.record().is_ok_and(behind)
     })
@@ -410,7 +399,7 @@ fn judge(
         Some(MemberState::Active | MemberState::Rebuilding { .. }) => {}
     }
     let lagging = class.record != truth.record;
-    let one_behind = generation + 1 == newest && sees(class.record, found, &truth.holders);
+    let one_behind = generation + 1 == newest && truth.record.follows(class.record);
     if lagging && !one_behind {
         // It was about to be brought up to date, and not reached by the superblock that says so.
         if let Some(MemberState::Rebuilding { missed_since, .. }) =

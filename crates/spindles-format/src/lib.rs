@@ -39,7 +39,10 @@ pub use error::DecodeError;
 pub use journal::{
     JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalHeader, JournalKind, JournalWriter,
 };
-pub use record::{ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, Uuid};
+pub use record::{
+    ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX,
+    PastSession, Uuid,
+};
 pub use text::Text;
 pub use versions::{decode, encode};
 

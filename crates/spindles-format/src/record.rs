@@ -138,6 +138,19 @@ pub struct JournalRecord {
     pub nonce: u64,
 }
 
+/// Openings that a record remembers beside its own.
+pub const PAST_SESSIONS_MAX: usize = 7;
+
+/// An opening of the array that wrote superblocks, and the last generation of it that others went on
+/// from.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PastSession {
+    /// What the opening drew; 0 for the creation of the array.
+    pub nonce: u64,
+    /// The last of its generations that counted; 0 where there is no such opening.
+    pub generation: u64,
+}
+
 /// What all members of an array say alike. Its clone allocates nothing.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ArrayRecord {
@@ -151,6 +164,11 @@ pub struct ArrayRecord {
     pub created_s: u64,
     /// Grows with each superblock write; at least 1.
     pub generation: u64,
+    /// Drawn by the opening that wrote this; 0 for the creation. With the generation it tells this
+    /// record from every other.
+    pub session: u64,
+    /// The openings before that one, the last first, as far as there is room.
+    pub past: [PastSession; PAST_SESSIONS_MAX],
     /// The array's block.
     pub block_size: BlockSize,
     /// The level's name.
@@ -220,6 +238,48 @@ impl ArrayRecord {
                 matches!(state, MemberState::Rebuilding { .. })
             })
             .collect()
+    }
+
+    /// An opening that drew `nonce` is about to write its first record: this one becomes the past.
+    pub fn begin_session(&mut self, nonce: u64) {
+        if self.session == nonce {
+            return;
+        }
+        self.past.rotate_right(1);
+        self.past[0] = PastSession {
+            nonce: self.session,
+            generation: self.generation,
+        };
+        self.session = nonce;
+    }
+
+    /// The last generations of the openings that led to this record, itself included.
+    fn sessions(&self) -> impl Iterator<Item = PastSession> + '_ {
+        let own = PastSession {
+            nonce: self.session,
+            generation: self.generation,
+        };
+        let past = self.past.iter().filter(|past| past.generation > 0);
+        core::iter::once(own).chain(past.copied())
+    }
+
+    /// Whether this record is `other`, or follows it. `false` as well where that lies further back
+    /// than the record remembers.
+    #[must_use]
+    pub fn follows(&self, other: &Self) -> bool {
+        self.sessions()
+            .any(|past| past.nonce == other.session && past.generation >= other.generation)
+    }
+
+    /// The last generation that both records follow; `None` where that lies further back than they
+    /// remember.
+    #[must_use]
+    pub fn common_generation(&self, other: &Self) -> Option<u64> {
+        let common = |past: PastSession| {
+            let same = other.sessions().find(|theirs| theirs.nonce == past.nonce)?;
+            Some(same.generation.min(past.generation))
+        };
+        self.sessions().filter_map(common).max()
     }
 
     /// Sets or clears the feature that goes with members that are being rebuilt.

@@ -49,6 +49,8 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         name: Text::new(&format!("array{identity}")).unwrap(),
         created_s: 0,
         generation: 1,
+        session: 0,
+        past: Default::default(),
         block_size: BlockSize::B4096,
         level: Text::new("raid1").unwrap(),
         layout: Text::EMPTY,
@@ -96,6 +98,15 @@ fn without(array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
         }
     }
     next.note_rebuilding();
+    next
+}
+
+/// The first record of another opening after `array`, in which these members are out.
+fn opened(session: u64, array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
+    let mut next = without(array, missing);
+    next.generation = array.generation;
+    next.begin_session(session);
+    next.generation += 1;
     next
 }
 
@@ -235,7 +246,7 @@ fn a_write_that_never_finished_gives_way() {
     let first = array(3, 7);
     let mut all = devices(&first);
     all[0].write(&without(&first, &[]));
-    let degraded = without(&first, &[0]);
+    let degraded = opened(2, &first, &[0]);
     all[1].write(&degraded);
     for both in [false, true] {
         if both {
@@ -252,8 +263,8 @@ fn a_write_that_never_finished_gives_way() {
 fn split_brain_is_refused_with_both_halves() {
     let first = array(4, 7);
     let mut all = devices(&first);
-    let mut one = without(&first, &[2, 3]);
-    let other = without(&first, &[0, 1]);
+    let mut one = opened(1, &first, &[2, 3]);
+    let other = opened(2, &first, &[0, 1]);
     let split = |all: &[Device]| match chosen(&[&all[0], &all[1], &all[2], &all[3]]) {
         Err(AssembleError::SplitBrain { mut one, mut other }) => {
             if one > other {
@@ -287,8 +298,9 @@ fn split_brain_is_refused_with_both_halves() {
 fn of_two_records_that_were_never_finished_one_gives_way() {
     let first = array(3, 7);
     let mut all = devices(&first);
-    all[2].write(&without(&first, &[1]));
-    all[1].write(&without(&first, &[2]));
+    let (first_out, second_out) = (opened(1, &first, &[1]), opened(2, &first, &[2]));
+    all[2].write(&first_out);
+    all[1].write(&second_out);
     let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
     assert_eq!(assembly.lagging, set(&[0]));
     assert_eq!(assembly.missing.count(), 1);
@@ -296,12 +308,60 @@ fn of_two_records_that_were_never_finished_one_gives_way() {
     let result = chosen(&[&all[1], &all[2]]);
     assert!(matches!(result, Err(AssembleError::SplitBrain { .. })));
     // Where one of them was finished, it is the truth.
-    for (finished, other) in [(1, 2), (2, 1)] {
-        all[0].write(&without(&first, &[finished]));
+    for (finished, out, other) in [(first_out, 1, 2), (second_out, 2, 1)] {
+        all[0].write(&finished);
         let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
-        assert_eq!(assembly.missing, set(&[u8::try_from(finished).unwrap()]));
+        assert_eq!(assembly.missing, set(&[out]));
         assert!(assembly.devices[other].is_some());
     }
+}
+
+/// c went on by itself, and so did a and b, whose devices were replaced since by new ones: c never
+/// heard of them, and was out for long when they came. What c wrote is not theirs.
+#[test]
+fn a_history_of_its_own_is_never_taken_for_an_old_copy() {
+    let first = array(3, 7);
+    let mut all = devices(&first);
+    let mut alone = opened(1, &first, &[0, 1]);
+    for _ in 0..3 {
+        alone = without(&alone, &[]);
+        all[2].write(&alone);
+    }
+    let mut others = opened(2, &first, &[2]);
+    for (member, identity) in [(0, 91), (1, 92)] {
+        others = without(&others, &[]);
+        others.member[member].device_uuid = Uuid::from_random([identity; 16]);
+    }
+    others = without(&others, &[]);
+    all[0].write(&others);
+    all[1].write(&others);
+    let result = chosen(&[&all[0], &all[1], &all[2]]);
+    assert!(
+        matches!(result, Err(AssembleError::SplitBrain { .. })),
+        "{result:?}"
+    );
+    // As an old copy of before it is no more than stale.
+    let before = devices(&first);
+    let assembly = chosen(&[&all[0], &all[1], &before[2]]).unwrap();
+    assert_eq!(assembly.missing, set(&[2]));
+}
+
+/// More openings than a record remembers.
+#[test]
+fn what_is_not_remembered_gives_way_where_it_counts_on_those_that_went_on() {
+    let first = array(3, 7);
+    let mut all = devices(&first);
+    let old = all[2].clone();
+    let mut record = first;
+    for session in 1..20 {
+        record = opened(session, &record, if session == 1 { &[2] } else { &[] });
+        all[0].write(&record);
+        all[1].write(&record);
+    }
+    assert!(!record.follows(&old.found().record().unwrap().0));
+    let assembly = chosen(&[&all[0], &all[1], &old]).unwrap();
+    assert_eq!(assembly.array, record);
+    assert_eq!(assembly.missing, set(&[2]));
 }
 
 /// One host has all four open, another one too: each wrote its own generation.
@@ -309,10 +369,8 @@ fn of_two_records_that_were_never_finished_one_gives_way() {
 fn two_records_of_one_generation_are_split_brain() {
     let first = array(2, 7);
     let mut all = devices(&first);
-    let mut unclean = without(&first, &[]);
-    all[0].write(&unclean);
-    unclean.clean = false;
-    all[1].write(&unclean);
+    all[0].write(&opened(1, &first, &[]));
+    all[1].write(&opened(2, &first, &[]));
     assert!(matches!(
         chosen(&[&all[0], &all[1]]),
         Err(AssembleError::SplitBrain { .. })
@@ -445,9 +503,13 @@ fn a_replaced_member_is_refused() {
     let last = without(&later, &[0, 2]);
     all[1].write(&last);
     all[1].name = "b2".into();
-    // Whether the old one went on by itself, nobody can tell.
+    let assembly = chosen(&[&all[1], &old]).unwrap();
+    assert_eq!(assembly.array, last);
+    // It went on by itself.
+    let mut alone = old;
+    alone.write(&opened(5, &first, &[0, 2]));
     assert!(matches!(
-        chosen(&[&all[1], &old]),
+        chosen(&[&all[1], &alone]),
         Err(AssembleError::SplitBrain { .. })
     ));
 }
@@ -469,9 +531,16 @@ fn a_member_that_is_rebuilding_takes_part() {
     joined.member[1].device_uuid = Uuid::from_random([99; 16]);
     all[1].slots.iter_mut().for_each(|slot| slot.fill(0));
     all[1].write(&joined);
-    // It alone was reached: the array goes on as if it had not been.
+    // It alone was reached: the others catch up.
     let assembly = chosen(&[&all[0], &all[1], &all[2]]).unwrap();
-    assert_eq!(assembly.array, degraded);
+    assert_eq!(assembly.array, joined);
+    assert_eq!(assembly.lagging, set(&[0, 2]));
+    // They went on without it: it is none of them.
+    let mut gone_on = all.clone();
+    let elsewhere = opened(3, &degraded, &[]);
+    gone_on[0].write(&elsewhere);
+    let assembly = chosen(&[&gone_on[0], &gone_on[1], &gone_on[2]]).unwrap();
+    assert_eq!(assembly.array, elsewhere);
     assert_eq!(refused(&assembly), [("b", &Reason::Replaced)]);
     // One other knows it: that is what holds, and the third catches up.
     all[0].write(&joined);
@@ -534,6 +603,7 @@ struct World {
     acknowledged: u32,
     /// The identities of new devices.
     uuids: u8,
+    openings: u64,
 }
 
 impl World {
@@ -606,6 +676,8 @@ impl World {
             }
         }
         let mut record = assembly.array;
+        self.openings += 1;
+        record.begin_session(self.openings);
         let mut states = vec![None];
         if let Some(lost) = session.lost {
             states.push(Some(usize::from(lost)));
@@ -688,6 +760,7 @@ proptest! {
             writes: vec![Vec::new(); usize::from(members)],
             acknowledged: 0,
             uuids: 100,
+            openings: 0,
         };
         for session in &sessions {
             world.run(session);
@@ -710,6 +783,7 @@ proptest! {
             writes: vec![Vec::new(); usize::from(members)],
             acknowledged: 0,
             uuids: 100,
+            openings: 0,
         };
         for session in sessions {
             world.run(&Session { given: 15, ..session });
@@ -741,7 +815,7 @@ fn a_member_that_missed_what_is_marked_returns() {
     let later = without(&out, &[]);
     all[0].write(&later);
     all[2].write(&later);
-    let with_b = |b: &Device| {
+    let with_b = |all: &[Device], b: &Device| {
         let assembly = chosen(&[&all[0], b, &all[2]]).unwrap();
         assert_eq!(assembly.missing, set(&[1]));
         let refused = refused(&assembly);
@@ -749,19 +823,22 @@ fn a_member_that_missed_what_is_marked_returns() {
         refused[0].1.clone()
     };
     let since = 3;
-    assert_eq!(with_b(&all[1]), Reason::Returning { since });
+    assert_eq!(with_b(&all, &all[1]), Reason::Returning { since });
     // The write that it failed at did not reach it.
     let mut behind = all[1].clone();
     behind.slots[0].fill(0);
-    assert_eq!(with_b(&behind), Reason::Returning { since });
+    assert_eq!(with_b(&all, &behind), Reason::Returning { since });
     // On its way back, and not counted on by the others any more.
     let returning = MemberState::Rebuilding {
         mark: BlockIndex(0),
         missed_since: since,
     };
     let mut back = all[1].clone();
+    let further = opened(2, &later, &[]);
+    all[0].write(&further);
+    all[2].write(&further);
     back.write(&with_state(&later, 1, returning));
-    assert_eq!(with_b(&back), Reason::Returning { since });
+    assert_eq!(with_b(&all, &back), Reason::Returning { since });
     // Filled as a whole, and not to the end.
     let filled = MemberState::Rebuilding {
         mark: BlockIndex(0),
@@ -769,9 +846,9 @@ fn a_member_that_missed_what_is_marked_returns() {
     };
     let mut partly = all[1].clone();
     partly.write(&with_state(&later, 1, filled));
-    assert!(matches!(with_b(&partly), Reason::Stale { .. }));
+    assert!(matches!(with_b(&all, &partly), Reason::Stale { .. }));
     // Too short by now.
     let mut short = all[1].clone();
     short.bytes -= 4096;
-    assert!(matches!(with_b(&short), Reason::Stale { .. }));
+    assert!(matches!(with_b(&all, &short), Reason::Stale { .. }));
 }

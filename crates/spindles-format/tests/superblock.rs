@@ -7,8 +7,8 @@ use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
     AreaKind, ArrayRecord, ChecksumKind, DecodeError, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, crc32c, decode, encode,
-    give_checksums, give_regions,
+    MemberRecord, MemberState, PastSession, SUPERBLOCK_BYTES, Text, Uuid, areas_for, crc32c,
+    decode, encode, give_checksums, give_regions,
 };
 
 /// What the fixture of version 1 says.
@@ -29,6 +29,8 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         name: Text::new("märz").unwrap(),
         created_s: 1_795_302_738,
         generation: 7,
+        session: 0,
+        past: Default::default(),
         block_size: BlockSize::B4096,
         level: Text::new("raid5").unwrap(),
         layout: Text::new("left-symmetric").unwrap(),
@@ -273,6 +275,11 @@ prop_compose! {
             name: Text::new(&name).unwrap_or(Text::EMPTY),
             created_s,
             generation,
+            session: created_s.rotate_left(5),
+            past: std::array::from_fn(|index| PastSession {
+                nonce: created_s.rotate_left(index as u32),
+                generation: generation.saturating_sub(index as u64),
+            }),
             block_size,
             level: Text::new(&level).unwrap(),
             layout: Text::new(&layout).unwrap(),

@@ -538,6 +538,8 @@ impl Planner<'_> {
             })?,
             created_s: self.created_s,
             generation: 1,
+            session: 0,
+            past: Default::default(),
             block_size: self.options.block_size,
             level: Text::new(geometry.level().name).expect("level names are short"),
             layout: Text::new(&geometry.layout_name()).expect("layout names are short"),

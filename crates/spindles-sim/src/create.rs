@@ -210,6 +210,8 @@ pub(crate) fn fresh_record(
         name: Text::new("simulated").expect("short"),
         created_s: 1_700_000_000,
         generation: 1,
+        session: 0,
+        past: Default::default(),
         block_size,
         level: Text::new(geometry.level().name).expect("short"),
         layout: Text::new(&geometry.layout_name()).expect("short"),

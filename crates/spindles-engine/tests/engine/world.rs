@@ -256,6 +256,8 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             name: Text::new("test").unwrap(),
             created_s: 0,
             generation: 1,
+            session: 0,
+            past: Default::default(),
             block_size: BlockSize::B512,
             level: Text::new(geometry.level().name).unwrap(),
             layout: Text::new(&geometry.layout_name()).unwrap(),

@@ -6,8 +6,8 @@ use super::{Decoded, MAGIC, Version};
 use crate::areas::AREAS_MAX;
 use crate::{
     Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, Features,
-    JournalRecord, MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, crc32c,
-    room_for_checksums,
+    JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX, PastSession, SUPERBLOCK_BYTES,
+    Text, Uuid, crc32c, room_for_checksums,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -24,10 +24,11 @@ const MEMBER_BYTES: usize = 48;
 const AREAS_AT: usize = 256;
 const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
 const SCRUB_AT: usize = MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES;
+const SESSIONS_AT: usize = SCRUB_AT + 8;
 const CHECKSUM_KIND_AT: usize = 4056;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
-const _: () = assert!(SCRUB_AT + 8 <= CHECKSUM_KIND_AT);
+const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= CHECKSUM_KIND_AT);
 
 const FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
@@ -57,7 +58,9 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (256, 512, "area table"),
     (768, 3072, "member table"),
     (3840, 8, "scrub mark"),
-    (3848, 208, "reserved"),
+    (3848, 8, "session"),
+    (3856, 112, "past sessions"),
+    (3968, 88, "reserved"),
     (4056, 1, "checksum kind"),
     (4057, 35, "reserved"),
     (4092, 4, "checksum"),
@@ -173,6 +176,12 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     }
     Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
+    let mut writer = Writer(&mut out[SESSIONS_AT..]);
+    writer.u64(array.session);
+    for past in &array.past {
+        writer.u64(past.nonce);
+        writer.u64(past.generation);
+    }
     let checksum = crc32c(&out[..CHECKSUM_AT]);
     out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
 }
@@ -320,12 +329,24 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         own.data_blocks == device.data_blocks(),
         "its data area has another length than the array counts on",
     )?;
+    let mut reader = Reader(&bytes[SESSIONS_AT..]);
+    let session = reader.u64();
+    let past = core::array::from_fn(|_| PastSession {
+        nonce: reader.u64(),
+        generation: reader.u64(),
+    });
+    ensure(
+        past.iter().all(|past| past.generation <= generation),
+        "it remembers a later generation than its own",
+    )?;
     let array = ArrayRecord {
         uuid,
         parent,
         name,
         created_s,
         generation,
+        session,
+        past,
         block_size,
         level,
         layout,
