@@ -119,6 +119,26 @@ pub struct Assembly {
     pub read_only: bool,
 }
 
+impl Assembly {
+    /// What an opening goes by: from what it drew, but another number for each thing that may be
+    /// found even where all openings draw the same.
+    #[must_use]
+    pub fn nonce(&self, drawn: u64) -> u64 {
+        let found = [
+            self.array.session,
+            self.array.generation,
+            self.missing.bits(),
+            self.lagging.bits(),
+        ];
+        found.into_iter().fold(drawn, |nonce, what| {
+            // Odd, so that nothing is lost: the golden ratio of 2^64.
+            (nonce ^ what)
+                .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                .rotate_left(29)
+        })
+    }
+}
+
 /// Why no array can be put together of the devices given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AssembleError {

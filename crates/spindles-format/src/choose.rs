@@ -154,7 +154,8 @@ pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
             },
         }
     }
-    classes.sort_by_key(|class| core::cmp::Reverse(class.record.generation));
+    let age = |class: &Class<'_>| (class.record.generation, class.record.session);
+    classes.sort_by_key(|class| core::cmp::Reverse(age(class)));
     let Some(truth) = find_truth(found, &classes)? else {
         return Err(AssembleError::NothingLeft { refused });
     };
@@ -330,10 +331,11 @@ fn loser(found: &[Found], newer: &Class<'_>, older: &Class<'_>) -> Loser {
     };
     match (never_finished(newer, older), never_finished(older, newer)) {
         (true, false) => Loser::Newer,
-        (false, true) => Loser::Older,
+        // Of two that were never finished either is as good.
+        (false, true) | (true, true) => Loser::Older,
         (false, false) if is_unfinished(newer.record, found) => Loser::Newer,
         (false, false) if is_unfinished(older.record, found) => Loser::Older,
-        (true, true) | (false, false) => Loser::Neither,
+        (false, false) => Loser::Neither,
     }
 }
 
@@ -399,7 +401,14 @@ fn judge(
         Some(MemberState::Active | MemberState::Rebuilding { .. }) => {}
     }
     let lagging = class.record != truth.record;
-    let one_behind = generation + 1 == newest && truth.record.follows(class.record);
+    let behind = if truth.record.follows(class.record) {
+        Some(generation)
+    } else {
+        // Both are of openings that came no further than their first record.
+        let common = truth.record.common_generation(class.record);
+        common.filter(|common| common + 1 == generation)
+    };
+    let one_behind = behind.is_some_and(|behind| behind + 1 == newest);
     if lagging && !one_behind {
         // It was about to be brought up to date, and not reached by the superblock that says so.
         if let Some(MemberState::Rebuilding { missed_since, .. }) =

@@ -204,6 +204,7 @@ impl fmt::Debug for ArrayRecord {
             .field("uuid", &self.uuid)
             .field("name", &self.name)
             .field("generation", &self.generation)
+            .field("session", &self.session)
             .field("level", &self.level)
             .field("clean", &self.clean)
             .field("features", &self.features)

@@ -277,7 +277,7 @@ prop_compose! {
             generation,
             session: created_s.rotate_left(5),
             past: std::array::from_fn(|index| PastSession {
-                nonce: created_s.rotate_left(index as u32),
+                nonce: created_s ^ index as u64,
                 generation: generation.saturating_sub(index as u64),
             }),
             block_size,

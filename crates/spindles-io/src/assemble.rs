@@ -465,6 +465,7 @@ impl Build {
             look_only,
             requests_max: open.requests_max,
             job_rate: open.job_rate,
+            drawn: open.drawn,
             force,
             lost: Vec::new(),
         };
@@ -541,6 +542,7 @@ struct Opening {
     look_only: bool,
     requests_max: u32,
     job_rate: u64,
+    drawn: Option<u64>,
     force: bool,
     /// Inner arrays that could not be opened, and why: for the array around them.
     lost: Vec<String>,
@@ -580,6 +582,10 @@ impl Opening {
         if !read_only {
             self.catch_up(&assembly, &parts)?;
         }
+        let drawn = match self.drawn {
+            Some(drawn) => drawn,
+            None => random::nonce()?,
+        };
         let config = Config {
             read_only,
             look_only: self.look_only,
@@ -591,8 +597,9 @@ impl Opening {
                 assembly.records.clone(),
                 geometry,
                 policy,
+                assembly.nonce(drawn),
                 self.requests_max,
-            )?
+            )
         };
         let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes());
         let level = config.geometry.level();
@@ -701,13 +708,14 @@ pub(crate) fn config(
     records: Vec<Option<DeviceRecord>>,
     geometry: Geometry,
     policy: &'static Policy,
+    nonce: u64,
     requests_max: u32,
-) -> Result<Config, OpenError> {
+) -> Config {
     let data_start = |record: &Option<DeviceRecord>| {
         let start = record.as_ref().map(DeviceRecord::data_start);
         start.unwrap_or(BlockIndex(0))
     };
-    Ok(Config {
+    Config {
         geometry,
         block_size: array.block_size,
         missing: (0_u8..)
@@ -719,7 +727,7 @@ pub(crate) fn config(
         persistence: Some(Persistence {
             array: Box::new(array.clone()),
             devices: records,
-            nonce: u64::from_le_bytes(random::bytes()?),
+            nonce,
         }),
         clean: array.clean,
         read_only: false,
@@ -733,7 +741,7 @@ pub(crate) fn config(
         limits: Limits::for_depth(requests_max, array.block_size),
         scratch: BufferId::NONE,
         metadata: BufferId::NONE,
-    })
+    }
 }
 
 /// Inner arrays are parts of another: their contents say of which and where.

@@ -654,7 +654,8 @@ impl Writer {
             let resyncs = policies.find(|policy| policy.resync_after_crash);
             resyncs.expect("one of the policies does")
         };
-        let config = assemble::config(&array, records, geometry, policy, self.requests_max)?;
+        let nonce = random::nonce()?;
+        let config = assemble::config(&array, records, geometry, policy, nonce, self.requests_max);
         debug_assert_eq!(config.missing, MemberSet::EMPTY);
         let nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
         let name = array.name.to_string();

@@ -19,6 +19,9 @@ pub struct OpenOptions {
     pub io: IoChoice,
     /// Whether to go past the page cache.
     pub direct: Direct,
+    /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests;
+    /// `None` for the kernel's randomness.
+    pub drawn: Option<u64>,
 }
 
 impl Default for OpenOptions {
@@ -30,6 +33,7 @@ impl Default for OpenOptions {
             job_rate: spindles_engine::JOB_RATE,
             io: IoChoice::Auto,
             direct: Direct::Auto,
+            drawn: None,
         }
     }
 }

@@ -14,3 +14,8 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], OpenError> {
         .map_err(|error| probe::failed(source, "read", error))?;
     Ok(bytes)
 }
+
+/// A number that nobody can guess.
+pub(crate) fn nonce() -> Result<u64, OpenError> {
+    Ok(u64::from_le_bytes(bytes()?))
+}

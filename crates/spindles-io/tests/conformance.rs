@@ -45,6 +45,7 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
     let options = AssembleOptions {
         open: OpenOptions {
             io,
+            drawn: Some(0),
             ..OpenOptions::default()
         },
         force: false,

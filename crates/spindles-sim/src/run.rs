@@ -478,23 +478,6 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     }
 }
 
-/// What an opening draws: another one for each thing that may be found, and the same one again where
-/// nothing was written since.
-fn nonce(assembly: &Assembly) -> u64 {
-    let array = &assembly.array;
-    let found = [
-        array.session,
-        array.generation,
-        assembly.missing.bits(),
-        assembly.lagging.bits(),
-    ];
-    found.into_iter().fold(1, |nonce: u64, what| {
-        (nonce ^ what)
-            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
-            .rotate_left(29)
-    })
-}
-
 /// How an array is opened that was assembled, without any wishes.
 pub(crate) fn plain_config(
     geometry: &Geometry,
@@ -516,7 +499,7 @@ pub(crate) fn plain_config(
         persistence: Some(Persistence {
             array: Box::new(record.clone()),
             devices: assembly.records.clone(),
-            nonce: nonce(assembly),
+            nonce: assembly.nonce(0),
         }),
         clean: record.clean,
         read_only: false,
