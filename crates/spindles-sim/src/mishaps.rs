@@ -79,7 +79,11 @@ impl World {
         self.errors_excused |= elsewhere;
         match below {
             Below::Disk(disk) => self.lose(disk),
-            Below::Array(_) => self.errors_excused = true,
+            Below::Array(_) => {
+                // It does not answer for what its disks hold any more.
+                self.stack.lose_array(array, member, true);
+                self.errors_excused = true;
+            }
         }
     }
 
