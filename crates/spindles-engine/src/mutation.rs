@@ -67,6 +67,8 @@ pub enum Mutation {
     SkipVerify,
     /// Space of the journal is used again before the checksums that it covers are on the members.
     ReuseJournalWithoutChecksums,
+    /// After a replay checksums stay as they are.
+    SkipSumming,
 }
 
 /// Every planted fault.
@@ -101,4 +103,5 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::ReuseJournalUnflushed,
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,
+    Mutation::SkipSumming,
 ];

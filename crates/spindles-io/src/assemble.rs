@@ -53,6 +53,8 @@ pub struct ArrayReport {
     pub layout: String,
     /// The consistency policy's name.
     pub consistency: &'static str,
+    /// How blocks are summed up.
+    pub checksum: &'static str,
     /// The chunk size.
     pub chunk_bytes: u64,
     /// The block.
@@ -664,6 +666,7 @@ impl Opening {
             level,
             layout,
             consistency: policy.name,
+            checksum: assembly.array.checksum.name(),
             chunk_bytes,
             block_bytes: array.block_size.bytes(),
             bytes,

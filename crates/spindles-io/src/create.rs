@@ -4,12 +4,13 @@
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, random, settle};
+use rustix::fs::{FallocateFlags, fallocate};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
-use spindles_engine::Policy;
+use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
-    AreaKind, ArrayRecord, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord,
-    MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for, give_regions,
-    uniform_bitmap,
+    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
+    MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for,
+    give_checksums, give_regions, uniform_bitmap,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -29,6 +30,8 @@ pub struct CreateOptions {
     pub chunk_bytes: Option<u64>,
     /// What is done about crashes; `None` for each level's default.
     pub consistency: Option<&'static Policy>,
+    /// How blocks are summed up, in arrays of devices.
+    pub checksum: ChecksumKind,
     /// Take devices that hold something.
     pub force: bool,
     /// How the devices are to be opened.
@@ -45,6 +48,7 @@ impl CreateOptions {
             block_size: BlockSize::B4096,
             chunk_bytes: None,
             consistency: None,
+            checksum: ChecksumKind::None,
             force: false,
             open: OpenOptions::default(),
         }
@@ -70,6 +74,8 @@ pub struct Created {
     pub members: u8,
     /// What it holds.
     pub bytes: u64,
+    /// How blocks are summed up.
+    pub checksum: ChecksumKind,
     /// How data and redundancy came to agree.
     pub sync: Sync,
     /// What was overwritten with `force`: device and what it was.
@@ -163,6 +169,16 @@ pub enum CreateError {
         chunk: SizeBytes,
         /// What is needed.
         needed: SizeBytes,
+    },
+    /// Checksums would not be exact after a crash.
+    #[error(
+        "checksums are kept exact by the journal, which {level} with --consistency {policy} does not have: take a level with parity and --consistency journal, or --checksum none"
+    )]
+    Inexact {
+        /// The level.
+        level: &'static str,
+        /// The policy.
+        policy: &'static str,
     },
     /// The level can't be built that way.
     #[error("{0}")]
@@ -321,6 +337,7 @@ fn create_with(
         block_bytes: options.block_size.bytes(),
         members: root.record.members,
         bytes: root.geometry.blocks() * block_bytes,
+        checksum: options.checksum,
         sync,
         wiped: occupied,
     })
@@ -468,6 +485,17 @@ impl Planner<'_> {
                 * u64::from(block_size.bytes());
             give_regions(&mut record, &mut records, geometry.groups(), group_bytes);
         }
+        // An array of arrays has those of its members.
+        if plan_members.iter().any(|it| matches!(it, Member::Device)) {
+            let logs = geometry.parity_chunks() > 0 && policy.write_hole == WriteHole::Closed;
+            if self.options.checksum != ChecksumKind::None && !logs {
+                return Err(CreateError::Inexact {
+                    level: level.name,
+                    policy: policy.name,
+                });
+            }
+            give_checksums(&mut record, &mut records, self.options.checksum);
+        }
         Ok(Plan {
             record,
             geometry,
@@ -550,7 +578,7 @@ impl Planner<'_> {
             consistency: Text::new(policy.name).expect("short too"),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
-            checksum: spindles_format::ChecksumKind::None,
+            checksum: ChecksumKind::None,
             features: Features::default(),
             member,
         })
@@ -580,7 +608,26 @@ pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
         let zeros = vec![0; usize::try_from(area.length_bytes).expect("at most 128 KiB")];
         file.write_all_at(&zeros, area.offset_bytes)?;
     }
+    let area = record
+        .area(AreaKind::CHECKSUMS)
+        .expect("a member has all areas");
+    zero(&file, area.offset_bytes, area.length_bytes)?;
     file.sync_all()
+}
+
+/// Makes a long part of a device zeros.
+fn zero(file: &File, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
+    let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
+    if fallocate(file, flags, offset_bytes, length_bytes).is_ok() {
+        return Ok(());
+    }
+    let zeros = vec![0; 1 << 20];
+    let end = offset_bytes + length_bytes;
+    for at in (offset_bytes..end).step_by(zeros.len()) {
+        let length = usize::try_from(end - at).map_or(zeros.len(), |left| left.min(zeros.len()));
+        file.write_all_at(&zeros[..length], at)?;
+    }
+    Ok(())
 }
 
 /// A new identity.
@@ -635,6 +682,9 @@ impl Writer {
         array.clean =
             self.agrees || plan.geometry.redundancy() == 0 || plan.record.region_groups > 0;
         self.bitmaps(plan, &nodes)?;
+        if array.checksum != ChecksumKind::None {
+            self.blank_checksums(plan, &nodes)?;
+        }
         for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
             let mut bytes = vec![0; SUPERBLOCK_BYTES];
             spindles_format::encode(&array, record, &mut bytes);
@@ -683,6 +733,23 @@ impl Writer {
                 let block = BlockIndex(area.offset_bytes / block_bytes);
                 self.write(*node, block, &bytes, name)?;
             }
+        }
+        Ok(())
+    }
+
+    /// No block of a new array has a checksum.
+    fn blank_checksums(&mut self, plan: &Plan, nodes: &[NodeId]) -> Result<(), CreateError> {
+        let block_bytes = u64::from(self.stack.block_size().bytes());
+        for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
+            let area = record.area(AreaKind::CHECKSUMS).expect("it has all areas");
+            let block = BlockIndex(area.offset_bytes / block_bytes);
+            let blocks = area.length_bytes / block_bytes;
+            let blocks = u32::try_from(blocks).expect("a small part of the device");
+            let zeroed = self.stack.write_zeroes(*node, block, blocks);
+            zeroed.map_err(|source| CreateError::Superblock {
+                device: name.clone(),
+                source,
+            })?;
         }
         Ok(())
     }

@@ -160,6 +160,21 @@ impl Stack {
         self.run(node, Operation::Write { fua: true }, block, blocks, buffer)
     }
 
+    /// Makes blocks of a node that is not a member yet zeros, durably, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn write_zeroes(
+        &mut self,
+        node: NodeId,
+        block: BlockIndex,
+        blocks: u32,
+    ) -> Result<(), RequestError> {
+        let operation = Operation::WriteZeroes { fua: true };
+        self.run(node, operation, block, blocks, BufferSlice::ZEROS)
+    }
+
     /// Makes everything written to a node durable, and waits for it.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Fresh disks, the maps over them, and the superblocks that say so.
 
+use crate::checksums::Checksums;
 use crate::disk::Disk;
 use crate::options::{Options, Tree};
 use crate::random::Random;
@@ -10,11 +11,12 @@ use crate::world::World;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 use spindles_engine::Policy;
 use spindles_format::{
-    AreaKind, ArrayRecord, Assembly, BITMAPS, DeviceRecord, Features, JournalRecord, MemberRecord,
-    MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, blank_bitmap, give_regions,
+    AreaKind, ArrayRecord, Assembly, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
+    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, blank_bitmap,
+    give_checksums, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// The disks and arrays of a run, without superblocks.
 pub(crate) fn blank(options: &Options) -> Stack {
@@ -22,6 +24,7 @@ pub(crate) fn blank(options: &Options) -> Stack {
         arrays: Vec::new(),
         disks: Vec::new(),
         spoiled: BTreeSet::new(),
+        decayed: BTreeMap::new(),
         block_bytes: usize::try_from(options.block_size.bytes()).expect("small"),
     };
     build(options, &options.tree, &mut stack);
@@ -89,6 +92,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 filling: MemberSet::EMPTY,
                 marks: false,
                 regions: None,
+                checksums: None,
             });
             (Below::Array(index), bytes)
         }
@@ -101,6 +105,7 @@ pub(crate) fn write_superblocks(world: &mut World) {
     for array in 0..world.stack.arrays.len() {
         let (record, devices) = first_record(world, array);
         give_bitmaps(world, array, &record, &devices);
+        blank_checksums(world, array, &record, &devices);
         for (position, device) in devices.iter().enumerate() {
             let done = put(world, array, position, &record, device);
             assert!(done, "no engine is involved");
@@ -154,6 +159,11 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             record.region_groups = options.region_groups;
         }
     }
+    let of_disks = (array.members.iter()).all(|below| matches!(below, Below::Disk(_)));
+    let parity = array.geometry.parity_chunks() > 0;
+    if options.sums(parity) && of_disks && (regions || array.geometry.redundancy() == 0) {
+        give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c);
+    }
     (record, devices)
 }
 
@@ -187,6 +197,33 @@ fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: 
             }
         }
     }
+}
+
+/// Makes the checksum areas of all members zeros, durably.
+fn blank_checksums(
+    world: &mut World,
+    array: usize,
+    record: &ArrayRecord,
+    devices: &[DeviceRecord],
+) {
+    if record.checksum == ChecksumKind::None {
+        return;
+    }
+    let block_bytes = u64::try_from(world.stack.block_bytes).expect("small");
+    let mut starts = Vec::new();
+    for (member, device) in (0..).map(MemberIndex).zip(devices) {
+        let area = device.area(AreaKind::CHECKSUMS).expect("it has all areas");
+        let first = area.offset_bytes / block_bytes;
+        starts.push(BlockIndex(first));
+        let zeros = vec![0; world.stack.block_bytes];
+        for block in first..first + area.length_bytes / block_bytes {
+            (world.stack).put_raw(array, member, BlockIndex(block), &zeros);
+        }
+    }
+    world.stack.arrays[array].checksums = Some(Checksums {
+        array: record.uuid,
+        starts,
+    });
 }
 
 /// What the first superblocks of an array say that stands for itself and is clean.
@@ -223,7 +260,7 @@ pub(crate) fn fresh_record(
         consistency: Text::new(consistency.name).expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
-        checksum: spindles_format::ChecksumKind::None,
+        checksum: ChecksumKind::None,
         features: Features::default(),
         member,
     }

@@ -4,6 +4,7 @@
 #![forbid(unsafe_code)]
 
 pub mod checkers;
+mod checksums;
 mod client;
 mod create;
 pub mod disk;

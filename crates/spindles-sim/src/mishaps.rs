@@ -203,6 +203,7 @@ impl World {
 
     /// The process ends, and with it what is in flight.
     pub(crate) fn crash(&mut self, power: bool) {
+        self.cure_what_may_tear();
         let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
         for disk in 0..self.stack.disks.len() {
             let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);

@@ -169,6 +169,8 @@ pub struct Options {
     pub limit_columns: u32,
     /// Blocks of a column of the engine.
     pub limit_column_blocks: u32,
+    /// Whether blocks of arrays of disks have checksums.
+    pub checksums: bool,
     /// Pages of checksums in memory.
     pub checksum_pages: u32,
     /// The longest request, in blocks.
@@ -216,6 +218,8 @@ pub struct Fixed {
     pub consistency: Option<&'static Policy>,
     /// How sessions end.
     pub ending: Option<Ending>,
+    /// Whether blocks have checksums.
+    pub checksums: Option<bool>,
 }
 
 impl Options {
@@ -251,6 +255,8 @@ impl Options {
         let consistency = random.percent(30).then(|| *random.choose(&promising));
         let consistency = fixed.consistency.or(consistency);
         let sessions = sessions(seed, random, &tree, fixed);
+        let checksums = Random::new(seed, "checksums").percent(50);
+        let checksums = fixed.checksums.unwrap_or(checksums);
         Self {
             seed,
             block_size,
@@ -262,7 +268,8 @@ impl Options {
             limit_requests,
             limit_columns: *random.choose(&[1, 2, 4, 32]),
             limit_column_blocks: *random.choose(&[1, 3, 8, 16]),
-            checksum_pages: 0,
+            checksums,
+            checksum_pages: *Random::new(seed, "checksum pages").choose(&[0, 8, 1000]),
             request_blocks_max: *random.choose(&[1, 4, 16, 64]),
             mix: Mix {
                 read: random.below_u32(6),
@@ -300,6 +307,19 @@ impl Options {
     pub(crate) fn policy(&self, parity: bool) -> &'static Policy {
         self.consistency
             .unwrap_or_else(|| Policy::default_for(parity))
+    }
+
+    /// Whether blocks of an array have checksums. Where nothing tells which writes were in flight,
+    /// they are not exact after a crash: then only in runs without one.
+    pub(crate) fn sums(&self, parity: bool) -> bool {
+        let logs = parity && self.policy(true).write_hole == WriteHole::Closed;
+        self.checksums && (logs || self.is_free_of_crashes())
+    }
+
+    /// Whether every session is closed in order.
+    pub(crate) fn is_free_of_crashes(&self) -> bool {
+        let mut sessions = self.sessions.iter();
+        sessions.all(|session| session.ending == Ending::Close)
     }
 
     /// Whether parity may disagree with data after a crash, so that nothing may be missing then.

@@ -114,6 +114,7 @@ impl Stack {
                 let start = this.data_start[usize::from(slot.member.0)].plus(slot.offset.0);
                 for row in 0..u64::from(rows.blocks) {
                     self.put_raw(array, slot.member, start.plus(row), &zeros);
+                    self.put_checksum(array, slot.member, slot.offset.plus(row), &zeros);
                 }
             }
         }

@@ -169,6 +169,9 @@ fn after_crash(world: &mut World) {
             world.stack.disks[disk].make_readable(sector);
         }
     }
+    if in_doubt {
+        world.stack.cure(|_, _| true);
+    }
     if !in_doubt || unreadable.is_empty() {
         return;
     }
@@ -529,7 +532,9 @@ fn last_check(world: &mut World) {
     }
     // Some of it before anything is settled: what is read must stay.
     read_some(world);
-    if !world.options.doubts_parity() && world.faults.percent(50) {
+    let inexact = world.options.checksums && world.options.is_free_of_crashes();
+    let crashes = !world.options.doubts_parity() && !inexact;
+    if crashes && world.faults.percent(50) {
         // Also when the caches and a member are lost right after.
         while world.client.oldest().is_some() && world.step() {}
         if world.failure.is_some() {

@@ -71,6 +71,11 @@ impl Scrubbed {
                 _ => {}
             }
         }
+        // What rotted before while clients asked, and nobody met.
+        repaired.retain(|&(member, block)| {
+            let is_expected = |rot: &Rot| (rot.member, rot.block) == (member, block);
+            self.rot.iter().any(is_expected) || !stack.did_rot(member, block, 1)
+        });
         let (located, left): (Vec<_>, Vec<_>) = self.rot.iter().partition(|rot| rot.located);
         let located: BTreeSet<_> = (located.iter())
             .map(|rot| (rot.member, rot.block))
@@ -158,7 +163,7 @@ impl Stack {
             row_block,
             wrong: right.clone(),
             right,
-            located: spare > 1,
+            located: spare > 1 || this.checksums.is_some(),
         })
     }
 

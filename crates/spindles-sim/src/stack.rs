@@ -1,12 +1,13 @@
 //! What lies on what: arrays over disks and over other arrays. The checkers' own way from a block
 //! of the array to bytes on disks, past the engine; and what redundancy is left.
 
+use crate::checksums::{Checksums, Decay};
 use crate::disk::Disk;
 use crate::regions::Regions;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What a member of an array is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -42,6 +43,8 @@ pub struct Array {
     pub marks: bool,
     /// Its bitmaps, if it has any.
     pub regions: Option<Regions>,
+    /// Its checksums, if its blocks have any.
+    pub checksums: Option<Checksums>,
 }
 
 /// Which version of the bytes.
@@ -63,6 +66,9 @@ pub struct Stack {
     /// Sectors of disks that could not be read at some time of this session. Until its end they
     /// count as if they still could not: the engine may have looked before they were overwritten.
     pub spoiled: BTreeSet<(usize, u64)>,
+    /// Blocks of disks that rotted at some time while clients asked; they may have been written
+    /// anew.
+    pub decayed: BTreeMap<(usize, u64), Decay>,
     /// Bytes of a block, the same everywhere.
     pub block_bytes: usize,
 }
@@ -123,7 +129,7 @@ impl Stack {
         match self.arrays[array].members[usize::from(member.0)] {
             Below::Disk(disk) => {
                 self.disk_block(disk, block, view, out);
-                true
+                !self.is_rotten(disk, block)
             }
             Below::Array(below) => self.array_block(below, block, view, out),
         }
@@ -202,6 +208,7 @@ impl Stack {
                 .plus(slot.offset.0)
                 .plus(u64::from(location.block_in_chunk));
             match members[at] {
+                Below::Disk(disk) if self.is_rotten(disk, block) => {}
                 Below::Disk(disk) => {
                     let mut bytes = vec![0; self.block_bytes];
                     self.disk_block(disk, block, view, &mut bytes);
@@ -250,6 +257,7 @@ impl Stack {
             Below::Disk(disk) => self.put_disk_block(disk, block, bytes),
             Below::Array(below) => self.put_array_block(below, block, bytes),
         }
+        self.put_checksum(array, slot.member, slot.offset.plus(row), bytes);
     }
 
     /// Makes a block of an array durable that no engine has open, and all redundancy with it.
@@ -418,6 +426,7 @@ impl Stack {
                 let spoiled = self.spoiled.range((disk, 0)..=(disk, u64::MAX));
                 let spoiled = spoiled.map(|&(_, sector)| sector);
                 let sectors = self.disks[disk].not_durably_readable().chain(spoiled);
+                let sectors = sectors.chain(self.rotten_sectors(disk));
                 sectors.filter_map(move |sector| self.place_of(disk, sector))
             })
             .collect()
@@ -569,6 +578,7 @@ mod tests {
             filling: MemberSet::EMPTY,
             marks: false,
             regions: None,
+            checksums: None,
         }
     }
 
@@ -578,6 +588,7 @@ mod tests {
             arrays: vec![array(level, &below, None)],
             disks: vec![Disk::new(MODELS[0], 512, 19); members],
             spoiled: BTreeSet::new(),
+            decayed: BTreeMap::new(),
             block_bytes: BLOCK,
         }
     }
@@ -731,6 +742,7 @@ mod tests {
             arrays: arrays("raid0"),
             disks: vec![Disk::new(MODELS[0], 512, 19); 6],
             spoiled: BTreeSet::new(),
+            decayed: BTreeMap::new(),
             block_bytes: BLOCK,
         };
         assert_eq!(stack.position(4), (1, MemberIndex(1)));

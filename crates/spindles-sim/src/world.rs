@@ -548,7 +548,7 @@ impl World {
         // What is written anew as it was, because it could not be read, changes nothing.
         // Neither does what is written over rot: after a crash the rot is there again, or not.
         let changes = |bytes: &Vec<u8>| {
-            !self.scrubs_quietly && !self.stack.disks[disk].holds(first_sector, bytes)
+            !self.scrubs_quietly && !self.stack.should_hold(disk, io.block, bytes)
         };
         if data.as_ref().is_some_and(changes) && !self.gone[disk] {
             let sector = first_sector;

@@ -39,6 +39,9 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipJournalFlush, "history", 500),
     (Mutation::SkipReplay, "history", 100),
     (Mutation::ReuseJournalUnflushed, "history", 800),
+    (Mutation::SkipVerify, "history", 400),
+    (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
+    (Mutation::SkipSumming, "checksums", 400),
 ];
 
 /// What finds the fault in this run: a checker, or an assertion of the engine.

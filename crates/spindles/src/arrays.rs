@@ -83,6 +83,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "level": report.level.name,
         "layout": report.layout,
         "consistency": report.consistency,
+        "checksum": report.checksum,
         "chunk_bytes": report.chunk_bytes,
         "block_bytes": report.block_bytes,
         "bytes": report.bytes,

@@ -45,6 +45,7 @@ fn folder(data_bytes: usize) -> TempDir {
         block_size: BlockSize::B4096,
         chunk_bytes: None,
         consistency: None,
+        checksum: spindles_format::ChecksumKind::None,
         force: false,
         open: OpenOptions::default(),
     };

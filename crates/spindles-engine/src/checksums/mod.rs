@@ -105,7 +105,7 @@ impl Engine {
     }
 
     /// The first block of the rows under way of a slot, in the data area of its member.
-    fn block_of_slot(&self, id: u32, slot: u8) -> BlockIndex {
+    pub(crate) fn block_of_slot(&self, id: u32, slot: u8) -> BlockIndex {
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         place.offset.plus(u64::from(self.columns[index(id)].low))
     }
@@ -140,6 +140,9 @@ impl Engine {
     /// A column that waited for pages has them.
     pub(crate) fn paged(&mut self, id: u32) {
         let column = &self.columns[index(id)];
+        if column.owner == Owner::Replay {
+            return self.sum_paged(id);
+        }
         if column.direct {
             if self.missing.contains(column.member) {
                 return self.direct_disagrees(id);

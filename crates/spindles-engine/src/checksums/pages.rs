@@ -205,7 +205,7 @@ impl Pages {
             slots: usize::from(slots),
             wanted: Vec::with_capacity(usize::from(slots)),
             loads: Vec::with_capacity(2 * usize::from(slots)),
-            of_zeros: stored_checksum(crc32c(&zeros)),
+            of_zeros: crc32c(&zeros),
             complete: persistence.array.region_groups > 0,
         })
     }
@@ -418,12 +418,25 @@ impl Pages {
         first: BlockIndex,
         sums: &[u32],
     ) -> bool {
-        (first.0..).zip(sums).all(|(block, &sum)| {
-            let (at, place) = self.find_held(holder, slot, first.0, block);
-            let bytes = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
-            let kept = checksum_in(bytes, place);
-            kept == stored_checksum(sum) || kept == 0 && !self.complete
-        })
+        (first.0..)
+            .map(BlockIndex)
+            .zip(sums)
+            .all(|(block, &sum)| self.agrees_at(buffer, (holder, slot, first), block, sum))
+    }
+
+    /// As `agree`, of one of the blocks from `first` on that are held.
+    #[inline]
+    pub(crate) fn agrees_at(
+        &self,
+        buffer: &MetadataBuffer,
+        (holder, slot, first): (u32, u8, BlockIndex),
+        block: BlockIndex,
+        sum: u32,
+    ) -> bool {
+        let (at, place) = self.find_held(holder, slot, first.0, block.0);
+        let bytes = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
+        let kept = checksum_in(bytes, place);
+        kept == stored_checksum(sum) || kept == 0 && !self.complete
     }
 
     /// Keeps the checksums of `blocks` blocks; `sums` are as many, or none for zeros.
@@ -435,18 +448,30 @@ impl Pages {
         blocks: u32,
         sums: Option<&[u32]>,
     ) {
-        for (block, i) in (first.0..).zip(0..index(blocks)) {
-            let (at, place) = self.find_held(holder, slot, first.0, block);
-            let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
-            let sum = sums.map_or(self.of_zeros, |sums| stored_checksum(sums[i]));
-            set_checksum_in(bytes, place, sum);
-            let frame = &mut self.frames[index(at)];
-            assert_eq!(frame.state, State::Good, "a page that is held is there");
-            if frame.dirty == 0 {
-                self.changes += 1;
-                frame.dirty = self.changes;
-                self.dirty.push_back(at);
-            }
+        for (block, i) in (first.0..).map(BlockIndex).zip(0..index(blocks)) {
+            let sum = sums.map_or(self.of_zeros, |sums| sums[i]);
+            self.set_at(buffer, (holder, slot, first), block, sum);
+        }
+    }
+
+    /// As `set`, of one of the blocks from `first` on that are held.
+    #[inline]
+    pub(crate) fn set_at(
+        &mut self,
+        buffer: &mut MetadataBuffer,
+        (holder, slot, first): (u32, u8, BlockIndex),
+        block: BlockIndex,
+        sum: u32,
+    ) {
+        let (at, place) = self.find_held(holder, slot, first.0, block.0);
+        let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
+        set_checksum_in(bytes, place, stored_checksum(sum));
+        let frame = &mut self.frames[index(at)];
+        assert_eq!(frame.state, State::Good, "a page that is held is there");
+        if frame.dirty == 0 {
+            self.changes += 1;
+            frame.dirty = self.changes;
+            self.dirty.push_back(at);
         }
     }
 

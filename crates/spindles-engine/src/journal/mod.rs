@@ -14,6 +14,7 @@
 //! logged: replaying an older batch over it gives the same bytes.
 
 pub(crate) mod replay;
+mod summing;
 
 use crate::{
     Engine, Mutation, SLOT_BITS,

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  waiting ──▶ scanning ──▶ recording who is missing ──▶ rolling forward, write by write
-//!      ──▶ marking what missing members lack ──▶ flushing ──▶ recording that all is clean
+//!      ──▶ putting checksums in order ──▶ marking what missing members lack ──▶ flushing ──▶ recording that all is clean
 //!
 //!  one write:  reading the log ──▶ checking it ──▶ writing
 //!                                      └──not whole──▶ (reading data ──▶ redundancy ──▶ writing it)
@@ -34,12 +34,12 @@ const WINDOW_BYTES: u32 = 64 << 10;
 
 /// One slot of a write, as the log has it.
 #[derive(Clone, Debug)]
-struct Part {
+pub(super) struct Part {
     sequence: u64,
-    member: MemberIndex,
-    entry: JournalEntry,
+    pub(super) member: MemberIndex,
+    pub(super) entry: JournalEntry,
     /// In `Replay::checksums`.
-    checksums: Range<usize>,
+    pub(super) checksums: Range<usize>,
 }
 
 impl Part {
@@ -61,7 +61,7 @@ struct Scan {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(super) enum Stage {
     Waiting,
     Scanning {
         pending: u32,
@@ -69,6 +69,11 @@ enum Stage {
     /// Who is missing is made durable.
     Recording,
     Rolling,
+    /// The checksums of what is in its place are put in order: how far that is.
+    Summing {
+        part: usize,
+        rows: u32,
+    },
     /// What missing members lack is marked.
     Marking,
     Flushing {
@@ -79,16 +84,16 @@ enum Stage {
 /// A replay under way. It allocates: nothing is served yet.
 #[derive(Clone, Debug)]
 pub(crate) struct Replay {
-    stage: Stage,
+    pub(super) stage: Stage,
     window: Place,
     scans: Vec<Scan>,
-    parts: Vec<Part>,
-    checksums: Vec<u32>,
+    pub(super) parts: Vec<Part>,
+    pub(super) checksums: Vec<u32>,
     /// The parts of the write that is carried out.
     write: Range<usize>,
     /// Rows of it that are done.
     rows_done: u32,
-    column: u32,
+    pub(super) column: u32,
     /// Slots of the rows under way whose new blocks are known.
     valid: SlotSet,
     replayed: u64,
@@ -113,6 +118,12 @@ impl Engine {
             valid: SlotSet::EMPTY,
             replayed: 0,
         })
+    }
+
+    /// Whether checksums are being put in order.
+    fn is_summing(&self) -> bool {
+        let replay = self.replay.as_ref();
+        replay.is_some_and(|replay| matches!(replay.stage, Stage::Summing { .. }))
     }
 
     fn replay(&mut self) -> &mut Replay {
@@ -283,7 +294,7 @@ impl Engine {
         let replay = self.replay();
         let start = replay.write.end;
         let Some(first) = replay.parts.get(start) else {
-            return self.flush_replayed();
+            return self.sum_replayed();
         };
         let same = first.write();
         let rest = &replay.parts[start..];
@@ -373,6 +384,7 @@ impl Engine {
             return;
         }
         match column.phase {
+            Phase::Reading if self.is_summing() => self.sum_read(id),
             Phase::Reading => self.check_log(),
             Phase::Recovering => self.rest_read(),
             Phase::Writing => self.rows_replayed(),
@@ -415,6 +427,7 @@ impl Engine {
                 replay.valid = replay.valid.or(whole);
                 self.log_checked();
             }
+            Work::Verify => self.summed(id),
             Work::Recover => self.write_replayed(),
             work => panic!("a replay computes no {work:?}"),
         }
@@ -523,7 +536,7 @@ impl Engine {
         self.end_replay();
     }
 
-    fn flush_replayed(&mut self) {
+    pub(super) fn flush_replayed(&mut self) {
         self.replay().stage = Stage::Marking;
         self.write_bitmaps();
         self.replay_marked();

@@ -2,6 +2,7 @@
 
 mod availability;
 mod buffers;
+mod checksums;
 mod clean_mark;
 mod dirty_bits;
 mod durability;
@@ -153,6 +154,7 @@ pub static CHECKERS: &[&Checker] = &[
     &dirty_bits::CHECKER,
     &availability::CHECKER,
     &scrub::CHECKER,
+    &checksums::CHECKER,
     &liveness::CHECKER,
     &buffers::CHECKER,
 ];

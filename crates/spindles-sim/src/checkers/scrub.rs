@@ -11,6 +11,16 @@ pub(super) static CHECKER: Checker = Checker {
             Seen::Scrubbed { scrubbed } => scrubbed.check(scene.stack),
             Seen::Told {
                 event:
+                    Event::Found(Finding {
+                        member,
+                        block,
+                        blocks,
+                        flaw: Flaw::Rotten,
+                        ..
+                    }),
+            } if scene.stack.did_rot(*member, *block, *blocks) => Ok(()),
+            Seen::Told {
+                event:
                     event @ (Event::Disagreement { .. }
                     | Event::Found(Finding {
                         flaw: Flaw::Rotten, ..

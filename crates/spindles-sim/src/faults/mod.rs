@@ -8,6 +8,7 @@ mod put_out;
 mod rebuild;
 mod rebuild_fails;
 mod rot;
+mod rot_met;
 mod scrub;
 mod slow;
 
@@ -42,6 +43,7 @@ pub static FAULTS: &[&Fault] = &[
     &rebuild::FAULT,
     &rebuild_fails::FAULT,
     &rot::FAULT,
+    &rot_met::FAULT,
     &scrub::FAULT,
     &slow::FAULT,
 ];

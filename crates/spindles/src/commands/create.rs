@@ -8,6 +8,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_engine::{POLICIES, Policy};
+use spindles_format::ChecksumKind;
 use spindles_io::OpenOptions;
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
 use spindles_layout::{Expression, chunk_blocks};
@@ -55,6 +56,10 @@ struct Arguments {
     /// What is done about crashes [default: journal with parity, else resync]
     #[arg(long, value_name = "POLICY")]
     consistency: Option<String>,
+    /// How blocks are summed up: crc32c or none. Rot is then found, and repaired, by whoever reads
+    /// it. So far for levels with parity and a journal
+    #[arg(long, value_name = "KIND", default_value = "none")]
+    checksum: String,
     /// The unit in which the array is addressed: 512 or 4K
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     block_size: SizeBytes,
@@ -68,6 +73,16 @@ fn policy(name: &str) -> anyhow::Result<&'static Policy> {
         let names: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
         Usage::error(format!(
             "--consistency {name}: there is no such policy; there are {}",
+            names.join(", ")
+        ))
+    })
+}
+
+fn checksum(name: &str) -> anyhow::Result<ChecksumKind> {
+    ChecksumKind::by_name(name).ok_or_else(|| {
+        let names = ChecksumKind::NAMES.map(|(_, name)| name);
+        Usage::error(format!(
+            "--checksum {name}: there is no such checksum; there are {}",
             names.join(", ")
         ))
     })
@@ -96,6 +111,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         block_size,
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         consistency: policy,
+        checksum: checksum(&arguments.checksum)?,
         force: arguments.force,
         open: OpenOptions::default(),
     };
@@ -104,9 +120,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let created = create(&expression, &options, &mut on_progress);
     drop(on_progress);
     let created = created.map_err(|error| match error {
-        CreateError::Name { .. } | CreateError::Geometry(_) | CreateError::SameDevice { .. } => {
-            Usage::error(error)
-        }
+        CreateError::Name { .. }
+        | CreateError::Geometry(_)
+        | CreateError::Inexact { .. }
+        | CreateError::SameDevice { .. } => Usage::error(error),
         error => error.into(),
     })?;
     for note in expression.notes() {
@@ -167,6 +184,7 @@ fn tell(created: &Created, expression: &Expression, ui: &Ui) {
         "block_bytes": created.block_bytes,
         "bytes": created.bytes,
         "members": created.members,
+        "checksum": created.checksum.name(),
         "devices": expression.leaves(),
         "initial_sync": sync,
         "overwritten": created.wiped.iter().map(|(device, what)| {

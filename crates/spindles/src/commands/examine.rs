@@ -126,8 +126,10 @@ fn describe_member(
     ));
     let clean = if array.clean { "clean" } else { "unclean" };
     ui.line(format!(
-        "  generation {}, {clean}, consistency policy {}",
-        array.generation, array.consistency
+        "  generation {}, {clean}, consistency policy {}, checksums {}",
+        array.generation,
+        array.consistency,
+        array.checksum.name()
     ));
     let members = array.members().iter().enumerate().map(|(index, member)| {
         let (state, out_since, mark) = match member.state {
@@ -181,6 +183,7 @@ fn describe_member(
         "generation": array.generation,
         "clean": array.clean,
         "consistency": array.consistency.as_str(),
+        "checksum": array.checksum.name(),
         "level": array.level.as_str(),
         "layout": layout,
         "chunk_bytes": chunk_bytes,

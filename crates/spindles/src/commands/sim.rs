@@ -86,6 +86,9 @@ struct Arguments {
     /// What is done about crashes
     #[arg(long, value_name = "POLICY", value_parser = parse_policy)]
     consistency: Option<&'static Policy>,
+    /// Whether blocks have checksums: true or false
+    #[arg(long, value_name = "BOOL")]
+    checksums: Option<bool>,
     /// How every session ends
     #[arg(long, value_name = "HOW")]
     ending: Option<How>,
@@ -170,6 +173,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             (false, named) => Some(named.to_vec()),
         },
         consistency: arguments.consistency,
+        checksums: arguments.checksums,
         ending: arguments.ending.map(|how| match how {
             How::Close => Ending::Close,
             How::ProcessCrash => Ending::ProcessCrash,

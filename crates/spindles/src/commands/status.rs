@@ -64,9 +64,10 @@ fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
         )
     ));
     line(format!(
-        "  holds {}, consistency policy {}",
+        "  holds {}, consistency policy {}, checksums {}",
         arrays::size(report.bytes),
-        report.consistency
+        report.consistency,
+        report.checksum
     ));
     let clean = if report.clean { "clean" } else { "unclean" };
     line(format!(

@@ -293,7 +293,11 @@ fn create_refuses_wrong_usage() {
         ),
         (
             "create x raid1(@a,@b) --checksum crc32c",
-            &["unexpected argument '--checksum'"],
+            &["kept exact by the journal", "--checksum none"],
+        ),
+        (
+            "create x raid5(@a,@b,@c) --checksum md5",
+            &["no such checksum", "none, crc32c"],
         ),
     ] {
         folder.refuses(arguments, 2, texts);

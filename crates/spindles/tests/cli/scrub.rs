@@ -111,6 +111,9 @@ fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
         ("raid1(@a,@b,@c)", "a b c"),
         ("raid6(@a,@b,@c,@d,@e)", "a b c d e"),
         ("raid7(@a,@b,@c,@d,@e)", "a b c d e"),
+        ("raid4(@a,@b,@c) --checksum crc32c", "a b c"),
+        ("raid5(@a,@b,@c) --checksum crc32c", "a b c"),
+        ("raid6(@a,@b,@c,@d) --checksum crc32c", "a b c d"),
     ] {
         let folder = filled(expression, devices);
         let good = data(&folder, devices);
@@ -129,6 +132,30 @@ fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
         assert!(data(&folder, devices) == good, "{expression}");
         let run = folder.run(&scrub).ok();
         assert_eq!(run.out, "array 'data': nothing is wrong\n", "{expression}");
+    }
+}
+
+/// With checksums whoever reads rot gets the right bytes, also with one parity.
+#[test]
+fn what_is_rotten_is_read_right() {
+    for (expression, devices) in [
+        ("raid5(@a,@b,@c)", "a b c"),
+        ("raid6(@a,@b,@c,@d)", "a b c d"),
+    ] {
+        let folder = filled(&format!("{expression} --checksum crc32c"), devices);
+        let good = data(&folder, devices);
+        let flipped = flip(&folder, devices, 40);
+        let target = list(devices).replace(' ', ",");
+        let bytes = folder.read("source").len();
+        std::fs::write(folder.path("back"), []).expect("room");
+        folder
+            .run(&format!("copy array:{target} @back --bytes {bytes}"))
+            .ok();
+        assert!(folder.read("back") == folder.read("source"), "{expression}");
+        // It was opened for reading only, so a scrub finds all of it.
+        let run = folder.run(&format!("scrub {} --json", list(devices))).ok();
+        assert_eq!(repaired(&run.json()), flipped, "{expression}");
+        assert!(data(&folder, devices) == good, "{expression}");
     }
 }
 

@@ -1,0 +1,131 @@
+//! After a replay: the checksums of what it wrote, or found written, are put in order.
+//!
+//! A block that fits to its checksum keeps it. One that holds what the log says gets the checksum
+//! that the log has. Any other is left as it is: it was not in flight, so it is rotten, and whoever
+//! reads it finds that out.
+
+use super::replay::Stage;
+use crate::{
+    Engine, Mutation,
+    columns::Phase,
+    index,
+    plan::{Plan, Strategy, Work},
+    slots::SlotSet,
+};
+use spindles_block::Operation;
+use spindles_format::JournalKind;
+use spindles_layout::GroupIndex;
+
+impl Engine {
+    /// All is in its place: on to the checksums of that, where there are any.
+    pub(super) fn sum_replayed(&mut self) {
+        let sums = self.pages.is_some() && !self.mutated(Mutation::SkipSumming);
+        let Some(replay) = self.replay.as_mut().filter(|_| sums) else {
+            return self.flush_replayed();
+        };
+        replay.stage = Stage::Summing { part: 0, rows: 0 };
+        self.sum_next();
+    }
+
+    /// On to the next rows of a part.
+    fn sum_next(&mut self) {
+        let limit = self.limits.column_blocks;
+        loop {
+            let replay = self.replay.as_mut().expect("a replay is under way");
+            let Stage::Summing { part: at, rows } = &mut replay.stage else {
+                panic!("nothing is being summed up");
+            };
+            let Some(part) = replay.parts.get(*at) else {
+                return self.flush_replayed();
+            };
+            let (entry, done) = (part.entry, *rows);
+            if self.missing.contains(part.member) || done == entry.blocks {
+                (*at, *rows) = (*at + 1, 0);
+                continue;
+            }
+            let id = replay.column;
+            let group = GroupIndex(entry.group);
+            self.geometry.group_into(group, &mut self.groups[index(id)]);
+            let column = &mut self.columns[index(id)];
+            column.reset();
+            column.group = group;
+            column.zeros = SlotSet::EMPTY;
+            column.low = entry.low + done;
+            column.blocks = limit.min(entry.blocks - done);
+            column.end = column.low + column.blocks;
+            column.plan = Plan {
+                strategy: Strategy::Direct,
+                reads: SlotSet::one(entry.slot),
+                recover: SlotSet::EMPTY,
+                encode: SlotSet::EMPTY,
+                writes: SlotSet::EMPTY,
+                writes_always: SlotSet::EMPTY,
+            };
+            column.phase = Phase::Paging;
+            if self.hold_pages(id) {
+                self.sum_paged(id);
+            }
+            return;
+        }
+    }
+
+    /// The pages of the rows under way are there.
+    pub(crate) fn sum_paged(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        let slot = column.plan.reads.first().expect("one is read");
+        column.phase = Phase::Reading;
+        column.pending = 1;
+        let place = self.row(id, slot);
+        self.slot_io(id, slot, Operation::Read, place);
+    }
+
+    /// The rows under way were read, or could not be.
+    pub(super) fn sum_read(&mut self, id: u32) {
+        if self.columns[index(id)].unreadable.is_empty() {
+            return self.work_step(id, Work::Verify);
+        }
+        self.rows_summed(id);
+    }
+
+    /// The rows under way are summed up.
+    pub(super) fn summed(&mut self, id: u32) {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let Stage::Summing { part, rows } = replay.stage else {
+            panic!("nothing is being summed up");
+        };
+        let part = &replay.parts[part];
+        let slot = part.entry.slot;
+        let blocks = self.columns[index(id)].blocks;
+        let first = self.block_of_slot(id, slot);
+        let sums = index(id) * self.checksums_of_column;
+        let sums = &self.checksums[sums..sums + index(blocks)];
+        let logged = match part.entry.kind {
+            JournalKind::Zeros => None,
+            JournalKind::Data => {
+                let start = part.checksums.start + index(rows);
+                Some(&replay.checksums[start..start + index(blocks)])
+            }
+        };
+        let pages = self.pages.as_mut().expect("something was summed up");
+        for (row, &sum) in (0..).zip(sums) {
+            let expected = logged.map_or(pages.of_zeros, |logged| logged[index(row)]);
+            let block = first.plus(u64::from(row));
+            let of = (id, slot, first);
+            if !pages.agrees_at(&self.metadata_buffer, of, block, sum) && expected == sum {
+                pages.set_at(&mut self.metadata_buffer, of, block, expected);
+            }
+        }
+        self.rows_summed(id);
+    }
+
+    fn rows_summed(&mut self, id: u32) {
+        self.let_go_pages(id);
+        let blocks = self.columns[index(id)].blocks;
+        let replay = self.replay.as_mut().expect("a replay is under way");
+        let Stage::Summing { rows, .. } = &mut replay.stage else {
+            panic!("nothing is being summed up");
+        };
+        *rows += blocks;
+        self.sum_next();
+    }
+}

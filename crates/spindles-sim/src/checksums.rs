@@ -1,0 +1,268 @@
+//! The checkers' own look at the checksums of an array, past the engine; and rot that strikes while
+//! clients ask, which only checksums can find.
+
+use crate::stack::{Below, Stack, View};
+use crate::world::World;
+use spindles_block::{BlockIndex, MemberIndex};
+use spindles_format::{
+    CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, checksum_in, crc32c,
+    open_checksums, seal_checksums, set_checksum_in, stored_checksum,
+};
+use spindles_layout::{Group, GroupIndex};
+
+/// Where the checksums of an array are.
+#[derive(Clone, Debug)]
+pub struct Checksums {
+    /// The array's identity.
+    pub array: Uuid,
+    /// The first block of the checksum area on each member.
+    pub starts: Vec<BlockIndex>,
+}
+
+/// What a block of a disk held, and holds as long as nobody wrote it anew.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decay {
+    /// What it should hold.
+    pub right: Vec<u8>,
+    /// What it holds.
+    pub wrong: Vec<u8>,
+}
+
+impl Stack {
+    /// The blocks of the page with the checksum of a block of a member's data area, its number, and
+    /// the place in it.
+    fn page_of(&self, start: BlockIndex, offset: BlockIndex) -> (BlockIndex, u32, usize) {
+        let page = offset.0 / CHECKSUM_PAGE_BLOCKS;
+        let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
+        let place = usize::try_from(offset.0 % CHECKSUM_PAGE_BLOCKS).expect("small");
+        let number = u32::try_from(page).expect("few");
+        (start.plus(page * blocks), number, place)
+    }
+
+    fn page_bytes(&self, disk: usize, first: BlockIndex, view: View) -> Vec<u8> {
+        let mut page = vec![0; CHECKSUM_PAGE_BYTES];
+        for (block, out) in (first.0..).zip(page.chunks_exact_mut(self.block_bytes)) {
+            self.disk_block(disk, BlockIndex(block), view, out);
+        }
+        page
+    }
+
+    /// Keeps the checksum of a block of a member, durably, in an array that no engine has open.
+    pub(crate) fn put_checksum(
+        &mut self,
+        array: usize,
+        member: MemberIndex,
+        offset: BlockIndex,
+        bytes: &[u8],
+    ) {
+        let at = usize::from(member.0);
+        let (Some(checksums), Below::Disk(disk)) = (
+            &self.arrays[array].checksums,
+            self.arrays[array].members[at],
+        ) else {
+            return;
+        };
+        let uuid = checksums.array;
+        let (first, number, place) = self.page_of(checksums.starts[at], offset);
+        let mut page = self.page_bytes(disk, first, View::Current);
+        assert!(open_checksums(uuid, number, &mut page), "it was made blank");
+        set_checksum_in(&mut page, place, stored_checksum(crc32c(bytes)));
+        seal_checksums(uuid, number, 1, &mut page);
+        for (block, bytes) in (first.0..).zip(page.chunks_exact(self.block_bytes)) {
+            self.put_disk_block(disk, BlockIndex(block), bytes);
+        }
+    }
+
+    /// Whether the checksums on the members are those of what they hold, wherever that counts.
+    ///
+    /// # Errors
+    ///
+    /// The first place where they are not.
+    pub fn check_checksums(&self, array: usize, view: View) -> Result<(), String> {
+        let this = &self.arrays[array];
+        let Some(checksums) = &this.checksums else {
+            return Ok(());
+        };
+        let mut group = Group::empty();
+        for index in (0..this.geometry.groups()).map(GroupIndex) {
+            if !self.is_written(array, index, view) {
+                continue;
+            }
+            this.geometry.group_into(index, &mut group);
+            for slot in group.slots() {
+                let at = usize::from(slot.member.0);
+                let Below::Disk(disk) = this.members[at] else {
+                    continue;
+                };
+                if this.lost.contains(slot.member) {
+                    continue;
+                }
+                for row in 0..u64::from(group.blocks) {
+                    let offset = slot.offset.plus(row);
+                    let block = this.data_start[at].plus(offset.0);
+                    if self.is_rotten(disk, block) {
+                        continue;
+                    }
+                    let (first, number, place) = self.page_of(checksums.starts[at], offset);
+                    let mut page = self.page_bytes(disk, first, view);
+                    open_checksums(checksums.array, number, &mut page);
+                    let kept = checksum_in(&page, place);
+                    let mut bytes = vec![0; self.block_bytes];
+                    self.disk_block(disk, block, view, &mut bytes);
+                    let none = kept == CHECKSUM_NONE && this.regions.is_none();
+                    if kept != stored_checksum(crc32c(&bytes)) && !none {
+                        return Err(format!(
+                            "array {array}: block {block} of disk {disk} has the checksum {kept:#x} \
+                             of something else"
+                        ));
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a block of a disk holds what it decayed to, or would if its cache were lost.
+    pub fn is_rotten(&self, disk: usize, block: BlockIndex) -> bool {
+        self.decayed.get(&(disk, block.0)).is_some_and(|decay| {
+            let holds = |view| {
+                let mut bytes = vec![0; self.block_bytes];
+                self.disk_block(disk, block, view, &mut bytes);
+                bytes == decay.wrong
+            };
+            holds(View::Current) || holds(View::Durable)
+        })
+    }
+
+    /// Whether these blocks of a member of some array rotted at some time.
+    pub fn did_rot(&self, member: MemberIndex, first: BlockIndex, blocks: u32) -> bool {
+        let of_member = |disk: usize| self.position(disk).1 == member;
+        let did = |block| {
+            let mut places = self.decayed.keys();
+            places.any(|&(disk, rotten)| rotten == block && of_member(disk))
+        };
+        (first.0..first.0 + u64::from(blocks)).all(did)
+    }
+
+    /// Whether a disk holds these bytes from a block on, or would if nothing were rotten.
+    pub(crate) fn should_hold(&self, disk: usize, first: BlockIndex, bytes: &[u8]) -> bool {
+        let mut blocks = (first.0..).zip(bytes.chunks_exact(self.block_bytes));
+        blocks.all(|(block, bytes)| {
+            let decay = self.decayed.get(&(disk, block));
+            let sector = self.sectors(disk, BlockIndex(block)).start;
+            self.disks[disk].holds(sector, bytes)
+                || decay.is_some_and(|decay| {
+                    decay.right == bytes && self.is_rotten(disk, BlockIndex(block))
+                })
+        })
+    }
+
+    /// The first sectors of the blocks of a disk that are rotten.
+    pub(crate) fn rotten_sectors(&self, disk: usize) -> impl Iterator<Item = u64> + '_ {
+        let blocks = self.decayed.range((disk, 0)..=(disk, u64::MAX));
+        blocks
+            .map(|(&(_, block), _)| BlockIndex(block))
+            .filter(move |&block| self.is_rotten(disk, block))
+            .map(move |block| self.sectors(disk, block).start)
+    }
+
+    /// What decayed is as it was, where that is asked for.
+    pub(crate) fn cure(&mut self, sick: impl Fn(usize, BlockIndex) -> bool) {
+        for ((disk, block), decay) in self.decayed.clone() {
+            let block = BlockIndex(block);
+            if sick(disk, block) && self.is_rotten(disk, block) {
+                self.put_disk_block(disk, block, &decay.right);
+            }
+        }
+    }
+}
+
+impl World {
+    /// Blocks of a disk rot, whatever clients do meanwhile. Whether any did.
+    pub fn rot_anywhere(&mut self) -> bool {
+        let disk = self.random_disk();
+        let mut any = false;
+        for _ in 0..self.faults.between(1, 8) {
+            let blocks = self.stack.disks[disk].bytes().len() / self.stack.block_bytes;
+            let block = BlockIndex(self.faults.below(u64::try_from(blocks).expect("fits")));
+            let bit = self.faults.any();
+            if self.may_decay(disk, block) {
+                self.decay(disk, block, bit);
+                any = true;
+            }
+        }
+        any
+    }
+
+    fn decay(&mut self, disk: usize, block: BlockIndex, bit: u64) {
+        self.note(&format!("block {block} of disk {disk} rots"));
+        let mut right = vec![0; self.stack.block_bytes];
+        self.stack
+            .disk_block(disk, block, View::Current, &mut right);
+        let mut wrong = right.clone();
+        let bits = 8 * wrong.len();
+        let bit = usize::try_from(bit % u64::try_from(bits).expect("fits")).expect("fits");
+        wrong[bit / 8] ^= 1 << (bit % 8);
+        self.stack.put_disk_block(disk, block, &wrong);
+        self.stack
+            .decayed
+            .insert((disk, block.0), Decay { right, wrong });
+    }
+
+    /// Whether a write to a block of a disk is under way.
+    fn is_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
+        let sectors = self.stack.sectors(disk, block);
+        let sector_bytes = self.stack.disks[disk].sector_bytes();
+        self.ios.iter().flatten().any(|io| {
+            io.disk == disk
+                && (io.data.as_ref()).is_some_and(|data| {
+                    let count = u64::try_from(data.bytes.len() / sector_bytes).expect("fits");
+                    data.first < sectors.end && sectors.start < data.first + count
+                })
+        })
+    }
+
+    /// A crash comes: what is being written over rot might be torn, and nobody could tell.
+    pub(crate) fn cure_what_may_tear(&mut self) {
+        let places: Vec<_> = self.stack.decayed.keys().copied().collect();
+        for (disk, block) in places {
+            let mut current = vec![0; self.stack.block_bytes];
+            let mut durable = current.clone();
+            let stack = &self.stack;
+            stack.disk_block(disk, BlockIndex(block), View::Current, &mut current);
+            stack.disk_block(disk, BlockIndex(block), View::Durable, &mut durable);
+            if current != durable || self.is_in_flight(disk, BlockIndex(block)) {
+                let torn = (disk, BlockIndex(block));
+                self.stack.cure(|disk, block| (disk, block) == torn);
+            }
+        }
+    }
+
+    /// Whether the budget has room for a block that rots: as for one that can't be read, where
+    /// checksums find it, and nobody is about to write it.
+    fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
+        let (array, member) = self.stack.position(disk);
+        let this = &self.stack.arrays[array];
+        let sectors = self.stack.sectors(disk, block);
+        let Some(place) = self.stack.place_of(disk, sectors.start) else {
+            return false; // Metadata.
+        };
+        let in_flight = self.is_in_flight(disk, block);
+        let is = |view| {
+            let mut bytes = vec![0; self.stack.block_bytes];
+            self.stack.disk_block(disk, block, view, &mut bytes);
+            bytes
+        };
+        let written = |view| self.stack.is_written(array, place.group, view);
+        this.checksums.is_some()
+            && self.is_open(array)
+            && !this.lost.contains(member)
+            && !self.is_gone(disk)
+            && !in_flight
+            && !self.stack.is_rotten(disk, block)
+            && written(View::Current)
+            && written(View::Durable)
+            && is(View::Current) == is(View::Durable)
+            && self.stack.may_lose_sector(disk, sectors.start)
+    }
+}

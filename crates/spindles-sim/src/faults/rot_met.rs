@@ -1,0 +1,11 @@
+//! Blocks of a disk hold other bytes than were written, no read fails, and whoever comes first meets
+//! them.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "rot_met",
+    about: "some blocks of an array with checksums hold wrong bytes, and clients go on",
+    percent: 50,
+    strike: |world| world.rot_anywhere(),
+};
