@@ -269,6 +269,19 @@ impl Engine {
                 self.metadata_buffer.slice(place, 0),
             );
         }
+        if let Some(newcomer) = self.newcomer_told_of_bitmaps() {
+            let area = newcomer.area(kind).expect("looked at before");
+            let start = area.offset_bytes / u64::from(self.block_size.bytes());
+            let block = BlockIndex(start + blocks.start);
+            self.bitmap(kind).pending += 1;
+            self.newcomer_system_io(
+                purpose(kind),
+                Operation::Write { fua: true },
+                block,
+                count,
+                self.metadata_buffer.slice(place, 0),
+            );
+        }
         true
     }
 

@@ -1,7 +1,7 @@
 //! The engine's state, its opening, and the doors through which inputs come.
 
 use crate::{
-    SLOT_BITS, SYSTEM_IO,
+    NEWCOMER, SLOT_BITS, SYSTEM_IO,
     bitmaps::{Bitmap, Loading},
     checksums::{Pages, ROWS_MAX, SUMS_MIN},
     columns::Column,
@@ -9,7 +9,7 @@ use crate::{
     consistency::Policy,
     faults::Faults,
     index,
-    jobs::{JOB_COLUMNS, Jobs, Place, rebuild::Rebuild, scrub::ScrubState},
+    jobs::{JOB_COLUMNS, Jobs, Place, rebuild::Rebuild, replace::Replace, scrub::ScrubState},
     journal::{Journal, replay::Replay},
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
@@ -137,6 +137,7 @@ pub struct Engine {
     pub(crate) opening_flushes: u32,
     pub(crate) jobs: Jobs,
     pub(crate) rebuild: Rebuild,
+    pub(crate) replace: Replace,
     pub(crate) scrub: ScrubState,
     /// Whether redundancy agrees with data everywhere.
     pub(crate) all_settled: bool,
@@ -201,7 +202,7 @@ impl Engine {
             .collect();
         let all_columns = config.limits.columns + JOB_COLUMNS;
         // What a column does, and two pages of checksums for each of that.
-        let outputs_max = index(all_columns) * 3 * usize::from(shape.slots.max(count))
+        let outputs_max = index(all_columns) * (3 * usize::from(shape.slots.max(count)) + 1)
             + index(config.limits.requests)
             + usize::from(count) * 16
             + 16;
@@ -321,6 +322,7 @@ impl Engine {
             opening_flushes: 0,
             jobs: Jobs::new(config.job_rate),
             rebuild: Rebuild::default(),
+            replace: Replace::new(region_count),
             scrub: ScrubState::default(),
             all_settled: clean || logged || config.read_only,
             closing: Closing::Open,
@@ -438,15 +440,22 @@ impl Engine {
 
     /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
     pub fn scratch_blocks(&self) -> u32 {
-        u32::try_from(self.columns.len()).expect("columns are counted in 32 bits")
-            * self.scratch_rows()
-            * self.limits.column_blocks
+        let columns = u32::try_from(self.columns.len()).expect("columns are counted in 32 bits");
+        (columns - self.first_with_scratch()) * self.scratch_rows() * self.limits.column_blocks
+    }
+
+    /// The first column with scratch space: where there is nothing to compute, jobs alone need some.
+    pub(crate) fn first_with_scratch(&self) -> u32 {
+        match self.shape.slots {
+            1 => self.limits.columns,
+            _ => 0,
+        }
     }
 
     /// Rows of a column's scratch space: every chunk, and the parity it should have.
     pub(crate) fn scratch_rows(&self) -> u32 {
         match self.shape.slots {
-            1 => 0,
+            1 => 1,
             slots => u32::from(slots) + u32::from(self.geometry.parity_chunks()),
         }
     }
@@ -500,9 +509,11 @@ impl Engine {
     pub fn complete_member(&mut self, now: Instant, id: MemberIoId, result: MemberResult) {
         self.assert_drained();
         self.now = now;
-        if id.0 & SYSTEM_IO == 0 {
+        if id.0 & (SYSTEM_IO | NEWCOMER) == 0 {
             let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
             self.column_io_done(id.0 >> SLOT_BITS, slot, result);
+        } else if id.0 & SYSTEM_IO == 0 {
+            self.written_beside(id, result);
         } else {
             self.system_io_done(id, result);
         }
@@ -545,6 +556,7 @@ impl Engine {
             Command::Close => {
                 if self.closing == Closing::Open {
                     self.closing = Closing::Draining;
+                    self.replace_closes();
                     self.rebuild.joining = None;
                 }
             }
@@ -555,6 +567,11 @@ impl Engine {
                 uuid,
             } => self.rebuild_onto(member, &device, uuid)?,
             Command::Return { member, device } => self.bring_back(member, &device)?,
+            Command::Replace {
+                member,
+                device,
+                uuid,
+            } => self.replace_with(member, &device, uuid)?,
             Command::JobRate(rate) => self.jobs.throttle.rate = rate,
             Command::Scrub(scrub) => self.begin_scrub(scrub)?,
             Command::StopJob(name) => self.stop_on_command(name)?,
@@ -633,6 +650,7 @@ impl Engine {
             self.rebuild_lost();
         }
         self.output(Output::Event(Event::MemberOut { member, reason }));
+        self.replaced_is_out(member);
         if survives {
             self.want_update();
         } else {
@@ -653,7 +671,7 @@ impl Engine {
         if !self.ready.is_empty()
             || !self.stalled.is_empty()
             || self.jobs.any()
-            || self.rebuild.joining.is_some()
+            || self.holds_back()
             || self.closing != Closing::Open
             || self.pages.as_ref().is_some_and(Pages::wants_pump)
         {
@@ -670,6 +688,7 @@ impl Engine {
                 && !self.pump_jobs(now)
                 && !self.pump_joining()
                 && !self.pump_waiting_for_pages()
+                && !self.pump_replace()
             {
                 break;
             }
@@ -686,7 +705,7 @@ impl Engine {
     /// device waits to take its position.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        !self.serving || self.rebuild.joining.is_some()
+        !self.serving || self.rebuild.joining.is_some() || self.replace.holds_back()
     }
 
     /// Whether nothing is under way on any member, although requests may wait.
@@ -699,6 +718,7 @@ impl Engine {
             && self.regions.sweep_is_idle()
             && self.bitmaps_are_quiet()
             && self.rebuild.is_quiet()
+            && self.replace.is_quiet()
             && self.replay.is_none()
             && self.journal_is_idle()
             && self.pages.as_ref().is_none_or(Pages::is_quiet)

@@ -43,7 +43,7 @@ pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JOBS, Job, JobStatus};
 pub use member::{ArrayState, Member};
 pub use mutation::Mutation;
-pub use output::{Busy, Command, CommandError, Event, OutReason, Output};
+pub use output::{Busy, Command, CommandError, Event, OutReason, Output, ReplaceEnd};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
 pub use status::{MemberStatus, Status};
 pub use system_io::MetadataRead;
@@ -52,6 +52,8 @@ pub use system_io::MetadataRead;
 pub(crate) const SYSTEM_IO: u32 = 1 << 31;
 /// And this one, where it is a page of checksums: the rest is the number of its frame.
 pub(crate) const PAGE_IO: u32 = 1 << 30;
+/// Set in the ids of what goes to the device that is to replace a member: of a column, or a page.
+pub(crate) const NEWCOMER: u32 = 1 << 29;
 /// Bits of a member I/O's id that hold the slot in its column.
 pub(crate) const SLOT_BITS: u32 = 6;
 

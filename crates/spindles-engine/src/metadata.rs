@@ -103,6 +103,7 @@ impl Engine {
         self.ready.append(&mut self.gated);
         self.journal_gives_up();
         self.replay_recorded();
+        self.replace_recorded();
     }
 
     /// Something changed that the superblocks must say.
@@ -180,13 +181,24 @@ impl Engine {
         }
         array.note_rebuilding();
         let there = MemberSet::all(self.geometry.members()).difference(self.missing);
-        for member in there.iter() {
+        for member in self.replace.told_now(there).iter() {
             self.write_superblock(member);
         }
         assert!(
             self.metadata.pending > 0,
             "an array without members is not written"
         );
+    }
+
+    /// The update that a device was told of which replaces `member` goes to all others.
+    pub(crate) fn tell_others(&mut self, member: MemberIndex) {
+        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for other in there.without(member).iter() {
+            self.write_superblock(other);
+        }
+        if self.metadata.pending == 0 {
+            self.update_written();
+        }
     }
 
     fn write_superblock(&mut self, member: MemberIndex) {
@@ -221,14 +233,22 @@ impl Engine {
             "a superblock write came back twice"
         );
         self.metadata.pending -= 1;
+        if self.replace.is_telling() {
+            return self.newcomer_told(result);
+        }
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
             self.nothing_more();
         }
-        if self.metadata.pending > 0 {
-            return;
+        if self.metadata.pending == 0 {
+            self.update_written();
         }
+    }
+
+    /// All writes of an update are back.
+    fn update_written(&mut self) {
+        self.replace_recorded();
         self.begin_update();
         if self.metadata.pending > 0 {
             return;

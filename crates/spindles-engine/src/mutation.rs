@@ -69,6 +69,10 @@ pub enum Mutation {
     ReuseJournalWithoutChecksums,
     /// After a replay checksums stay as they are.
     SkipSumming,
+    /// What clients write to a member that is being replaced is not written to the new device.
+    ReplaceSkipsWrites,
+    /// What was copied to a device is not flushed before it replaces a member.
+    ReplaceUnflushed,
 }
 
 /// Every planted fault.
@@ -104,4 +108,6 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,
     Mutation::SkipSumming,
+    Mutation::ReplaceSkipsWrites,
+    Mutation::ReplaceUnflushed,
 ];

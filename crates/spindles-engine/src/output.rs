@@ -14,6 +14,9 @@ pub enum Output {
     Compute(StepId),
     /// The answer to a request.
     Reply(Reply),
+    /// The device that is attached beside all positions (`Engine::newcomer`) and that of this
+    /// member change places. Nothing is under way on either.
+    Swap(MemberIndex),
     /// Something worth telling.
     Event(Event),
 }
@@ -81,6 +84,24 @@ pub enum Event {
         /// Columns that could not be done.
         failed: u64,
     },
+    /// A member that is alive is being copied onto a device that will take its place.
+    ReplaceStarted {
+        /// Its position.
+        member: MemberIndex,
+    },
+    /// The new device has the position, and that is durable on all members. The device before it
+    /// belongs to the array no more.
+    ReplaceDone {
+        /// The position.
+        member: MemberIndex,
+    },
+    /// A member is not replaced. Unless it is out itself, all is as it was.
+    ReplaceEnded {
+        /// Its position.
+        member: MemberIndex,
+        /// Why.
+        why: ReplaceEnd,
+    },
     /// A scrub began.
     ScrubStarted {
         /// At this block of the array; what lies before it was gone through earlier.
@@ -121,6 +142,24 @@ pub enum OutReason {
     TooManyBadBlocks,
 }
 
+/// Why a member was not replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ReplaceEnd {
+    /// The new device answered an operation with this.
+    NewcomerLost(MemberError),
+    /// The member went out: it is rebuilt onto the new device, where the level survives that.
+    MemberLost,
+    /// Places could be read neither from the member nor from the others.
+    Unreadable {
+        /// Columns that could not be copied.
+        failed: u64,
+    },
+    /// The array has failed.
+    ArrayFailed,
+    /// On command, or because the array is closed.
+    Stopped,
+}
+
 /// Something asked of a running array.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command {
@@ -148,6 +187,17 @@ pub enum Command {
         /// Where things lie on the device.
         device: Box<DeviceRecord>,
     },
+    /// Copy a member that is alive onto a device that takes its place in the end. The driver has
+    /// attached it beside all positions (`Engine::newcomer`), with both superblock slots zeros.
+    /// `Event::ReplaceDone` or `Event::ReplaceEnded` answers.
+    Replace {
+        /// The position.
+        member: MemberIndex,
+        /// Where things lie on the device; its data area is as long as the array counts on.
+        device: Box<DeviceRecord>,
+        /// The new identity of the device.
+        uuid: Uuid,
+    },
     /// What jobs are guaranteed beside clients, in bytes of each member per second; 0 for nothing.
     JobRate(u64),
     /// Read everything and compare it.
@@ -169,6 +219,8 @@ pub enum CommandError {
     ReadOnly,
     /// There is a device in that position.
     NotMissing,
+    /// The member is missing, or not filled yet.
+    NotActive,
     /// The array has no superblocks, so it could not tell afterwards which device is good.
     NoSuperblocks,
     /// The device's data area or block is not what the array counts on, or its identity is known

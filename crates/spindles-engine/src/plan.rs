@@ -20,6 +20,8 @@ pub enum Ask {
     Settle,
     /// Write what is there and can't be read; nothing is touched.
     Rebuild,
+    /// Copy the touched chunks, of any kind, onto the device that is to replace their member.
+    Replace,
     /// Read everything and repair what is known to be wrong; nothing is touched.
     Scrub,
 }
@@ -148,7 +150,7 @@ pub fn plan(
         let nothing = direct(SlotSet::EMPTY, SlotSet::EMPTY);
         let strategy = match ask {
             Ask::Read => Strategy::Zeros,
-            Ask::Write | Ask::Settle | Ask::Rebuild | Ask::Scrub => Strategy::Direct,
+            Ask::Write | Ask::Settle | Ask::Rebuild | Ask::Replace | Ask::Scrub => Strategy::Direct,
         };
         return Some(Plan {
             strategy,
@@ -159,6 +161,7 @@ pub fn plan(
         (Ask::Rebuild, _) if health.unreadable == health.missing => {
             Some(direct(SlotSet::EMPTY, SlotSet::EMPTY))
         }
+        (Ask::Replace, _) => plan_replace(shape, health, touched),
         (Ask::Rebuild, true) if health.settled => plan_copy_rebuild(shape, health),
         (Ask::Rebuild, false) if health.settled => plan_parity_rebuild(shape, health),
         (Ask::Scrub, _) if health.settled => plan_scrub(shape, health),
@@ -246,6 +249,32 @@ fn plan_parity_rebuild(shape: Shape, health: Health) -> Option<Plan> {
         recover,
         encode,
         ..direct(recovery_sources(shape, health)?, writes)
+    })
+}
+
+/// What is there is copied as it is; what can't be read is recovered.
+fn plan_replace(shape: Shape, health: Health, touched: SlotSet) -> Option<Plan> {
+    let readable = touched.and(health.unreadable).is_empty();
+    if readable || !touched.and(health.missing).is_empty() {
+        let copied = touched.minus(health.missing);
+        return Some(Plan {
+            strategy: Strategy::Rebuild,
+            ..direct(copied, copied)
+        });
+    }
+    if !health.settled {
+        return None;
+    }
+    let (reads, recover) = if shape.copies {
+        let truth = shape.all().minus(health.unreadable).first()?;
+        (SlotSet::one(truth), SlotSet::EMPTY)
+    } else {
+        (recovery_sources(shape, health)?, touched)
+    };
+    Some(Plan {
+        strategy: Strategy::Rebuild,
+        recover,
+        ..direct(reads, touched)
     })
 }
 

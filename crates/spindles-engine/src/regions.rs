@@ -150,7 +150,7 @@ impl Regions {
     }
 
     /// The first group from here on whose region is in `bits`; beyond the last where there is none.
-    fn next_group(&self, bits: &Bits, group: GroupIndex) -> GroupIndex {
+    pub(crate) fn next_group(&self, bits: &Bits, group: GroupIndex) -> GroupIndex {
         let from = self.of(group);
         match bits.next(from) {
             Some(region) if region == from => group,

@@ -150,7 +150,7 @@ impl Engine {
     /// writes without redundancy. Anything else is a column.
     #[inline]
     fn hand_out(&mut self, request: u32, ask: Ask) {
-        let unlocked = self.shape.slots == 1 && !self.has_checksums();
+        let unlocked = self.shape.slots == 1 && !self.has_checksums() && !self.replace.copies();
         let alone = unlocked || (self.all_settled && ask == Ask::Read);
         let slot = &self.requests[index(request)];
         if !alone || slot.low > 0 {

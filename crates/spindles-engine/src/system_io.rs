@@ -1,7 +1,7 @@
 //! The engine's own member I/O: superblocks, flushes, and what else belongs to no request. Its
 //! bytes lie in the engine's metadata buffer, in places reserved at open.
 
-use crate::{Engine, PAGE_IO, SYSTEM_IO, index, output::Output};
+use crate::{Engine, NEWCOMER, PAGE_IO, SYSTEM_IO, index, output::Output};
 use alloc::{vec, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult,
@@ -44,10 +44,12 @@ pub(crate) enum Purpose {
     JournalScan,
     /// What was replayed is made durable.
     ReplayFlush,
+    /// What was written is made durable, before a device replaces a member.
+    ReplaceFlush,
 }
 
 impl Purpose {
-    const ALL: [Self; 16] = [
+    const ALL: [Self; 17] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -64,6 +66,7 @@ impl Purpose {
         Self::JournalRelease,
         Self::JournalScan,
         Self::ReplayFlush,
+        Self::ReplaceFlush,
     ];
 
     /// Whether a flush with this purpose makes what was written durable so that others can build on
@@ -78,6 +81,7 @@ impl Purpose {
                 | Self::JournalStart
                 | Self::JournalRelease
                 | Self::ReplayFlush
+                | Self::ReplaceFlush
         )
     }
 
@@ -104,7 +108,7 @@ impl Purpose {
 
 /// The frame of a page of checksums, if the I/O is one's.
 fn page_io(id: MemberIoId) -> Option<u32> {
-    (id.0 & PAGE_IO != 0).then_some(id.0 & (PAGE_IO - 1))
+    (id.0 & PAGE_IO != 0).then_some(id.0 & (NEWCOMER - 1))
 }
 
 /// The engine's own bytes, which are written to members and read from them.
@@ -149,7 +153,8 @@ impl MetadataBuffer {
             buffer,
             block_size,
             bytes: Vec::new(),
-            reads: vec![None; usize::from(members)],
+            // One more for a device beside the members.
+            reads: vec![None; usize::from(members) + 1],
         }
     }
 
@@ -272,10 +277,20 @@ impl Engine {
     #[cold]
     pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
         if let Some(frame) = page_io(id) {
+            if id.0 & NEWCOMER != 0 {
+                self.newcomer_failed(result);
+                return self.page_io_done(frame, Ok(()));
+            }
             return self.page_io_done(frame, result);
         }
         let (purpose, member) = Purpose::of(id);
         self.metadata_buffer.reads[usize::from(member.0)].take_if(|read| read.id == id);
+        let result = if member == self.newcomer() {
+            self.newcomer_failed(result);
+            Ok(())
+        } else {
+            result
+        };
         match purpose {
             Purpose::Superblock => self.superblock_written(member, result),
             Purpose::OpeningFlush => self.opening_flushed(member, result),
@@ -297,6 +312,7 @@ impl Engine {
             Purpose::JournalRelease => self.journal_release_flushed(member, result),
             Purpose::JournalScan => self.journal_read(member, result),
             Purpose::ReplayFlush => self.replay_flushed(member, result),
+            Purpose::ReplaceFlush => self.replace_flushed(member, result),
         }
     }
 

@@ -228,6 +228,7 @@ impl Engine {
                 self.regions.written.set(region);
                 // Both bits in one go.
                 self.regions.dirty.set(region);
+                self.replace.first_written(region);
             }
         }
         self.regions.all_written = self.regions.written.bits.is_full();

@@ -530,6 +530,48 @@ fn a_replaced_member_is_refused() {
 }
 
 /// A device that is being filled takes part, with its mark; the others know it, or it gives way.
+/// Another device takes the position of a member that works: it is told first, then the others.
+#[test]
+fn a_device_that_replaces_a_member_counts_once_it_is_told() {
+    let array = opened(1, &array(3, 7), &[]);
+    let mut all = devices(&array);
+    let mut newcomer = all[2].clone();
+    newcomer.name = "new".into();
+    newcomer.slots = [vec![0; SUPERBLOCK_BYTES], vec![0; SUPERBLOCK_BYTES]];
+    let mut next = without(&array, &[]);
+    next.member[2].device_uuid = Uuid::from_random([99; 16]);
+    newcomer.write(&next);
+    // As many of the others as like may know.
+    for told in 0..3 {
+        let [a, b, c] = [&all[0], &all[1], &all[2]];
+        for given in [[a, b, c, &newcomer], [c, &newcomer, b, a]] {
+            let assembly = chosen(&given).unwrap();
+            assert_eq!(assembly.array, next, "{told}");
+            assert!(assembly.missing.is_empty());
+            assert_eq!(assembly.lagging, set(&[0, 1][told.min(2)..]));
+            assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
+        }
+        // With nobody else at hand too.
+        let assembly = chosen(&[c, &newcomer]).unwrap();
+        assert_eq!(assembly.missing, set(&[0, 1]));
+        assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
+        if told == 0 {
+            let assembly = chosen(&[a, b, c]).unwrap();
+            assert!(assembly.missing.is_empty() && assembly.lagging.is_empty());
+        }
+        if told < 2 {
+            all[told].write(&next);
+        }
+    }
+    // The array was opened without it before anybody else knew.
+    let first = devices(&array);
+    let mut went_on = first.clone();
+    write_all(&mut went_on, &opened(2, &array, &[]));
+    let assembly = chosen(&[&went_on[0], &went_on[1], &went_on[2], &newcomer]).unwrap();
+    assert!(assembly.missing.is_empty());
+    assert_eq!(refused(&assembly), [("new", &Reason::Replaced)]);
+}
+
 #[test]
 fn a_member_that_is_rebuilding_takes_part() {
     let first = array(3, 7);

@@ -4,7 +4,7 @@
 
 use crate::create;
 use crate::members::{DeviceIndex, DeviceIo, Members};
-use crate::probe::Probe;
+use crate::probe::{self, Probe};
 use crate::queues::Wait;
 use crate::rebuild::{AttachError, RebuildProgress};
 use crate::scrub::ScrubProgress;
@@ -15,7 +15,7 @@ use spindles_block::{
     MemberResult, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, CommandError, Config, Engine, Event, Member, Output};
-use spindles_format::{DeviceRecord, areas_to_join};
+use spindles_format::{DeviceRecord, Uuid, areas_to_join};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -288,15 +288,7 @@ impl Core {
         wanted: Option<MemberIndex>,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let (array, member, areas) = self.may_attach(name, wanted)?;
-        let device = self.members.add(name)?;
-        let uuid = create::new_uuid().map_err(|error| AttachError::Clear {
-            device: name.to_owned(),
-            source: std::io::Error::other(error),
-        })?;
-        create::clear(name, &areas).map_err(|source| AttachError::Clear {
-            device: name.to_owned(),
-            source,
-        })?;
+        let (device, uuid) = self.add_blank(name, &areas)?;
         self.arrays[array.index()].members[usize::from(member.0)] = Some(Node::Device(device));
         let command = Command::Rebuild {
             member,
@@ -311,6 +303,97 @@ impl Core {
         Ok((array, member))
     }
 
+    /// Opens a device and clears it. Its new identity.
+    fn add_blank(
+        &mut self,
+        name: &str,
+        areas: &DeviceRecord,
+    ) -> Result<(DeviceIndex, Uuid), AttachError> {
+        let device = self.members.add(name)?;
+        let uuid = create::new_uuid().map_err(|error| AttachError::Clear {
+            device: name.to_owned(),
+            source: std::io::Error::other(error),
+        })?;
+        create::clear(name, areas).map_err(|source| AttachError::Clear {
+            device: name.to_owned(),
+            source,
+        })?;
+        Ok((device, uuid))
+    }
+
+    /// Has the member that the device `old` is copied onto another device, which takes its place.
+    pub(crate) fn replace(
+        &mut self,
+        old: &str,
+        name: &str,
+    ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+        let (array, member, areas) = self.may_replace(old, name)?;
+        let (device, uuid) = self.add_blank(name, &areas)?;
+        let beside = &mut self.arrays[array.index()];
+        beside
+            .members
+            .truncate(usize::from(beside.engine.newcomer().0));
+        beside.members.push(Some(Node::Device(device)));
+        let command = Command::Replace {
+            member,
+            device: Box::new(areas),
+            uuid,
+        };
+        self.command(array, command)
+            .map_err(|reason| AttachError::Refused {
+                device: name.to_owned(),
+                reason,
+            })?;
+        Ok((array, member))
+    }
+
+    /// Which place a device would take from `old`, and what would lie where on it.
+    pub(crate) fn may_replace(
+        &self,
+        old: &str,
+        name: &str,
+    ) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
+        let identity = probe::identity(old);
+        let is_old = |node: &Option<Node>| match node {
+            Some(Node::Device(device)) => {
+                let other = &self.members.facts(*device).name;
+                other == old || identity.is_some() && probe::identity(other) == identity
+            }
+            Some(Node::Array(_)) | None => false,
+        };
+        for (index, array) in (0..).map(ArrayIndex).zip(&self.arrays) {
+            let Some(place) = array.members.iter().position(is_old) else {
+                continue;
+            };
+            let member = MemberIndex(u8::try_from(place).expect("few members"));
+            let state = array.engine.status().members[place].state;
+            if state != Member::Active || array.engine.record().is_none() {
+                break;
+            }
+            return Ok((index, member, self.room_on(name, index, member)?));
+        }
+        Err(AttachError::NotActive {
+            device: old.to_owned(),
+        })
+    }
+
+    /// What would lie where on a device that becomes this member of an array with superblocks.
+    fn room_on(
+        &self,
+        name: &str,
+        array: ArrayIndex,
+        member: MemberIndex,
+    ) -> Result<DeviceRecord, AttachError> {
+        let bytes = Probe::open(name)?.bytes;
+        let record = self.array(array).engine.record();
+        let record = record.expect("only arrays with superblocks were looked at");
+        areas_to_join(record, bytes, member).map_err(|small| AttachError::TooSmall {
+            device: name.to_owned(),
+            bytes,
+            needed_bytes: small.needed_bytes,
+        })
+    }
+
     /// Which place a device would take, and what would lie where on it.
     pub(crate) fn may_attach(
         &self,
@@ -318,16 +401,7 @@ impl Core {
         wanted: Option<MemberIndex>,
     ) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
         let (array, member) = self.find_missing(wanted)?;
-        let bytes = Probe::open(name)?.bytes;
-        let record = self.array(array).engine.record();
-        let record = record.expect("only arrays with superblocks were looked at");
-        let areas =
-            areas_to_join(record, bytes, member).map_err(|small| AttachError::TooSmall {
-                device: name.to_owned(),
-                bytes,
-                needed_bytes: small.needed_bytes,
-            })?;
-        Ok((array, member, areas))
+        Ok((array, member, self.room_on(name, array, member)?))
     }
 
     /// The first missing member of an array of devices, inner arrays first.
@@ -358,16 +432,18 @@ impl Core {
         })
     }
 
-    /// How far the devices are that are being filled.
+    /// How far the devices are that are being filled, or that members are copied onto.
     pub(crate) fn rebuild_progress(&self) -> Option<RebuildProgress> {
         let mut all: Option<RebuildProgress> = None;
         for array in &self.arrays {
             let engine = &array.engine;
-            if !engine.is_rebuilding() {
-                continue;
-            }
+            let job = match (engine.is_rebuilding(), engine.replacing()) {
+                (true, _) => "rebuild",
+                (false, Some(_)) => "replace",
+                (false, None) => continue,
+            };
             let total = engine.geometry().blocks() * u64::from(engine.block_size().bytes());
-            let done = (engine.status().job("rebuild")).map_or(0, |job| job.done_bytes);
+            let done = engine.status().job(job).map_or(0, |job| job.done_bytes);
             let all = all.get_or_insert(RebuildProgress {
                 done_bytes: 0,
                 total_bytes: 0,
@@ -521,6 +597,11 @@ impl Core {
                     self.inputs.push_back(Input::Compute(index, id, result));
                 }
                 Output::Reply(reply) => self.reply(index, reply),
+                Output::Swap(member) => {
+                    let array = &mut self.arrays[index.index()];
+                    let newcomer = usize::from(array.engine.newcomer().0);
+                    array.members.swap(usize::from(member.0), newcomer);
+                }
                 Output::Event(event) => self.event(index, event),
             }
         }

@@ -300,6 +300,15 @@ impl Driver {
         }
     }
 
+    /// Devices came or went.
+    fn look_at_devices(&mut self) {
+        let leaves = self.core.leaves(self.root);
+        self.facts.devices = leaves
+            .into_iter()
+            .map(|device| self.core.members.facts(device).clone())
+            .collect();
+    }
+
     /// Why a request can't be right, before anything is done for it.
     fn refuse(&self, request: &Request) -> Option<RequestError> {
         let end = request.block.0.checked_add(u64::from(request.blocks));
@@ -461,13 +470,6 @@ impl Target for Driver {
         result
     }
 
-    fn stop_scrub(&mut self) {
-        for array in self.core.arrays_from_the_top() {
-            // One that is through already can't be stopped, and need not.
-            self.core.command(array, Command::StopJob("scrub")).ok();
-        }
-    }
-
     fn scrub_progress(&self) -> ScrubProgress {
         self.core.scrub_progress()
     }
@@ -482,12 +484,25 @@ impl Target for Driver {
         member: Option<MemberIndex>,
     ) -> Result<(String, MemberIndex), AttachError> {
         let (array, member) = self.core.attach(device, member)?;
-        let leaves = self.core.leaves(self.root);
-        self.facts.devices = leaves
-            .into_iter()
-            .map(|device| self.core.members.facts(device).clone())
-            .collect();
+        self.look_at_devices();
         Ok((self.core.array(array).name.clone(), member))
+    }
+
+    fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {
+        self.core.may_replace(old, device).map(|_| ())
+    }
+
+    fn replace(&mut self, old: &str, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        let (array, member) = self.core.replace(old, device)?;
+        self.look_at_devices();
+        Ok((self.core.array(array).name.clone(), member))
+    }
+
+    fn stop_job(&mut self, name: &'static str) {
+        for array in self.core.arrays_from_the_top() {
+            // One that is through already can't be stopped, and need not.
+            self.core.command(array, Command::StopJob(name)).ok();
+        }
     }
 
     fn rebuild_progress(&self) -> Option<RebuildProgress> {

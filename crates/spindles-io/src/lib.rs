@@ -21,6 +21,7 @@ mod probe;
 mod queues;
 mod random;
 pub mod rebuild;
+pub mod replace;
 pub mod scratch;
 pub mod scrub;
 pub mod signatures;

@@ -62,6 +62,14 @@ pub enum AttachError {
         /// The position.
         member: MemberIndex,
     },
+    /// The device is no member that works.
+    #[error(
+        "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced"
+    )]
+    NotActive {
+        /// The device.
+        device: String,
+    },
     /// The device has too little room.
     #[error(
         "{device} is too small: it has {bytes} bytes, and this position needs a device of about {needed_bytes}"

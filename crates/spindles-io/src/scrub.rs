@@ -142,7 +142,7 @@ pub fn scrub(
         }
         if !progress(state.done_bytes, state.total_bytes) && through {
             through = false;
-            target.stop_scrub();
+            target.stop_job("scrub");
         }
         target.work();
     };

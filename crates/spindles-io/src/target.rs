@@ -81,8 +81,8 @@ pub trait Target {
         Err(CommandError::NoRedundancy)
     }
 
-    /// Stops the scrubs that are under way: the next ones go on there.
-    fn stop_scrub(&mut self) {}
+    /// Stops the jobs of that name that are under way and may be stopped.
+    fn stop_job(&mut self, _name: &'static str) {}
 
     /// How far they are.
     fn scrub_progress(&self) -> ScrubProgress {
@@ -112,7 +112,28 @@ pub trait Target {
         Err(AttachError::NothingMissing)
     }
 
-    /// How far the devices are that are being filled; `None` where none is.
+    /// Whether `replace` would find that member, and room on that device.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    fn may_replace(&self, old: &str, _device: &str) -> Result<(), AttachError> {
+        let device = old.to_owned();
+        Err(AttachError::NotActive { device })
+    }
+
+    /// Begins to copy the member that the device `old` is onto another device, whatever is on that.
+    /// In which array, and where.
+    ///
+    /// # Errors
+    ///
+    /// Nothing was written to the device, unless it could not be cleared.
+    fn replace(&mut self, old: &str, _device: &str) -> Result<(String, MemberIndex), AttachError> {
+        let device = old.to_owned();
+        Err(AttachError::NotActive { device })
+    }
+
+    /// How far the devices are that are being filled, or copied onto; `None` where none is.
     fn rebuild_progress(&self) -> Option<RebuildProgress> {
         None
     }

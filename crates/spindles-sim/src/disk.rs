@@ -97,6 +97,14 @@ impl Disk {
         }
     }
 
+    /// A disk of zeros of the same make.
+    #[must_use]
+    pub fn as_new(&self) -> Self {
+        let bytes = u64::try_from(self.current.len()).expect("it fits");
+        let sector_bytes = u32::try_from(self.sector_bytes).expect("small");
+        Self::new(self.model, sector_bytes, bytes / u64::from(sector_bytes))
+    }
+
     /// The model.
     pub fn model(&self) -> &'static Model {
         self.model

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+mod beside;
 pub mod checkers;
 mod checksums;
 mod client;

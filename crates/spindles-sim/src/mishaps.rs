@@ -6,7 +6,7 @@ use crate::stack::Below;
 use crate::world::{DiskIo, World};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_engine::{Command, Member};
-use spindles_format::SLOT_BYTES;
+use spindles_format::{DeviceRecord, SLOT_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 
 impl World {
@@ -40,7 +40,10 @@ impl World {
 
     /// Whether the disk does not answer.
     pub fn is_gone(&self, disk: usize) -> bool {
-        self.gone[disk]
+        match self.gone.get(disk) {
+            Some(gone) => *gone,
+            None => self.beside.as_ref().is_none_or(|beside| beside.gone),
+        }
     }
 
     /// The disk does not answer from now on; what is in flight on it lands or does not.
@@ -155,14 +158,12 @@ impl World {
             && this.geometry.survives(this.lost)
             && self.is_open(array)
             && !self.returning.contains(&disk)
+            && !self.is_beside(array, member)
             && matches!(self.state_of(array, member), Member::Missing { .. });
         if !missing {
             return None;
         }
-        let record = self.engine(array).record().expect("it has superblocks");
-        let bytes = self.stack.member_bytes(array, usize::from(member.0));
-        let device = spindles_format::areas_to_join(record, bytes, member);
-        let device = Box::new(device.expect("as long as the disk before it"));
+        let (device, contents) = self.blank_device(array, member);
         self.note(&format!("disk {disk} is replaced with a blank one"));
         // What the disk before it was asked never comes here.
         for io in self.ios.iter_mut().flatten().filter(|io| io.disk == disk) {
@@ -172,12 +173,6 @@ impl World {
         self.gone[disk] = false;
         self.slow[disk] = false;
         self.stack.spoiled.retain(|&(of, _)| of != disk);
-        let mut contents = vec![0; usize::try_from(bytes).expect("small")];
-        let block_bytes = self.stack.block_bytes;
-        let data_start = usize::try_from(device.data_start().0).expect("small") * block_bytes;
-        for word in contents[data_start..].chunks_exact_mut(8) {
-            word.copy_from_slice(&self.faults.any().to_le_bytes());
-        }
         self.stack.disks[disk].write(0, &contents, true);
         let uuid = crate::create::uuid(&mut self.faults);
         let command = Command::Rebuild {
@@ -186,6 +181,25 @@ impl World {
             uuid,
         };
         Some((array, command))
+    }
+
+    /// A disk as long as that of the member: where things would lie on it, and what it holds.
+    pub(crate) fn blank_device(
+        &mut self,
+        array: usize,
+        member: MemberIndex,
+    ) -> (Box<DeviceRecord>, Vec<u8>) {
+        let record = self.engine(array).record().expect("it has superblocks");
+        let bytes = self.stack.member_bytes(array, usize::from(member.0));
+        let device = spindles_format::areas_to_join(record, bytes, member);
+        let device = device.expect("as long as the disk before it");
+        let mut contents = vec![0; usize::try_from(bytes).expect("small")];
+        let block_bytes = self.stack.block_bytes;
+        let data_start = usize::try_from(device.data_start().0).expect("small") * block_bytes;
+        for word in contents[data_start..].chunks_exact_mut(8) {
+            word.copy_from_slice(&self.faults.any().to_le_bytes());
+        }
+        (Box::new(device), contents)
     }
 
     /// What the engine says of a member.
@@ -205,17 +219,26 @@ impl World {
     pub(crate) fn crash(&mut self, power: bool) {
         self.cure_what_may_tear();
         let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
-        for disk in 0..self.stack.disks.len() {
+        let all = self.stack.disks.len() + usize::from(self.beside.is_some());
+        for disk in 0..all {
             let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);
             let writes: Vec<&WriteData> = of_disk.filter_map(|io| io.data.as_ref()).collect();
             if power {
                 let how = PowerLoss::random(&mut self.faults);
                 self.note(&format!("disk {disk}: {how:?}"));
-                self.stack.disks[disk].lose_power(&mut self.faults, how, &writes);
-            } else if !self.gone[disk] {
+                let contents = match self.stack.disks.get_mut(disk) {
+                    Some(contents) => contents,
+                    None => &mut self.beside.as_mut().expect("counted").disk,
+                };
+                contents.lose_power(&mut self.faults, how, &writes);
+            } else if !self.is_gone(disk) {
+                let contents = match self.stack.disks.get_mut(disk) {
+                    Some(contents) => contents,
+                    None => &mut self.beside.as_mut().expect("counted").disk,
+                };
                 for write in writes {
                     let landing = Landing::random(&mut self.faults);
-                    self.stack.disks[disk].land(&mut self.faults, write, landing);
+                    contents.land(&mut self.faults, write, landing);
                 }
             }
         }

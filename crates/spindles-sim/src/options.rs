@@ -336,7 +336,7 @@ fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<S
         .iter()
         .copied()
         .filter(|fault| match &fixed.faults {
-            None => random.percent(fault.percent),
+            None => !fault.own_stream && random.percent(fault.percent),
             Some(named) => named.iter().any(|named| named.name == fault.name),
         })
         .collect();
@@ -348,6 +348,10 @@ fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<S
     };
     let count = random.between(1, 4);
     let mut quiet = Random::new(seed, "quiet");
+    let apart = FAULTS.iter().filter(|fault| fault.own_stream);
+    let mut apart: Vec<_> = apart
+        .map(|fault| (*fault, Random::new(seed, fault.name)))
+        .collect();
     let disks = u32::try_from(tree.disks()).expect("few disks");
     let mut session = |_| {
         let requests = random.between_u32(1, 70);
@@ -362,6 +366,13 @@ fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<S
         } else {
             (0..strikes).map(strike).collect()
         };
+        if fixed.faults.is_none() {
+            for (fault, own) in &mut apart {
+                if own.percent(fault.percent) {
+                    faults.push((*fault, own.below_u32(requests.max(1))));
+                }
+            }
+        }
         faults.sort_by_key(|&(_, at)| at);
         Session {
             requests,

@@ -283,15 +283,22 @@ fn keep_outdated_disks_apart(world: &mut World) {
 struct Member {
     found: Found,
     position: usize,
+    /// It is the other one of two disks for this position.
+    beside: bool,
 }
 
 fn open_array(world: &mut World, array: usize) -> bool {
     let mut members = Vec::new();
     for position in 0..world.stack.arrays[array].members.len() {
         if let Some(found) = examine(world, array, position) {
-            members.push(Member { found, position });
+            members.push(Member {
+                found,
+                position,
+                beside: false,
+            });
         }
     }
+    examine_beside(world, array, &mut members);
     // Assembly takes devices in any order.
     let turn = usize::try_from(world.faults.below(64)).expect("small");
     let count = members.len().max(1);
@@ -309,7 +316,12 @@ fn open_array(world: &mut World, array: usize) -> bool {
         if !right {
             return refuse(world, array, "a device got another's position", None);
         }
+        if device.is_some_and(|device| members[device].beside) {
+            let member = MemberIndex(u8::try_from(position).expect("few"));
+            world.exchange(array, member);
+        }
     }
+    world.beside.take_if(|beside| beside.array == array);
     let lost = world.stack.arrays[array].lost;
     let filled = assembly.array.rebuilding();
     let wrongly_taken = lost.difference(assembly.missing).difference(filled);
@@ -409,42 +421,80 @@ fn refuse(
     false
 }
 
+/// A crash may have met the moment in which a disk replaced another: both are given, as far as
+/// they were ever told anything.
+fn examine_beside(world: &mut World, array: usize, members: &mut Vec<Member>) {
+    let number = world.beside_number();
+    let beside = world.beside.as_ref().filter(|beside| beside.array == array);
+    let Some(member) = beside.map(|beside| beside.member) else {
+        return;
+    };
+    if world.is_gone(number) {
+        return;
+    }
+    let position = usize::from(member.0);
+    let found = found_on(world, array, position, number);
+    if found.record().is_err() {
+        return;
+    }
+    members.retain(|other| other.position != position || other.found.record().is_ok());
+    members.push(Member {
+        found,
+        position,
+        beside: true,
+    });
+}
+
+/// Reads the superblock slots of a disk, which is there.
+fn found_on(world: &World, array: usize, position: usize, disk: usize) -> Found {
+    let disk = world.disk(disk);
+    let slots = SLOT_BYTES.map(|at| {
+        let mut bytes = vec![0; SUPERBLOCK_BYTES];
+        let sector_bytes = u64::try_from(disk.sector_bytes()).expect("small");
+        disk.read(at / sector_bytes, &mut bytes)
+            .map(|()| bytes)
+            .map_err(|_| DecodeError::Unreadable)
+    });
+    found(world, array, position, &slots)
+}
+
+fn found(
+    world: &World,
+    array: usize,
+    position: usize,
+    slots: &[Result<Vec<u8>, DecodeError>; 2],
+) -> Found {
+    let slots = slots.each_ref().map(|slot| match slot {
+        Ok(bytes) => Ok(&bytes[..]),
+        Err(error) => Err(*error),
+    });
+    let bytes = world.stack.member_bytes(array, position);
+    Found::new(format!("member {position}"), bytes, slots)
+}
+
 /// Reads the superblock slots of a member. `None` when it is not there.
 fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
     let below = world.stack.arrays[array].members[position];
-    let name = format!("member {position}");
-    let slots = match below {
+    let found = match below {
         Below::Disk(disk) => {
             if world.is_gone(disk) {
                 return None;
             }
-            SLOT_BYTES.map(|at| {
-                let disk = &world.stack.disks[disk];
-                let mut bytes = vec![0; SUPERBLOCK_BYTES];
-                let sector_bytes = u64::try_from(disk.sector_bytes()).expect("small");
-                disk.read(at / sector_bytes, &mut bytes)
-                    .map(|()| bytes)
-                    .map_err(|_| DecodeError::Unreadable)
-            })
+            found_on(world, array, position, disk)
         }
         Below::Array(below) => {
             if !world.is_open(below) {
                 return None;
             }
             let block_bytes = u64::try_from(world.stack.block_bytes).expect("small");
-            SLOT_BYTES.map(|at| {
+            let slots = SLOT_BYTES.map(|at| {
                 let block = BlockIndex(at / block_bytes);
                 let bytes = world.read_own(below, block, SUPERBLOCK_BYTES);
                 bytes.ok_or(DecodeError::Unreadable)
-            })
+            });
+            found(world, array, position, &slots)
         }
     };
-    let bytes = world.stack.member_bytes(array, position);
-    let slots = [&slots[0], &slots[1]].map(|slot| match slot {
-        Ok(bytes) => Ok(&bytes[..]),
-        Err(error) => Err(*error),
-    });
-    let found = Found::new(name, bytes, slots);
     // Nobody gives a disk that was to be filled, and of which no superblock ever told.
     let blank = found.record().err() == Some(DecodeError::NotOurs);
     let lost = world.stack.arrays[array].lost;

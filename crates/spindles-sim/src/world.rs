@@ -1,6 +1,7 @@
 //! The driver in virtual time: carries the engines' outputs to simulated disks and to each other,
 //! and what comes back into the engines.
 
+use crate::beside::Beside;
 use crate::checkers::{CHECKERS, Check, Scene, Seen};
 use crate::client::{Client, Flight, Token, Wish};
 use crate::disk::WriteData;
@@ -116,6 +117,7 @@ pub struct World {
     /// So many disks that are being filled will be gone on the way.
     pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
+    pub(crate) beside: Option<Beside>,
     pub(crate) lost_at: Vec<Option<Instant>>,
     /// What scrubs and repairs told.
     pub(crate) told: Vec<Event>,
@@ -176,6 +178,7 @@ impl World {
             spares: options.spares,
             weak_disks: 0,
             slow: vec![false; disks],
+            beside: None,
             lost_at: vec![None; disks],
             told: Vec::new(),
             scrubs_quietly: false,
@@ -266,7 +269,9 @@ impl World {
                 self.give(Input::Computed(array, step, result));
             }
             Happening::Gone { disk } => {
-                if self.is_being_filled(disk) {
+                if disk == self.beside_number() {
+                    self.drop_beside();
+                } else if self.is_being_filled(disk) {
                     self.drop_disk(disk);
                     *self.struck.entry("gone while filled").or_default() += 1;
                 }
@@ -399,9 +404,11 @@ impl World {
             match output {
                 Output::Member(io) => {
                     self.take_metadata(array, &io);
-                    match self.stack.arrays[array].members[usize::from(io.member.0)] {
-                        Below::Disk(disk) => self.start_io(array, disk, io),
-                        Below::Array(below) => self.hand_down(below, io),
+                    let members = &self.stack.arrays[array].members;
+                    match members.get(usize::from(io.member.0)) {
+                        None => self.start_io(array, self.beside_number(), io),
+                        Some(&Below::Disk(disk)) => self.start_io(array, disk, io),
+                        Some(&Below::Array(below)) => self.hand_down(below, io),
                     }
                 }
                 Output::Compute(step) => {
@@ -410,6 +417,7 @@ impl World {
                         .after(takes_ns, Happening::Computed { array, step });
                 }
                 Output::Reply(reply) => self.replied(array, reply),
+                Output::Swap(member) => self.exchange(array, member),
                 Output::Event(event) => self.event(array, event),
             }
         }
@@ -480,9 +488,22 @@ impl World {
                 *filling = filling.without(member);
                 *self.struck.entry("rebuilt").or_default() += 1;
                 self.found_again(array, MemberSet::EMPTY.with(member));
+                if self.is_beside(array, member) {
+                    self.detach_beside();
+                }
             }
+            Event::ReplaceStarted { .. }
+            | Event::ReplaceDone { .. }
+            | Event::ReplaceEnded { .. } => self.replace_told(event),
             _ => {}
         }
+    }
+
+    /// The disk beside a member is gone after a while.
+    pub(crate) fn lose_beside_soon(&mut self) {
+        let after_ns = self.latency.between(0, 8_000_000);
+        let disk = self.beside_number();
+        self.queue.after(after_ns, Happening::Gone { disk });
     }
 
     /// A spare takes the place of a disk that is out, where there is one left.
@@ -539,7 +560,9 @@ impl World {
             },
         );
         let bytes = index(blocks) * self.stack.block_bytes;
-        let first_sector = self.stack.sectors(disk, io.block).start;
+        let per_block = self.stack.block_bytes / self.disk(disk).sector_bytes();
+        let first_sector = io.block.0 * u64::try_from(per_block).expect("small");
+        let is_member = disk < self.beside_number();
         let data = match operation {
             Operation::Write { .. } => Some(self.bytes(io.buffer, bytes)),
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),
@@ -548,9 +571,9 @@ impl World {
         // What is written anew as it was, because it could not be read, changes nothing.
         // Neither does what is written over rot: after a crash the rot is there again, or not.
         let changes = |bytes: &Vec<u8>| {
-            !self.scrubs_quietly && !self.stack.should_hold(disk, io.block, bytes)
+            is_member && !self.scrubs_quietly && !self.stack.should_hold(disk, io.block, bytes)
         };
-        if data.as_ref().is_some_and(changes) && !self.gone[disk] {
+        if data.as_ref().is_some_and(changes) && !self.is_gone(disk) {
             let sector = first_sector;
             self.show(&Seen::DiskAsked { disk, sector });
         }
@@ -560,8 +583,8 @@ impl World {
             Operation::Flush => Work::Flush,
             _ => Work::Write(length),
         };
-        let mut takes_ns = (self.stack.disks[disk].model().service_ns)(&mut self.latency, work);
-        if self.slow[disk] {
+        let mut takes_ns = (self.disk(disk).model().service_ns)(&mut self.latency, work);
+        if is_member && self.slow[disk] {
             takes_ns *= 20;
         }
         let io = DiskIo {
@@ -574,8 +597,8 @@ impl World {
                 first: first_sector,
                 bytes,
             }),
-            covered: self.stack.disks[disk].flush_begins(),
-            lost: self.gone[disk],
+            covered: self.disk_mut(disk).flush_begins(),
+            lost: self.is_gone(disk),
         };
         let place = self.ios.iter().position(Option::is_none);
         let place = place.unwrap_or_else(|| {
@@ -602,24 +625,24 @@ impl World {
             match operation {
                 Operation::Read => {
                     let mut read = vec![0; bytes];
-                    let result = self.stack.disks[disk].read(first_sector, &mut read);
+                    let result = self.disk(disk).read(first_sector, &mut read);
                     if result.is_ok() {
                         self.bytes_mut(io.io.buffer, bytes).copy_from_slice(&read);
                     }
                     result
                 }
                 Operation::Flush => {
-                    self.stack.disks[disk].flush_ends(io.covered);
+                    self.disk_mut(disk).flush_ends(io.covered);
                     Ok(())
                 }
                 Operation::Write { fua } | Operation::WriteZeroes { fua } => {
                     let data = io.data.as_ref().expect("a write has data");
-                    self.stack.disks[disk].write(data.first, &data.bytes, fua);
+                    self.disk_mut(disk).write(data.first, &data.bytes, fua);
                     Ok(())
                 }
                 Operation::Discard => {
                     let data = io.data.as_ref().expect("a discard has zeros");
-                    self.stack.disks[disk].write(data.first, &data.bytes, false);
+                    self.disk_mut(disk).write(data.first, &data.bytes, false);
                     Ok(())
                 }
             }

@@ -42,6 +42,8 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
     (Mutation::SkipSumming, "checksums", 400),
+    (Mutation::ReplaceSkipsWrites, "redundancy", 300),
+    (Mutation::ReplaceUnflushed, "history", 800),
 ];
 
 /// What finds the fault in this run: a checker, or an assertion of the engine.

@@ -130,7 +130,7 @@ impl Null {
                     self.replies += 1;
                     self.errors += u64::from(reply.result.is_err());
                 }
-                Output::Event(_) => {}
+                Output::Event(_) | Output::Swap(_) => {}
             }
         }
     }

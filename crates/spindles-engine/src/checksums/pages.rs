@@ -11,7 +11,7 @@
 //! when room is short, and before a flush that others build on.
 
 use crate::{
-    Engine, Mutation, PAGE_IO, SYSTEM_IO,
+    Engine, Mutation, NEWCOMER, PAGE_IO, SYSTEM_IO,
     config::Persistence,
     index,
     output::{OutReason, Output},
@@ -48,6 +48,8 @@ struct Frame {
     dirty: u64,
     /// What `dirty` was when the write under way began; 0 while there is none.
     writing: u64,
+    /// Writes of it under way: to its member, and to the device that is to replace that.
+    flying: u8,
     /// Somebody wanted it since the hand came by.
     referenced: bool,
     /// The first of the holders that wait for it.
@@ -70,6 +72,7 @@ impl Frame {
         pins: 0,
         dirty: 0,
         writing: 0,
+        flying: 0,
         referenced: false,
         waiter: NONE,
     };
@@ -534,6 +537,11 @@ impl Pages {
         self.dirty.retain(|&at| frames[index(at)].dirty > 0);
     }
 
+    /// Another device is the member, and holds the same pages.
+    pub(crate) fn moves(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        self.starts[usize::from(member.0)] = start(Some(device));
+    }
+
     /// Another device takes a position; nobody holds a page of it.
     pub(crate) fn forget(&mut self, member: MemberIndex, device: &DeviceRecord) {
         self.starts[usize::from(member.0)] = start(Some(device));
@@ -640,6 +648,27 @@ impl Engine {
         self.output(Output::Member(io));
     }
 
+    /// A page that is written to a member goes to the device too that is to replace it.
+    fn page_beside(&mut self, at: u32, member: MemberIndex) {
+        let Some(device) = self.secret_newcomer(member) else {
+            return;
+        };
+        let first = start(Some(device));
+        let newcomer = self.newcomer();
+        let pages = self.pages.as_mut().expect("there are pages");
+        let frame = &mut pages.frames[index(at)];
+        frame.flying += 1;
+        let io = MemberIo {
+            id: MemberIoId(SYSTEM_IO | PAGE_IO | NEWCOMER | at),
+            member: newcomer,
+            operation: Operation::Write { fua: false },
+            block: first.plus(u64::from(frame.page) * u64::from(pages.page_blocks)),
+            blocks: pages.page_blocks,
+            buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
+        };
+        self.output(Output::Member(io));
+    }
+
     /// Where the page goes that this read brings.
     pub(crate) fn page_read(&self, at: u32) -> Option<(Place, u32, u32)> {
         let pages = self.pages.as_ref()?;
@@ -654,10 +683,13 @@ impl Engine {
         if frame.state == State::Loading {
             return self.page_loaded(at, result);
         }
-        frame.writing = 0;
         let member = frame.member;
-        pages.writes -= 1;
-        pages.may_be_spare(at);
+        frame.flying -= 1;
+        if frame.flying == 0 {
+            frame.writing = 0;
+            pages.writes -= 1;
+            pages.may_be_spare(at);
+        }
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
@@ -745,10 +777,13 @@ impl Engine {
             pages.dirty.pop_front();
             assert!(!self.missing.contains(frame.member), "it was given up");
             frame.writing = core::mem::take(&mut frame.dirty);
+            frame.flying = 1;
             pages.writes += 1;
+            let member = frame.member;
             let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
             seal_checksums(pages.array, frame.page, generation, page);
             self.page_io(at, Operation::Write { fua: false });
+            self.page_beside(at, member);
         }
         self.flush_deferred();
     }

@@ -55,9 +55,13 @@ impl Engine {
             Ok(()) => {}
             Err(error) => self.column_io_failed(id, slot, member, error),
         }
-        if !done {
-            return;
+        if done {
+            self.column_ios_done(id);
         }
+    }
+
+    /// All member I/O of a column is back.
+    pub(crate) fn column_ios_done(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
         match column.phase {
             Phase::Reading if column.read_failed => {

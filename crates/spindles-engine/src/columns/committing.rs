@@ -53,13 +53,27 @@ impl Engine {
             }
             self.unlogged_begins(id);
         }
+        let kept = writes;
+        let mut beside = self.replaced_slots(id).and(writes);
+        if self.columns[index(id)].ask == Ask::Replace {
+            if beside.is_empty() {
+                return self.finish_rows(id); // It came to its end meanwhile.
+            }
+            writes = SlotSet::EMPTY;
+        } else if self.mutated(Mutation::ReplaceSkipsWrites) {
+            beside = SlotSet::EMPTY;
+        }
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Writing;
-        column.pending = writes.count();
-        self.keep_sums(id, writes);
+        column.pending = writes.count() + beside.count();
+        self.keep_sums(id, kept);
         for slot in writes.iter() {
             let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
             self.slot_io(id, slot, operation, source);
+        }
+        for slot in beside.iter() {
+            let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
+            self.write_beside(id, slot, operation, source);
         }
     }
 

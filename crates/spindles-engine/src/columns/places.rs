@@ -118,7 +118,7 @@ impl Engine {
         } else {
             id
         };
-        let row = id * self.scratch_rows() + u32::from(row);
+        let row = (id - self.first_with_scratch()) * self.scratch_rows() + u32::from(row);
         BufferSlice {
             buffer: self.scratch,
             first_block: row * self.limits.column_blocks,
@@ -187,9 +187,10 @@ impl Engine {
         if self.shape.copies {
             return match (column.ask, column.plan.reads.first()) {
                 (Ask::Write, _) | (_, None) => self.client(id, 0),
-                (Ask::Read | Ask::Settle | Ask::Rebuild | Ask::Scrub, Some(truth)) => {
-                    self.read_place(id, truth)
-                }
+                (
+                    Ask::Read | Ask::Settle | Ask::Rebuild | Ask::Replace | Ask::Scrub,
+                    Some(truth),
+                ) => self.read_place(id, truth),
             };
         }
         if slot < self.shape.data {

@@ -48,7 +48,7 @@ impl Engine {
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
         let suspect = self.columns[index(id)].suspect;
-        let shared = self.shape.slots > 1 || self.has_checksums();
+        let shared = self.shape.slots > 1 || self.has_checksums() || self.replace.copies();
         let alone = !(ask == Ask::Read && readable && !suspect) && shared;
         let lock = alone
             && !self.mutated(Mutation::DropStripeLock)

@@ -5,6 +5,7 @@
 //! under way, or that could not be done, or else where it has come to.
 
 pub(crate) mod rebuild;
+pub(crate) mod replace;
 pub(crate) mod resync;
 pub mod scrub;
 
@@ -49,7 +50,7 @@ pub struct Job {
 }
 
 /// Every job. Of several that there is to do, the first comes first.
-pub static JOBS: &[&Job] = &[&resync::JOB, &rebuild::JOB, &scrub::JOB];
+pub static JOBS: &[&Job] = &[&resync::JOB, &rebuild::JOB, &replace::JOB, &scrub::JOB];
 
 impl Job {
     /// The job of that name.
@@ -330,6 +331,9 @@ impl Engine {
         column.low = low;
         column.blocks = end - low;
         column.end = end;
+        if column.ask == Ask::Replace {
+            self.columns[index(id)].touched = self.replaced_slots(id);
+        }
         self.start(id);
     }
 

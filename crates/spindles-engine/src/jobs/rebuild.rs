@@ -43,6 +43,8 @@ pub(crate) struct Joining {
     uuid: Uuid,
     /// It holds what it had when it went out.
     returns: bool,
+    /// It is attached beside all positions: see `replace`.
+    beside: bool,
 }
 
 /// A flush of the devices that are being filled, after which a mark is kept.
@@ -139,16 +141,62 @@ impl Engine {
         if member.0 >= self.geometry.members() {
             return Err(CommandError::NoSuchMember);
         }
-        let Some(persistence) = self.metadata.persistence.as_ref() else {
+        if self.metadata.persistence.is_none() {
             return Err(CommandError::NoSuperblocks);
-        };
-        let array = &persistence.array;
+        }
         if !self.missing.contains(member) {
             return Err(CommandError::NotMissing);
         }
         if !self.geometry.survives(self.lost) {
             return Err(CommandError::BeyondTolerance);
         }
+        self.suits(member, device, uuid)?;
+        if self.rebuild.joining.is_some() || self.closing != Closing::Open {
+            return Err(CommandError::Busy);
+        }
+        self.rebuild.joining = Some(Joining {
+            member,
+            device: *device,
+            uuid,
+            returns: false,
+            beside: false,
+        });
+        Ok(())
+    }
+
+    /// A member that was being replaced is out: the device beside it takes its place.
+    pub(crate) fn join_from_beside(
+        &mut self,
+        member: MemberIndex,
+        device: &DeviceRecord,
+        uuid: Uuid,
+    ) {
+        if self.rebuild.joining.is_none() && self.closing == Closing::Open {
+            self.rebuild.joining = Some(Joining {
+                member,
+                device: *device,
+                uuid,
+                returns: false,
+                beside: true,
+            });
+        }
+    }
+
+    /// Whether a device can be that member of the array.
+    pub(crate) fn suits(
+        &self,
+        member: MemberIndex,
+        device: &DeviceRecord,
+        uuid: Uuid,
+    ) -> Result<(), CommandError> {
+        if self.read_only {
+            return Err(CommandError::ReadOnly);
+        }
+        if member.0 >= self.geometry.members() {
+            return Err(CommandError::NoSuchMember);
+        }
+        let persistence = self.metadata.persistence.as_ref();
+        let array = &persistence.ok_or(CommandError::NoSuperblocks)?.array;
         let known = array
             .members()
             .iter()
@@ -170,15 +218,6 @@ impl Engine {
         {
             return Err(CommandError::Unsuitable);
         }
-        if self.rebuild.joining.is_some() || self.closing != Closing::Open {
-            return Err(CommandError::Busy);
-        }
-        self.rebuild.joining = Some(Joining {
-            member,
-            device: *device,
-            uuid,
-            returns: false,
-        });
         Ok(())
     }
 
@@ -229,6 +268,7 @@ impl Engine {
             device,
             uuid,
             returns,
+            beside,
         }) = self.rebuild.joining.take()
         else {
             return false;
@@ -236,6 +276,9 @@ impl Engine {
         if !self.geometry.survives(self.lost) {
             // It comes too late. Who waited for it goes on.
             return true;
+        }
+        if beside {
+            self.output(Output::Swap(member));
         }
         self.keep_filled();
         let at = usize::from(member.0);

@@ -316,6 +316,24 @@ impl Engine {
         }
     }
 
+    /// Nothing is under way, and all is durable in place: what the journals hold is void with the
+    /// next update of the superblocks.
+    pub(crate) fn journal_is_void(&mut self) {
+        let generation = self.metadata.generation();
+        if let Some(journal) = &mut self.journal
+            && journal.state == State::On
+        {
+            journal.begin(generation + 1);
+        }
+    }
+
+    /// Another device is the member.
+    pub(crate) fn journal_moves(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        if let Some(journal) = &mut self.journal {
+            journal.starts[usize::from(member.0)] = area(device, self.block_size).0;
+        }
+    }
+
     /// Whether the journal of another device is as long as this array's need to be.
     pub(crate) fn journal_fits(&self, device: &DeviceRecord) -> bool {
         let (_, blocks) = area(device, self.block_size);

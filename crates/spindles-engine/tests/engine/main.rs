@@ -10,6 +10,7 @@ mod contents;
 mod jobs;
 mod plans;
 mod rebuild;
+mod replace;
 mod scenarios;
 mod scrub;
 mod slow;

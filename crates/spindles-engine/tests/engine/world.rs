@@ -51,6 +51,8 @@ pub(crate) struct World {
     pending: Vec<Pending>,
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) events: Vec<Event>,
+    /// How often the device beside the members and one of them changed places.
+    pub(crate) swaps: u32,
     pub(crate) rng: Rng,
     /// Members that answer nothing but `Gone`.
     pub(crate) gone: MemberSet,
@@ -198,6 +200,7 @@ impl Setup {
             pending: Vec::new(),
             replies: VecDeque::new(),
             events: Vec::new(),
+            swaps: 0,
             rng: Rng(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             gone: self.missing,
             medium: BTreeSet::new(),
@@ -313,6 +316,18 @@ impl World {
                         Err(error) => format!("reply: {error}"),
                     });
                     self.replies.push_back(reply);
+                }
+                Output::Swap(member) => {
+                    self.note(|_| format!("swap {member}"));
+                    self.swaps += 1;
+                    let last = self.members.len() - 1;
+                    self.members.swap(usize::from(member.0), last);
+                    let newcomer = self.engine.newcomer();
+                    let set = |set: MemberSet, at: MemberIndex, is: bool| {
+                        if is { set.with(at) } else { set.without(at) }
+                    };
+                    let (one, other) = (self.gone.contains(member), self.gone.contains(newcomer));
+                    self.gone = set(set(self.gone, member, other), newcomer, one);
                 }
                 Output::Event(event) => {
                     self.note(|_| format!("event {event:?}"));
@@ -584,6 +599,26 @@ impl World {
         contents.fill(0x5a);
         clear_checksums(contents, &self.devices[usize::from(member)]);
         self.gone = self.gone.without(position);
+        self.drain();
+        Ok(())
+    }
+
+    /// A device with anything on it is to replace a member that is alive. `identity` is new.
+    pub(crate) fn replace(&mut self, member: u8, identity: u8) -> Result<(), CommandError> {
+        let newcomer = self.engine.newcomer();
+        let device = Box::new(self.devices[usize::from(member)]);
+        self.engine.command(
+            self.now,
+            Command::Replace {
+                member: MemberIndex(member),
+                device,
+                uuid: Uuid([identity; 16]),
+            },
+        )?;
+        self.members.truncate(usize::from(newcomer.0));
+        let bytes = self.members[usize::from(member)].len();
+        self.members.push(vec![0x5a; bytes]);
+        self.gone = self.gone.without(newcomer);
         self.drain();
         Ok(())
     }

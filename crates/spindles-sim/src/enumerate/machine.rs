@@ -222,7 +222,7 @@ impl Machine {
                     Output::Compute(step) => steps.push_back(step),
                     Output::Reply(reply) => self.replies.push(reply),
                     Output::Event(Event::Closed { clean }) => self.closed = Some(clean),
-                    Output::Event(_) => {}
+                    Output::Event(_) | Output::Swap(_) => {}
                 }
             }
             let Some(id) = steps.pop_front() else {

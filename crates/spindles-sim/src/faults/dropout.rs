@@ -6,6 +6,7 @@ pub(super) static FAULT: Fault = Fault {
     name: "dropout",
     about: "a disk is gone: what it was asked fails, some of it carried out",
     percent: 50,
+    own_stream: false,
     strike: |world| {
         let disk = world.random_disk();
         let allowed = world.stack.may_lose_disk(disk);

@@ -6,6 +6,7 @@ pub(super) static FAULT: Fault = Fault {
     name: "latent_sector_error",
     about: "some sectors of a disk can't be read until they are overwritten",
     percent: 50,
+    own_stream: false,
     strike: |world| {
         let disk = world.random_disk();
         let mut spoiled = false;

@@ -7,6 +7,7 @@ mod latent_sector_error;
 mod put_out;
 mod rebuild;
 mod rebuild_fails;
+mod replace;
 mod rot;
 mod rot_met;
 mod scrub;
@@ -23,6 +24,8 @@ pub struct Fault {
     pub about: &'static str,
     /// In how many of 100 runs it occurs at all.
     pub percent: u32,
+    /// Whether it is drawn apart from all others: they stay what they were before it was thought of.
+    pub own_stream: bool,
     /// Makes it happen. False when the budget does not allow it now.
     pub strike: fn(&mut World) -> bool,
 }
@@ -42,6 +45,7 @@ pub static FAULTS: &[&Fault] = &[
     &put_out::FAULT,
     &rebuild::FAULT,
     &rebuild_fails::FAULT,
+    &replace::FAULT,
     &rot::FAULT,
     &rot_met::FAULT,
     &scrub::FAULT,

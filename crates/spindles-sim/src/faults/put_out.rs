@@ -6,6 +6,7 @@ pub(super) static FAULT: Fault = Fault {
     name: "put_out",
     about: "the administrator puts a working member out",
     percent: 15,
+    own_stream: false,
     strike: |world| {
         let disk = world.random_disk();
         !world.is_gone(disk) && world.stack.may_lose_disk(disk) && world.put_out(disk)

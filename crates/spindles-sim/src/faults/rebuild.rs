@@ -6,6 +6,7 @@ pub(super) static FAULT: Fault = Fault {
     name: "rebuild",
     about: "a blank disk takes the place of a lost one and is filled",
     percent: 60,
+    own_stream: false,
     strike: |world| {
         let disks = world.stack.disks.len();
         let first = world.random_disk();

@@ -6,6 +6,7 @@ pub(super) static FAULT: Fault = Fault {
     name: "rebuild_fails",
     about: "the next disk that is being filled is gone before it is full",
     percent: 25,
+    own_stream: false,
     strike: |world| {
         world.weak_disks += 1;
         true

@@ -6,5 +6,6 @@ pub(super) static FAULT: Fault = Fault {
     name: "rot",
     about: "some blocks hold wrong bytes, and the array is scrubbed before the next request",
     percent: 25,
+    own_stream: false,
     strike: |world| world.rot_and_scrub(),
 };

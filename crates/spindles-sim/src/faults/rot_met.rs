@@ -7,5 +7,6 @@ pub(super) static FAULT: Fault = Fault {
     name: "rot_met",
     about: "some blocks of an array with checksums hold wrong bytes, and clients go on",
     percent: 50,
+    own_stream: false,
     strike: |world| world.rot_anywhere(),
 };

@@ -6,5 +6,6 @@ pub(super) static FAULT: Fault = Fault {
     name: "scrub",
     about: "the administrator has an array scrubbed beside the clients",
     percent: 25,
+    own_stream: false,
     strike: |world| world.scrub_beside_clients(),
 };

@@ -6,6 +6,7 @@ pub(super) static FAULT: Fault = Fault {
     name: "slow",
     about: "a disk takes twenty times as long for the rest of the session",
     percent: 30,
+    own_stream: false,
     strike: |world| {
         let disk = world.random_disk();
         world.slow_down(disk);

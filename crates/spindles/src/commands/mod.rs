@@ -10,6 +10,7 @@ mod lab;
 mod layout;
 mod man;
 mod rebuild;
+mod replace;
 mod resync;
 mod scrub;
 mod sim;
@@ -47,6 +48,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &status::COMMAND,
     &examine::COMMAND,
     &rebuild::COMMAND,
+    &replace::COMMAND,
     &resync::COMMAND,
     &scrub::COMMAND,
     &layout::COMMAND,

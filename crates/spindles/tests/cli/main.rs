@@ -8,4 +8,5 @@ mod every_command;
 mod json;
 mod lab;
 mod rebuild;
+mod replace;
 mod scrub;

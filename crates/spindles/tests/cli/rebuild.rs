@@ -6,7 +6,7 @@ use spindles_block::BlockIndex;
 use spindles_format::MemberState;
 
 /// An array with data on it, and the file that was copied into it.
-fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
+pub(crate) fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
     let folder = Folder::new(devices, bytes);
     let create = format!("create data {expression} --chunk 16K");
     folder.run(&create).ok();
@@ -20,13 +20,13 @@ fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
     folder
 }
 
-fn list(devices: &str, between: &str) -> String {
+pub(crate) fn list(devices: &str, between: &str) -> String {
     let names: Vec<String> = devices.split(' ').map(|name| format!("@{name}")).collect();
     names.join(between)
 }
 
 /// What the array on these devices holds at its beginning.
-fn same(folder: &Folder, devices: &str) {
+pub(crate) fn same(folder: &Folder, devices: &str) {
     let array = list(devices, ",");
     folder.run(&format!("copy array:{array} @back")).ok();
     let (data, back) = (folder.read("data"), folder.read("back"));

@@ -1,0 +1,170 @@
+//! A disk beside a member that is alive: it is to replace the member. One at a time in a run.
+
+use crate::disk::{Disk, Landing};
+use crate::stack::Below;
+use crate::world::World;
+use spindles_block::MemberIndex;
+use spindles_engine::{Command, Event, Member, ReplaceEnd};
+use std::collections::BTreeSet;
+
+/// A disk that is no member, and whose place it is to take. Once the two have changed places, the
+/// one that was the member before.
+#[derive(Clone, Debug)]
+pub(crate) struct Beside {
+    pub(crate) array: usize,
+    pub(crate) member: MemberIndex,
+    pub(crate) disk: Disk,
+    pub(crate) gone: bool,
+    /// Sectors that could not be read at some time of this session.
+    spoiled: BTreeSet<u64>,
+    /// Whether the new disk has the place.
+    exchanged: bool,
+}
+
+impl World {
+    /// The number of the disk beside all others.
+    pub(crate) fn beside_number(&self) -> usize {
+        self.stack.disks.len()
+    }
+
+    /// A disk by its number.
+    pub(crate) fn disk(&self, disk: usize) -> &Disk {
+        match self.stack.disks.get(disk) {
+            Some(disk) => disk,
+            None => &self.beside.as_ref().expect("it is there").disk,
+        }
+    }
+
+    /// A disk by its number, to be changed.
+    pub(crate) fn disk_mut(&mut self, disk: usize) -> &mut Disk {
+        match self.stack.disks.get_mut(disk) {
+            Some(disk) => disk,
+            None => &mut self.beside.as_mut().expect("it is there").disk,
+        }
+    }
+
+    /// Begins to replace a disk that is alive. Whether its array could be asked.
+    pub fn replace_disk(&mut self, disk: usize) -> bool {
+        let (array, member) = self.stack.position(disk);
+        let alive = self.beside.is_none()
+            && self.is_open(array)
+            && !self.stack.arrays[array].lost.contains(member)
+            && self.state_of(array, member) == Member::Active;
+        if !alive {
+            return false;
+        }
+        self.note(&format!("disk {disk} is to be replaced"));
+        let (device, contents) = self.blank_device(array, member);
+        let mut beside = self.stack.disks[disk].as_new();
+        beside.write(0, &contents, true);
+        self.beside = Some(Beside {
+            array,
+            member,
+            disk: beside,
+            gone: false,
+            spoiled: BTreeSet::new(),
+            exchanged: false,
+        });
+        let uuid = crate::create::uuid(&mut self.faults);
+        let command = Command::Replace {
+            member,
+            device,
+            uuid,
+        };
+        self.command(array, command);
+        true
+    }
+
+    /// The disk of a member and the one beside it change places.
+    pub(crate) fn exchange(&mut self, array: usize, member: MemberIndex) {
+        let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
+            return self.stalled("an array was to be replaced");
+        };
+        let Some(beside) = self.beside.as_mut() else {
+            return self.stalled("there is nothing beside a member");
+        };
+        if self
+            .ios
+            .iter()
+            .flatten()
+            .any(|io| io.disk == disk && !io.lost)
+        {
+            return self.stalled("something is under way on a disk that is replaced");
+        }
+        beside.exchanged = !beside.exchanged;
+        std::mem::swap(&mut beside.disk, &mut self.stack.disks[disk]);
+        std::mem::swap(&mut beside.gone, &mut self.gone[disk]);
+        let here = self.stack.spoiled.range((disk, 0)..=(disk, u64::MAX));
+        let here: BTreeSet<u64> = here.map(|&(_, sector)| sector).collect();
+        self.stack.spoiled.retain(|&(of, _)| of != disk);
+        let there = std::mem::replace(&mut beside.spoiled, here);
+        let there = there.into_iter().map(|sector| (disk, sector));
+        self.stack.spoiled.extend(there);
+        self.slow[disk] = false;
+        let this = &mut self.stack.arrays[array];
+        if this.lost.contains(member) {
+            this.blank = this.blank.with(member); // It is rebuilt instead.
+        }
+    }
+
+    /// The disk beside a member stops answering.
+    pub(crate) fn drop_beside(&mut self) {
+        let number = self.beside_number();
+        let Some(beside) = self.beside.as_mut().filter(|beside| !beside.exchanged) else {
+            return;
+        };
+        beside.gone = true;
+        for io in self.ios.iter_mut().flatten().filter(|io| io.disk == number) {
+            io.lost = true;
+            if let Some(data) = &io.data {
+                let landing = Landing::random(&mut self.faults);
+                beside.disk.land(&mut self.faults, data, landing);
+            }
+        }
+        self.note("the disk that is to replace another drops out");
+        *self.struck.entry("gone while it replaces").or_default() += 1;
+    }
+
+    /// What an engine tells of replacements.
+    pub(crate) fn replace_told(&mut self, event: Event) {
+        let word = match event {
+            Event::ReplaceStarted { .. } => {
+                if self.weak_disks > 0 {
+                    self.weak_disks -= 1;
+                    self.lose_beside_soon();
+                }
+                return;
+            }
+            Event::ReplaceDone { .. } => "replaced",
+            Event::ReplaceEnded { why, .. } => match why {
+                // It is needed still.
+                ReplaceEnd::MemberLost => {
+                    *self.struck.entry("replaced too late").or_default() += 1;
+                    return;
+                }
+                ReplaceEnd::NewcomerLost(_)
+                | ReplaceEnd::Unreadable { .. }
+                | ReplaceEnd::ArrayFailed
+                | ReplaceEnd::Stopped => "not replaced",
+            },
+            _ => return,
+        };
+        *self.struck.entry(word).or_default() += 1;
+        self.detach_beside();
+    }
+
+    /// Nobody is beside any more.
+    pub(crate) fn detach_beside(&mut self) {
+        let number = self.beside_number();
+        for io in self.ios.iter_mut().flatten().filter(|io| io.disk == number) {
+            io.lost = true;
+        }
+        self.beside = None;
+    }
+
+    /// Whether somebody is beside that member.
+    pub(crate) fn is_beside(&self, array: usize, member: MemberIndex) -> bool {
+        let beside = self.beside.as_ref();
+        beside.is_some_and(|beside| (beside.array, beside.member) == (array, member))
+    }
+}

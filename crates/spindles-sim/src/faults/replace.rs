@@ -1,0 +1,14 @@
+//! A disk that is alive is replaced.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "replace",
+    about: "a disk that is alive is copied onto a blank one that takes its place",
+    percent: 40,
+    own_stream: true,
+    strike: |world| {
+        let disk = world.random_disk();
+        world.replace_disk(disk)
+    },
+};

@@ -1,0 +1,84 @@
+//! `spindles replace`: copies a member that works onto a device that takes its place.
+
+use super::Command;
+use crate::arrays;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::replace::{ReplaceOptions, replace};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "replace",
+    about: "Copy a member that still works onto a device that takes its place",
+    details: "Give the member, the new device with --onto, and the other devices of the array, in \
+              any order. The member stays one until all of it is copied, so the array is never \
+              less safe meanwhile; the others are read only where the member can't be. The new \
+              device must be as large as the old one, and what it holds is lost.\n\n\
+              Stopped with Ctrl-C, or by a crash, everything is as it was, and the next \
+              replacement begins anew. Should the member fail on the way, its place is rebuilt \
+              from the others onto the new device. A device that is gone already is rebuilt with \
+              spindles rebuild.\n\n\
+              Afterwards the old device is no member any more: given with the others it is left \
+              out as replaced. Never give it alone.\n\n\
+              spindles replace b.img --onto new.img a.img c.img",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The member
+    #[arg(value_name = "OLD", required = true)]
+    old: String,
+    /// The other devices of the array
+    #[arg(value_name = "DEV")]
+    devices: Vec<String>,
+    /// The new device
+    #[arg(long, value_name = "NEW", required = true)]
+    onto: String,
+    /// Overwrite what the new device holds
+    #[arg(long)]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let options = ReplaceOptions {
+        assemble: AssembleOptions::default(),
+        old: arguments.old.clone(),
+        onto: arguments.onto.clone(),
+        overwrite: arguments.force,
+    };
+    let mut on_progress = ui.until_interrupted("replace")?;
+    let replaced = replace(
+        &arrays::devices(&arguments.devices),
+        &options,
+        &mut on_progress,
+    )?;
+    drop(on_progress);
+    for (device, what) in &replaced.wiped {
+        ui.note(format!("{device} held {what}, which is gone"));
+    }
+    let (old, onto) = (&arguments.old, &arguments.onto);
+    let how = if replaced.rebuilt {
+        format!("{old} failed on the way, and its place was rebuilt from the others")
+    } else {
+        format!("{old} is no member any more")
+    };
+    ui.line(format!(
+        "array '{}': member {} is {onto} now; {how}",
+        replaced.array, replaced.member
+    ));
+    ui.json(&json!({
+        "name": replaced.report.name,
+        "uuid": replaced.report.uuid.to_string(),
+        "array": replaced.array,
+        "member": replaced.member.0,
+        "old": old,
+        "new": onto,
+        "rebuilt": replaced.rebuilt,
+    }));
+    Ok(())
+}

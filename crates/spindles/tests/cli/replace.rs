@@ -1,0 +1,69 @@
+//! `replace` on arrays of files: the new device holds what the old one held, and what is refused
+//! changes nothing.
+
+use crate::arrays::{Folder, MIB};
+use crate::rebuild::{filled, list, same};
+
+#[test]
+fn the_new_device_holds_what_the_old_one_held() {
+    for (expression, others, left) in [
+        ("raid0(@a,@b)", "a", "a new"),
+        ("raid1(@a,@b)", "a", "new"),
+        ("raid5(@a,@b,@c)", "a c", "c new"),
+        ("raid6(@a,@b,@c,@d)", "a c d", "new a"),
+        ("raid0(raid1(@a,@b),raid1(@c,@d))", "a c d", "new c"),
+    ] {
+        let devices = ["a", "b", "c", "d"];
+        let count = expression.matches('@').count();
+        let folder = filled(expression, &devices[..count].join(" "), 8 * MIB);
+        std::fs::write(folder.path("new"), vec![0x5a; 8 << 20]).expect("room");
+        let before = folder.read("b");
+        let run = folder.run(&format!("replace @b --onto @new {}", list(others, " ")));
+        let run = run.ok();
+        assert!(run.out.contains("member 1 is"), "{}", run.out);
+        assert!(run.out.contains("no member any more"), "{}", run.out);
+        let all = list(&format!("{others} new"), " ");
+        let status = folder.run(&format!("status {all} --json")).ok().json();
+        assert_eq!(status["state"], "healthy", "{expression}");
+        assert_eq!(status["clean"], true, "{expression}");
+        // Without those that the level can do without, it comes from the new device.
+        same(&folder, left);
+        // The old one is left out by its name.
+        let after = folder.read("b");
+        assert!(
+            before[1 << 20..] == after[1 << 20..],
+            "its data is as it was"
+        );
+        let run = folder.run(&format!("status @b {all}")).ok();
+        assert!(run.error.contains("replaced"), "{}", run.error);
+    }
+}
+
+#[test]
+fn a_replacement_that_can_not_be_is_refused() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c", 4 * MIB);
+    let other = Folder::new("x y", 4 * MIB);
+    other.run("create other raid1(@x,@y)").ok();
+    std::fs::copy(other.path("x"), folder.path("x")).expect("room");
+    std::fs::write(folder.path("small"), vec![0; 1 << 20]).expect("room");
+    std::fs::write(folder.path("new"), vec![0; 4 << 20]).expect("room");
+    folder.refuses("replace @b --onto @x @a @c", 1, &["--force", "'other'"]);
+    folder.refuses("replace @b --onto @small @a @c", 1, &["too small"]);
+    folder.refuses("replace @b --onto @none @a @c", 1, &["there is no"]);
+    folder.refuses("replace @b --onto @a @a @c", 1, &["own devices"]);
+    folder.refuses("replace @b --onto @b @a @c", 1, &["own devices"]);
+    folder.refuses("replace @b @a @c", 2, &["--onto"]);
+    folder.refuses("replace @b --onto @new", 1, &["can't be opened"]);
+    let run = folder.run("replace @b --onto @x @a @c --force --json").ok();
+    let json = run.json();
+    assert_eq!(json["member"], 1);
+    assert_eq!(json["rebuilt"], false);
+    assert!(run.error.contains("which is gone"), "{}", run.error);
+    same(&folder, "x c");
+    // It is no member any more, so it can't be replaced again.
+    folder.refuses(
+        "replace @b --onto @new @a @x @c",
+        1,
+        &["not an active member"],
+    );
+}
