@@ -332,7 +332,7 @@ fn loser(found: &[Found], newer: &Class<'_>, older: &Class<'_>) -> Loser {
     match (never_finished(newer, older), never_finished(older, newer)) {
         (true, false) => Loser::Newer,
         // Of two that were never finished either is as good.
-        (false, true) | (true, true) => Loser::Older,
+        (false | true, true) => Loser::Older,
         (false, false) if is_unfinished(newer.record, found) => Loser::Newer,
         (false, false) if is_unfinished(older.record, found) => Loser::Older,
         (false, false) => Loser::Neither,
