@@ -10,7 +10,8 @@ use null::{BLOCK_SIZE, NOW, Null, Pending};
 use spindles_block::{MemberError, MemberIndex, MemberSet, Operation};
 use spindles_engine::{Command, Persistence};
 use spindles_format::{
-    ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, Text, Uuid, areas_for,
+    ArrayRecord, ChecksumKind, Features, JournalRecord, MemberRecord, MemberState, Text, Uuid,
+    areas_for, give_checksums,
 };
 use spindles_layout::{Geometry, LEVELS, Level};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -55,10 +56,14 @@ fn nothing_is_allocated_after_open() {
     for level in LEVELS {
         for members in [level.members_min, level.members_min + 3] {
             for missing in [MemberSet::EMPTY, MemberSet::from_bits(1)] {
-                for persistent in [false, true] {
+                for (persistent, checksum) in [
+                    (false, ChecksumKind::None),
+                    (true, ChecksumKind::None),
+                    (true, ChecksumKind::Crc32c),
+                ] {
                     let geometry = null::geometry(level, members, CHUNK_BLOCKS);
                     if geometry.survives(missing) {
-                        check(geometry, missing, persistent);
+                        check(geometry, missing, persistent, checksum);
                     }
                 }
             }
@@ -66,16 +71,16 @@ fn nothing_is_allocated_after_open() {
     }
 }
 
-fn check(geometry: Geometry, missing: MemberSet, persistent: bool) {
+fn check(geometry: Geometry, missing: MemberSet, persistent: bool, checksum: ChecksumKind) {
     let what = format!(
-        "{} of {}, {missing:?} missing",
+        "{} of {}, {missing:?} missing, checksums {checksum:?}",
         geometry.level().name,
         geometry.members()
     );
     let stripe = u32::from(geometry.data_chunks()) * CHUNK_BLOCKS;
     let blocks = geometry.blocks();
     let last = MemberIndex(geometry.members() - 1);
-    let persistence = persistent.then(|| persistence(&geometry));
+    let persistence = persistent.then(|| persistence(&geometry, checksum));
     let mut null = Null::open(geometry, missing, persistence, DEPTH);
     let mut random = Random(1);
 
@@ -160,7 +165,7 @@ impl Random {
     }
 }
 
-fn persistence(geometry: &Geometry) -> Persistence {
+fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
     let level: &Level = geometry.level();
     let mut member = [MemberRecord::NONE; 64];
     let mut devices = Vec::new();
@@ -171,9 +176,9 @@ fn persistence(geometry: &Geometry) -> Persistence {
             data_blocks: device.data_blocks(),
             state: MemberState::Active,
         };
-        devices.push(Some(device));
+        devices.push(device);
     }
-    let array = ArrayRecord {
+    let mut array = ArrayRecord {
         uuid: Uuid([7; 16]),
         parent: Uuid::NIL,
         name: Text::new("test").expect("short"),
@@ -191,13 +196,14 @@ fn persistence(geometry: &Geometry) -> Persistence {
         consistency: Text::new("resync").expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: spindles_block::BlockIndex(0),
-        checksum: spindles_format::ChecksumKind::None,
+        checksum: ChecksumKind::None,
         features: Features::default(),
         member,
     };
+    give_checksums(&mut array, &mut devices, checksum);
     Persistence {
         array: Box::new(array),
-        devices,
+        devices: devices.into_iter().map(Some).collect(),
         nonce: 7,
     }
 }

@@ -176,7 +176,10 @@ impl Stack {
                 let place = self.place_of(disk, sector);
                 place.is_some_and(|place| place.array == array && place.group == group)
             };
-            if contents.not_durably_readable().any(is_here) {
+            let mut bad = contents
+                .not_durably_readable()
+                .chain(self.rotten_sectors(disk));
+            if bad.any(is_here) {
                 members.insert(self.position(disk).1.0);
                 disks.insert(disk);
             }

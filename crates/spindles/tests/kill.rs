@@ -4,6 +4,7 @@
 #![allow(clippy::print_stdout, reason = "the figures")]
 
 use spindles_block::BlockSize;
+use spindles_format::ChecksumKind;
 use spindles_io::OpenOptions;
 use spindles_io::create::{CreateOptions, create};
 use spindles_layout::Expression;
@@ -49,7 +50,7 @@ fn array(devices: &[&str]) -> String {
 }
 
 /// An array that holds the old file, in `folder/base`, on as many devices.
-fn prepare(folder: &Path, level: &str, devices: &[&str]) {
+fn prepare(folder: &Path, level: &str, devices: &[&str], checksum: ChecksumKind) {
     let base = folder.join("base");
     std::fs::create_dir(&base).expect("a folder");
     let paths: Vec<String> = devices
@@ -63,6 +64,7 @@ fn prepare(folder: &Path, level: &str, devices: &[&str]) {
     let options = CreateOptions {
         block_size: BlockSize::B4096,
         chunk_bytes: Some(16 << 10),
+        checksum,
         open: OpenOptions::default(),
         ..CreateOptions::new("box")
     };
@@ -106,14 +108,20 @@ fn judge(out: &[u8], old: &[u8], new: &[u8], what: &str) -> (usize, usize) {
     counts
 }
 
-fn kill_rounds(level: &str, members: usize, tolerance: usize, rounds: usize) {
+fn kill_rounds(
+    level: &str,
+    members: usize,
+    tolerance: usize,
+    checksum: ChecksumKind,
+    rounds: usize,
+) {
     let folder = TempDir::new().expect("a folder");
     let folder = folder.path();
     let (old, new) = (pattern(1), pattern(2));
     std::fs::write(folder.join("old"), &old).expect("old");
     std::fs::write(folder.join("new"), &new).expect("new");
     let devices = &["a", "b", "c", "d", "e"][..members];
-    prepare(folder, level, devices);
+    prepare(folder, level, devices, checksum);
     let round = folder.join("round");
     let fresh = || {
         if round.exists() {
@@ -181,15 +189,20 @@ fn rounds() -> usize {
 
 #[test]
 fn parity_on_three() {
-    kill_rounds("raid5", 3, 1, rounds());
+    kill_rounds("raid5", 3, 1, ChecksumKind::None, rounds());
+}
+
+#[test]
+fn parity_with_checksums() {
+    kill_rounds("raid5", 4, 1, ChecksumKind::Crc32c, rounds());
 }
 
 #[test]
 fn double_parity_on_five() {
-    kill_rounds("raid6", 5, 2, rounds());
+    kill_rounds("raid6", 5, 2, ChecksumKind::None, rounds());
 }
 
 #[test]
 fn a_mirror() {
-    kill_rounds("raid1", 2, 1, rounds());
+    kill_rounds("raid1", 2, 1, ChecksumKind::None, rounds());
 }

@@ -224,3 +224,35 @@ fn lost_checksums_are_made_anew() {
         assert_eq!(world.wrong_checksums(), []);
     }
 }
+
+/// What is read beside the data: nothing where the pages in use fit in memory, and where they don't
+/// no more than a page for each that is not there.
+#[test]
+fn pages_are_read_no_more_often_than_they_must() {
+    let spec = Spec {
+        member_blocks: vec![16_000; 3],
+        ..spec("raid5", 3)
+    };
+    for (pages, most) in [(64, 0), (12, 80)] {
+        let (mut world, model) = filled(&setup(&spec, pages, 9));
+        let blocks = world.engine.geometry().blocks();
+        for block in (0..blocks).step_by(500) {
+            world.read(block, 1).unwrap();
+        }
+        world.trace = Some(Vec::new());
+        for _ in 0..500 {
+            let block = world.rng.below(blocks);
+            let at = usize::try_from(block).unwrap() * BLOCK;
+            assert!(world.read(block, 1).unwrap() == model[at..at + BLOCK]);
+        }
+        let trace = world.trace.take().unwrap();
+        let is_read = |line: &&String| line.starts_with("read ");
+        let is_page = |line: &&String| line.ends_with("+8");
+        let reads = trace.iter().filter(is_read).count();
+        let loads = trace.iter().filter(is_read).filter(is_page).count();
+        assert_eq!(reads - loads, 500, "data is read once");
+        assert!(loads * 100 <= most * 500, "{loads} pages for 500 blocks");
+        // Of 48 pages 12 fit: three reads in four find theirs gone.
+        assert!(most == 0 || loads * 100 > 70 * 500, "{loads} pages");
+    }
+}
