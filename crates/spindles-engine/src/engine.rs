@@ -679,6 +679,8 @@ impl Engine {
         }
     }
 
+    // Apart, so that the look before it needs no stack.
+    #[inline(never)]
     fn pump_all(&mut self, now: Instant) {
         loop {
             if let Some(column) = self.ready.pop_front() {

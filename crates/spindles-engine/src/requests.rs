@@ -241,6 +241,7 @@ impl Engine {
 
     /// Hands out the next column: the longest run of rows in which the request touches the same
     /// chunks of its group, as long as scratch space allows.
+    #[inline(never)]
     fn hand_out_column(&mut self, request: u32, ask: Ask) {
         let id = self.free_columns.pop().expect("the caller looked");
         let (sums, sums_max) = (self.has_checksums(), self.direct_blocks_max);

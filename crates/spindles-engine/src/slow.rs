@@ -15,6 +15,10 @@ use crate::{
 use alloc::{vec, vec::Vec};
 use spindles_block::{Instant, MEMBERS_MAX, MemberIndex, MemberSet};
 
+/// Of so many reads of a member one is timed, once it is known and while nobody is slow.
+const TIME_EVERY: u32 = 8;
+/// So many first reads of a member are all timed.
+const TIME_FIRST: u32 = 64;
 /// Reads between two looks at a member.
 const LOOK_EVERY: u32 = 16;
 /// Of so many reads that could go around a slow member, one goes to it.
@@ -23,7 +27,7 @@ const PROBE_EVERY: u32 = 16;
 /// How long the reads of a member take.
 #[derive(Clone, Copy, Debug, Default)]
 struct Latency {
-    /// A moving average, in nanoseconds: each read counts for an eighth.
+    /// A moving average, in nanoseconds: each read that is timed counts for an eighth.
     average_ns: u64,
     reads: u32,
     /// Since when it is much slower than its peers.
@@ -58,13 +62,12 @@ impl Slow {
         self.latencies[usize::from(member.0)].average_ns
     }
 
-    /// A read of `member` took so long. Whether it is time to look at it.
+    /// Another read of `member` came back. Whether to time it.
     #[inline]
-    fn sample(&mut self, member: MemberIndex, ns: u64) -> bool {
-        let latency = &mut self.latencies[usize::from(member.0)];
-        latency.average_ns = latency.average_ns - (latency.average_ns >> 3) + (ns >> 3);
-        latency.reads = latency.reads.wrapping_add(1);
-        latency.reads.is_multiple_of(LOOK_EVERY)
+    fn is_timed(&mut self, member: MemberIndex) -> bool {
+        let reads = &mut self.latencies[usize::from(member.0)].reads;
+        *reads = reads.wrapping_add(1);
+        reads.is_multiple_of(TIME_EVERY) || *reads <= TIME_FIRST || !self.members.is_empty()
     }
 
     /// The average of the member in the middle, of those besides `member` that were read enough.
@@ -87,12 +90,21 @@ impl Engine {
     /// A read of a member that began at `issued` came back.
     #[inline]
     pub(crate) fn read_took(&mut self, member: MemberIndex, issued: Instant) {
-        if self.slow.sample(member, self.now.ns_since(issued)) {
-            self.look_at_latency(member);
+        if self.slow.is_timed(member) {
+            self.time_read(member, issued);
         }
     }
 
     #[cold]
+    fn time_read(&mut self, member: MemberIndex, issued: Instant) {
+        let ns = self.now.ns_since(issued);
+        let latency = &mut self.slow.latencies[usize::from(member.0)];
+        latency.average_ns = latency.average_ns - (latency.average_ns >> 3) + (ns >> 3);
+        if latency.reads.is_multiple_of(LOOK_EVERY) {
+            self.look_at_latency(member);
+        }
+    }
+
     fn look_at_latency(&mut self, member: MemberIndex) {
         let limits = self.slow.limits;
         if limits.slow_factor == 0 || self.shape.slots == self.shape.data {

@@ -33,6 +33,13 @@ impl Engine {
                 Err(error) => self.direct_failed(id, slot, error),
             };
         }
+        self.planned_io_done(id, slot, result);
+    }
+
+    /// One of a column with a plan came back.
+    #[inline(never)]
+    fn planned_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
+        let column = &self.columns[index(id)];
         let done = column.pending == 0;
         let member = match column.phase {
             Phase::Flushing => MemberIndex(slot),
