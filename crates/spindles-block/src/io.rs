@@ -103,7 +103,7 @@ pub enum Compute {
     /// Whether the sources, any chunks of the group and more than `data_chunks`, fit together.
     /// Answers `Done`, `Located`, or `Mismatch` where no single source explains it.
     Locate,
-    /// The CRC-32C of every block of every source, for `Engine::checksums_mut`.
+    /// The checksum of every block of every source, for `Engine::checksums_mut`.
     Checksum,
 }
 

@@ -44,7 +44,7 @@ pub enum ChecksumKind {
     /// Not at all.
     #[default]
     None,
-    /// CRC-32C (Castagnoli) of each block.
+    /// CRC-32C (Castagnoli) of each block, as `block_checksum` takes it.
     Crc32c,
 }
 

@@ -34,7 +34,7 @@ pub use checksums::{
     room_for_checksums, seal_checksums, set_checksum_in, stored_checksum,
 };
 pub use choose::{Found, choose};
-pub use crc32c::crc32c;
+pub use crc32c::{CHECKSUM_TAIL_BYTES, block_checksum, crc32c};
 pub use error::DecodeError;
 pub use journal::{
     JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalHeader, JournalKind, JournalWriter,

@@ -5,6 +5,7 @@
 
 use crate::buffers::Buffers;
 use spindles_block::{BufferId, Compute, ComputeResult, Operand, Step};
+use spindles_format::CHECKSUM_TAIL_BYTES;
 use spindles_parity::{Code, Located};
 use std::ops::Range;
 use std::slice;
@@ -47,14 +48,17 @@ pub(crate) fn checksums<'a>(
         let blocks = buffers
             .slice(operand.slice, step.blocks)
             .chunks_exact(block_bytes);
-        blocks.map(crc32c)
+        blocks.map(checksum)
     })
 }
 
-/// CRC-32C (Castagnoli), with the processor's instructions.
-fn crc32c(bytes: &[u8]) -> u32 {
-    let crc = crc_fast::checksum(crc_fast::CrcAlgorithm::Crc32Iscsi, bytes);
-    u32::try_from(crc).expect("32 bits")
+/// `spindles_format::block_checksum`, with the processor's instructions.
+fn checksum(block: &[u8]) -> u32 {
+    let (body, tail) = block.split_at(block.len() - CHECKSUM_TAIL_BYTES);
+    let mut crc = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
+    crc.update(tail);
+    crc.update(body);
+    u32::try_from(crc.finalize()).expect("32 bits")
 }
 
 fn code(step: &Step<'_>) -> &'static Code {

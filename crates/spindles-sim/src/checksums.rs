@@ -5,7 +5,7 @@ use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, checksum_in, crc32c,
+    CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, block_checksum, checksum_in,
     open_checksums, seal_checksums, set_checksum_in, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex};
@@ -66,7 +66,7 @@ impl Stack {
         let (first, number, place) = self.page_of(checksums.starts[at], offset);
         let mut page = self.page_bytes(disk, first, View::Current);
         assert!(open_checksums(uuid, number, &mut page), "it was made blank");
-        set_checksum_in(&mut page, place, stored_checksum(crc32c(bytes)));
+        set_checksum_in(&mut page, place, stored_checksum(block_checksum(bytes)));
         seal_checksums(uuid, number, 1, &mut page);
         for (block, bytes) in (first.0..).zip(page.chunks_exact(self.block_bytes)) {
             self.put_disk_block(disk, BlockIndex(block), bytes);
@@ -110,7 +110,7 @@ impl Stack {
                     let mut bytes = vec![0; self.block_bytes];
                     self.disk_block(disk, block, view, &mut bytes);
                     let none = kept == CHECKSUM_NONE && this.regions.is_none();
-                    if kept != stored_checksum(crc32c(&bytes)) && !none {
+                    if kept != stored_checksum(block_checksum(&bytes)) && !none {
                         return Err(format!(
                             "array {array}: block {block} of disk {disk} has the checksum {kept:#x} \
                              of something else"

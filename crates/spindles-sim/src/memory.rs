@@ -108,7 +108,7 @@ pub(crate) fn carry_out(
             let blocks = sources
                 .iter()
                 .flat_map(|(_, bytes)| bytes.chunks_exact(block_bytes));
-            checksums.extend(blocks.map(spindles_format::crc32c));
+            checksums.extend(blocks.map(spindles_format::block_checksum));
         }
         Compute::Copy => {
             for ((_, target), (_, source)) in out.iter_mut().zip(&sources) {

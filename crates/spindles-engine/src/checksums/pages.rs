@@ -24,7 +24,8 @@ use spindles_block::{
 };
 use spindles_format::{
     AreaKind, CHECKSUM_LOST, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
-    Uuid, checksum_in, crc32c, open_checksums, seal_checksums, set_checksum_in, stored_checksum,
+    Uuid, block_checksum, checksum_in, open_checksums, seal_checksums, set_checksum_in,
+    stored_checksum,
 };
 
 /// No frame, or the end of a list.
@@ -208,7 +209,7 @@ impl Pages {
             slots: usize::from(slots),
             wanted: Vec::with_capacity(usize::from(slots)),
             loads: Vec::with_capacity(2 * usize::from(slots)),
-            of_zeros: crc32c(&zeros),
+            of_zeros: block_checksum(&zeros),
             complete: persistence.array.region_groups > 0,
         })
     }

@@ -12,8 +12,8 @@ use spindles_engine::{
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
     JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, areas_for,
-    blank_bitmap, checksum_in, crc32c, decode, give_checksums, give_regions, open_checksums,
-    stored_checksum,
+    blank_bitmap, block_checksum, checksum_in, decode, give_checksums, give_regions,
+    open_checksums, stored_checksum,
 };
 use spindles_layout::{Geometry, Spec};
 use spindles_parity::Located;
@@ -565,7 +565,7 @@ impl World {
                 let number = u32::try_from(page).unwrap();
                 open_checksums(record.uuid, number, &mut page_bytes);
                 let kept = checksum_in(&page_bytes, block % 1000);
-                if kept != 0 && kept != stored_checksum(crc32c(contents)) {
+                if kept != 0 && kept != stored_checksum(block_checksum(contents)) {
                     wrong.push((member, block));
                 }
             }
@@ -713,7 +713,7 @@ fn checksums(step: &Step<'_>, buffers: &BTreeMap<u32, Vec<u8>>) -> Vec<u32> {
     let blocks = step.sources.iter().map(bytes).collect::<Vec<_>>().concat();
     blocks
         .chunks_exact(BLOCK)
-        .map(spindles_format::crc32c)
+        .map(spindles_format::block_checksum)
         .collect()
 }
 
