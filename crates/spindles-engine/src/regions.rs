@@ -71,6 +71,8 @@ pub(crate) struct Regions {
     pub(crate) releases: VecDeque<u32>,
     /// The regions of the first of them, while it waits for what is in flight there.
     releasing: Range<u64>,
+    /// Given back since the journal began: it may hold what was written to them before.
+    pub(crate) released: Bits,
 }
 
 impl Regions {
@@ -103,6 +105,7 @@ impl Regions {
             sweep: Sweep::Idle,
             releases: VecDeque::with_capacity(index(requests)),
             releasing: 0..0,
+            released: Bits::new(count, false),
         }
     }
 
@@ -481,6 +484,7 @@ impl Engine {
             for region in range {
                 self.regions.written.clear(region);
                 self.regions.unsettled.clear(region);
+                self.regions.released.set(region);
             }
             self.regions.all_written = false;
             self.write_bitmaps();

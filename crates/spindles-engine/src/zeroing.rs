@@ -41,6 +41,8 @@ pub(crate) struct Zeroing {
     zeroed: Vec<u64>,
     /// Flushes under way.
     flushes: u32,
+    /// Whether they wait until the journal holds nothing of them.
+    held: bool,
     group: Group,
 }
 
@@ -55,6 +57,7 @@ impl Zeroing {
             region: None,
             zeroed: Vec::with_capacity(index(columns)),
             flushes: 0,
+            held: false,
             group: Group::empty(),
         }
     }
@@ -67,7 +70,7 @@ impl Zeroing {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.region.is_none() && self.flushes == 0 && self.waiting.is_empty()
+        self.region.is_none() && self.flushes == 0 && self.waiting.is_empty() && !self.held
     }
 }
 
@@ -79,7 +82,7 @@ impl Engine {
         }
         self.zeroing.asked.set(region);
         self.zeroing.waiting.push_back(region);
-        if self.zeroing.region.is_none() && self.zeroing.flushes == 0 {
+        if self.zeroing.region.is_none() && self.zeroing.flushes == 0 && !self.zeroing.held {
             self.zero_next();
         }
     }
@@ -222,6 +225,14 @@ impl Engine {
     /// What was made zeros is written to from now on; the columns that wait go on when that is
     /// durable.
     fn regions_ready(&mut self) {
+        let mut zeroed = self.zeroing.zeroed.iter();
+        let released = zeroed.any(|region| self.regions.released.get(*region));
+        let holds = released && !self.metadata.broken;
+        if holds && self.journal_restarts() {
+            // What it holds of before they were given back must never be replayed over them.
+            self.zeroing.held = true;
+            return;
+        }
         while let Some(region) = self.zeroing.zeroed.pop() {
             self.zeroing.asked.clear(region);
             if !self.metadata.broken {
@@ -238,6 +249,13 @@ impl Engine {
         }
         if !self.zeroing.waiting.is_empty() {
             self.zero_next();
+        }
+    }
+
+    /// The journal holds nothing of before, or counts no more.
+    pub(crate) fn zeroing_goes_on(&mut self) {
+        if core::mem::take(&mut self.zeroing.held) {
+            self.regions_ready();
         }
     }
 }

@@ -19,7 +19,9 @@ impl Engine {
         // A device that is being filled is not yet counted on, and what repairs a place writes what
         // should be there already: nothing is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
-        let undecided = self.journal_undecided() && !self.metadata.broken;
+        // What is logged already goes to its place, whatever comes of the journal.
+        let logged = self.columns[index(id)].log_half.is_some();
+        let undecided = self.journal_undecided() && !logged && !self.metadata.broken;
         if !(harmless || !undecided && self.may_commit() && self.may_write_region(group)) {
             self.columns[index(id)].phase = Phase::Committing;
             self.gated.push_back(id);

@@ -299,6 +299,7 @@ impl Engine {
             self.columns[index(id)].phase = Phase::Committing;
             self.ready.push_back(id);
         }
+        self.zeroing_goes_on();
     }
 
     /// A device takes a position. What the journals hold of before must never be replayed onto it:
@@ -310,10 +311,23 @@ impl Engine {
         let (start, blocks) = area(device, self.block_size);
         assert!(blocks >= journal.ring_blocks(), "looked at before");
         journal.starts[usize::from(member.0)] = start;
+        self.journal_restarts();
+    }
+
+    /// What was logged so far is made void. Whether that takes its time: `zeroing_goes_on` is told
+    /// at its end.
+    pub(crate) fn journal_restarts(&mut self) -> bool {
+        let goes_on = self.geometry.survives(self.missing);
+        let Some(journal) = &mut self.journal else {
+            return false;
+        };
         if journal.state == State::On {
             journal.state = State::Draining;
             self.journal_drained();
+        } else if journal.state == State::Off {
+            return false;
         }
+        goes_on
     }
 
     /// Nothing is under way, and all is durable in place: what the journals hold is void with the
@@ -343,7 +357,10 @@ impl Engine {
     /// Begins to log, when no write is under way that belongs to before.
     fn journal_drained(&mut self) {
         let ready = self.journal.as_ref().is_some_and(|journal| {
-            let in_place = journal.halves.iter().all(|half| half.unfinished == 0);
+            let in_place = journal.halves.iter().all(|half| {
+                let settled = matches!(half.state, HalfState::Free | HalfState::InUse);
+                half.unfinished == 0 && settled
+            });
             journal.state == State::Draining && journal.unlogged == 0 && in_place
         });
         if ready {
@@ -378,6 +395,9 @@ impl Engine {
         };
         let other = 1 - journal.current;
         let half = &journal.halves[other];
+        if journal.state != State::On {
+            return; // All of it is made void.
+        }
         if half.state != HalfState::InUse || half.unfinished > 0 {
             return;
         }
@@ -415,13 +435,19 @@ impl Engine {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        if journal.state == State::Recording {
+        let restarted = journal.state == State::Recording;
+        if restarted {
             journal.state = State::On;
         }
         let other = &mut journal.halves[1 - journal.current];
         if other.state == HalfState::Recording {
             other.state = HalfState::Free;
         }
+        if restarted {
+            self.regions.released.clear_all();
+            self.zeroing_goes_on();
+        }
+        self.journal_drained();
         self.begin_batch();
     }
 
