@@ -557,7 +557,7 @@ impl Engine {
                 if self.closing == Closing::Open {
                     self.closing = Closing::Draining;
                     self.replace_closes();
-                    self.rebuild.joining = None;
+                    self.rebuild.joining.clear();
                 }
             }
             Command::Fail(member) => self.fail(member)?,
@@ -707,7 +707,7 @@ impl Engine {
     /// device waits to take its position.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        !self.serving || self.rebuild.joining.is_some() || self.replace.holds_back()
+        !self.serving || !self.rebuild.joining.is_empty() || self.replace.holds_back()
     }
 
     /// Whether nothing is under way on any member, although requests may wait.

@@ -609,17 +609,15 @@ impl Opening {
         let mut nodes: Vec<Option<NodeId>> = (assembly.devices.iter())
             .map(|index| index.map(|index| parts[index].node))
             .collect();
-        // One at a time: the next comes at the next opening.
-        let returning = assembly.refused.iter().find(|refusal| {
-            let knows = matches!(refusal.reason, Reason::Returning { .. });
-            knows && !read_only
-        });
-        let returning = returning.and_then(|refusal| {
+        let knows = |refusal: &&Refusal| matches!(refusal.reason, Reason::Returning { .. });
+        let returning = assembly.refused.iter().filter(|_| !read_only).filter(knows);
+        let returning = returning.filter_map(|refusal| {
             let (_, device) = parts[refusal.found].found.record().ok()?;
             Some((device.member, *device, parts[refusal.found].node))
         });
-        if let Some((member, _, node)) = returning {
-            nodes[usize::from(member.0)] = Some(node);
+        let returning: Vec<_> = returning.collect();
+        for (member, _, node) in &returning {
+            nodes[usize::from(member.0)] = Some(*node);
         }
         let node = self
             .stack
@@ -646,7 +644,7 @@ impl Opening {
                     }
                 }
             })?;
-        if let Some((member, device, _)) = returning {
+        for (member, device, _) in returning {
             let device = Box::new(device);
             // Where that is not possible the array goes on without it, as the refusal says.
             let taken = self.stack.command(node, Command::Return { member, device });

@@ -388,12 +388,11 @@ fn bring_back(world: &mut World, array: usize, found: &[Found], assembly: &Assem
         if world.faults.percent(20) {
             continue;
         }
-        // One at a time: while one waits to take its place, no other can.
         let (_, device) = found[refusal.found].record().expect("as before");
         let device = Box::new(*device);
         *world.struck.entry("brought back").or_default() += 1;
         world.returning.insert(disk);
-        return world.command(array, Command::Return { member, device });
+        world.command(array, Command::Return { member, device });
     }
 }
 

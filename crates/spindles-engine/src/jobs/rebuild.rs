@@ -14,6 +14,7 @@ use crate::{
     plan::Ask,
     system_io::Purpose,
 };
+use alloc::vec::Vec;
 use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
 use spindles_format::{Area, BITMAPS, DeviceRecord, Uuid, bitmap_regions, room_for_checksums};
 use spindles_layout::GroupIndex;
@@ -55,9 +56,10 @@ struct MarkFlush {
 }
 
 /// What the engine keeps about rebuilds, besides the walk.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Rebuild {
-    pub(crate) joining: Option<Joining>,
+    /// Devices that take their positions together, as soon as nothing is under way.
+    pub(crate) joining: Vec<Joining>,
     flush: Option<MarkFlush>,
     /// Of the devices that are being filled, those that lack what is marked dirty alone.
     pub(crate) returning: MemberSet,
@@ -80,7 +82,7 @@ impl Engine {
     /// Whether a device is about to take its position, is being filled, or is filled and not all
     /// know it durably.
     pub fn is_rebuilding(&self) -> bool {
-        self.rebuild.joining.is_some()
+        !self.rebuild.joining.is_empty()
             || !self.rebuilding().is_empty()
             || !self.rebuild.done.is_empty()
     }
@@ -151,10 +153,10 @@ impl Engine {
             return Err(CommandError::BeyondTolerance);
         }
         self.suits(member, device, uuid)?;
-        if self.rebuild.joining.is_some() || self.closing != Closing::Open {
+        if self.is_joining(member) || self.closing != Closing::Open {
             return Err(CommandError::Busy);
         }
-        self.rebuild.joining = Some(Joining {
+        self.rebuild.joining.push(Joining {
             member,
             device: *device,
             uuid,
@@ -171,8 +173,8 @@ impl Engine {
         device: &DeviceRecord,
         uuid: Uuid,
     ) {
-        if self.rebuild.joining.is_none() && self.closing == Closing::Open {
-            self.rebuild.joining = Some(Joining {
+        if !self.is_joining(member) && self.closing == Closing::Open {
+            self.rebuild.joining.push(Joining {
                 member,
                 device: *device,
                 uuid,
@@ -239,7 +241,7 @@ impl Engine {
         }
         // Whether it fits is asked as of any other.
         self.rebuild_onto(member, device, RETURNING)?;
-        let joining = self.rebuild.joining.as_mut().expect("it was accepted");
+        let joining = self.rebuild.joining.last_mut().expect("it was accepted");
         joining.uuid = known;
         joining.returns = true;
         Ok(())
@@ -257,56 +259,66 @@ impl Engine {
         self.regions.next_written(group)
     }
 
-    /// Lets a device take its position once nothing is under way, neither on the device that was
-    /// there nor of a plan that does without it. Whether it waits no longer.
+    /// Whether a device is about to take this position.
+    fn is_joining(&self, member: MemberIndex) -> bool {
+        let mut joining = self.rebuild.joining.iter();
+        joining.any(|joining| joining.member == member)
+    }
+
+    /// Lets devices take their positions once nothing is under way, neither on the devices that were
+    /// there nor of a plan that does without them. Whether they wait no longer.
     pub(crate) fn pump_joining(&mut self) -> bool {
-        if self.rebuild.joining.is_none() || !self.is_quiet() || !self.serving {
+        if self.rebuild.joining.is_empty() || !self.is_quiet() || !self.serving {
             return false;
         }
-        let Some(Joining {
-            member,
-            device,
-            uuid,
-            returns,
-            beside,
-        }) = self.rebuild.joining.take()
-        else {
-            return false;
-        };
+        let all = core::mem::take(&mut self.rebuild.joining);
         if !self.geometry.survives(self.lost) {
-            // It comes too late. Who waited for it goes on.
+            // They come too late. Who waited for them goes on.
             return true;
         }
-        if beside {
+        self.keep_filled();
+        for joining in &all {
+            self.join(joining);
+        }
+        self.rebuild.marked = GroupIndex(0);
+        self.begin_job(&JOB, Place::default());
+        for joining in &all {
+            let member = joining.member;
+            self.output(Output::Event(Event::RebuildStarted { member }));
+        }
+        // Nobody counts on them before all know it, and they know all.
+        self.serving = false;
+        self.regions.dirty.tell_all();
+        self.regions.written.tell_all();
+        self.write_bitmaps();
+        for joining in &all {
+            self.journal_from_anew(joining.member, &joining.device);
+        }
+        self.want_update();
+        true
+    }
+
+    /// A device takes its position.
+    fn join(&mut self, joining: &Joining) {
+        let Joining { member, device, .. } = joining;
+        let (member, at) = (*member, usize::from(member.0));
+        if joining.beside {
             self.output(Output::Swap(member));
         }
-        self.keep_filled();
-        let at = usize::from(member.0);
         let persistence = (self.metadata.persistence.as_mut()).expect("it was looked at before");
-        persistence.devices[at] = Some(device);
-        persistence.array.member[at].device_uuid = uuid;
+        persistence.devices[at] = Some(*device);
+        persistence.array.member[at].device_uuid = joining.uuid;
         if let Some(pages) = &mut self.pages {
-            pages.forget(member, &device);
+            pages.forget(member, device);
         }
         let info = &mut self.members[at];
         info.data_start = device.data_start();
         info.filled_from_start = Place::default();
         info.step(MemberEvent::Joined);
         self.missing = self.missing.without(member);
-        if returns {
+        if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
         }
-        self.rebuild.marked = GroupIndex(0);
-        self.begin_job(&JOB, Place::default());
-        self.output(Output::Event(Event::RebuildStarted { member }));
-        // Nobody counts on it before all know it, and it knows all.
-        self.serving = false;
-        self.regions.dirty.tell_all();
-        self.regions.written.tell_all();
-        self.write_bitmaps();
-        self.journal_from_anew(member, &device);
-        self.want_update();
-        true
     }
 
     /// What the walk has done so far stays done when it begins anew.

@@ -282,3 +282,45 @@ fn a_member_that_returns_gets_what_it_missed_alone() {
     let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
     assert!(all == model);
 }
+
+/// Members that return together take their places in one update.
+#[test]
+fn several_members_return_at_once() {
+    let spec = Spec {
+        level: Level::by_name("raid6").unwrap(),
+        layout: None,
+        chunk_blocks: 4,
+        member_blocks: vec![128; 5],
+    };
+    let setup = Setup {
+        persistent: true,
+        regions: true,
+        ..Setup::new(spec.clone())
+    };
+    let mut world = setup.open().unwrap();
+    let blocks = Geometry::new(&spec).unwrap().blocks();
+    let mut model = vec![7; usize::try_from(blocks).unwrap() * BLOCK];
+    world.write(0, &model).unwrap();
+    world.fail(1);
+    world.fail(3);
+    model[40 * BLOCK..41 * BLOCK].fill(9);
+    world.write(40, &model[40 * BLOCK..41 * BLOCK]).unwrap();
+    let generation = world.engine.status().generation;
+    // Something is under way: both wait for it.
+    world.submit(Operation::Flush, 0, Vec::new(), 0);
+    world.bring_back(1).unwrap();
+    world.bring_back(3).unwrap();
+    assert_eq!(world.bring_back(3), Err(CommandError::Busy));
+    while state(&world, 1) == state(&world, 0) || matches!(state(&world, 1), Member::Missing { .. })
+    {
+        world.step();
+    }
+    assert!(matches!(state(&world, 3), Member::Rebuilding { .. }));
+    assert_eq!(world.engine.status().generation, generation + 1);
+    world.run();
+    assert_eq!(world.engine.state(), ArrayState::Healthy);
+    world.fail(0);
+    world.fail(2);
+    let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
+    assert!(all == model);
+}
