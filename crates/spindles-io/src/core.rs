@@ -409,12 +409,9 @@ impl Core {
         &self,
         wanted: Option<MemberIndex>,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+        let mut of_an_array = None;
         for (index, array) in (0..).map(ArrayIndex).zip(&self.arrays) {
-            let of_arrays = array
-                .members
-                .iter()
-                .any(|node| matches!(node, Some(Node::Array(_))));
-            if of_arrays || array.engine.record().is_none() {
+            if array.engine.record().is_none() {
                 continue;
             }
             let status = array.engine.status();
@@ -422,13 +419,19 @@ impl Core {
                 matches!(member.state, Member::Missing { .. })
                     && wanted.is_none_or(|wanted| wanted == member.member)
             });
-            if let Some(member) = missing.next() {
+            let Some(member) = missing.next() else {
+                continue;
+            };
+            let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
+            if !array.members.iter().any(is_array) {
                 return Ok((index, member.member));
             }
+            of_an_array.get_or_insert((array.name.clone(), member.member));
         }
-        Err(match wanted {
-            Some(member) => AttachError::NotMissing { member },
-            None => AttachError::NothingMissing,
+        Err(match (of_an_array, wanted) {
+            (Some((array, member)), _) => AttachError::ArrayMember { array, member },
+            (None, Some(member)) => AttachError::NotMissing { member },
+            (None, None) => AttachError::NothingMissing,
         })
     }
 

@@ -62,6 +62,16 @@ pub enum AttachError {
         /// The position.
         member: MemberIndex,
     },
+    /// What is missing is an array itself.
+    #[error(
+        "member {member} of array '{array}' is itself an array: a device can't take its place; bring back the devices of that array"
+    )]
+    ArrayMember {
+        /// The array around it.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
     /// The device is no member that works.
     #[error(
         "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced"

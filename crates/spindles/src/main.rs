@@ -6,6 +6,7 @@ mod failure;
 mod interrupt;
 mod measuring;
 mod progress;
+mod rate;
 mod ui;
 
 use std::process::ExitCode;

@@ -23,7 +23,8 @@ fn unclean_mirror() -> World {
 }
 
 fn done_bytes(status: &Status) -> Option<u64> {
-    status.job("resync").map(|job| job.done_bytes)
+    // There is one only.
+    status.jobs.first().map(|job| job.done_bytes)
 }
 
 /// Lets clients read for so long, one request at the least always in flight, and one thing a
@@ -71,6 +72,41 @@ fn a_job_beside_clients_keeps_its_rate_and_no_more() {
     let per_second = beside_clients(&mut world, 1000);
     // Progress is told in whole groups, of 32 KiB.
     assert!((450_000..=550_000).contains(&per_second), "{per_second}");
+}
+
+/// The same for a device that is filled, and for one that a member is copied onto.
+#[test]
+fn rebuilds_and_replacements_keep_the_rate_and_yield() {
+    for (replace, rate) in [(false, 500_000), (true, 500_000), (false, 0), (true, 0)] {
+        let spec = Spec {
+            level: Level::by_name("raid1").unwrap(),
+            layout: None,
+            chunk_blocks: 64,
+            member_blocks: vec![MEMBER_BLOCKS; 2],
+        };
+        let setup = Setup {
+            persistent: true,
+            ..Setup::new(spec)
+        };
+        let mut world = setup.open().unwrap();
+        world.command(Command::JobRate(rate)).unwrap();
+        if replace {
+            world.replace(1, 100).unwrap();
+        } else {
+            world.fail(1);
+            world.rebuild(1, 100).unwrap();
+        }
+        while world.engine.status().jobs.is_empty() {
+            world.step();
+        }
+        beside_clients(&mut world, 200); // What was begun before the first client came.
+        let per_second = beside_clients(&mut world, 1000);
+        let range = rate * 9 / 10..=rate * 11 / 10;
+        assert!(
+            range.contains(&per_second),
+            "{replace} {rate}: {per_second}"
+        );
+    }
 }
 
 #[test]

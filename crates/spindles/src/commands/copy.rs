@@ -4,6 +4,7 @@ use super::Command;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress as Bar, Unit};
+use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -52,6 +53,8 @@ struct Arguments {
     /// closed in order and lacks devices
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    rate: Rate,
 }
 
 const ARRAY: &str = "array:";
@@ -64,7 +67,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     let interrupted = interrupt::flag()?;
-    let mut from = open(&arguments.from, true, arguments.force, ui)?;
+    let mut from = open(&arguments.from, true, &arguments.rate, arguments.force, ui)?;
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
     copy::check_source(&from, bytes, &devices(&arguments.to)?)?;
     let (mut to, created) = open_target(&arguments, bytes, ui)?;
@@ -188,10 +191,10 @@ fn devices(name: &str) -> anyhow::Result<Vec<&str>> {
     Ok(devices)
 }
 
-fn open(name: &str, read_only: bool, force: bool, ui: &Ui) -> anyhow::Result<CopyEnd> {
+fn open(name: &str, read_only: bool, rate: &Rate, force: bool, ui: &Ui) -> anyhow::Result<CopyEnd> {
     let open = OpenOptions {
         read_only,
-        ..OpenOptions::default()
+        ..rate.options()
     };
     if !name.starts_with(ARRAY) {
         return Ok(CopyEnd::open(name, &open)?);
@@ -221,7 +224,7 @@ fn open_target(arguments: &Arguments, bytes: u64, ui: &Ui) -> anyhow::Result<(Co
         refuse(name, occupant(name)?.as_deref())?;
     }
     let created = in_file_system && CopyEnd::prepare_file(name, bytes)?;
-    let mut to = open(name, false, arguments.force, ui)?;
+    let mut to = open(name, false, &arguments.rate, arguments.force, ui)?;
     if !in_file_system && !arguments.force {
         refuse(name, to.occupant()?)?;
     }

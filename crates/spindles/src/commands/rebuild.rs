@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays;
+use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -40,12 +41,17 @@ struct Arguments {
     /// Overwrite what the new device holds
     #[arg(long, requires = "onto")]
     force: bool,
+    #[command(flatten)]
+    rate: Rate,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let options = RebuildOptions {
-        assemble: AssembleOptions::default(),
+        assemble: AssembleOptions {
+            open: arguments.rate.options(),
+            ..AssembleOptions::default()
+        },
         onto: arguments.onto.clone(),
         member: arguments.member.map(MemberIndex),
         overwrite: arguments.force,

@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays;
+use crate::rate::Rate;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -41,12 +42,17 @@ struct Arguments {
     /// Overwrite what the new device holds
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    rate: Rate,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let options = ReplaceOptions {
-        assemble: AssembleOptions::default(),
+        assemble: AssembleOptions {
+            open: arguments.rate.options(),
+            ..AssembleOptions::default()
+        },
         old: arguments.old.clone(),
         onto: arguments.onto.clone(),
         overwrite: arguments.force,

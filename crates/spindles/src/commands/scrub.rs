@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays;
+use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -48,13 +49,15 @@ struct Arguments {
     /// what was being written
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    rate: Rate,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let options = AssembleOptions {
         force: arguments.force,
-        ..AssembleOptions::default()
+        open: arguments.rate.options(),
     };
     let wanted = Scrub {
         anew: arguments.restart,

@@ -113,9 +113,19 @@ fn a_rebuild_that_can_not_be_is_refused() {
     folder.refuses("rebuild @a @c --onto @new --member 0", 1, &["member 0"]);
     folder.refuses("rebuild @a @c --member 1", 2, &["--onto"]);
     folder.refuses("rebuild @a --onto @new", 1, &["can't be opened"]);
+    folder.refuses(
+        "rebuild @a @c --onto @new --rebuild-rate fast",
+        2,
+        &["fast"],
+    );
     folder.refuses("rebuild @a @b @c", 1, &["--onto"]);
+    let nested = filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
+    std::fs::write(nested.path("new"), vec![0; 4 << 20]).expect("room");
+    nested.refuses("rebuild @a @b @c --onto @new", 1, &["itself an array"]);
     // What was overwritten is told.
-    let run = folder.run("rebuild @a @c --onto @x --force --json").ok();
+    let run = folder
+        .run("rebuild @a @c --onto @x --force --rebuild-rate 20M --json")
+        .ok();
     let json = run.json();
     assert_eq!(json["rebuilt"][0]["member"], 1);
     assert_eq!(json["through"], true);

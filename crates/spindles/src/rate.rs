@@ -1,0 +1,25 @@
+//! `--rebuild-rate`, the same for all commands whose work may go on beside clients.
+
+use clap::Args;
+use spindles_block::SizeBytes;
+use spindles_io::OpenOptions;
+
+/// What work in the background is guaranteed.
+#[derive(Args)]
+pub(crate) struct Rate {
+    /// What resync, rebuild, replace and scrub are guaranteed while the array is in use, in bytes
+    /// of each member per second, such as 20M; 0 for nothing. While nobody waits for the array they
+    /// go as fast as they can
+    #[arg(long, value_name = "SIZE", default_value = "10M")]
+    rebuild_rate: SizeBytes,
+}
+
+impl Rate {
+    /// Devices are to be opened so.
+    pub(crate) fn options(&self) -> OpenOptions {
+        OpenOptions {
+            job_rate: self.rebuild_rate.0,
+            ..OpenOptions::default()
+        }
+    }
+}
