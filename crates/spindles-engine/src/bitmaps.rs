@@ -181,7 +181,7 @@ impl Engine {
     }
 
     /// The first block of an area on the device of a member.
-    fn area_block(&self, member: MemberIndex, kind: AreaKind) -> BlockIndex {
+    pub(crate) fn area_block(&self, member: MemberIndex, kind: AreaKind) -> BlockIndex {
         let persistence = self.metadata.persistence.as_ref().expect("stored");
         let device = persistence.devices[usize::from(member.0)]
             .as_ref()

@@ -2,6 +2,7 @@
 
 use crate::{
     NEWCOMER, SLOT_BITS, SYSTEM_IO,
+    bad_blocks::BadList,
     bitmaps::{Bitmap, Loading},
     checksums::{Pages, ROWS_MAX, SUMS_MIN},
     columns::Column,
@@ -97,6 +98,7 @@ pub struct Engine {
     /// When the input came that is being dealt with.
     pub(crate) now: Instant,
     pub(crate) faults: Faults,
+    pub(crate) bad: BadList,
     pub(crate) slow: Slow,
     pub(crate) requests: Vec<RequestSlot>,
     pub(crate) free_requests: Vec<u32>,
@@ -224,6 +226,11 @@ impl Engine {
         });
         let loading = stored
             .then(|| Loading::new(count, region_count, config.block_size, &mut metadata_buffer));
+        let bad = BadList::new(
+            config.persistence.as_ref(),
+            config.block_size,
+            &mut metadata_buffer,
+        );
         let regions = Regions::new(
             geometry.groups(),
             region_groups,
@@ -294,6 +301,7 @@ impl Engine {
             indirect: MemberSet::EMPTY,
             now,
             faults: Faults::new(config.faults, count),
+            bad,
             slow: Slow::new(config.faults, count),
             requests: vec![RequestSlot::free(); index(config.limits.requests)],
             free_requests: (0..config.limits.requests).rev().collect(),
@@ -346,7 +354,7 @@ impl Engine {
         }
         engine.find_rebuilding();
         engine.serving = false;
-        engine.load_bitmaps();
+        engine.load_bad_blocks();
         if engine.metadata.persistence.is_some() && !engine.read_only {
             engine.flush_at_opening();
             if engine.missing_unrecorded() {
@@ -389,7 +397,8 @@ impl Engine {
             && self.replay.is_none()
             && !self.metadata.busy()
             && (!self.journal_undecided() || self.metadata.broken)
-            && (self.bitmaps_are_stored() || self.metadata.broken);
+            && (self.bitmaps_are_stored() || self.metadata.broken)
+            && self.bad_blocks_are_stored();
     }
 
     pub(crate) fn system_flush_failed(
@@ -462,8 +471,8 @@ impl Engine {
 
     /// How many member I/Os one member can have in flight: what an array below must take.
     pub fn member_ios_per_member_max(&self) -> u32 {
-        // Columns, a superblock, both bitmaps, zeros, and flushes of four kinds.
-        let without = self.limits.columns + JOB_COLUMNS + 8;
+        // Columns, a superblock, both bitmaps, bad blocks, zeros, and flushes of four kinds.
+        let without = self.limits.columns + JOB_COLUMNS + 9;
         self.pages.as_ref().map_or(without, |_| 3 * without)
     }
 
@@ -719,6 +728,7 @@ impl Engine {
             && self.zeroing.is_idle()
             && self.regions.sweep_is_idle()
             && self.bitmaps_are_quiet()
+            && self.bad.is_quiet()
             && self.rebuild.is_quiet()
             && self.replace.is_quiet()
             && self.replay.is_none()
@@ -767,6 +777,7 @@ impl Engine {
 
     pub(crate) fn bits_cleared_while_closing(&mut self) {
         let done = self.bitmaps_are_stored() || self.metadata.broken;
+        let done = done && self.bad_blocks_are_stored();
         if self.closing != Closing::Clearing || !done {
             return;
         }

@@ -13,13 +13,12 @@ use crate::{
     slots::SlotSet,
 };
 use alloc::{collections::VecDeque, vec::Vec};
-use spindles_block::{BlockIndex, Instant, MemberError, MemberIndex, MemberSet};
+use spindles_block::{Instant, MemberError, MemberIndex};
+use spindles_format::BadBlockKind;
 use spindles_layout::GroupIndex;
 
 /// Places that wait to be written anew; what comes when there is no room is met again.
 const REPAIRS_MAX: usize = 64;
-/// Blocks in the list of bad blocks of an array; a member whose block has no room there goes out.
-const BAD_BLOCKS_MAX: usize = 256;
 
 /// What went wrong on a member since opening.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -52,8 +51,6 @@ pub(crate) struct Faults {
     /// When each member's last errors were, the oldest first; `errors_max` at most.
     recent: Vec<VecDeque<Instant>>,
     repairs: VecDeque<Place>,
-    /// Blocks of the members' data areas.
-    bad: Vec<(MemberIndex, BlockIndex)>,
 }
 
 impl Faults {
@@ -65,23 +62,7 @@ impl Faults {
             members: alloc::vec![MemberFaults::default(); members],
             recent: (0..members).map(|_| recent()).collect(),
             repairs: VecDeque::with_capacity(REPAIRS_MAX),
-            bad: Vec::with_capacity(BAD_BLOCKS_MAX),
         }
-    }
-
-    /// What went wrong on a member.
-    pub(crate) fn of(&self, member: MemberIndex) -> MemberFaults {
-        let bad = self.bad.iter().filter(|(of, _)| *of == member).count();
-        MemberFaults {
-            bad_blocks: u64::try_from(bad).expect("few"),
-            ..self.members[usize::from(member.0)]
-        }
-    }
-
-    /// Members that must not be read without asking `bad_slots`.
-    fn with_bad_blocks(&self) -> MemberSet {
-        let members = self.bad.iter().map(|(member, _)| *member);
-        members.fold(MemberSet::EMPTY, MemberSet::with)
     }
 
     pub(crate) fn count(&mut self, finding: &Finding) {
@@ -123,6 +104,14 @@ impl Faults {
 }
 
 impl Engine {
+    /// What went wrong on a member.
+    pub(crate) fn faults_of(&self, member: MemberIndex) -> MemberFaults {
+        MemberFaults {
+            bad_blocks: self.bad.blocks(BadBlockKind::Unwritable(member)),
+            ..self.faults.members[usize::from(member.0)]
+        }
+    }
+
     /// A read of a column failed in some place of a member.
     pub(crate) fn note_fault(
         &mut self,
@@ -152,7 +141,7 @@ impl Engine {
         }
         let is_new = scrubs || self.queue_repair(place);
         if is_new && self.faults.is_too_many(member, self.now) {
-            let bad_elsewhere = self.faults.with_bad_blocks().without(member);
+            let bad_elsewhere = self.bad.members().without(member);
             let lost = self.lost.with(member);
             if bad_elsewhere.is_empty() && self.geometry.survives(lost) {
                 self.put_out(member, OutReason::TooManyErrors);
@@ -243,28 +232,17 @@ impl Engine {
         column.refused = column.refused.with(slot);
         let (low, blocks) = (column.low, column.blocks);
         let place = self.groups[index(id)].slots()[usize::from(slot)];
-        for row in u64::from(low)..u64::from(low + blocks) {
-            let block = (place.member, place.offset.plus(row));
-            if self.faults.bad.contains(&block) {
-                continue;
+        let start = place.offset.0 + u64::from(low);
+        let range = start..start + u64::from(blocks);
+        if !self.bad.add(BadBlockKind::Unwritable(place.member), range) {
+            if self.geometry.survives(self.lost.with(place.member)) {
+                self.put_out(place.member, OutReason::TooManyBadBlocks);
             }
-            if self.faults.bad.len() == BAD_BLOCKS_MAX {
-                let reason = OutReason::TooManyBadBlocks;
-                if self.geometry.survives(self.lost.with(place.member)) {
-                    self.put_out(place.member, reason);
-                }
-                return true;
-            }
-            self.faults.bad.push(block);
+            return true;
         }
+        self.write_bad_blocks();
         self.choose_direct();
         true
-    }
-
-    /// Whether any member has a place that is not to be read.
-    #[inline]
-    pub(crate) fn has_bad_blocks(&self) -> bool {
-        !self.faults.bad.is_empty()
     }
 
     /// Slots of a column with bad blocks in the rows under way count as unreadable. Whether a scrub
@@ -278,45 +256,29 @@ impl Engine {
     }
 
     /// Slots of a column with bad blocks in the rows under way.
-    fn bad_slots(&self, id: u32) -> SlotSet {
+    pub(crate) fn bad_slots(&self, id: u32) -> SlotSet {
         let column = &self.columns[index(id)];
-        let rows = u64::from(column.low)..u64::from(column.low + column.blocks);
         let slots = (0..).zip(self.groups[index(id)].slots());
         let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
-            self.faults.bad.iter().any(|&(member, block)| {
-                let row = block.0.wrapping_sub(place.offset.0);
-                member == place.member && rows.contains(&row)
-            })
+            let start = place.offset.0 + u64::from(column.low);
+            let range = start..start + u64::from(column.blocks);
+            let kind = BadBlockKind::Unwritable(place.member);
+            self.bad.overlaps(kind, &range)
         };
         slots
             .filter(is_bad)
             .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot))
     }
 
-    /// The rows under way of a slot, if they were written, are as good as any.
-    #[cold]
-    pub(crate) fn forget_bad_blocks(&mut self, id: u32, slot: u8) {
-        let column = &self.columns[index(id)];
-        if column.phase != Phase::Writing {
-            return;
-        }
-        let rows = u64::from(column.low)..u64::from(column.low + column.blocks);
-        let place = self.groups[index(id)].slots()[usize::from(slot)];
-        self.faults.bad.retain(|&(member, block)| {
-            let row = block.0.wrapping_sub(place.offset.0);
-            member != place.member || !rows.contains(&row)
-        });
-        self.choose_direct();
-    }
-
     /// Which members are not read without a look at what is known of them.
     pub(crate) fn choose_direct(&mut self) {
-        self.indirect = self.faults.with_bad_blocks().union(self.slow.members);
+        self.indirect = self.bad.members().union(self.slow.members);
     }
 
     /// A member is out: what takes its place is another device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
-        self.faults.bad.retain(|(of, _)| *of != member);
+        self.bad.forget_member(member);
+        self.write_bad_blocks();
         self.faults.recent[usize::from(member.0)].clear();
         self.forget_latency(member);
         self.choose_direct();

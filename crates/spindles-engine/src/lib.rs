@@ -9,6 +9,7 @@ extern crate alloc;
 #[cfg(test)]
 extern crate std;
 
+mod bad_blocks;
 mod bitmaps;
 mod bits;
 mod checksums;

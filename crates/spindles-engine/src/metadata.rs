@@ -125,6 +125,9 @@ impl Engine {
             // What a member lacks that goes out is durable before it is durable that it is out.
             return self.write_bitmaps();
         }
+        if !self.bad_blocks_are_stored() {
+            return self.write_bad_blocks();
+        }
         self.metadata.wanted = false;
         if !self.geometry.survives(self.lost) {
             // A failed array stays as the superblocks have it: its members may come back.

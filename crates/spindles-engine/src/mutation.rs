@@ -73,6 +73,14 @@ pub enum Mutation {
     ReplaceSkipsWrites,
     /// What was copied to a device is not flushed before it replaces a member.
     ReplaceUnflushed,
+    /// What the journal holds of before a whole stripe was written is carried out over it.
+    ReplaySuperseded,
+    /// What the journal has only checksums of is taken for being in its place.
+    TrustIntents,
+    /// A durable write is answered while what else is in its rows is in the members' caches only.
+    SkipIntentFlush,
+    /// Blocks that a crash took are not told to the members.
+    ForgetLost,
 }
 
 /// Every planted fault.
@@ -110,4 +118,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipSumming,
     Mutation::ReplaceSkipsWrites,
     Mutation::ReplaceUnflushed,
+    Mutation::ReplaySuperseded,
+    Mutation::TrustIntents,
+    Mutation::SkipIntentFlush,
+    Mutation::ForgetLost,
 ];

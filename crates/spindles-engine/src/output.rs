@@ -56,6 +56,17 @@ pub enum Event {
         /// Writes that were carried out again.
         writes: u64,
     },
+    /// A crash took these blocks of the array: they were being written, and a member is missing that
+    /// held them. They answer errors until they are written.
+    Lost {
+        /// The first.
+        block: BlockIndex,
+        /// How many.
+        blocks: u32,
+    },
+    /// There is no room to note all blocks that a crash took: what was on missing members answers
+    /// errors, and nothing more is written.
+    TooMuchLost,
     /// A resync began.
     ResyncStarted,
     /// Redundancy agrees with data everywhere.

@@ -463,7 +463,9 @@ impl Engine {
         if held && !self.metadata.broken {
             if self.columns.iter().any(|column| {
                 let planned = match column.phase {
-                    Phase::Paging | Phase::Reading | Phase::Computing(_) => column.is_locked(),
+                    Phase::Paging | Phase::Reading | Phase::Computing(_) | Phase::Flushing => {
+                        column.is_locked()
+                    }
                     Phase::Committing
                     | Phase::Logging
                     | Phase::Recovering
@@ -472,7 +474,6 @@ impl Engine {
                     Phase::Free
                     | Phase::Starting
                     | Phase::Direct
-                    | Phase::Flushing
                     | Phase::Locking
                     | Phase::Preparing
                     | Phase::Merged => false,

@@ -128,6 +128,13 @@ impl Engine {
         if self.holds_back() {
             return false;
         }
+        if self.bad.any_lost() && self.reads_lost(request) {
+            let slot = &mut self.requests[index(request)];
+            slot.handed_out = true;
+            slot.pending += 1;
+            self.request_part_done(request, Some(RequestError::BeyondTolerance));
+            return true;
+        }
         while !self.requests[index(request)].handed_out {
             if self.free_columns.is_empty() {
                 return false;

@@ -8,6 +8,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use spindles_block::MemberIndex;
+use spindles_format::BadBlockKind;
 
 /// The state of a running array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Status {
     pub dirty: bool,
     /// The jobs under way, and those that could not do everything.
     pub jobs: Vec<JobStatus>,
+    /// Blocks of the array that a crash took. They answer errors until they are written.
+    pub lost_blocks: u64,
     /// What the scrub under way found, or else the last one since opening.
     pub scrub: ScrubStatus,
 }
@@ -60,7 +63,7 @@ impl Engine {
                 .map(|member| MemberStatus {
                     member: member.index,
                     state: member.state,
-                    faults: self.faults.of(member.index),
+                    faults: self.faults_of(member.index),
                     slow: self.slow.members.contains(member.index),
                     read_ns: self.slow.average_ns(member.index),
                 })
@@ -68,6 +71,7 @@ impl Engine {
             generation: self.metadata.generation(),
             dirty: self.metadata.dirty,
             jobs: self.job_statuses(),
+            lost_blocks: self.bad.blocks(BadBlockKind::Lost),
             scrub: self.scrub.found,
         }
     }

@@ -24,6 +24,10 @@ pub(crate) enum Purpose {
     DirtyBitmap,
     /// The written bitmap is written.
     WrittenBitmap,
+    /// The list of bad blocks is read at opening.
+    BadBlocksRead,
+    /// The list of bad blocks is written.
+    BadBlocks,
     /// A region is made zeros before its first write.
     Zeroing,
     /// That is made durable.
@@ -49,13 +53,15 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 17] = [
+    const ALL: [Self; 19] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
         Self::BitmapRead,
         Self::DirtyBitmap,
         Self::WrittenBitmap,
+        Self::BadBlocksRead,
+        Self::BadBlocks,
         Self::Zeroing,
         Self::ZeroingFlush,
         Self::SweepFlush,
@@ -302,6 +308,8 @@ impl Engine {
             Purpose::WrittenBitmap => {
                 self.bitmap_written(AreaKind::WRITTEN_BITMAP, member, result);
             }
+            Purpose::BadBlocksRead => self.bad_blocks_read(member, result),
+            Purpose::BadBlocks => self.bad_blocks_written(member, result),
             Purpose::Zeroing => self.zeroed(member, result),
             Purpose::ZeroingFlush => self.zeroing_flushed(member, result),
             Purpose::SweepFlush => self.sweep_flushed(member, result),

@@ -320,6 +320,9 @@ pub fn areas_to_join(
     if array.checksum != ChecksumKind::None {
         device.set_version(AreaKind::CHECKSUMS, 1);
     }
+    if array.has_bad_blocks() {
+        device.set_version(AreaKind::BAD_BLOCKS, 1);
+    }
     Ok(device)
 }
 

@@ -36,6 +36,8 @@ pub enum JournalKind {
     Data,
     /// The new blocks are zeros.
     Zeros,
+    /// The new blocks are not in the journal, only their checksums.
+    Intent,
 }
 
 /// One member's part of one write: the same rows of every chunk that the write changes in one
@@ -59,11 +61,11 @@ pub struct JournalEntry {
 }
 
 impl JournalEntry {
-    /// How many checksums it carries: one a block where the blocks are logged.
+    /// How many checksums it carries: one a block where the blocks are not zeros.
     #[must_use]
     pub const fn checksums(&self) -> u32 {
         match self.kind {
-            JournalKind::Data => self.blocks,
+            JournalKind::Data | JournalKind::Intent => self.blocks,
             JournalKind::Zeros => 0,
         }
     }
@@ -129,6 +131,7 @@ impl<'out> JournalWriter<'out> {
         bytes[29] = match entry.kind {
             JournalKind::Data => 1,
             JournalKind::Zeros => 2,
+            JournalKind::Intent => 3,
         };
         for (bytes, checksum) in bytes[ENTRY_BYTES..].chunks_exact_mut(4).zip(checksums) {
             bytes.copy_from_slice(&checksum.to_le_bytes());
@@ -222,6 +225,7 @@ fn split_entry(bytes: &[u8]) -> Option<(JournalEntry, &[u8], &[u8])> {
         kind: match fixed[29] {
             1 => JournalKind::Data,
             2 => JournalKind::Zeros,
+            3 => JournalKind::Intent,
             _ => return None,
         },
     };
@@ -275,6 +279,7 @@ mod tests {
             entry(1 << 40, JournalKind::Data, 16),
             entry(3, JournalKind::Zeros, 1 << 20),
             entry(u64::MAX, JournalKind::Data, 1),
+            entry(5, JournalKind::Intent, 9),
         ]
         .into();
         let mut bytes = [0xee; JOURNAL_HEADER_BYTES].to_vec();

@@ -11,6 +11,7 @@ extern crate alloc;
 
 mod areas;
 mod assembly;
+mod bad_blocks;
 mod bitmap;
 mod checksums;
 mod choose;
@@ -23,6 +24,11 @@ pub mod versions;
 
 pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for, areas_to_join};
 pub use assembly::{AssembleError, Assembly, Reason, Refusal};
+pub use bad_blocks::{
+    BAD_BLOCKS_FIELDS, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
+    bad_blocks_pages, bad_blocks_pages_of, blank_bad_blocks, decode_bad_blocks, encode_bad_blocks,
+    give_bad_blocks,
+};
 pub use bitmap::{
     BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
     bitmap_regions, blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for,

@@ -62,11 +62,15 @@ impl Features {
     /// `refuse`: blocks have checksums. A writer that keeps none makes them lie.
     pub const CHECKSUMS: u64 = 1 << 2;
 
+    /// `refuse`: the array has a list of bad blocks. What is in it must not be read; and the journal
+    /// speaks of writes without holding their data.
+    pub const BAD_BLOCKS: u64 = 1 << 3;
+
     /// The features that this version knows.
     pub const KNOWN: Self = Self {
         ignorable: 0,
         read_only: 0,
-        refuse: Self::REGIONS | Self::REBUILDING | Self::CHECKSUMS,
+        refuse: Self::REGIONS | Self::REBUILDING | Self::CHECKSUMS | Self::BAD_BLOCKS,
     };
 
     /// Whether a feature is in use that this version must not write beside.
@@ -218,6 +222,12 @@ impl ArrayRecord {
     #[must_use]
     pub fn members(&self) -> &[MemberRecord] {
         &self.member[..usize::from(self.members)]
+    }
+
+    /// Whether the array keeps a list of bad blocks.
+    #[must_use]
+    pub const fn has_bad_blocks(&self) -> bool {
+        self.features.refuse & Features::BAD_BLOCKS != 0
     }
 
     /// Which members the record says are missing.

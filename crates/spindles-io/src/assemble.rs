@@ -9,8 +9,8 @@ use spindles_engine::{
     Command, Config, JOB_RATE, Limits, POLICIES, Persistence, Policy, READ_POLICIES,
 };
 use spindles_format::{
-    ArrayRecord, AssembleError as ChooseError, Assembly, DecodeError, DeviceRecord, Found, Reason,
-    Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
+    ArrayRecord, AssembleError as ChooseError, Assembly, BadBlocks, DecodeError, DeviceRecord,
+    Found, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
 };
 use spindles_layout::{Geometry, GeometryError, Level, Redundancy, Spec};
 use thiserror::Error;
@@ -324,6 +324,8 @@ pub struct Examined {
     pub found: Found,
     /// What else it carries.
     pub sightings: Vec<Sighting>,
+    /// Its copy of the array's list of bad blocks.
+    pub bad_blocks: Vec<BadBlocks>,
 }
 
 /// Reads what a device says, even while it is in use. Nothing is opened for writing.
@@ -332,6 +334,7 @@ pub fn examine(device: &str) -> Result<Examined, OpenError> {
     Ok(Examined {
         found: probe.found(),
         sightings: probe.sightings()?,
+        bad_blocks: probe.bad_blocks(),
     })
 }
 

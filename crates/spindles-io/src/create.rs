@@ -10,7 +10,8 @@ use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
     MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for,
-    give_checksums, give_regions, uniform_bitmap,
+    bad_blocks_pages_of, blank_bad_blocks, give_bad_blocks, give_checksums, give_regions,
+    uniform_bitmap,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -485,6 +486,9 @@ impl Planner<'_> {
                 * u64::from(block_size.bytes());
             give_regions(&mut record, &mut records, geometry.groups(), group_bytes);
         }
+        if geometry.redundancy() > 0 {
+            give_bad_blocks(&mut record, &mut records);
+        }
         // An array of arrays has those of its members.
         if plan_members.iter().any(|it| matches!(it, Member::Device)) {
             let logs = geometry.parity_chunks() > 0 && policy.write_hole == WriteHole::Closed;
@@ -682,6 +686,7 @@ impl Writer {
         array.clean =
             self.agrees || plan.geometry.redundancy() == 0 || plan.record.region_groups > 0;
         self.bitmaps(plan, &nodes)?;
+        self.bad_blocks(plan, &nodes)?;
         if array.checksum != ChecksumKind::None {
             self.blank_checksums(plan, &nodes)?;
         }
@@ -750,6 +755,23 @@ impl Writer {
                 device: name.clone(),
                 source,
             })?;
+        }
+        Ok(())
+    }
+
+    /// Writes the list of bad blocks of an array that has one to all its members.
+    fn bad_blocks(&mut self, plan: &Plan, nodes: &[NodeId]) -> Result<(), CreateError> {
+        let block_bytes = u64::from(self.stack.block_size().bytes());
+        let pages = bad_blocks_pages_of(&plan.record, plan.records.iter());
+        if pages == 0 {
+            return Ok(());
+        }
+        let bytes = blank_bad_blocks(plan.record.uuid, pages);
+        for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
+            let area = record.area(AreaKind::BAD_BLOCKS);
+            let area = area.expect("a new member has all areas");
+            let block = BlockIndex(area.offset_bytes / block_bytes);
+            self.write(*node, block, &bytes, name)?;
         }
         Ok(())
     }

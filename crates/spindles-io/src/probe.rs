@@ -5,7 +5,10 @@ use crate::backends::{self, Medium};
 use crate::signatures::{self, Sighting};
 use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, SeekFrom, seek, stat};
-use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{
+    AreaKind, BAD_BLOCKS_PAGE_BYTES, BadBlocks, DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
+    bad_blocks_pages_of, decode_bad_blocks,
+};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
@@ -81,6 +84,30 @@ impl Probe {
                 .map_err(|_| DecodeError::Unreadable)?;
         }
         Ok(bytes)
+    }
+
+    /// The runs in the device's copy of the list of bad blocks, as far as it can be read.
+    pub(crate) fn bad_blocks(&self) -> Vec<BadBlocks> {
+        let found = self.found();
+        let Ok((array, device)) = found.record() else {
+            return Vec::new();
+        };
+        let pages = bad_blocks_pages_of(array, std::iter::once(device));
+        let (Some(file), Some(area)) = (&self.file, device.area(AreaKind::BAD_BLOCKS)) else {
+            return Vec::new();
+        };
+        let page_bytes = u64::try_from(BAD_BLOCKS_PAGE_BYTES).expect("512");
+        let mut runs = Vec::new();
+        for page in 0..pages {
+            let mut bytes = [0; BAD_BLOCKS_PAGE_BYTES];
+            let at = area.offset_bytes + u64::from(page) * page_bytes;
+            if file.read_exact_at(&mut bytes, at).is_ok()
+                && let Some((_, entries)) = decode_bad_blocks(array.uuid, page, &bytes)
+            {
+                runs.extend(entries);
+            }
+        }
+        runs
     }
 
     /// What else the device carries.

@@ -378,16 +378,16 @@ fn the_quickstart_runs_whole() {
     assert!(record.scaled && record.shared_device);
 
     // Members, what they survive, and member bytes for 100 bytes of whole stripes written: with
-    // parity they go through the journal first, and on members this small its headers weigh.
+    // parity the journal gets their checksums first.
     for (system, members, survives, amplification) in [
         ("single", 1, 0, 100),
         ("concat", 4, 0, 100),
         ("raid0", 4, 0, 100),
         ("raid1", 2, 1, 200),
         ("raid10", 4, 1, 200),
-        ("raid4", 5, 1, 250),
-        ("raid5", 5, 1, 250),
-        ("raid6", 6, 2, 300),
+        ("raid4", 5, 1, 125),
+        ("raid5", 5, 1, 125),
+        ("raid6", 6, 2, 150),
     ] {
         let of = |workload: &str| {
             let runs = kept.runs();
@@ -402,8 +402,8 @@ fn the_quickstart_runs_whole() {
         assert!(write.system.capacity_bytes >= 2 << 20, "{system}");
         let share = |run: &Run| run.members.written * 100 / run.application.written;
         let found = share(&write);
-        // A superblock or two may fall into the window.
-        let more = if amplification > 200 { 60 } else { 5 };
+        // A superblock or two may fall into the window, and headers of the journal.
+        let more = if system >= "raid4" { 15 } else { 5 };
         assert!(
             (amplification..amplification + more).contains(&found),
             "{system}: {found}"

@@ -5,6 +5,7 @@ use crate::random::Random;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Operation, Request};
 use spindles_workload::history::{Contents, FlushToken, History, ReadToken, WriteToken};
 use spindles_workload::{BlockWorkload, Next, Params, Plan};
+use std::ops::Range;
 
 /// What a request in flight is to the history.
 #[derive(Clone, Copy, Debug)]
@@ -146,6 +147,12 @@ impl Client {
             blocks: u32::try_from(blocks).expect("at most the maximum"),
             issue: None,
         }
+    }
+
+    /// The sectors of a request.
+    pub(crate) fn sectors(&self, request: &Request) -> Range<u64> {
+        let first = request.block.0 * self.sectors_per_block;
+        first..first + u64::from(request.blocks) * self.sectors_per_block
     }
 
     /// Whether another request may be asked now.

@@ -12,8 +12,8 @@ use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet}
 use spindles_engine::Policy;
 use spindles_format::{
     AreaKind, ArrayRecord, Assembly, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, blank_bitmap,
-    give_checksums, give_regions,
+    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, bad_blocks_pages_of,
+    blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -154,6 +154,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
         let group_bytes = u64::from(group_blocks) * u64::from(options.block_size.bytes());
         give_regions(&mut record, &mut devices, geometry.groups(), group_bytes);
+        give_bad_blocks(&mut record, &mut devices);
         // Sensible, or of another size.
         if options.region_groups > 1 {
             record.region_groups = options.region_groups;
@@ -167,7 +168,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     (record, devices)
 }
 
-/// Writes blank bitmaps to all members, durably.
+/// Writes blank bitmaps and lists of bad blocks to all members, durably.
 fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: &[DeviceRecord]) {
     if record.region_groups == 0 {
         return;
@@ -195,6 +196,14 @@ fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: 
             for (block, bytes) in (first.0..).map(BlockIndex).zip(blocks) {
                 world.stack.put_raw(array, member, block, bytes);
             }
+        }
+    }
+    let pages = bad_blocks_pages_of(record, devices.iter());
+    let bytes = blank_bad_blocks(record.uuid, pages);
+    for (member, first) in (0..).map(MemberIndex).zip(first(AreaKind::BAD_BLOCKS)) {
+        let blocks = bytes.chunks_exact(block_bytes);
+        for (block, bytes) in (first.0..).map(BlockIndex).zip(blocks) {
+            world.stack.put_raw(array, member, block, bytes);
         }
     }
 }

@@ -243,6 +243,7 @@ impl World {
             }
         }
         self.stop();
+        self.in_doubt.extend(self.client.history.in_doubt(power));
         if power {
             self.client.history.power_lost();
         } else {

@@ -683,7 +683,9 @@ fn read_all(world: &mut World) {
     let mut next = 0;
     while next < blocks && world.failure.is_none() {
         while world.client.has_room() && next < blocks {
-            let length = 64.min(blocks - next);
+            // Where some may be lost, each is asked for by itself.
+            let most = if world.in_doubt.is_empty() { 64 } else { 1 };
+            let length = most.min(blocks - next);
             read(world, next, length);
             next += length;
         }

@@ -94,6 +94,17 @@ impl Stack {
         block.0 * per_block..(block.0 + 1) * per_block
     }
 
+    /// Whether a crash may have taken blocks of an array for good: somebody is missing, or being
+    /// filled, or can't read everything.
+    pub(crate) fn may_lose_blocks(&self, array: usize) -> bool {
+        let Array { lost, members, .. } = &self.arrays[array];
+        !lost.is_empty()
+            || members.iter().any(|below| match below {
+                Below::Disk(disk) => self.disks[*disk].unreadable().next().is_some(),
+                Below::Array(_) => true,
+            })
+    }
+
     /// Bytes of a block of a disk.
     pub fn disk_block(&self, disk: usize, block: BlockIndex, view: View, out: &mut [u8]) {
         let sectors = self.sectors(disk, block);

@@ -99,6 +99,9 @@ pub struct World {
     pub(crate) closed: Vec<Option<bool>>,
     /// Whether errors may be answered: see `Scene`.
     pub(crate) errors_excused: bool,
+    /// Sectors that a crash caught being written, and nobody wrote or read since: with members
+    /// missing they may be lost.
+    pub(crate) in_doubt: BTreeSet<u64>,
     pub(crate) faults: Random,
     /// Answers to requests of the simulator itself.
     pub(crate) own_replies: Vec<Reply>,
@@ -166,6 +169,7 @@ impl World {
             session: 0,
             closed: vec![None; arrays],
             errors_excused: false,
+            in_doubt: BTreeSet::new(),
             faults: Random::new(options.seed, "faults"),
             own_replies: Vec::new(),
             ios: Vec::new(),
@@ -453,6 +457,10 @@ impl World {
     fn event(&mut self, array: usize, event: Event) {
         self.note(&format!("array {array}: {event:?}"));
         match event {
+            Event::Lost { .. } if !self.stack.may_lose_blocks(array) => {
+                self.stalled("blocks are lost though all can be read");
+            }
+            Event::TooMuchLost => self.stalled("there is no room to note what is lost"),
             Event::Closed { clean } => self.closed[array] = Some(clean),
             Event::Found(_) | Event::Disagreement { .. } | Event::ScrubDone(_) => {
                 self.scrub_told(&event);
@@ -723,6 +731,13 @@ impl World {
             buffer,
             ..
         } = flight.request;
+        let sectors = self.client.sectors(&flight.request);
+        let in_doubt = self.in_doubt.range(sectors.clone()).next().is_some();
+        if done {
+            self.in_doubt.retain(|sector| !sectors.contains(sector));
+        } else if in_doubt && operation == Operation::Read {
+            *self.struck.entry("lost to a crash").or_default() += 1;
+        }
         if !done {
             match flight.token {
                 Token::Read(token) => self.client.history.read_failed(token),
@@ -730,6 +745,9 @@ impl World {
                     self.client.history.write_answered(token, false, fua);
                 }
                 Token::Flush(_) => {}
+            }
+            if in_doubt && operation == Operation::Read {
+                return;
             }
             let what = format!("{operation:?} of {blocks} blocks at {block}");
             return self.show(&Seen::Failed { what: &what });

@@ -37,13 +37,21 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::RebuildSkipsWrites, "redundancy", 600),
     (Mutation::SkipJournal, "history", 100),
     (Mutation::SkipJournalFlush, "history", 500),
-    (Mutation::SkipReplay, "history", 100),
+    (Mutation::SkipReplay, "redundancy", 200),
     (Mutation::ReuseJournalUnflushed, "history", 800),
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
     (Mutation::SkipSumming, "checksums", 400),
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
+];
+
+/// What shows in few runs is planted in enumerations instead: `tests/enumerate.rs`.
+const ENUMERATED: &[Mutation] = &[
+    Mutation::TrustIntents,
+    Mutation::ReplaySuperseded,
+    Mutation::SkipIntentFlush,
+    Mutation::ForgetLost,
 ];
 
 /// What finds the fault in this run: a checker, or an assertion of the engine.
@@ -81,7 +89,10 @@ fn every_planted_fault_is_found_by_its_checker() {
 fn every_planted_fault_and_every_checker_has_its_canary() {
     for mutation in MUTATIONS {
         let has = CANARIES.iter().any(|(canary, ..)| canary == mutation);
-        assert!(has, "{mutation:?} has no checker");
+        assert!(
+            has || ENUMERATED.contains(mutation),
+            "{mutation:?} has no checker"
+        );
     }
     for checker in CHECKERS {
         let has = CANARIES.iter().any(|(_, name, _)| *name == checker.name);

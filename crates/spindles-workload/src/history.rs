@@ -358,6 +358,23 @@ impl History {
         durable
     }
 
+    /// Sectors of which a crash now may leave more than one thing: a write to them is in flight or,
+    /// when power is lost, not durable.
+    pub fn in_doubt(&self, power: bool) -> Vec<u64> {
+        let open = |candidate: &Candidate| {
+            let undecided = if power {
+                !candidate.durable && !candidate.dead_for_power
+            } else {
+                candidate.answered == NEVER && candidate.dead_for_reads == NEVER
+            };
+            undecided && candidate.submitted > 0
+        };
+        let in_doubt = (0..)
+            .zip(&self.sectors)
+            .filter(|(_, all)| all.iter().any(open));
+        in_doubt.map(|(sector, _)| sector).collect()
+    }
+
     /// Power was lost: every sector holds its last durable write or some later submitted one.
     pub fn power_lost(&mut self) {
         let now = self.now();

@@ -58,7 +58,6 @@ impl Engine {
             self.read_took(member, column.issued);
         }
         match result {
-            Ok(()) if self.has_bad_blocks() => self.forget_bad_blocks(id, slot),
             Ok(()) => {}
             Err(error) => self.column_io_failed(id, slot, member, error),
         }
@@ -85,6 +84,7 @@ impl Engine {
                 if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
                     self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
                 }
+                self.members_flushed(id);
                 self.acknowledge(id);
             }
             phase => panic!("a member I/O came back in phase {phase:?}"),

@@ -87,9 +87,11 @@ impl Engine {
 
     /// What is to be written goes into the journal first.
     fn begin_log(&mut self, id: u32, writes: SlotSet) {
-        if self.note_writes(id, writes).is_empty() {
+        let data = self.note_writes(id, writes);
+        if data.is_empty() {
             return self.log(id);
         }
+        self.columns[index(id)].intent = self.may_intend(id);
         self.work_step(id, Work::Checksum);
     }
 
@@ -114,6 +116,13 @@ impl Engine {
         data
     }
 
+    /// Whether the journal need not hold what a column writes: all data of its rows is new, so that
+    /// redundancy can be made from it again, and what can't be told is in a list then.
+    fn may_intend(&self, id: u32) -> bool {
+        let whole = self.columns[index(id)].touched == self.shape.all_data();
+        !self.shape.copies && whole && self.bad.is_kept()
+    }
+
     /// How `slot` of a column is written.
     fn slot_write(&self, id: u32, slot: u8) -> Operation {
         let (fua, zeros) = self.write_kind(id);
@@ -126,7 +135,7 @@ impl Engine {
     }
 
     /// Whether a column writes durably, and which operation stands for zeros.
-    fn write_kind(&self, id: u32) -> (bool, Option<Operation>) {
+    pub(crate) fn write_kind(&self, id: u32) -> (bool, Option<Operation>) {
         if self.columns[index(id)].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
             // member it was read from is lost as well: the others agree durably before the reply.

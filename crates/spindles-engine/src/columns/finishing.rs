@@ -1,7 +1,7 @@
 //! `Acknowledging`, and the end of a column.
 
 use super::{NO_COLUMN, Owner, Phase};
-use crate::{Engine, Mutation, SLOT_BITS, index, output::Output, plan::Ask};
+use crate::{Engine, Mutation, SLOT_BITS, bad_blocks::Change, index, output::Output, plan::Ask};
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
 };
@@ -13,6 +13,11 @@ impl Engine {
         let not_held = self.slots_not_held(id, column.low + column.blocks);
         if !self.shape.copies && not_held.count() > parity {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+        }
+        let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
+        self.columns[index(id)].was_bad = was_bad;
+        if was_bad || self.rests_on_caches(id) {
+            return self.flush_for(id);
         }
         self.acknowledge(id);
     }
@@ -32,6 +37,19 @@ impl Engine {
         if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
             self.gated.push_back(id);
             return;
+        }
+        if !self.bad_blocks_are_stored() {
+            self.gated.push_back(id);
+            return;
+        }
+        if self.columns[index(id)].was_bad && self.columns[index(id)].error.is_none() {
+            let change = self.take_from_bad_blocks(id);
+            let column = &mut self.columns[index(id)];
+            column.was_bad = change == Change::Wait;
+            if change == Change::Full && column.ask == Ask::Write {
+                column.error = Some(RequestError::BeyondTolerance);
+            }
+            return self.acknowledge(id);
         }
         let column = &mut self.columns[index(id)];
         if self.metadata.broken && column.ask == Ask::Write {
@@ -120,6 +138,14 @@ impl Engine {
         }
     }
 
+    /// Flushes all members before a column is answered that wrote.
+    #[cold]
+    fn flush_for(&mut self, id: u32) {
+        self.columns[index(id)].phase = Phase::Flushing;
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        self.flush_of_column(id, active);
+    }
+
     /// Flushes all members for a column.
     pub(crate) fn flush_members(&mut self, id: u32, skip: bool) {
         let column = &mut self.columns[index(id)];
@@ -128,10 +154,18 @@ impl Engine {
         column.blocks = 0;
         column.end = 0;
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        if skip || active.is_empty() {
+        if skip {
             return self.acknowledge(id);
         }
-        column.pending = active.count();
+        self.flush_of_column(id, active);
+    }
+
+    fn flush_of_column(&mut self, id: u32, active: MemberSet) {
+        if active.is_empty() {
+            return self.acknowledge(id);
+        }
+        self.columns[index(id)].pending = active.count();
+        self.members_flush_begins(id);
         for member in active.iter() {
             self.output(Output::Member(MemberIo {
                 id: MemberIoId(id << SLOT_BITS | u32::from(member.0)),

@@ -16,7 +16,8 @@
 //! before the commit asks for another plan; an error after it puts the member out and
 //! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
 //! that the array and the region are dirty, `Acknowledging` until
-//! it is durable which members are out.
+//! it is durable which members are out. Rarely `Flushing` comes between `Writing` and that: where
+//! something that the column did not write must be durable before its answer.
 
 mod answers;
 mod committing;
@@ -142,6 +143,12 @@ pub(crate) struct Column {
     pub(crate) unlogged: bool,
     pub(crate) sources: u16,
     pub(crate) targets: u16,
+    /// The journal has the checksums only of what it writes.
+    pub(crate) intent: bool,
+    /// It wrote what is in the list of bad blocks.
+    was_bad: bool,
+    /// The number of the flush of all members that it waits for.
+    pub(crate) flush: u64,
 }
 
 impl Column {
@@ -190,6 +197,9 @@ impl Column {
             log_data: SlotSet::EMPTY,
             log_half: None,
             unlogged: false,
+            intent: false,
+            was_bad: false,
+            flush: 0,
             sources: 0,
             targets: 0,
         }
@@ -198,6 +208,15 @@ impl Column {
     /// Whether it keeps others from its rows.
     pub(crate) fn is_locked(&self) -> bool {
         self.locked
+    }
+
+    /// The slots whose new blocks go into the journal.
+    pub(crate) fn logged_blocks(&self) -> SlotSet {
+        if self.intent {
+            SlotSet::EMPTY
+        } else {
+            self.log_data
+        }
     }
 
     /// What a column learns while it is carried out is forgotten.
@@ -210,6 +229,8 @@ impl Column {
         self.mismatch = false;
         self.direct = false;
         self.suspect = false;
+        self.intent = false;
+        self.was_bad = false;
         self.error = None;
         self.look_anew();
     }

@@ -100,7 +100,7 @@ impl Engine {
     }
 
     /// The slots whose members can't be read in the rows below `end` of the group of the column.
-    pub(super) fn slots_not_held(&self, id: u32, end: u32) -> SlotSet {
+    pub(crate) fn slots_not_held(&self, id: u32, end: u32) -> SlotSet {
         if self.lost.is_empty() {
             return SlotSet::EMPTY;
         }

@@ -13,7 +13,7 @@ impl Engine {
     pub(crate) fn plan_column(&mut self, id: u32) {
         // Whoever has a page waits for nobody who may wait for one.
         self.let_go_pages(id);
-        if self.has_bad_blocks() && self.mark_bad_slots(id) {
+        if self.bad.any_unwritable() && self.mark_bad_slots(id) {
             return self.plan_column(id);
         }
         let missing = self.missing_slots(id);

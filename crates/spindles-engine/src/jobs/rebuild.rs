@@ -215,6 +215,7 @@ impl Engine {
             || device.data_blocks() != like.data_blocks
             || !self.journal_fits(device)
             || self.has_checksums() && !room_for_checksums(device)
+            || !self.bad.fits(device)
             || known
             || uuid == Uuid::NIL
         {
@@ -291,6 +292,8 @@ impl Engine {
         self.regions.dirty.tell_all();
         self.regions.written.tell_all();
         self.write_bitmaps();
+        self.bad.tell_all();
+        self.write_bad_blocks();
         for joining in &all {
             self.journal_from_anew(joining.member, &joining.device);
         }

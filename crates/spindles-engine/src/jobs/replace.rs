@@ -200,6 +200,8 @@ impl Engine {
             self.regions.dirty.tell_all();
             self.regions.written.tell_all();
             self.write_bitmaps();
+            self.bad.tell_all();
+            self.write_bad_blocks();
         } else if !self.copy_fresh() {
             self.flush_before_telling();
         }
@@ -302,6 +304,8 @@ impl Engine {
                 self.regions.dirty.tell_all();
                 self.regions.written.tell_all();
                 self.write_bitmaps();
+                self.bad.tell_all();
+                self.write_bad_blocks();
                 self.want_update();
             }
         }

@@ -35,9 +35,15 @@ use spindles_format::{
     AreaKind, DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalKind,
     JournalRecord, JournalWriter, Uuid,
 };
+use spindles_layout::GroupIndex;
 
 /// More is not used: replay reads all of it.
 const JOURNAL_BYTES_MAX: u64 = 32 << 20;
+/// What is written in place of which a half holds only checksums, on each member at most: replay reads
+/// all of it.
+const INTENT_BYTES_MAX: u32 = 256 << 20;
+/// Redundancy groups are told apart by so many remainders where it is asked what is in caches only.
+const IN_CACHES: u64 = 256;
 
 /// Whether writes are logged.
 ///
@@ -116,6 +122,15 @@ pub(crate) struct Journal {
     current: usize,
     /// Blocks of it that batches have taken.
     used: u32,
+    /// Rows written in place of which it holds only checksums, and the most it may.
+    intent_blocks: u32,
+    intent_blocks_max: u32,
+    /// For the groups of each remainder the first flush of all members, by number, after which no
+    /// whole stripe of them is in the members' caches only.
+    in_caches: Vec<u64>,
+    /// The last such flush that began, and the last that ended.
+    flush_begun: u64,
+    flush_ended: u64,
     /// Columns that wait to be logged.
     waiting: VecDeque<u32>,
     batch: Option<Batch>,
@@ -168,6 +183,11 @@ impl Journal {
             halves: [half; 2],
             current: 0,
             used: 0,
+            intent_blocks: 0,
+            intent_blocks_max: INTENT_BYTES_MAX / block_size.bytes(),
+            in_caches: alloc::vec![0; usize::try_from(IN_CACHES).expect("256")],
+            flush_begun: 0,
+            flush_ended: 0,
             waiting: VecDeque::with_capacity(index(columns)),
             batch: None,
             batch_columns: Vec::with_capacity(index(columns)),
@@ -204,6 +224,7 @@ impl Journal {
         self.halves = [half(HalfState::InUse), half(HalfState::Free)];
         self.current = 0;
         self.used = 0;
+        self.intent_blocks = 0;
         self.state = State::Recording;
     }
 }
@@ -216,6 +237,10 @@ fn area(device: &DeviceRecord, block_size: BlockSize) -> (BlockIndex, u64) {
         let start = BlockIndex(area.offset_bytes / block_bytes);
         (start, area.length_bytes / block_bytes)
     })
+}
+
+fn in_caches(group: GroupIndex) -> usize {
+    usize::try_from(group.0 % IN_CACHES).expect("256")
 }
 
 fn header_blocks(block_size: BlockSize) -> u32 {
@@ -263,14 +288,48 @@ impl Engine {
         }
     }
 
+    /// A flush of all members begins for a column.
+    pub(crate) fn members_flush_begins(&mut self, id: u32) {
+        if let Some(journal) = &mut self.journal {
+            journal.flush_begun += 1;
+            self.columns[index(id)].flush = journal.flush_begun;
+        }
+    }
+
+    /// It came to its end.
+    pub(crate) fn members_flushed(&mut self, id: u32) {
+        if let Some(journal) = &mut self.journal {
+            journal.flush_ended = journal.flush_ended.max(self.columns[index(id)].flush);
+        }
+    }
+
+    /// Whether a column that wrote durably did so in rows of which the rest may be in the members'
+    /// caches only, and not in the journal: parity that does not belong to it is worth nothing.
+    pub(crate) fn rests_on_caches(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let Some(journal) = &self.journal else {
+            return false;
+        };
+        column.log_half.is_some()
+            && !column.intent
+            && journal.in_caches[in_caches(column.group)] > journal.flush_ended
+            && self.write_kind(id).0
+            && !self.mutated(Mutation::SkipIntentFlush)
+    }
+
     /// A column's writes have come to their end.
     pub(crate) fn log_done(&mut self, id: u32) {
+        let durable = self.columns[index(id)].intent && self.write_kind(id).0;
         let column = &mut self.columns[index(id)];
         let (half, unlogged) = (column.log_half.take(), column.unlogged);
+        let intent = core::mem::take(&mut column.intent);
         column.unlogged = false;
         let Some(journal) = &mut self.journal else {
             return;
         };
+        if intent && !durable {
+            journal.in_caches[in_caches(column.group)] = journal.flush_begun + 1;
+        }
         if let Some(half) = half
             && self.geometry.survives(self.missing)
         {
@@ -478,6 +537,7 @@ impl Engine {
             }
             journal.current = other;
             journal.used = 0;
+            journal.intent_blocks = 0;
             journal.halves[other] = Half {
                 first: journal.sequence,
                 unfinished: 0,
@@ -500,24 +560,30 @@ impl Engine {
             && let Some(room) = room
         {
             let column = &self.columns[index(id)];
-            let (writes, data, blocks) = (column.log_slots, column.log_data, column.blocks);
+            let (writes, data, rows) = (column.log_slots, column.log_data, column.blocks);
+            let intended = if column.intent { rows } else { 0 };
+            // Checksums in the header, and blocks after it.
+            let takes = |slot| {
+                let sums = if data.contains(slot) { rows } else { 0 };
+                (JournalWriter::entry_bytes(sums), sums - sums.min(intended))
+            };
             let slots = self.groups[index(id)].slots();
             let fits = writes.iter().all(|slot| {
                 let load = &journal.loads[usize::from(slots[usize::from(slot)].member.0)];
-                let blocks = if data.contains(slot) { blocks } else { 0 };
-                load.header_bytes + JournalWriter::entry_bytes(blocks)
-                    <= JournalWriter::room_bytes()
+                let (header_bytes, blocks) = takes(slot);
+                load.header_bytes + header_bytes <= JournalWriter::room_bytes()
                     && load.blocks + blocks <= room
             });
-            if !fits {
+            if !fits || journal.intent_blocks + intended > journal.intent_blocks_max {
                 break;
             }
             for slot in writes.iter() {
                 let load = &mut journal.loads[usize::from(slots[usize::from(slot)].member.0)];
-                let blocks = if data.contains(slot) { blocks } else { 0 };
-                load.header_bytes += JournalWriter::entry_bytes(blocks);
+                let (header_bytes, blocks) = takes(slot);
+                load.header_bytes += header_bytes;
                 load.blocks += blocks;
             }
+            journal.intent_blocks += intended;
             journal.waiting.pop_front();
             journal.batch_columns.push(id);
         }
@@ -542,7 +608,7 @@ impl Engine {
         for &id in &journal.batch_columns {
             let column = &mut self.columns[index(id)];
             column.log_half = Some(half);
-            column.pending = column.log_data.count();
+            column.pending = column.logged_blocks().count();
             journal.halves[journal.current].unfinished += 1;
         }
         for member in (0..self.geometry.members()).map(MemberIndex) {
@@ -574,21 +640,22 @@ impl Engine {
                     if data { column.blocks } else { 0 },
                     self.checksums_of_column,
                 );
+                let logged = column.logged_blocks().contains(slot);
                 let entry = JournalEntry {
                     group: column.group.0,
                     low: column.low,
                     blocks: column.blocks,
                     slots: column.log_slots.bits(),
                     slot,
-                    kind: if data {
-                        JournalKind::Data
-                    } else {
-                        JournalKind::Zeros
+                    kind: match (data, logged) {
+                        (true, true) => JournalKind::Data,
+                        (true, false) => JournalKind::Intent,
+                        (false, _) => JournalKind::Zeros,
                     },
-                    place: if data { taken } else { 0 },
+                    place: if logged { taken } else { 0 },
                 };
                 writer.entry(&entry, &self.checksums[sums]);
-                taken += if data { column.blocks } else { 0 };
+                taken += if logged { column.blocks } else { 0 };
             }
             writer.finish();
             batch.members = batch.members.with(member);
@@ -596,7 +663,7 @@ impl Engine {
         journal.loads.fill(Load::default());
         for &id in &journal.batch_columns {
             let column = self.columns[index(id)];
-            for slot in column.log_data.iter() {
+            for slot in column.logged_blocks().iter() {
                 let member = self.groups[index(id)].slots()[usize::from(slot)].member;
                 let load = &mut journal.loads[usize::from(member.0)];
                 let place = blocks_place + load.blocks;

@@ -6,6 +6,7 @@
 //!
 //!  one write:  reading the log ──▶ checking it ──▶ writing
 //!                                      └──not whole──▶ (reading data ──▶ redundancy ──▶ writing it)
+//!  one intent: reading what is in place ──▶ checking it ──▶ (recovering or settling ──▶ writing)
 //! ```
 //!
 //! A write is carried out where every member that is there has its part of the log; what missing
@@ -13,20 +14,30 @@
 //! not durable when the crash came, and nothing had gone to its place. Replay may itself be ended
 //! at any moment and be begun anew: it judges the same way again, because who was missing is
 //! durable before the first block goes to its place.
+//!
+//! An *intent* has checksums only. What came before it in its rows is not carried out: the intent's
+//! own blocks, or what was written after them, may be there already. After all writes come the
+//! intents, row by row. As many chunks as there are data chunks that hold what was written last give
+//! all others. Where there are fewer, data stays as it is, old or new, and redundancy is made from
+//! it. What a missing member had there can't be told then: it goes into the list of bad blocks.
 
 use crate::{
     Engine, Mutation,
     columns::{Owner, Phase},
     index,
-    output::{Event, OutReason},
+    output::{Event, OutReason, Output},
     plan::{Ask, Plan, Strategy, Work},
     slots::SlotSet,
     system_io::{Place, Purpose},
 };
-use alloc::{vec, vec::Vec};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
 use core::ops::Range;
-use spindles_block::{ComputeResult, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind};
+use spindles_block::{
+    BlockIndex, ComputeResult, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
+};
+use spindles_format::{
+    BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind, block_checksum,
+};
 use spindles_layout::{Group, GroupIndex};
 
 /// How much of a journal is read at once.
@@ -46,6 +57,61 @@ impl Part {
     /// What is the same for all parts of one write, in the order of replay.
     fn write(&self) -> (u64, u64, u32) {
         (self.sequence, self.entry.group, self.entry.low)
+    }
+}
+
+/// Rows of one write that are to be looked at: nothing later covers them.
+#[derive(Clone, Debug)]
+struct Span {
+    /// In `Replay::parts`.
+    parts: Range<usize>,
+    rows: Range<u32>,
+    /// Whether every member that is there has its part of the log.
+    counts: bool,
+}
+
+/// Rows of a write that were carried out.
+#[derive(Clone, Debug)]
+struct Applied {
+    group: u64,
+    parts: Range<usize>,
+    rows: Range<u32>,
+}
+
+/// Rows of redundancy groups.
+#[derive(Clone, Debug, Default)]
+struct Rows(BTreeMap<(u64, u32), u32>);
+
+impl Rows {
+    /// Adds rows of a group. What of them was not there.
+    fn cover(&mut self, group: u64, rows: &Range<u32>) -> Vec<Range<u32>> {
+        let free = self.free(group, rows);
+        for rows in &free {
+            self.0.insert((group, rows.start), rows.end);
+        }
+        free
+    }
+
+    /// What of the rows of a group is not there.
+    fn free(&self, group: u64, rows: &Range<u32>) -> Vec<Range<u32>> {
+        let mut free = Vec::new();
+        let mut start = rows.start;
+        let before = self.0.range(..(group, start)).next_back();
+        if let Some((&(of, _), &end)) = before
+            && of == group
+        {
+            start = start.max(end);
+        }
+        for (&(_, low), &end) in self.0.range((group, rows.start)..(group, rows.end)) {
+            if start < low {
+                free.push(start..low);
+            }
+            start = start.max(end);
+        }
+        if start < rows.end {
+            free.push(start..rows.end);
+        }
+        free
     }
 }
 
@@ -89,10 +155,21 @@ pub(crate) struct Replay {
     scans: Vec<Scan>,
     pub(super) parts: Vec<Part>,
     pub(super) checksums: Vec<u32>,
-    /// The parts of the write that is carried out.
-    write: Range<usize>,
-    /// Rows of it that are done.
-    rows_done: u32,
+    /// What is to be carried out, in order; then the intents to be looked at.
+    spans: Vec<Span>,
+    intents: usize,
+    /// Which of them is next.
+    next: usize,
+    /// The one under way, and the row from which on it is to be done.
+    span: Span,
+    low: u32,
+    /// Writes that were carried out: what is expected in place of intents. Sorted by group when
+    /// all are.
+    applied: Vec<Applied>,
+    /// The checksum of a block of zeros.
+    zero_checksum: u32,
+    /// Rows in which data was left as it is, whole or torn: checksums follow it. Sorted.
+    pub(super) settled: Vec<(u64, u32)>,
     pub(super) column: u32,
     /// Slots of the rows under way whose new blocks are known.
     valid: SlotSet,
@@ -112,8 +189,18 @@ impl Engine {
             scans: vec![Scan::default(); usize::from(members)],
             parts: Vec::new(),
             checksums: Vec::new(),
-            write: 0..0,
-            rows_done: 0,
+            spans: Vec::new(),
+            intents: 0,
+            next: 0,
+            span: Span {
+                parts: 0..0,
+                rows: 0..0,
+                counts: false,
+            },
+            low: 0,
+            applied: Vec::new(),
+            settled: Vec::new(),
+            zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             column: self.free_job_columns.pop().expect("all are free"),
             valid: SlotSet::EMPTY,
             replayed: 0,
@@ -256,7 +343,7 @@ impl Engine {
         let place = entry.place.checked_add(entry.blocks);
         rows.is_some_and(|end| end <= group.blocks)
             && group.slots()[usize::from(entry.slot)].member == member
-            && (entry.kind == JournalKind::Zeros || place.is_some_and(|end| end <= ring))
+            && (entry.kind != JournalKind::Data || place.is_some_and(|end| end <= ring))
     }
 
     /// A journal was read to its end.
@@ -273,7 +360,67 @@ impl Engine {
         replay
             .parts
             .sort_by_key(|part| (part.write(), part.entry.slot));
+        self.find_spans();
         self.replay_recorded();
+    }
+
+    /// What is to be carried out, and which intents are to be looked at. From the last write to the
+    /// first: what a later one covers as a whole is left out.
+    fn find_spans(&mut self) {
+        let mut replay = self.replay.take().expect("a replay is under way");
+        let mut covered = Rows::default();
+        let (mut writes, mut intents) = (Vec::new(), Vec::new());
+        let mut group = Group::empty();
+        let mut end = replay.parts.len();
+        while end > 0 {
+            let same = replay.parts[end - 1].write();
+            let parts = replay.parts[..end].iter().rev();
+            let start = end - parts.take_while(|part| part.write() == same).count();
+            let parts = &replay.parts[start..end];
+            let entry = &parts[0].entry;
+            let here = parts
+                .iter()
+                .fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
+            let zeros = parts
+                .iter()
+                .filter(|part| part.entry.kind == JournalKind::Zeros);
+            let zeros = zeros.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
+            self.geometry
+                .group_into(GroupIndex(entry.group), &mut group);
+            let members = group.slots().iter().zip(0..self.shape.slots);
+            let lost = members.filter(|(place, _)| self.lost.contains(place.member));
+            let lost = lost.fold(SlotSet::EMPTY, |set, (_, slot)| set.with(slot));
+            let written = SlotSet::from_bits(entry.slots).and(self.shape.all());
+            let counts = written.minus(here).minus(lost).is_empty();
+            let is_intent = entry.kind == JournalKind::Intent;
+            // Parity of zeros is logged as zeros where all data is zeros, and else as blocks.
+            let only_zeros = zeros == here && !zeros.and(self.shape.redundant()).is_empty()
+                || zeros.minus(self.shape.redundant()) == self.shape.all_data();
+            let rows = entry.low..entry.low + entry.blocks;
+            let covers =
+                counts && (is_intent || only_zeros) && !self.mutated(Mutation::ReplaySuperseded);
+            let left = if covers {
+                covered.cover(entry.group, &rows)
+            } else {
+                covered.free(entry.group, &rows)
+            };
+            for rows in left.into_iter().rev() {
+                let parts = start..end;
+                let spans = if is_intent { &mut intents } else { &mut writes };
+                spans.push(Span {
+                    parts,
+                    rows,
+                    counts,
+                });
+            }
+            end = start;
+        }
+        writes.reverse();
+        intents.reverse();
+        replay.intents = writes.len();
+        writes.append(&mut intents);
+        replay.spans = writes;
+        self.replay = Some(replay);
     }
 
     /// Rolls forward, when it is durable who is missing: what is judged without them must not be
@@ -292,17 +439,20 @@ impl Engine {
             return self.give_up_replay();
         }
         let replay = self.replay();
-        let start = replay.write.end;
-        let Some(first) = replay.parts.get(start) else {
+        if replay.next == replay.intents {
+            replay.applied.sort_by_key(|applied| applied.group);
+        }
+        let Some(span) = replay.spans.get(replay.next) else {
             return self.sum_replayed();
         };
-        let same = first.write();
-        let rest = &replay.parts[start..];
-        let count = rest.iter().take_while(|part| part.write() == same).count();
-        replay.write = start..start + count;
-        replay.rows_done = 0;
-        let (id, entry) = (replay.column, replay.parts[start].entry);
+        replay.span = span.clone();
+        replay.low = span.rows.start;
+        replay.next += 1;
+        let (id, entry) = (replay.column, replay.parts[replay.span.parts.start].entry);
         let group = GroupIndex(entry.group);
+        if self.is_settling() && !self.concerns(group) {
+            return self.next_write();
+        }
         if !self.lost.is_empty() && self.regions.stored {
             // What is not there lacks this write.
             let region = self.regions.of(group);
@@ -317,35 +467,61 @@ impl Engine {
         self.next_rows();
     }
 
+    /// Whether all writes are carried out: what is under way are intents.
+    fn is_settling(&self) -> bool {
+        let settling = |replay: &Replay| replay.next > replay.intents;
+        self.replay.as_ref().is_some_and(settling)
+    }
+
+    /// Whether an intent under way says anything: one that was not logged everywhere began nothing,
+    /// though where all are there redundancy is made anew, in case its log was there and is not any
+    /// more. What was never written, or given back, is zeros.
+    fn concerns(&self, group: GroupIndex) -> bool {
+        let counts = self
+            .replay
+            .as_ref()
+            .is_some_and(|replay| replay.span.counts);
+        (counts || self.lost.is_empty())
+            && self.regions.is_written(group)
+            && !self.mutated(Mutation::TrustIntents)
+    }
+
     /// The next rows of a write, as many as scratch space allows: the log is read.
     fn next_rows(&mut self) {
         let limit = self.limits.column_blocks;
+        let settling = self.is_settling();
         let replay = self.replay.as_ref().expect("a replay is under way");
-        let entry = replay.parts[replay.write.start].entry;
-        let left = entry.blocks - replay.rows_done;
+        let (id, low) = (replay.column, replay.low);
+        let left = replay.span.rows.end - low;
         if left == 0 {
             let replay = self.replay();
-            replay.replayed += 1;
+            replay.replayed += u64::from(!settling);
             return self.next_write();
         }
-        let (id, done) = (replay.column, replay.rows_done);
         let column = &mut self.columns[index(id)];
         column.reset();
-        column.low = entry.low + done;
+        column.zeros = SlotSet::EMPTY;
+        column.low = low;
         column.blocks = left.min(limit);
         column.end = column.low + column.blocks;
         column.phase = Phase::Reading;
+        column.plan.strategy = Strategy::Reconstruct;
+        if settling {
+            return self.read_settling();
+        }
+        let replay = self.replay.as_ref().expect("a replay is under way");
         let mut data = SlotSet::EMPTY;
         let mut zeros = SlotSet::EMPTY;
-        for part in &replay.parts[replay.write.clone()] {
+        for part in &replay.parts[replay.span.parts.clone()] {
             match part.entry.kind {
                 JournalKind::Data => data = data.with(part.entry.slot),
                 JournalKind::Zeros => zeros = zeros.with(part.entry.slot),
+                // An intent is none of these writes, or a part that is none of its own.
+                JournalKind::Intent => {}
             }
         }
         let column = &mut self.columns[index(id)];
         column.zeros = zeros;
-        column.plan.strategy = Strategy::Reconstruct;
         let missing = self.missing_slots(id);
         let data = data.minus(missing);
         self.columns[index(id)].log_data = data;
@@ -361,7 +537,7 @@ impl Engine {
             let part = replay.part(slot).expect("one for each of these slots");
             let journal = self.journal.as_ref().expect("a replay has a journal");
             let block = journal.starts[usize::from(part.member.0)]
-                .plus(u64::from(part.entry.place + replay.rows_done));
+                .plus(u64::from(part.entry.place + replay.low - part.entry.low));
             let member = part.member;
             let place = self.row(id, slot);
             self.journal_io(id, slot, member, Operation::Read, block, blocks, place);
@@ -385,19 +561,19 @@ impl Engine {
         }
         match column.phase {
             Phase::Reading if self.is_summing() => self.sum_read(id),
-            Phase::Reading => self.check_log(),
+            Phase::Reading => self.check_read(),
             Phase::Recovering => self.rest_read(),
             Phase::Writing => self.rows_replayed(),
             phase => panic!("a member I/O of a replay came back in phase {phase:?}"),
         }
     }
 
-    fn check_log(&mut self) {
+    fn check_read(&mut self) {
         let id = self.replay().column;
         let column = &mut self.columns[index(id)];
         column.log_data = column.log_data.minus(column.unreadable);
         column.unreadable = SlotSet::EMPTY;
-        if column.log_data.is_empty() {
+        if column.log_data.is_empty() && !self.is_settling() {
             return self.log_checked();
         }
         self.work_step(id, Work::Checksum);
@@ -407,13 +583,14 @@ impl Engine {
     pub(crate) fn replay_computed(&mut self, id: u32, work: Work, result: ComputeResult) {
         assert_eq!(result, ComputeResult::Done, "nothing was compared");
         match work {
+            Work::Checksum if self.is_settling() => self.settle_checked(),
             Work::Checksum => {
                 let replay = self.replay.as_ref().expect("a replay is under way");
                 let column = &self.columns[index(id)];
                 let (data, blocks) = (column.log_data, column.blocks);
                 let whole = |&slot: &u8| {
                     let part = replay.part(slot).expect("one for each of these slots");
-                    let first = part.checksums.start + index(replay.rows_done);
+                    let first = part.checksums.start + index(replay.low - part.entry.low);
                     let expected = &replay.checksums[first..first + index(blocks)];
                     let sums =
                         super::checksum_range(id, data, slot, blocks, self.checksums_of_column);
@@ -437,12 +614,13 @@ impl Engine {
     fn log_checked(&mut self) {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let (id, valid) = (replay.column, replay.valid);
-        let entry = replay.parts[replay.write.start].entry;
+        let entry = replay.parts[replay.span.parts.start].entry;
         let missing = self.missing_slots(id);
         let valid = valid.minus(missing);
         let written = SlotSet::from_bits(entry.slots).and(self.shape.all());
         let lost = self.slots_of(id, self.lost);
         if written.minus(valid).minus(lost).is_empty() {
+            self.note_applied();
             // A device that is being filled, and came after this write, may lack it.
             let recover = written.minus(valid).minus(missing);
             let untouched = if recover.is_empty() {
@@ -526,8 +704,155 @@ impl Engine {
     fn rows_replayed(&mut self) {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let blocks = self.columns[index(replay.column)].blocks;
-        self.replay().rows_done += blocks;
+        self.replay().low += blocks;
         self.next_rows();
+    }
+
+    // ---- intents ------------------------------------------------------------------------------
+
+    /// The rows under way are carried out.
+    fn note_applied(&mut self) {
+        let column = &self.columns[index(self.replay.as_ref().expect("under way").column)];
+        let (group, rows) = (column.group.0, column.low..column.low + column.blocks);
+        let replay = self.replay();
+        let parts = replay.span.parts.clone();
+        replay.applied.push(Applied { group, parts, rows });
+    }
+
+    /// Reads what is in place.
+    fn read_settling(&mut self) {
+        let id = self.replay().column;
+        let there = self.shape.all().minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.log_data = there;
+        column.pending = there.count();
+        for slot in there.iter() {
+            let place = self.row(id, slot);
+            self.slot_io(id, slot, Operation::Read, place);
+        }
+    }
+
+    /// The checksum that was last to be in a slot in one of the rows under way, as far as the log
+    /// tells.
+    fn expected(&self, slot: u8, row: u32) -> Option<u32> {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let checksum = |parts: &Range<usize>| {
+            let mut parts = replay.parts[parts.clone()].iter();
+            let part = parts.find(|part| part.entry.slot == slot)?;
+            let first = part.checksums.start;
+            Some(match part.entry.kind {
+                JournalKind::Zeros => replay.zero_checksum,
+                _ => replay.checksums[first + index(row - part.entry.low)],
+            })
+        };
+        let intent = &replay.span.parts;
+        let group = replay.parts[intent.start].entry.group;
+        let first = replay
+            .applied
+            .partition_point(|applied| applied.group < group);
+        let of_group = replay.applied[first..].iter();
+        let later = of_group
+            .take_while(|applied| applied.group == group)
+            .filter(|applied| applied.parts.start > intent.start && applied.rows.contains(&row));
+        // Who writes a slot of which it logged nothing that is there makes it unknown.
+        let last = later.fold(checksum(intent), |last, applied| {
+            let slots = SlotSet::from_bits(replay.parts[applied.parts.start].entry.slots);
+            if slots.contains(slot) {
+                checksum(&applied.parts)
+            } else {
+                last
+            }
+        });
+        last.filter(|_| replay.span.counts)
+    }
+
+    /// Slots that hold what was last to be there, in one of the rows under way.
+    fn known(&self, row: u32) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let (id, of_column) = (replay.column, self.checksums_of_column);
+        let column = &self.columns[index(id)];
+        let (read, blocks, at) = (column.log_data, column.blocks, index(row - column.low));
+        let holds = |&slot: &u8| {
+            let sums = super::checksum_range(id, read, slot, blocks, of_column);
+            self.expected(slot, row) == Some(self.checksums[sums][at])
+        };
+        let known = read.iter().filter(holds);
+        known.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// It is known what the rows under way hold: the first of them, as many as are alike, are dealt
+    /// with.
+    fn settle_checked(&mut self) {
+        let id = self.replay().column;
+        let column = &self.columns[index(id)];
+        let (low, read) = (column.low, column.log_data);
+        let known = self.known(low);
+        let alike = (low..column.end).take_while(|&row| self.known(row) == known);
+        let blocks = u32::try_from(alike.count()).expect("rows of a column");
+        let column = &mut self.columns[index(id)];
+        column.blocks = blocks;
+        column.end = low + blocks;
+        let there = self.shape.all().minus(self.missing_slots(id));
+        if known == there {
+            return self.rows_replayed();
+        }
+        if known.count() >= u32::from(self.shape.data) {
+            return self.settle(known, there.minus(known), SlotSet::EMPTY);
+        }
+        // Old or new, each by itself. What is not there, or not there yet, is neither.
+        let not_held = self.slots_not_held(id, low + blocks);
+        let good = read.minus(not_held).or(known);
+        let gone = self.shape.all_data().minus(good);
+        let counts = self.replay().span.counts;
+        if !counts && !gone.is_empty() {
+            // Nothing was begun: redundancy still knows what can't be read.
+            return self.rows_replayed();
+        }
+        for slot in gone.iter() {
+            let blocks = self.array_blocks(id, slot);
+            self.output(Output::Event(Event::Lost {
+                block: BlockIndex(blocks.start),
+                blocks: self.columns[index(id)].blocks,
+            }));
+            if !self.bad.add(BadBlockKind::Lost, blocks) {
+                return self.too_much_lost();
+            }
+        }
+        let group = self.columns[index(id)].group.0;
+        let replay = self.replay();
+        replay
+            .settled
+            .extend((low..low + blocks).map(|row| (group, row)));
+        let redundant = self.shape.redundant().and(there);
+        self.settle(self.shape.all_data(), redundant, gone);
+    }
+
+    /// Makes `recover` from `known`, of which `zeros` count as zeros and are made so.
+    fn settle(&mut self, known: SlotSet, recover: SlotSet, zeros: SlotSet) {
+        let id = self.replay().column;
+        let writes = recover.or(zeros);
+        let column = &mut self.columns[index(id)];
+        column.zeros = zeros;
+        column.plan = Plan {
+            strategy: Strategy::Reconstruct,
+            reads: known,
+            recover,
+            encode: SlotSet::EMPTY,
+            writes,
+            writes_always: writes,
+        };
+        if recover.is_empty() {
+            return self.write_replayed();
+        }
+        self.work_step(id, Work::Recover);
+    }
+
+    /// The list has no room for all that is lost: nothing more is written, and what is not there
+    /// answers errors.
+    fn too_much_lost(&mut self) {
+        self.output(Output::Event(Event::TooMuchLost));
+        self.unreplayed = true;
+        self.give_up_replay();
     }
 
     /// What the journals hold may be needed when the members are back: nothing is voided.
@@ -539,6 +864,10 @@ impl Engine {
     pub(super) fn flush_replayed(&mut self) {
         self.replay().stage = Stage::Marking;
         self.write_bitmaps();
+        if self.mutated(Mutation::ForgetLost) {
+            self.bad.tell_nobody();
+        }
+        self.write_bad_blocks();
         self.replay_marked();
     }
 
@@ -547,6 +876,7 @@ impl Engine {
         let marking = |replay: &Replay| replay.stage == Stage::Marking;
         if !self.replay.as_ref().is_some_and(marking)
             || !(self.bitmaps_are_stored() || self.metadata.broken)
+            || !self.bad_blocks_are_stored()
         {
             return;
         }
@@ -580,7 +910,7 @@ impl Engine {
         column.owner = Owner::Nobody;
         column.zeros = SlotSet::EMPTY;
         self.free_job_columns.push(replay.column);
-        self.output(crate::Output::Event(Event::Replayed {
+        self.output(Output::Event(Event::Replayed {
             writes: replay.replayed,
         }));
         self.try_to_serve();
@@ -590,7 +920,7 @@ impl Engine {
 impl Replay {
     /// The part of the write under way for `slot`.
     fn part(&self, slot: u8) -> Option<&Part> {
-        self.parts[self.write.clone()]
+        self.parts[self.span.parts.clone()]
             .iter()
             .find(|part| part.entry.slot == slot)
     }

@@ -1,15 +1,16 @@
 //! After a replay: the checksums of what it wrote, or found written, are put in order.
 //!
 //! A block that fits to its checksum keeps it. One that holds what the log says gets the checksum
-//! that the log has. Any other is left as it is: it was not in flight, so it is rotten, and whoever
-//! reads it finds that out.
+//! that the log has. Where a whole stripe was being written that is old, new or torn, and parity was
+//! made from that, blocks get the checksum of what is there. Any other is left as it is: it was not in
+//! flight, so it is rotten, and whoever reads it finds that out.
 
 use super::replay::Stage;
 use crate::{
     Engine, Mutation,
-    columns::Phase,
+    columns::{Owner, Phase},
     index,
-    plan::{Plan, Strategy, Work},
+    plan::{Ask, Plan, Strategy, Work},
     slots::SlotSet,
 };
 use spindles_block::Operation;
@@ -24,6 +25,7 @@ impl Engine {
             return self.flush_replayed();
         };
         replay.stage = Stage::Summing { part: 0, rows: 0 };
+        replay.settled.sort_unstable();
         self.sum_next();
     }
 
@@ -49,6 +51,9 @@ impl Engine {
             let column = &mut self.columns[index(id)];
             column.reset();
             column.group = group;
+            column.owner = Owner::Replay;
+            column.ask = Ask::Settle;
+            column.touched = SlotSet::EMPTY;
             column.zeros = SlotSet::EMPTY;
             column.low = entry.low + done;
             column.blocks = limit.min(entry.blocks - done);
@@ -101,18 +106,22 @@ impl Engine {
         let sums = &self.checksums[sums..sums + index(blocks)];
         let logged = match part.entry.kind {
             JournalKind::Zeros => None,
-            JournalKind::Data => {
+            JournalKind::Data | JournalKind::Intent => {
                 let start = part.checksums.start + index(rows);
                 Some(&replay.checksums[start..start + index(blocks)])
             }
         };
+        let (group, low) = (part.entry.group, part.entry.low + rows);
+        let settled = |row: u32| replay.settled.binary_search(&(group, low + row)).is_ok();
         let pages = self.pages.as_mut().expect("something was summed up");
         for (row, &sum) in (0..).zip(sums) {
             let expected = logged.map_or(pages.of_zeros, |logged| logged[index(row)]);
             let block = first.plus(u64::from(row));
             let of = (id, slot, first);
-            if !pages.agrees_at(&self.metadata_buffer, of, block, sum) && expected == sum {
-                pages.set_at(&mut self.metadata_buffer, of, block, expected);
+            if !pages.agrees_at(&self.metadata_buffer, of, block, sum)
+                && (expected == sum || settled(row))
+            {
+                pages.set_at(&mut self.metadata_buffer, of, block, sum);
             }
         }
         self.rows_summed(id);

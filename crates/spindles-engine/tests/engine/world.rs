@@ -12,8 +12,8 @@ use spindles_engine::{
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
     JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, areas_for,
-    blank_bitmap, block_checksum, checksum_in, decode, give_checksums, give_regions,
-    open_checksums, stored_checksum,
+    bad_blocks_pages_of, blank_bad_blocks, blank_bitmap, block_checksum, checksum_in, decode,
+    give_bad_blocks, give_checksums, give_regions, open_checksums, stored_checksum,
 };
 use spindles_layout::{Geometry, Spec};
 use spindles_parity::Located;
@@ -153,6 +153,12 @@ impl Setup {
                     member[at..at + bytes.len()].copy_from_slice(&bytes);
                 }
                 clear_checksums(member, device);
+                let area = device.area(AreaKind::BAD_BLOCKS).expect("it has all areas");
+                let at = usize::try_from(area.offset_bytes).unwrap();
+                let all = persistence.devices.iter().flatten();
+                let pages = bad_blocks_pages_of(&persistence.array, all);
+                let bytes = blank_bad_blocks(persistence.array.uuid, pages);
+                member[at..at + bytes.len()].copy_from_slice(&bytes);
             }
         }
         let clean = (persistence.as_ref()).map_or(self.clean, |it| it.array.clean);
@@ -287,6 +293,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             geometry.groups(),
             u64::from(group_blocks) * 512,
         );
+        give_bad_blocks(&mut persistence.array, &mut devices);
         persistence.array.region_groups = 2;
         persistence.devices = devices.into_iter().map(Some).collect();
     }

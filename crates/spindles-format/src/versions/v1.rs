@@ -279,6 +279,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         region_groups == 0 || BITMAPS.into_iter().all(in_use),
         "it has regions and no bitmaps",
     )?;
+    ensure(
+        in_use(AreaKind::BAD_BLOCKS) == (features.refuse & Features::BAD_BLOCKS != 0),
+        "it has a list of bad blocks without the feature, or the other way round",
+    )?;
 
     let checksum = ChecksumKind::of_number(bytes[CHECKSUM_KIND_AT]).ok_or(invalid(
         "its blocks have checksums of a kind that there is not",

@@ -3,7 +3,7 @@
 use super::assemble::{Assembled, superblock};
 use super::explore::Explorer;
 use super::machine::{METADATA, Machine, SCRATCH};
-use super::media::Media;
+use super::media::{Media, Write};
 use super::scenario::{ATOM_BYTES, BLOCK_SIZE, CHUNK_BLOCKS, DEVICE_BYTES};
 use super::store::Content;
 use crate::create;
@@ -11,7 +11,7 @@ use crate::random::Random;
 use crate::run::plain_config;
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
-use spindles_format::Assembly;
+use spindles_format::{AreaKind, Assembly, bad_blocks_pages_of, blank_bad_blocks, give_bad_blocks};
 use std::rc::Rc;
 
 /// Columns of the engine: more than the requests need at once.
@@ -25,14 +25,28 @@ impl Explorer<'_> {
         let atom_bytes = u64::try_from(ATOM_BYTES).expect("small");
         let atoms = u16::try_from(DEVICE_BYTES / atom_bytes).expect("small");
         let mut media = Media::new(members, atoms);
-        let array = create::fresh_record(
+        let mut array = create::fresh_record(
             &scenario.geometry,
             BLOCK_SIZE,
             &scenario.devices,
             scenario.policy,
             &mut Random::new(0, "enumerate"),
         );
-        let records: Vec<_> = scenario.devices.iter().copied().map(Some).collect();
+        let mut devices = scenario.devices.clone();
+        if scenario.is_logged() {
+            give_bad_blocks(&mut array, &mut devices);
+        }
+        let pages = bad_blocks_pages_of(&array, devices.iter());
+        for (disk, device) in (0..).zip(&devices).filter(|_| pages > 0) {
+            let area = device.area(AreaKind::BAD_BLOCKS).expect("it has all areas");
+            let write = Write {
+                disk,
+                first: u16::try_from(area.offset_bytes / atom_bytes).expect("small"),
+                atoms: self.store.atoms(&blank_bad_blocks(array.uuid, pages)),
+            };
+            media.write(&write, true);
+        }
+        let records: Vec<_> = devices.into_iter().map(Some).collect();
         let fresh = Assembly {
             array,
             devices: (0..usize::from(members)).map(Some).collect(),

@@ -45,6 +45,8 @@ pub(super) struct Legal {
     power: Vec<u8>,
     /// Atoms with a write in flight at the crash, that were not read since.
     flying: u64,
+    /// Atoms with a write that is not durable: all that power loss catches in flight or in caches.
+    volatile: u64,
 }
 
 fn bit(event: usize) -> u8 {
@@ -126,6 +128,7 @@ impl Candidates {
             now: Vec::with_capacity(self.atoms.len()),
             power: Vec::with_capacity(self.atoms.len()),
             flying: 0,
+            volatile: 0,
         };
         for atom in 0..self.atoms.len() {
             let (mut all, mut under_answered, mut under_durable) = (BASE, 0, 0);
@@ -142,7 +145,11 @@ impl Candidates {
                 }
             }
             legal.now.push(all & !under_answered);
-            legal.power.push(all & !under_durable);
+            let power = all & !under_durable;
+            if power & !durable & !BASE != 0 {
+                legal.volatile |= 1 << atom;
+            }
+            legal.power.push(power);
         }
         legal
     }
@@ -166,6 +173,7 @@ impl Candidates {
             legal.now[atom] = matching;
             legal.power[atom] = matching;
             legal.flying &= !(1 << atom);
+            legal.volatile &= !(1 << atom);
         }
         match matching & BASE {
             0 => Verdict::New,
@@ -206,6 +214,7 @@ impl Legal {
     pub(super) fn after_power_loss(&self) -> Self {
         Self {
             now: self.power.clone(),
+            flying: self.flying | self.volatile,
             ..self.clone()
         }
     }
@@ -222,8 +231,9 @@ impl Legal {
 
     pub(super) fn hash(&self) -> u64 {
         let masks = self.now.iter().zip(&self.power);
-        masks.fold(mix(3, self.flying), |hash, (now, power)| {
-            mix(hash, u64::from(*now) << 8 | u64::from(*power))
-        })
+        masks.fold(
+            mix(mix(3, self.flying), self.volatile),
+            |hash, (now, power)| mix(hash, u64::from(*now) << 8 | u64::from(*power)),
+        )
     }
 }

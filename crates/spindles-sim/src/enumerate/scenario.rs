@@ -127,8 +127,12 @@ impl Scenario {
             _ if matches!(event, Event::Drop(_)) => 3,
             _ => 0,
         });
-        let logged = self.policy.write_hole == WriteHole::Closed && self.has_parity();
-        writes.sum::<u32>() << u32::from(logged)
+        writes.sum::<u32>() << u32::from(self.is_logged())
+    }
+
+    /// Whether writes are logged.
+    pub(super) fn is_logged(&self) -> bool {
+        self.policy.write_hole == WriteHole::Closed && self.has_parity()
     }
 
     /// Every set of members that may be missing besides `lost`.

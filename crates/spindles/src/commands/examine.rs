@@ -5,7 +5,9 @@ use crate::arrays;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_format::{ArrayRecord, DecodeError, DeviceRecord, Found, MemberState, Uuid, choose};
+use spindles_format::{
+    ArrayRecord, BadBlockKind, DecodeError, DeviceRecord, Found, MemberState, Uuid, choose,
+};
 use spindles_io::OpenError;
 use spindles_io::assemble::{Examined, examine};
 
@@ -88,6 +90,27 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
             ui.line(format!("  one of the two slots is damaged: {damage}"));
             document["damage"] = json!(damage.to_string());
         }
+        let bad = examined.bad_blocks.iter().map(|run| {
+            let (whose, kind, member) = match run.kind {
+                BadBlockKind::Lost => (format!("{} of the array", run.start.0), "lost", None),
+                BadBlockKind::Unwritable(member) => {
+                    let whose = format!("{} of the data of member {member}", run.start.0);
+                    (whose, "unwritable", Some(member.0))
+                }
+            };
+            let what = match kind {
+                "lost" => "lost to a crash: they answer errors until they are written",
+                _ => "not read: they refused to be written",
+            };
+            ui.line(format!("  {} blocks from {whose} are {what}", run.blocks));
+            json!({
+                "kind": kind,
+                "member": member,
+                "start": run.start.0,
+                "blocks": run.blocks,
+            })
+        });
+        document["bad_blocks"] = json!(bad.collect::<Vec<_>>());
         for what in &holds {
             ui.line(format!("  beside it lies {what}"));
         }

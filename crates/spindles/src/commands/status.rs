@@ -4,7 +4,8 @@ use super::Command;
 use crate::arrays;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use serde_json::json;
+use serde_json::{Value, json};
+use spindles_engine::Status;
 use spindles_io::OpenOptions;
 use spindles_io::assemble::{ArrayReport, AssembleOptions, MemberReport, assemble};
 
@@ -37,16 +38,47 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         // To be looked at, not to be trusted: nothing is written.
         force: true,
     };
-    let report = assemble(&devices, &options)?.report;
+    let mut assembled = assemble(&devices, &options)?;
+    let report = assembled.report;
     show(&report, 0, ui);
+    while assembled.target.work() {}
+    let bad = assembled
+        .target
+        .status()
+        .map(|status| show_bad_blocks(&status, ui));
     let warnings = report.warnings();
     for warning in &warnings {
         ui.note(warning);
     }
     let mut document = arrays::to_json(&report);
     document["warnings"] = json!(warnings);
+    document["bad_blocks"] = json!(bad);
     ui.json(&document);
     Ok(())
+}
+
+/// What the list of bad blocks says: how many blocks crashes took, and how many each member refused
+/// to write.
+fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
+    let lost = status.lost_blocks;
+    if lost > 0 {
+        ui.line(format!(
+            "  {lost} blocks are lost to a crash: they answer errors until they are written \
+             (spindles examine names them)"
+        ));
+    }
+    let members = status.members.iter().map(|member| {
+        let blocks = member.faults.bad_blocks;
+        if blocks > 0 {
+            ui.line(format!(
+                "  {blocks} blocks of member {} refused to be written, and are read from the others",
+                member.member
+            ));
+        }
+        blocks
+    });
+    let members: Vec<u64> = members.collect();
+    json!({ "lost": lost, "members": members })
 }
 
 fn show(report: &ArrayReport, depth: usize, ui: &Ui) {

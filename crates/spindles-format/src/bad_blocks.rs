@@ -1,0 +1,250 @@
+//! The list of bad blocks: blocks of the array whose contents are lost, and blocks of members that
+//! refused to be written. An array with redundancy has one, the same on all members.
+//!
+//! The list lies in pages that are as long as the smallest sector, so a crash leaves each old or
+//! new. Every entry stands for itself. Of each page the newest good one counts.
+
+use crate::{Area, AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
+use alloc::{vec, vec::Vec};
+use spindles_block::{BlockIndex, MemberIndex};
+
+/// The length of a page.
+pub const BAD_BLOCKS_PAGE_BYTES: usize = 512;
+/// How many entries a page has room for.
+pub const BAD_BLOCKS_PAGE_ENTRIES: usize = 29;
+
+/// The first bytes of every page.
+const MAGIC: [u8; 8] = *b"SPINDBAD";
+const ENTRIES_AT: usize = 40;
+const ENTRY_BYTES: usize = 16;
+const CHECKSUM_AT: usize = BAD_BLOCKS_PAGE_BYTES - 4;
+
+const _: () = assert!(ENTRIES_AT + ENTRY_BYTES * BAD_BLOCKS_PAGE_ENTRIES == CHECKSUM_AT - 4);
+
+/// Every field of a page, in order: offset, length, name. The table of `docs/format.md`.
+pub const BAD_BLOCKS_FIELDS: &[(usize, usize, &str)] = &[
+    (0, 8, "magic"),
+    (8, 16, "array UUID"),
+    (24, 8, "sequence number"),
+    (32, 4, "page"),
+    (36, 2, "entries"),
+    (38, 2, "reserved"),
+    (40, 464, "entries, 16 bytes each"),
+    (504, 4, "reserved"),
+    (508, 4, "checksum"),
+];
+
+/// What is the matter with blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BadBlockKind {
+    /// Of the array: a crash took their contents. They answer errors until they are written.
+    Lost,
+    /// Of the data area of this member: they refused to be written, and are not read.
+    Unwritable(MemberIndex),
+}
+
+/// A run of bad blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BadBlocks {
+    /// What is the matter with them, and whose blocks they are.
+    pub kind: BadBlockKind,
+    /// The first.
+    pub start: BlockIndex,
+    /// How many; at least one.
+    pub blocks: u32,
+}
+
+impl BadBlocks {
+    /// The first block after it.
+    #[must_use]
+    pub const fn end(&self) -> BlockIndex {
+        BlockIndex(self.start.0 + self.blocks as u64)
+    }
+}
+
+/// Gives a new array a list of bad blocks. `blank_bad_blocks` is then to be written to the areas of
+/// all members.
+pub fn give_bad_blocks(array: &mut ArrayRecord, devices: &mut [DeviceRecord]) {
+    for device in devices {
+        device.set_version(AreaKind::BAD_BLOCKS, 1);
+    }
+    array.features.refuse |= Features::BAD_BLOCKS;
+}
+
+/// How many pages an area has room for.
+#[must_use]
+pub fn bad_blocks_pages(area: &Area) -> u32 {
+    let pages = area.length_bytes / BAD_BLOCKS_PAGE_BYTES as u64;
+    u32::try_from(pages).unwrap_or(u32::MAX)
+}
+
+/// The area of an array without bad blocks, as long as it is on the member that has the least
+/// room, in whole blocks.
+#[must_use]
+pub fn blank_bad_blocks(array: Uuid, pages: u32) -> Vec<u8> {
+    let bytes = usize::try_from(pages).expect("an area is small") * BAD_BLOCKS_PAGE_BYTES;
+    let mut area = vec![0; bytes.next_multiple_of(SUPERBLOCK_BYTES)];
+    for (page, out) in (0..pages).zip(area.as_chunks_mut().0) {
+        encode_bad_blocks(array, page, 1, &[], out);
+    }
+    area
+}
+
+/// How many pages the list of an array has: what fits on each of these devices.
+#[must_use]
+pub fn bad_blocks_pages_of<'a>(
+    array: &ArrayRecord,
+    devices: impl Iterator<Item = &'a DeviceRecord>,
+) -> u32 {
+    if !array.has_bad_blocks() {
+        return 0;
+    }
+    let pages = devices.map(|device| {
+        device
+            .area(AreaKind::BAD_BLOCKS)
+            .map_or(0, bad_blocks_pages)
+    });
+    pages.min().unwrap_or(0)
+}
+
+/// Writes a page.
+pub fn encode_bad_blocks(
+    array: Uuid,
+    page: u32,
+    sequence: u64,
+    entries: &[BadBlocks],
+    out: &mut [u8; BAD_BLOCKS_PAGE_BYTES],
+) {
+    assert!(
+        entries.len() <= BAD_BLOCKS_PAGE_ENTRIES,
+        "a page has room for 29"
+    );
+    out.fill(0);
+    out[..8].copy_from_slice(&MAGIC);
+    out[8..24].copy_from_slice(&array.0);
+    out[24..32].copy_from_slice(&sequence.to_le_bytes());
+    out[32..36].copy_from_slice(&page.to_le_bytes());
+    let count = u16::try_from(entries.len()).expect("at most 29");
+    out[36..38].copy_from_slice(&count.to_le_bytes());
+    let (places, _) = out[ENTRIES_AT..CHECKSUM_AT].as_chunks_mut::<ENTRY_BYTES>();
+    for (place, entry) in places.iter_mut().zip(entries) {
+        assert!(entry.blocks > 0, "a run has blocks");
+        let (kind, member) = match entry.kind {
+            BadBlockKind::Lost => (1, 0),
+            BadBlockKind::Unwritable(member) => (2, member.0),
+        };
+        place[..8].copy_from_slice(&entry.start.0.to_le_bytes());
+        place[8..12].copy_from_slice(&entry.blocks.to_le_bytes());
+        place[12] = kind;
+        place[13] = member;
+    }
+    let checksum = crc32c(&out[..CHECKSUM_AT]);
+    out[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+}
+
+/// The sequence number and the entries of a page; `None` where the bytes are not that page of that
+/// array as it was written.
+#[must_use]
+pub fn decode_bad_blocks(
+    array: Uuid,
+    page: u32,
+    bytes: &[u8; BAD_BLOCKS_PAGE_BYTES],
+) -> Option<(u64, impl Iterator<Item = BadBlocks>)> {
+    let checksum = crc32c(&bytes[..CHECKSUM_AT]).to_le_bytes();
+    let good = bytes[..8] == MAGIC
+        && bytes[8..24] == array.0
+        && bytes[32..36] == page.to_le_bytes()
+        && bytes[CHECKSUM_AT..] == checksum;
+    let count = usize::from(u16::from_le_bytes([bytes[36], bytes[37]]));
+    let (places, _) = bytes[ENTRIES_AT..CHECKSUM_AT].as_chunks::<ENTRY_BYTES>();
+    let places = places.get(..count).filter(|_| good)?;
+    let entry = |place: &[u8; ENTRY_BYTES]| {
+        let (start, rest) = place.split_first_chunk::<8>().expect("16 bytes");
+        let (blocks, rest) = rest.split_first_chunk::<4>().expect("8 bytes");
+        let entry = BadBlocks {
+            kind: match rest[0] {
+                1 => BadBlockKind::Lost,
+                2 => BadBlockKind::Unwritable(MemberIndex(rest[1])),
+                _ => return None,
+            },
+            start: BlockIndex(u64::from_le_bytes(*start)),
+            blocks: u32::from_le_bytes(*blocks),
+        };
+        let sane = entry.blocks > 0 && entry.start.0.checked_add(entry.blocks.into()).is_some();
+        sane.then_some(entry)
+    };
+    if places.iter().any(|place| entry(place).is_none()) {
+        return None;
+    }
+    let sequence = u64::from_le_bytes(*bytes[24..].first_chunk().expect("8 bytes"));
+    Some((sequence, places.iter().filter_map(entry)))
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+
+    const ARRAY: Uuid = Uuid([0xa5; 16]);
+
+    fn sample() -> (Vec<BadBlocks>, [u8; BAD_BLOCKS_PAGE_BYTES]) {
+        let entries = (1..=29).map(|number| BadBlocks {
+            kind: match number % 3 {
+                0 => BadBlockKind::Lost,
+                _ => BadBlockKind::Unwritable(MemberIndex(u8::try_from(number).unwrap())),
+            },
+            start: BlockIndex(u64::from(number) << 40),
+            blocks: number,
+        });
+        let entries: Vec<BadBlocks> = entries.collect();
+        let mut bytes = [0xee; BAD_BLOCKS_PAGE_BYTES];
+        encode_bad_blocks(ARRAY, 3, 7, &entries, &mut bytes);
+        (entries, bytes)
+    }
+
+    fn decode(
+        array: Uuid,
+        page: u32,
+        bytes: &[u8; BAD_BLOCKS_PAGE_BYTES],
+    ) -> Option<(u64, Vec<BadBlocks>)> {
+        decode_bad_blocks(array, page, bytes)
+            .map(|(sequence, entries)| (sequence, entries.collect()))
+    }
+
+    #[test]
+    fn what_is_written_is_read() {
+        let (entries, bytes) = sample();
+        assert_eq!(decode(ARRAY, 3, &bytes), Some((7, entries)));
+        assert_eq!(decode(ARRAY, 2, &bytes), None);
+        assert_eq!(decode(Uuid([0xa4; 16]), 3, &bytes), None);
+        let blank = blank_bad_blocks(ARRAY, 8);
+        assert_eq!(blank.len(), 4096);
+        for (page, bytes) in (0..).zip(blank.as_chunks().0) {
+            assert_eq!(decode(ARRAY, page, bytes), Some((1, Vec::new())));
+        }
+    }
+
+    /// Every value but the right one is refused at every place; also under a right checksum
+    /// nothing panics, and nothing that makes no sense comes out.
+    #[test]
+    fn every_wrong_byte_is_found() {
+        let (_, good) = sample();
+        let mut bytes = good;
+        for at in 0..BAD_BLOCKS_PAGE_BYTES {
+            for flip in 1..=255 {
+                bytes[at] = good[at] ^ flip;
+                assert_eq!(decode(ARRAY, 3, &bytes), None, "byte {at} ^ {flip:#x}");
+                if at < CHECKSUM_AT {
+                    let checksum = crc32c(&bytes[..CHECKSUM_AT]).to_le_bytes();
+                    bytes[CHECKSUM_AT..].copy_from_slice(&checksum);
+                    let entries = decode(ARRAY, 3, &bytes).map_or(Vec::new(), |(_, all)| all);
+                    assert!(entries.iter().all(|entry| entry.end() > entry.start));
+                    bytes[CHECKSUM_AT..].copy_from_slice(&good[CHECKSUM_AT..]);
+                }
+            }
+            bytes[at] = good[at];
+        }
+        assert_eq!(decode(ARRAY, 3, &[0; BAD_BLOCKS_PAGE_BYTES]), None);
+        assert_eq!(decode(ARRAY, 3, &[0xff; BAD_BLOCKS_PAGE_BYTES]), None);
+    }
+}
