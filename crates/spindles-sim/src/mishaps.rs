@@ -76,7 +76,8 @@ impl World {
                 .spoiled
                 .range((disk, 0)..=(disk, u64::MAX))
                 .next();
-            now.is_some() || met.is_some()
+            let rotten = self.stack.rotten_sectors(disk).next();
+            now.is_some() || met.is_some() || rotten.is_some()
         };
         let elsewhere = (0..self.stack.disks.len()).any(|disk| is_other(disk) && unreadable(disk));
         self.errors_excused |= elsewhere;

@@ -62,9 +62,9 @@ impl Part {
 
 /// Rows of one write that are to be looked at: nothing later covers them.
 #[derive(Clone, Debug)]
-struct Span {
+pub(super) struct Span {
     /// In `Replay::parts`.
-    parts: Range<usize>,
+    pub(super) parts: Range<usize>,
     rows: Range<u32>,
     /// Whether every member that is there has its part of the log.
     counts: bool,
@@ -161,7 +161,7 @@ pub(crate) struct Replay {
     /// Which of them is next.
     next: usize,
     /// The one under way, and the row from which on it is to be done.
-    span: Span,
+    pub(super) span: Span,
     low: u32,
     /// Writes that were carried out: what is expected in place of intents. Sorted by group when
     /// all are.
@@ -170,6 +170,8 @@ pub(crate) struct Replay {
     zero_checksum: u32,
     /// Rows in which data was left as it is, whole or torn: checksums follow it. Sorted.
     pub(super) settled: Vec<(u64, u32)>,
+    /// What was computed, and is in no log.
+    pub(super) recovered: Vec<Part>,
     pub(super) column: u32,
     /// Slots of the rows under way whose new blocks are known.
     valid: SlotSet,
@@ -201,6 +203,7 @@ impl Engine {
             applied: Vec::new(),
             settled: Vec::new(),
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
+            recovered: Vec::new(),
             column: self.free_job_columns.pop().expect("all are free"),
             valid: SlotSet::EMPTY,
             replayed: 0,
@@ -632,7 +635,8 @@ impl Engine {
         }
         // Nothing had gone to its place, or else a part was lost since, to rot: then data and
         // redundancy may be of two minds. Where all of them are there, redundancy is made anew.
-        if !lost.is_empty() {
+        // With checksums each block tells by itself what it holds.
+        if !lost.is_empty() || self.has_checksums() {
             return self.rows_replayed();
         }
         self.columns[index(id)].zeros = SlotSet::EMPTY;
@@ -643,6 +647,7 @@ impl Engine {
     /// Writes the slots `known`, and `recover`, which follow from them and from `read` in place.
     fn recover_replayed(&mut self, known: SlotSet, read: SlotSet, recover: SlotSet) {
         let id = self.replay().column;
+        self.note_recovered(id, recover);
         let column = &mut self.columns[index(id)];
         column.plan = Plan {
             strategy: Strategy::Reconstruct,
