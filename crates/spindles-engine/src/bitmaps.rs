@@ -459,6 +459,7 @@ impl Engine {
 
     /// All is read: what a crash left unsettled is known.
     fn bitmaps_loaded(&mut self) {
+        self.blank_new_regions();
         let regions = &mut self.regions;
         for bitmap in [&mut regions.dirty, &mut regions.written] {
             for block in 0..bitmap.blocks {
@@ -469,7 +470,7 @@ impl Engine {
                 }
             }
         }
-        regions.all_written = regions.written.bits.is_full();
+        regions.note_all_written();
         let dirty = regions.dirty.bits.words().iter();
         let words = dirty.zip(regions.written.bits.words());
         for (unsettled, (dirty, written)) in regions.unsettled.words_mut().iter_mut().zip(words) {

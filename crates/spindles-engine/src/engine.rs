@@ -9,8 +9,10 @@ use crate::{
     config::{Config, Limits, OpenError},
     consistency::Policy,
     faults::Faults,
-    index,
-    jobs::{JOB_COLUMNS, Jobs, Place, rebuild::Rebuild, replace::Replace, scrub::ScrubState},
+    growth, index,
+    jobs::{
+        JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
+    },
     journal::{Journal, replay::Replay},
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
@@ -140,6 +142,7 @@ pub struct Engine {
     pub(crate) jobs: Jobs,
     pub(crate) rebuild: Rebuild,
     pub(crate) replace: Replace,
+    pub(crate) grow: Grow,
     pub(crate) scrub: ScrubState,
     /// Whether redundancy agrees with data everywhere.
     pub(crate) all_settled: bool,
@@ -180,11 +183,7 @@ impl Engine {
         let parity = geometry.parity_chunks() > 0;
         let clean = config.clean || !redundant || !config.consistency.resync_after_crash;
 
-        let shape = Shape {
-            data: geometry.data_chunks(),
-            slots: geometry.data_chunks() + geometry.redundancy(),
-            copies: !parity,
-        };
+        let shape = Shape::whole(&geometry);
         let members = (0..count)
             .map(MemberIndex)
             .map(|member| MemberInfo {
@@ -214,12 +213,10 @@ impl Engine {
             Some(_) => metadata_buffer.reserve(count, superblock_blocks(config.block_size)),
             None => metadata_buffer.reserve(0, 0),
         };
-        let region_groups = config
-            .persistence
-            .as_ref()
-            .map_or(0, |persistence| persistence.array.region_groups);
-        let stored = region_groups > 0;
-        let region_count = Regions::count(geometry.groups(), region_groups);
+        let array = config.persistence.as_ref().map(|it| &*it.array);
+        let stored = array.is_some_and(|array| array.region_groups > 0);
+        let (part, older) = growth::parts(array, &geometry);
+        let region_count = Regions::count(&part, older.as_ref());
         let bitmaps = BITMAPS.map(|_| {
             let buffer = &mut metadata_buffer;
             Bitmap::new(region_count, stored, config.block_size, buffer)
@@ -231,19 +228,14 @@ impl Engine {
             config.block_size,
             &mut metadata_buffer,
         );
-        let regions = Regions::new(
-            geometry.groups(),
-            region_groups,
-            !clean,
-            bitmaps,
-            config.limits.requests,
-        );
+        let regions = Regions::new(part, older, stored, !clean, bitmaps, config.limits.requests);
         let journal = config.persistence.as_ref().and_then(|persistence| {
             let wants = config.consistency.write_hole;
             Journal::new(
                 persistence,
                 wants,
-                parity,
+                // Copies are not logged: where both are, nothing is.
+                parity && geometry.older().is_none_or(|old| old.parity_chunks() > 0),
                 config.block_size,
                 all_columns,
                 &mut metadata_buffer,
@@ -255,8 +247,14 @@ impl Engine {
                 .as_ref()
                 .is_some_and(|journal| journal.record.tail > 0);
         let replays = logged && !config.read_only;
-        if !clean && !logged && parity && !lost.is_empty() && !config.force {
-            return Err(OpenError::UncleanDegraded { missing: lost });
+        let needed = match (geometry.older(), geometry.mark()) {
+            // What was added has no part yet.
+            (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
+            _ => MemberSet::all(count),
+        };
+        let doubtful = lost.difference(MemberSet::all(count).difference(needed));
+        if !clean && !logged && parity && !doubtful.is_empty() && !config.force {
+            return Err(OpenError::UncleanDegraded { missing: doubtful });
         }
         let mut limits = config.limits;
         if let Some(journal) = &journal {
@@ -275,6 +273,7 @@ impl Engine {
             (None, None) => 0,
         };
         let sums_max = u32::try_from(checksums_of_column).expect("some pages of them");
+        let grow = Grow::new(config.persistence.as_ref(), &geometry, config.block_size);
         let mut engine = Self {
             direct_blocks_max: match pages {
                 Some(_) => sums_max.min(ROWS_MAX),
@@ -303,9 +302,11 @@ impl Engine {
             faults: Faults::new(config.faults, count),
             bad,
             slow: Slow::new(config.faults, count),
-            requests: vec![RequestSlot::free(); index(config.limits.requests)],
+            grow,
+            // And one for the array's own.
+            requests: vec![RequestSlot::free(); index(config.limits.requests) + 1],
             free_requests: (0..config.limits.requests).rev().collect(),
-            columns: vec![Column::free(); index(all_columns)],
+            columns: vec![Column::free(shape); index(all_columns)],
             groups: vec![Group::empty(); index(all_columns)],
             operands: vec![
                 Operand {
@@ -352,12 +353,13 @@ impl Engine {
         if replays {
             engine.replay = engine.new_replay();
         }
+        engine.find_growth();
         engine.find_rebuilding();
         engine.serving = false;
         engine.load_bad_blocks();
         if engine.metadata.persistence.is_some() && !engine.read_only {
             engine.flush_at_opening();
-            if engine.missing_unrecorded() {
+            if engine.missing_unrecorded() || engine.grow.begins() {
                 engine.want_update();
             }
         }
@@ -451,6 +453,7 @@ impl Engine {
     pub fn scratch_blocks(&self) -> u32 {
         let columns = u32::try_from(self.columns.len()).expect("columns are counted in 32 bits");
         (columns - self.first_with_scratch()) * self.scratch_rows() * self.limits.column_blocks
+            + self.grow.buffer_blocks()
     }
 
     /// The first column with scratch space: where there is nothing to compute, jobs alone need some.
@@ -465,7 +468,11 @@ impl Engine {
     pub(crate) fn scratch_rows(&self) -> u32 {
         match self.shape.slots {
             1 => 1,
-            slots => u32::from(slots) + u32::from(self.geometry.parity_chunks()),
+            slots => {
+                let parity = self.geometry.parity_chunks();
+                let older = self.geometry.older().map_or(0, Geometry::parity_chunks);
+                u32::from(slots) + u32::from(parity.max(older))
+            }
         }
     }
 
@@ -700,6 +707,7 @@ impl Engine {
                 && !self.pump_joining()
                 && !self.pump_waiting_for_pages()
                 && !self.pump_replace()
+                && !self.pump_grow()
             {
                 break;
             }
@@ -709,14 +717,19 @@ impl Engine {
     }
 
     fn idle(&self) -> bool {
-        self.free_requests.len() == self.requests.len() && !self.has_repairs() && self.is_quiet()
+        self.free_requests.len() == index(self.limits.requests)
+            && !self.has_repairs()
+            && self.is_quiet()
     }
 
     /// Whether nothing new is begun: before what was found at opening is durable, and while a
     /// device waits to take its position.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        !self.serving || !self.rebuild.joining.is_empty() || self.replace.holds_back()
+        !self.serving
+            || !self.rebuild.joining.is_empty()
+            || self.replace.holds_back()
+            || self.grow.holds_back()
     }
 
     /// Whether nothing is under way on any member, although requests may wait.
@@ -734,6 +747,7 @@ impl Engine {
             && self.replay.is_none()
             && self.journal_is_idle()
             && self.pages.as_ref().is_none_or(Pages::is_quiet)
+            && self.grow.is_quiet()
     }
 
     fn pump_closing(&mut self) {

@@ -131,7 +131,7 @@ impl Engine {
         let scrubs = column.ask == Ask::Scrub;
         // Who looks closer meets the same error again and again.
         let closer = scrubs && (place.low > column.start || column.low + place.blocks < column.end);
-        if closer || column.owner == Owner::Repair {
+        if closer || column.owner == Owner::Repair || self.grow.is_staged(column.group) {
             return;
         }
         self.output(Output::Event(Event::MemberFault { member, error }));
@@ -192,9 +192,11 @@ impl Engine {
             return false;
         };
         self.jobs.nobody_waits();
+        if !self.regions.is_live(place.group) {
+            return true; // What was there is moved.
+        }
         let id = self.free_job_columns.pop().expect("there is one");
-        self.geometry
-            .group_into(place.group, &mut self.groups[index(id)]);
+        self.take_group(id, place.group);
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Starting;
         column.owner = Owner::Repair;

@@ -18,6 +18,7 @@ pub mod config;
 pub mod consistency;
 mod engine;
 mod faults;
+mod growth;
 pub mod jobs;
 mod journal;
 mod locks;
@@ -40,13 +41,14 @@ pub use config::{Config, FaultLimits, Limits, OpenError, Persistence};
 pub use consistency::{POLICIES, Policy, WriteHole};
 pub use engine::Engine;
 pub use faults::MemberFaults;
+pub use growth::{PlanError, Target as GrowthTarget, geometry_of, plan_growth};
 pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JOBS, Job, JobStatus};
 pub use member::{ArrayState, Member};
 pub use mutation::Mutation;
 pub use output::{Busy, Command, CommandError, Event, OutReason, Output, ReplaceEnd};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
-pub use status::{MemberStatus, Status};
+pub use status::{GrowthStatus, MemberStatus, Status};
 pub use system_io::MetadataRead;
 
 /// Set in the ids of member I/O that belongs to no column.

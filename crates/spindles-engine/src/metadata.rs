@@ -104,6 +104,7 @@ impl Engine {
         self.journal_gives_up();
         self.replay_recorded();
         self.replace_recorded();
+        self.growth_recorded();
     }
 
     /// Something changed that the superblocks must say.
@@ -121,8 +122,10 @@ impl Engine {
         if self.metadata.pending > 0 || !self.metadata.wanted || self.opening_flushes > 0 {
             return;
         }
-        if self.missing_unrecorded() && !self.bitmaps_are_stored() && !self.metadata.broken {
-            // What a member lacks that goes out is durable before it is durable that it is out.
+        let relies = self.missing_unrecorded() || self.grow.begins();
+        if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
+            // What a member lacks that goes out is durable before it is durable that it is out; and
+            // the bits of a new map before there is one.
             return self.write_bitmaps();
         }
         if !self.bad_blocks_are_stored() {
@@ -183,6 +186,8 @@ impl Engine {
             }
         }
         array.note_rebuilding();
+        array.growth = self.grow.record;
+        array.note_growth();
         let there = MemberSet::all(self.geometry.members()).difference(self.missing);
         for member in self.replace.told_now(there).iter() {
             self.write_superblock(member);
@@ -261,6 +266,7 @@ impl Engine {
         }
         self.journal_recorded();
         self.replay_recorded();
+        self.growth_recorded();
         self.try_to_serve();
         if !self.metadata.broken {
             self.announce_rebuilt();

@@ -81,6 +81,10 @@ pub enum Mutation {
     SkipIntentFlush,
     /// Blocks that a crash took are not told to the members.
     ForgetLost,
+    /// What a growth staged is not flushed before it is relied on.
+    StageUnflushed,
+    /// What a growth moved is not flushed before it counts as moved.
+    MarkUnflushed,
 }
 
 /// Every planted fault.
@@ -122,4 +126,6 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::TrustIntents,
     Mutation::SkipIntentFlush,
     Mutation::ForgetLost,
+    Mutation::StageUnflushed,
+    Mutation::MarkUnflushed,
 ];

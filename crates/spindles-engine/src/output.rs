@@ -113,6 +113,17 @@ pub enum Event {
         /// Why.
         why: ReplaceEnd,
     },
+    /// The array has grown: all of it is of the new map, and it is larger where that has more room.
+    Grown {
+        /// How many blocks it has now.
+        blocks: u64,
+    },
+    /// What begins here can't be moved: it can't be read, or too much is missing. Growing goes on at
+    /// the next opening.
+    GrowthStuck {
+        /// The block of the array.
+        block: BlockIndex,
+    },
     /// A scrub began.
     ScrubStarted {
         /// At this block of the array; what lies before it was gone through earlier.

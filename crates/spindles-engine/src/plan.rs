@@ -7,7 +7,7 @@
 
 use crate::slots::SlotSet;
 use core::fmt;
-use spindles_layout::{Group, Role};
+use spindles_layout::{Geometry, Group, Role};
 
 /// What is asked of a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -117,6 +117,42 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// The shape of a group.
+    #[must_use]
+    pub fn of(group: &Group) -> Self {
+        Self {
+            data: group.data_chunks,
+            slots: u8::try_from(group.slots().len()).expect("at most the members"),
+            copies: group.parity_chunks == 0,
+        }
+    }
+
+    /// The most of the groups of a map: while it grows, of both maps.
+    #[must_use]
+    pub fn whole(geometry: &Geometry) -> Self {
+        let of = |geometry: &Geometry| Self {
+            data: geometry.data_chunks(),
+            slots: geometry.data_chunks() + geometry.redundancy(),
+            copies: geometry.parity_chunks() == 0,
+        };
+        let new = of(geometry);
+        geometry.older().map_or(new, |older| Self {
+            slots: new.slots.max(of(older).slots),
+            copies: new.copies && of(older).copies,
+            ..new
+        })
+    }
+
+    /// How many parity chunks it has.
+    #[must_use]
+    pub const fn parity(self) -> u8 {
+        if self.copies {
+            0
+        } else {
+            self.slots - self.data
+        }
+    }
+
     /// All data chunks.
     #[must_use]
     pub const fn all_data(self) -> SlotSet {

@@ -48,11 +48,62 @@ enum Sweep {
     Flushing { pending: u32 },
 }
 
+/// The groups of one map, and their regions.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    /// The first group and the end of them.
+    groups: Range<u64>,
+    /// Those that hold the array: all, unless it grows.
+    live: Range<u64>,
+    /// The first region.
+    region: u64,
+    /// A region is `1 << shift` groups.
+    shift: u32,
+}
+
+impl Part {
+    /// These groups, with a bit for so many each (0: one for all) from `region` on.
+    pub(crate) fn new(groups: Range<u64>, region_groups: u32, region: u64) -> Self {
+        Self {
+            live: groups.clone(),
+            groups,
+            region,
+            shift: match region_groups {
+                0 => 63,
+                groups => groups.trailing_zeros(),
+            },
+        }
+    }
+
+    fn of(&self, group: GroupIndex) -> u64 {
+        self.region + ((group.0 - self.groups.start) >> self.shift)
+    }
+
+    pub(crate) fn groups(&self) -> Range<u64> {
+        self.groups.clone()
+    }
+
+    /// A region is `1 << shift` groups.
+    pub(crate) fn shift(&self) -> u32 {
+        self.shift
+    }
+
+    /// The regions, from the first to the end.
+    pub(crate) fn regions(&self) -> Range<u64> {
+        let count = self.groups.end - self.groups.start;
+        let whole = count >> self.shift;
+        let more = u64::from(whole << self.shift < count);
+        self.region..self.region + (whole + more).max(1)
+    }
+}
+
 /// What is known of the regions of an array.
 #[derive(Clone, Debug)]
 pub(crate) struct Regions {
-    /// A region is `1 << shift` groups.
-    shift: u32,
+    /// The groups of the array, in order; while it grows, those of its new map.
+    pub(crate) part: Part,
+    /// While it grows, the groups of its old map after those.
+    pub(crate) older: Option<Part>,
     pub(crate) count: u64,
     /// Whether the bitmaps are kept on the members.
     pub(crate) stored: bool,
@@ -76,24 +127,21 @@ pub(crate) struct Regions {
 }
 
 impl Regions {
-    /// Regions of an array of `groups`; `region_groups` is 0 for one without bitmaps, `unsettled`
-    /// says whether anything may be unsettled in such an array.
+    /// Regions of an array; `stored` says whether it has bitmaps, `unsettled` whether anything may
+    /// be unsettled in one that has none.
     pub(crate) fn new(
-        groups: u64,
-        region_groups: u32,
+        part: Part,
+        older: Option<Part>,
+        stored: bool,
         unsettled: bool,
         bitmaps: [Bitmap; 2],
         requests: u32,
     ) -> Self {
-        let stored = region_groups > 0;
-        let shift = match region_groups {
-            0 => 63,
-            groups => groups.trailing_zeros(),
-        };
-        let count = Self::count(groups, region_groups);
+        let count = Self::count(&part, older.as_ref());
         let [dirty, written] = bitmaps;
         Self {
-            shift,
+            part,
+            older,
             count,
             stored,
             dirty,
@@ -109,29 +157,64 @@ impl Regions {
         }
     }
 
-    /// How many regions there are.
-    pub(crate) fn count(groups: u64, region_groups: u32) -> u64 {
-        match region_groups {
-            0 => 1,
-            each => groups.div_ceil(u64::from(each)),
+    /// How many regions there are, those before the first included.
+    pub(crate) fn count(part: &Part, older: Option<&Part>) -> u64 {
+        let older = older.map_or(0, |older| older.regions().end);
+        part.regions().end.max(older)
+    }
+
+    /// The groups that hold the array, as the map has them now.
+    pub(crate) fn set_live(&mut self, [live, older]: [Range<u64>; 2]) {
+        self.part.live = live;
+        if let Some(part) = &mut self.older {
+            part.live = older;
         }
+    }
+
+    /// The part that a group is of.
+    #[inline]
+    fn part_of(&self, group: GroupIndex) -> &Part {
+        match &self.older {
+            Some(older) if group.0 >= older.groups.start => older,
+            _ => &self.part,
+        }
+    }
+
+    /// Whether a group holds a part of the array.
+    pub(crate) fn is_live(&self, group: GroupIndex) -> bool {
+        self.part_of(group).live.contains(&group.0)
     }
 
     /// The region of a group.
     #[inline]
     pub(crate) fn of(&self, group: GroupIndex) -> u64 {
-        group.0 >> self.shift
+        self.part_of(group).of(group)
     }
 
-    /// The groups of a region; the last may have fewer.
+    /// The groups of a region that hold the array; the first and the last region may have fewer.
     pub(crate) fn groups(&self, region: u64) -> Range<u64> {
-        region << self.shift..(region + 1) << self.shift
+        let older = self.older.as_ref();
+        let older = older.filter(|older| older.regions().contains(&region));
+        let part = older.unwrap_or(&self.part);
+        let Some(at) = region
+            .checked_sub(part.region)
+            .filter(|_| self.stored || region == 0)
+        else {
+            return 0..0;
+        };
+        if !self.stored {
+            return 0..part.groups.end;
+        }
+        let first = part.groups.start + (at << part.shift);
+        let end = (first + (1 << part.shift)).min(part.live.end);
+        let first = first.max(part.live.start);
+        first..end.max(first)
     }
 
     /// Whether the members hold what the array holds there; otherwise it reads as zeros.
     #[inline]
     pub(crate) fn is_written(&self, group: GroupIndex) -> bool {
-        self.all_written || self.written.bits.get(self.of(group))
+        self.all_written || self.written.bits.get(self.of(group)) && self.is_live(group)
     }
 
     /// Whether redundancy may disagree with data there, as far as bitmaps can tell.
@@ -154,17 +237,37 @@ impl Regions {
 
     /// The first group from here on whose region is in `bits`; beyond the last where there is none.
     pub(crate) fn next_group(&self, bits: &Bits, group: GroupIndex) -> GroupIndex {
-        let from = self.of(group);
-        match bits.next(from) {
-            Some(region) if region == from => group,
-            Some(region) => GroupIndex(self.groups(region).start),
-            None => GroupIndex(u64::MAX),
+        for part in [Some(&self.part), self.older.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let first = group.0.max(part.live.start);
+            if first >= part.live.end {
+                continue;
+            }
+            let from = part.of(GroupIndex(first));
+            match bits.next(from) {
+                Some(region) if region == from => return GroupIndex(first),
+                Some(region) => {
+                    let start = part.groups.start + ((region - part.region) << part.shift);
+                    if start < part.live.end {
+                        return GroupIndex(start);
+                    }
+                }
+                None => {}
+            }
         }
+        GroupIndex(u64::MAX)
     }
 
     /// The first group from here on that may be unsettled.
     pub(crate) fn next_unsettled(&self, group: GroupIndex) -> GroupIndex {
         self.next_group(&self.unsettled, group)
+    }
+
+    /// What is written changed: perhaps all regions are.
+    pub(crate) fn note_all_written(&mut self) {
+        self.all_written = !self.stored || self.older.is_none() && self.written.bits.is_full();
     }
 
     /// The first group from here on that was ever written.
@@ -390,10 +493,9 @@ impl Engine {
                 group: GroupIndex(self.regions.groups(region).end),
                 row: 0,
             };
-            if !self.all_settled && end > mark {
-                break;
+            if self.all_settled || end <= mark {
+                self.regions.unsettled.clear(region);
             }
-            self.regions.unsettled.clear(region);
             from = region + 1;
         }
     }
@@ -409,7 +511,7 @@ impl Engine {
         if !regions.stored || slot.operation != Operation::Discard || slot.error.is_some() {
             return false;
         }
-        if self.whole_regions(request).is_empty() {
+        if regions.older.is_some() || self.whole_regions(request).is_empty() {
             return false;
         }
         self.regions.releases.push_back(request);
@@ -429,7 +531,7 @@ impl Engine {
             first += 1;
         }
         let end = if slot.end.0 == blocks {
-            self.regions.count
+            self.regions.part.regions().end
         } else {
             self.regions.of(group_at(slot.end))
         };

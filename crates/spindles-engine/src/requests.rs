@@ -34,6 +34,37 @@ pub(crate) struct RequestSlot {
 }
 
 impl RequestSlot {
+    pub(crate) const fn new(
+        token: u64,
+        operation: Operation,
+        block: BlockIndex,
+        end: BlockIndex,
+        buffer: BufferSlice,
+    ) -> Self {
+        Self {
+            token,
+            operation,
+            block,
+            end,
+            buffer,
+            next: block,
+            low: 0,
+            handed_out: false,
+            pending: 0,
+            error: None,
+        }
+    }
+
+    /// Whether all its columns were handed out.
+    pub(crate) const fn is_handed_out(&self) -> bool {
+        self.handed_out
+    }
+
+    /// Whether some columns of a group were, and others not.
+    pub(crate) const fn is_midway(&self) -> bool {
+        self.low > 0
+    }
+
     pub(crate) const fn free() -> Self {
         Self {
             token: 0,
@@ -93,18 +124,13 @@ impl Engine {
             !carries_data || request.buffer.buffer != BufferId::NONE,
             "a read or write has a buffer"
         );
-        self.requests[index(slot)] = RequestSlot {
-            token: request.token,
-            operation: request.operation,
-            block: request.block,
-            end: request.block.plus(u64::from(request.blocks)),
-            buffer: request.buffer,
-            next: request.block,
-            low: 0,
-            handed_out: false,
-            pending: 0,
-            error: None,
-        };
+        self.requests[index(slot)] = RequestSlot::new(
+            request.token,
+            request.operation,
+            request.block,
+            request.block.plus(u64::from(request.blocks)),
+            request.buffer,
+        );
         if !self.stalled.is_empty() || !self.advance(slot) {
             self.stalled.push_back(slot);
         }
@@ -124,11 +150,9 @@ impl Engine {
     }
 
     /// Hands out columns of a request while there are free ones. Whether all are handed out.
-    fn advance(&mut self, request: u32) -> bool {
-        if self.holds_back() {
-            return false;
-        }
-        if self.bad.any_lost() && self.reads_lost(request) {
+    pub(crate) fn advance(&mut self, request: u32) -> bool {
+        let own = request == self.own_request();
+        if self.bad.any_lost() && !self.holds_back() && self.reads_lost(request) {
             let slot = &mut self.requests[index(request)];
             slot.handed_out = true;
             slot.pending += 1;
@@ -136,7 +160,8 @@ impl Engine {
             return true;
         }
         while !self.requests[index(request)].handed_out {
-            if self.free_columns.is_empty() {
+            let waits = self.holds_back() && !own && !self.requests[index(request)].is_midway();
+            if waits || self.free_columns.is_empty() {
                 return false;
             }
             match self.requests[index(request)].operation {
@@ -158,7 +183,7 @@ impl Engine {
     #[inline]
     fn hand_out(&mut self, request: u32, ask: Ask) {
         let unlocked = self.shape.slots == 1 && !self.has_checksums() && !self.replace.copies();
-        let alone = unlocked || (self.all_settled && ask == Ask::Read);
+        let alone = (unlocked || (self.all_settled && ask == Ask::Read)) && !self.is_growing();
         let slot = &self.requests[index(request)];
         if !alone || slot.low > 0 {
             return self.hand_out_column(request, ask);
@@ -176,7 +201,7 @@ impl Engine {
             blocks_max
         };
         let id = *self.free_columns.last().expect("the caller looked");
-        let (slot_index, member, offset) = if self.mirrors() {
+        let (slot_index, member, offset) = if self.mirrors(id) {
             self.locate_copy(id, location.group, location.block_in_chunk, blocks)
         } else {
             (location.data_index, location.member, location.offset)
@@ -252,10 +277,11 @@ impl Engine {
     fn hand_out_column(&mut self, request: u32, ask: Ask) {
         let id = self.free_columns.pop().expect("the caller looked");
         let (sums, sums_max) = (self.has_checksums(), self.direct_blocks_max);
+        let location = self.geometry.locate(self.requests[index(request)].next);
+        self.take_group(id, location.group);
+        let shape = self.shape(id);
+        let group = &self.groups[index(id)];
         let slot = &mut self.requests[index(request)];
-        let location = self.geometry.locate(slot.next);
-        let group = &mut self.groups[index(id)];
-        self.geometry.group_into(location.group, group);
         let chunk = group.blocks;
         let group_end = group
             .first_block
@@ -292,8 +318,8 @@ impl Engine {
             slot.operation,
             Operation::Discard | Operation::WriteZeroes { .. }
         );
-        let whole = first == 0 && end_slot == self.shape.data;
-        let needs_scratch = if self.shape.copies {
+        let whole = first == 0 && end_slot == shape.data;
+        let needs_scratch = if shape.copies {
             !self.all_settled && ask == Ask::Read
         } else {
             !(zeros && whole)
@@ -349,6 +375,9 @@ impl Engine {
     #[inline]
     pub(crate) fn answer(&mut self, request: u32) {
         let slot = &self.requests[index(request)];
+        if request == self.own_request() {
+            return self.own_request_done(slot.error);
+        }
         let reply = Reply {
             token: slot.token,
             result: match slot.error {

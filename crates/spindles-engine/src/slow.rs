@@ -159,7 +159,7 @@ impl Engine {
             .filter(|(_, place)| self.slow.members.contains(place.member))
             .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));
         self.slow.reads = self.slow.reads.wrapping_add(1);
-        let computes = !self.shape.copies && self.slow.around >= self.slow.limits.around_max;
+        let computes = !self.shape(id).copies && self.slow.around >= self.slow.limits.around_max;
         if computes || self.slow.reads.is_multiple_of(PROBE_EVERY) {
             return (SlotSet::EMPTY, slow);
         }

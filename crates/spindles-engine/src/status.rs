@@ -25,8 +25,21 @@ pub struct Status {
     pub jobs: Vec<JobStatus>,
     /// Blocks of the array that a crash took. They answer errors until they are written.
     pub lost_blocks: u64,
+    /// How far it has grown, while it does.
+    pub growth: Option<GrowthStatus>,
     /// What the scrub under way found, or else the last one since opening.
     pub scrub: ScrubStatus,
+}
+
+/// How far the growth of an array is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GrowthStatus {
+    /// Bytes of the array that are where they will be.
+    pub done_bytes: u64,
+    /// Bytes of the array before it grew.
+    pub total_bytes: u64,
+    /// Whether what comes next can't be moved in this opening.
+    pub stuck: bool,
 }
 
 /// The state of a position.
@@ -72,6 +85,7 @@ impl Engine {
             dirty: self.metadata.dirty,
             jobs: self.job_statuses(),
             lost_blocks: self.bad.blocks(BadBlockKind::Lost),
+            growth: self.growth_status(),
             scrub: self.scrub.found,
         }
     }

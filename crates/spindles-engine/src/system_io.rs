@@ -50,10 +50,12 @@ pub(crate) enum Purpose {
     ReplayFlush,
     /// What was written is made durable, before a device replaces a member.
     ReplaceFlush,
+    /// What a growth staged or moved is made durable.
+    GrowFlush,
 }
 
 impl Purpose {
-    const ALL: [Self; 19] = [
+    const ALL: [Self; 20] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -73,6 +75,7 @@ impl Purpose {
         Self::JournalScan,
         Self::ReplayFlush,
         Self::ReplaceFlush,
+        Self::GrowFlush,
     ];
 
     /// Whether a flush with this purpose makes what was written durable so that others can build on
@@ -321,6 +324,7 @@ impl Engine {
             Purpose::JournalScan => self.journal_read(member, result),
             Purpose::ReplayFlush => self.replay_flushed(member, result),
             Purpose::ReplaceFlush => self.replace_flushed(member, result),
+            Purpose::GrowFlush => self.grow_flushed(member, result),
         }
     }
 

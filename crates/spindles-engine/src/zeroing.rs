@@ -91,9 +91,7 @@ impl Engine {
     fn zero_next(&mut self) {
         while let Some(region) = self.zeroing.waiting.pop_front() {
             self.zeroing.region = Some(region);
-            let groups = self.regions.groups(region);
-            let groups = groups.start..groups.end.min(self.geometry.groups());
-            self.zeroing.left.fill(groups);
+            self.zeroing.left.fill(self.regions.groups(region));
             let active = MemberSet::all(self.geometry.members()).difference(self.missing);
             if !self.mutated(Mutation::SkipZeroing) {
                 for member in active.iter() {
@@ -242,7 +240,7 @@ impl Engine {
                 self.replace.first_written(region);
             }
         }
-        self.regions.all_written = self.regions.written.bits.is_full();
+        self.regions.note_all_written();
         self.write_bitmaps();
         if self.metadata.broken {
             self.ready.append(&mut self.gated);

@@ -17,6 +17,7 @@ mod checksums;
 mod choose;
 mod crc32c;
 mod error;
+mod growth;
 mod journal;
 mod record;
 mod text;
@@ -42,6 +43,7 @@ pub use checksums::{
 pub use choose::{Found, choose};
 pub use crc32c::{CHECKSUM_TAIL_BYTES, block_checksum, crc32c};
 pub use error::DecodeError;
+pub use growth::{GrowthRecord, OlderMap};
 pub use journal::{
     JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalHeader, JournalKind, JournalWriter,
 };

@@ -1,6 +1,6 @@
 //! What all members of an array say alike.
 
-use crate::{ChecksumKind, Text};
+use crate::{ChecksumKind, GrowthRecord, Text};
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 
@@ -66,11 +66,19 @@ impl Features {
     /// speaks of writes without holding their data.
     pub const BAD_BLOCKS: u64 = 1 << 3;
 
+    /// `refuse`: the array grows, or has grown. Two maps hold, and regions have other bits than one
+    /// would think.
+    pub const GROWTH: u64 = 1 << 8;
+
     /// The features that this version knows.
     pub const KNOWN: Self = Self {
         ignorable: 0,
         read_only: 0,
-        refuse: Self::REGIONS | Self::REBUILDING | Self::CHECKSUMS | Self::BAD_BLOCKS,
+        refuse: Self::REGIONS
+            | Self::REBUILDING
+            | Self::CHECKSUMS
+            | Self::BAD_BLOCKS
+            | Self::GROWTH,
     };
 
     /// Whether a feature is in use that this version must not write beside.
@@ -194,6 +202,8 @@ pub struct ArrayRecord {
     pub journal: JournalRecord,
     /// Where a scrub goes on that was interrupted, as a block of the array; 0 for none.
     pub scrub_mark: BlockIndex,
+    /// How far it has grown, and where its regions are. Goes with `Features::GROWTH`.
+    pub growth: GrowthRecord,
     /// How blocks are summed up. Goes with `Features::CHECKSUMS`.
     pub checksum: ChecksumKind,
     /// Features in use.
@@ -291,6 +301,20 @@ impl ArrayRecord {
             Some(same.generation.min(past.generation))
         };
         self.sessions().filter_map(common).max()
+    }
+
+    /// Whether it says that the array grows, and no superblock does yet.
+    #[must_use]
+    pub const fn growth_is_planned(&self) -> bool {
+        self.growth.older.is_some() && self.features.refuse & Features::GROWTH == 0
+    }
+
+    /// Sets or clears the feature that goes with growing.
+    pub fn note_growth(&mut self) {
+        self.features.refuse &= !Features::GROWTH;
+        if self.growth.is_used() {
+            self.features.refuse |= Features::GROWTH;
+        }
     }
 
     /// Sets or clears the feature that goes with members that are being rebuilt.

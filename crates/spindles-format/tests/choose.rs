@@ -61,6 +61,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
+        growth: spindles_format::GrowthRecord::default(),
         checksum: spindles_format::ChecksumKind::None,
         features: Features::default(),
         member,

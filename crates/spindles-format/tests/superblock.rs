@@ -41,6 +41,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
+        growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
         features: Features::default(),
         member,
@@ -290,7 +291,8 @@ prop_compose! {
             consistency: Text::new("none").unwrap(),
             journal: JournalRecord { tail: created_s.rotate_left(7), nonce: !created_s },
  scrub_mark: BlockIndex(created_s.rotate_left(13)),
-checksum: ChecksumKind::None,
+            growth: spindles_format::GrowthRecord::default(),
+            checksum: ChecksumKind::None,
             features: Features { read_only, ..Features::default() },
             member,
         };
@@ -298,6 +300,22 @@ checksum: ChecksumKind::None,
         if created_s % 2 == 0 {
             let groups = device_bytes / 4096 / u64::from(chunk_blocks);
             give_regions(&mut array, std::slice::from_mut(&mut device), groups, 4096);
+        }
+        if created_s % 2 == 0 && created_s % 5 < 3 {
+            array.growth = spindles_format::GrowthRecord {
+                region: chunk_blocks % 77,
+                older: (created_s % 5 == 0).then_some(spindles_format::OlderMap {
+                    level: Text::new("raid5").unwrap(),
+                    layout: Text::new("right-asymmetric").unwrap(),
+                    chunk_blocks,
+                    members: 1,
+                    region_groups: 1 << (generation % 32),
+                    region: !chunk_blocks,
+                    mark: BlockIndex(created_s.rotate_left(5)),
+                    staged_blocks: chunk_blocks.rotate_left(9),
+                }),
+            };
+            array.note_growth();
         }
         if created_s % 3 == 0 {
             give_checksums(&mut array, std::slice::from_mut(&mut device), ChecksumKind::Crc32c);

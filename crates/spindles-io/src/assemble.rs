@@ -4,15 +4,16 @@
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, random, settle};
-use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
+use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::{
-    Command, Config, JOB_RATE, Limits, POLICIES, Persistence, Policy, READ_POLICIES,
+    Command, Config, GrowthTarget, JOB_RATE, Limits, POLICIES, Persistence, PlanError, Policy,
+    READ_POLICIES, geometry_of, plan_growth,
 };
 use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, BadBlocks, DecodeError, DeviceRecord,
     Found, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
 };
-use spindles_layout::{Geometry, GeometryError, Level, Redundancy, Spec};
+use spindles_layout::{Geometry, Level, Redundancy};
 use thiserror::Error;
 
 /// How an array is to be assembled. `Default` opens for writing and takes no risk.
@@ -67,6 +68,8 @@ pub struct ArrayReport {
     pub clean: bool,
     /// Opened for reading only because of a feature in use.
     pub read_only: bool,
+    /// What it was before it began to grow, while it does.
+    pub growing: Option<Growing>,
     /// Every position.
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
@@ -168,6 +171,16 @@ impl ArrayReport {
                 ));
             }
         }
+        if let Some(growing) = &self.growing {
+            let percent = growing.moved_bytes * 100 / self.bytes.max(1);
+            lines.push(format!(
+                "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
+                 that goes on while the array is open for writing",
+                growing.level,
+                growing.members,
+                SizeBytes(growing.chunk_bytes),
+            ));
+        }
         if !self.clean && self.level.redundancy != Redundancy::None {
             lines.push(format!(
                 "array '{name}' was not closed in order: what its members disagree on is settled \
@@ -192,6 +205,19 @@ fn positions(members: MemberSet) -> String {
         [one] => format!("member {one}"),
         [first @ .., last] => format!("members {} and {last}", first.join(", ")),
     }
+}
+
+/// An array that grows: what it was before, and how far it is.
+#[derive(Clone, Debug)]
+pub struct Growing {
+    /// The level before.
+    pub level: String,
+    /// How many members it had.
+    pub members: usize,
+    /// The chunk size before.
+    pub chunk_bytes: u64,
+    /// Bytes of the array that are where they will be.
+    pub moved_bytes: u64,
 }
 
 /// What fills a position.
@@ -287,6 +313,14 @@ pub enum AssembleError {
         /// What was refused, and why.
         refused: Vec<String>,
     },
+    /// It can't become what it shall.
+    #[error("array '{array}' can't grow that way: {reason}")]
+    CantGrow {
+        /// The array.
+        array: String,
+        /// Why.
+        reason: PlanError,
+    },
     /// Every inner array lacks too much.
     #[error("{lost}")]
     NothingLeft {
@@ -341,7 +375,17 @@ pub fn examine(device: &str) -> Result<Examined, OpenError> {
 /// Assembles the array that these devices, in any order, belong to. With an error, nothing was
 /// written to any of them.
 pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled, AssembleError> {
-    build(devices, options).map(Build::into_assembled)
+    build(devices, options, None).map(Build::into_assembled)
+}
+
+/// As `assemble`, of an array that begins to grow to `target`: opened for reading only, it is only
+/// looked at whether that is possible.
+pub(crate) fn assemble_to_grow(
+    devices: &[&str],
+    options: &AssembleOptions,
+    target: &GrowthTarget,
+) -> Result<Assembled, AssembleError> {
+    build(devices, options, Some(target)).map(Build::into_assembled)
 }
 
 /// How a resync of an assembled array ended.
@@ -361,7 +405,7 @@ pub fn resync(
     options: &AssembleOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Resynced, AssembleError> {
-    let mut assembled = build(devices, options)?.into_assembled();
+    let mut assembled = build(devices, options, None)?.into_assembled();
     let through = settle(assembled.target.as_mut(), progress);
     assembled.target.close()?;
     Ok(Resynced {
@@ -370,7 +414,11 @@ pub fn resync(
     })
 }
 
-fn build(devices: &[&str], options: &AssembleOptions) -> Result<Build, AssembleError> {
+fn build(
+    devices: &[&str],
+    options: &AssembleOptions,
+    grow: Option<&GrowthTarget>,
+) -> Result<Build, AssembleError> {
     let found = look(devices)?;
     let block_size = found
         .iter()
@@ -384,11 +432,11 @@ fn build(devices: &[&str], options: &AssembleOptions) -> Result<Build, AssembleE
         read_only: true,
         ..open.clone()
     };
-    let build = Build::new(devices, &found, &reading, options.force, true)?;
+    let build = Build::new(devices, &found, &reading, options.force, true, grow)?;
     let read_only = open.read_only || build.report.must_read_only();
     drop(build);
     let open = OpenOptions { read_only, ..open };
-    Build::new(devices, &found, &open, options.force, false)
+    Build::new(devices, &found, &open, options.force, false, grow)
 }
 
 /// What the devices say, if each of them says something and is another one.
@@ -448,6 +496,7 @@ impl Build {
         open: &OpenOptions,
         force: bool,
         look_only: bool,
+        grow: Option<&GrowthTarget>,
     ) -> Result<Self, AssembleError> {
         let mut stack = Stack::new(open)?;
         let mut parts = Vec::new();
@@ -472,6 +521,7 @@ impl Build {
             job_rate: open.job_rate,
             drawn: open.drawn,
             force,
+            grow: grow.cloned(),
             lost: Vec::new(),
         };
         // Inside out: whatever is a member of another array comes first.
@@ -549,6 +599,8 @@ struct Opening {
     job_rate: u64,
     drawn: Option<u64>,
     force: bool,
+    /// What the array given shall become.
+    grow: Option<GrowthTarget>,
     /// Inner arrays that could not be opened, and why: for the array around them.
     lost: Vec<String>,
 }
@@ -558,10 +610,20 @@ impl Opening {
     /// around it may do without.
     fn open(&mut self, parts: Vec<Part>) -> Result<Option<Part>, AssembleError> {
         let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
-        let assembly = choose(&found)?;
+        let mut assembly = choose(&found)?;
+        let name = assembly.array.name.to_string();
+        let inner = assembly.array.parent != Uuid::NIL;
+        if let Some(target) = self.grow.take_if(|_| !inner) {
+            let of_arrays = parts.iter().any(|part| part.report.is_some());
+            let planned = plan(&assembly, &target, of_arrays, self.read_only);
+            planned
+                .map(|planned| assembly = planned)
+                .map_err(|reason| AssembleError::CantGrow {
+                    array: name.clone(),
+                    reason,
+                })?;
+        }
         let array = &assembly.array;
-        let name = array.name.to_string();
-        let inner = array.parent != Uuid::NIL;
         let (geometry, policy) = understand(&assembly)?;
         let mut refused: Vec<String> = assembly.refused.iter().map(Refusal::to_string).collect();
         if !inner {
@@ -674,6 +736,15 @@ impl Opening {
             generation: array.generation,
             clean: array.clean,
             read_only: assembly.read_only,
+            growing: array.growth.older.as_ref().map(|older| {
+                let block_bytes = u64::from(array.block_size.bytes());
+                Growing {
+                    level: older.level.as_str().to_owned(),
+                    members: usize::from(older.members),
+                    chunk_bytes: u64::from(older.chunk_blocks) * block_bytes,
+                    moved_bytes: (older.mark.0 * block_bytes).min(bytes),
+                }
+            }),
             members: members.collect(),
             refused,
         };
@@ -800,6 +871,36 @@ fn member_report(
     }
 }
 
+/// What an array was found to be, with the record that it begins to grow with; as it was found where
+/// that is only looked at.
+fn plan(
+    assembly: &Assembly,
+    target: &GrowthTarget,
+    of_arrays: bool,
+    read_only: bool,
+) -> Result<Assembly, PlanError> {
+    if of_arrays {
+        return Err(PlanError::Inner);
+    }
+    let devices: Vec<DeviceRecord> = assembly.records.iter().flatten().copied().collect();
+    if devices.len() < assembly.records.len() {
+        return Err(PlanError::Degraded);
+    }
+    let array = plan_growth(&assembly.array, &devices, target)?;
+    let mut planned = assembly.clone();
+    if read_only {
+        return Ok(planned);
+    }
+    if !assembly.array.clean {
+        return Err(PlanError::Unclean);
+    }
+    planned.missing = planned.missing.union(array.missing());
+    planned.records.resize(usize::from(array.members), None);
+    planned.devices.resize(usize::from(array.members), None);
+    planned.array = array;
+    Ok(planned)
+}
+
 /// What the names in the record mean.
 fn understand(assembly: &Assembly) -> Result<(Geometry, &'static Policy), AssembleError> {
     let array = &assembly.array;
@@ -807,20 +908,7 @@ fn understand(assembly: &Assembly) -> Result<(Geometry, &'static Policy), Assemb
         array: array.name.to_string(),
         what,
     };
-    let of_map = |error: GeometryError| unknown(error.to_string());
-    let level = Level::named(array.level.as_str()).map_err(of_map)?;
-    let layout = level.layout(array.layout.as_str()).map_err(of_map)?;
-    let geometry = Geometry::new(&Spec {
-        level,
-        layout: Some(layout),
-        chunk_blocks: array.chunk_blocks,
-        member_blocks: array
-            .members()
-            .iter()
-            .map(|member| member.data_blocks)
-            .collect(),
-    })
-    .map_err(of_map)?;
+    let geometry = geometry_of(array).map_err(|error| unknown(error.to_string()))?;
     let policy = POLICIES
         .iter()
         .find(|policy| policy.name == array.consistency.as_str())

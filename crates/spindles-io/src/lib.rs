@@ -14,6 +14,7 @@ mod driver;
 mod error;
 pub mod export;
 mod facts;
+pub mod grow;
 mod members;
 mod options;
 mod physical;

@@ -1,11 +1,13 @@
 //! The map of one array: from its blocks to groups of chunks on the members, and back.
 
 use crate::divisor::Divisor;
+use crate::growth::Older;
 use crate::level::{Shape, Sizes};
 use crate::zone::{Bounds, Zone, to_usize};
 use crate::{
     CHUNK_BYTES_MAX, GeometryError, Group, GroupIndex, Layout, Level, Location, Redundancy,
 };
+use alloc::boxed::Box;
 use alloc::string::{String, ToString};
 use alloc::vec;
 use alloc::vec::Vec;
@@ -24,16 +26,16 @@ pub struct Spec {
     pub member_blocks: Vec<u64>,
 }
 
-/// The map of one array. Never changes.
+/// The map of one array. Never changes, but for the mark of an array that grows.
 #[derive(Clone, Debug)]
 pub struct Geometry {
     level: &'static Level,
     layout: Layout,
-    members: u8,
-    blocks: u64,
-    groups: u64,
-    chunk_blocks: u32,
-    data_chunks: u8,
+    pub(crate) members: u8,
+    pub(crate) blocks: u64,
+    pub(crate) groups: u64,
+    pub(crate) chunk_blocks: u32,
+    pub(crate) data_chunks: u8,
     slots: u8,
     /// Data blocks of a group.
     stripe: Divisor,
@@ -41,6 +43,8 @@ pub struct Geometry {
     /// In rising order of their first blocks; all with blocks.
     zones: Vec<Zone>,
     member_blocks_used: Vec<u64>,
+    /// While the array grows: the map that holds from a mark on.
+    pub(crate) older: Option<Box<Older>>,
 }
 
 /// So many that all bytes of an array can be counted.
@@ -101,6 +105,7 @@ impl Geometry {
             chunk: Divisor::new(chunk_blocks),
             zones,
             member_blocks_used,
+            older: None,
         })
     }
 
@@ -132,12 +137,18 @@ impl Geometry {
 
     /// How many blocks the array has.
     pub fn blocks(&self) -> u64 {
-        self.blocks
+        match &self.older {
+            None => self.blocks,
+            Some(older) => older.geometry.blocks,
+        }
     }
 
-    /// How many groups the array has.
+    /// How many groups the array has; while it grows, those of both maps.
     pub fn groups(&self) -> u64 {
-        self.groups
+        match &self.older {
+            None => self.groups,
+            Some(older) => older.first_group + older.geometry.groups,
+        }
     }
 
     /// The length of a chunk, in blocks.
@@ -168,9 +179,17 @@ impl Geometry {
         self.member_blocks_used[usize::from(member.0)]
     }
 
-    /// Where a block is. Panics for a block beyond the end.
+    /// Where a block is. Panics for a block beyond the end; while the array grows, beyond the end
+    /// that it will have.
     #[inline]
     pub fn locate(&self, block: BlockIndex) -> Location {
+        if let Some(older) = &self.older
+            && (older.mark..older.geometry.blocks).contains(&block.0)
+        {
+            let mut location = older.geometry.locate(block);
+            location.group.0 += older.first_group;
+            return location;
+        }
         assert!(block.0 < self.blocks, "a block beyond the end of the array");
         let zone = match &self.zones[0] {
             first if block.0 < first.end_block => first,
@@ -197,6 +216,14 @@ impl Geometry {
     /// Fills in a group. Allocates nothing and writes only the slots there are. Panics for a
     /// group beyond the end.
     pub fn group_into(&self, index: GroupIndex, out: &mut Group) {
+        if let Some(older) = &self.older
+            && index.0 >= older.first_group
+        {
+            let of_older = GroupIndex(index.0 - older.first_group);
+            older.geometry.group_into(of_older, out);
+            out.index = index;
+            return;
+        }
         assert!(index.0 < self.groups, "a group beyond the end of the array");
         let zone = match &self.zones[0] {
             first if index.0 < first.end_group => first,
@@ -210,6 +237,7 @@ impl Geometry {
         out.first_block = BlockIndex(first_block);
         out.blocks = u32::try_from(blocks).expect("at most the chunk");
         out.data_chunks = self.data_chunks;
+        out.parity_chunks = self.parity_chunks();
         out.len = self.slots;
 
         let (turn, phase) = zone.period.div_rem(group);
@@ -224,6 +252,17 @@ impl Geometry {
     /// The inverse: the group, the slot and the block in the chunk that lie at `offset` of a
     /// member's data area. `None` where the array has nothing.
     pub fn find(&self, member: MemberIndex, offset: BlockIndex) -> Option<(GroupIndex, u8, u32)> {
+        match &self.older {
+            None => self.find_in_zones(member, offset),
+            Some(older) => self.find_growing(older, member, offset),
+        }
+    }
+
+    pub(crate) fn find_in_zones(
+        &self,
+        member: MemberIndex,
+        offset: BlockIndex,
+    ) -> Option<(GroupIndex, u8, u32)> {
         let chunk_blocks = u64::from(self.chunk_blocks);
         let mut zones = self.zones.iter();
         let (group, slot, block) =
@@ -235,6 +274,13 @@ impl Geometry {
     /// Whether all data can be read or computed without these members: whether every group keeps
     /// as many chunks as it has data.
     pub fn survives(&self, missing: MemberSet) -> bool {
+        match &self.older {
+            None => self.zones_survive(missing),
+            Some(older) => self.survives_growing(older, missing),
+        }
+    }
+
+    pub(crate) fn zones_survive(&self, missing: MemberSet) -> bool {
         let slots = usize::from(self.slots);
         self.zones.iter().all(|zone| {
             let groups = zone.period_groups.min(zone.end_group - zone.first_group);

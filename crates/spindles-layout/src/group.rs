@@ -67,6 +67,8 @@ pub struct Group {
     pub blocks: u32,
     /// How many of the slots are data, and how many of all suffice to compute the others.
     pub data_chunks: u8,
+    /// How many are parity; 0 where redundancy is copies.
+    pub parity_chunks: u8,
     pub(crate) len: u8,
     pub(crate) slots: [Slot; MEMBERS_MAX as usize],
 }
@@ -79,6 +81,7 @@ impl Group {
             first_block: BlockIndex(0),
             blocks: 0,
             data_chunks: 0,
+            parity_chunks: 0,
             len: 0,
             slots: [Slot::UNUSED; MEMBERS_MAX as usize],
         }

@@ -155,6 +155,12 @@ impl Client {
         first..first + u64::from(request.blocks) * self.sectors_per_block
     }
 
+    /// The array is longer now; what was added holds zeros.
+    pub(crate) fn extend(&mut self, blocks: u64) {
+        self.blocks = blocks;
+        self.history.extend(blocks * self.sectors_per_block);
+    }
+
     /// Whether another request may be asked now.
     pub(crate) fn has_room(&self) -> bool {
         self.held.is_none() && self.flights.iter().any(Option::is_none)

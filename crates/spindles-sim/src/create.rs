@@ -2,6 +2,7 @@
 
 use crate::checksums::Checksums;
 use crate::disk::Disk;
+use crate::grow::new_areas;
 use crate::options::{Options, Tree};
 use crate::random::Random;
 use crate::regions::Regions;
@@ -12,8 +13,8 @@ use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet}
 use spindles_engine::Policy;
 use spindles_format::{
     AreaKind, ArrayRecord, Assembly, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, areas_for, bad_blocks_pages_of,
-    blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
+    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, bad_blocks_pages_of, blank_bad_blocks,
+    blank_bitmap, give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -62,10 +63,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 .collect();
             let records: Vec<_> = (0_u8..)
                 .zip(&below)
-                .map(|(member, (_, bytes))| {
-                    areas_for(*bytes, options.block_size, MemberIndex(member))
-                        .expect("members are made large enough")
-                })
+                .map(|(member, (_, bytes))| new_areas(options, *bytes, MemberIndex(member)))
                 .collect();
             let spec = Spec {
                 level,
@@ -93,6 +91,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 marks: false,
                 regions: None,
                 checksums: None,
+                staged: 0..0,
             });
             (Below::Array(index), bytes)
         }
@@ -132,7 +131,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     let mut devices: Vec<_> = (0..array.geometry.members())
         .map(|member| {
             let bytes = world.stack.member_bytes(index, usize::from(member));
-            areas_for(bytes, options.block_size, MemberIndex(member)).expect("it was made so")
+            new_areas(options, bytes, MemberIndex(member))
         })
         .collect();
     let regions = options.region_groups > 0 && array.geometry.redundancy() > 0;
@@ -183,6 +182,8 @@ fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: 
     };
     world.stack.arrays[array].regions = Some(Regions {
         groups: record.region_groups,
+        first: 0,
+        older: None,
         array: record.uuid,
         dirty: first(AreaKind::DIRTY_BITMAP),
         written: first(AreaKind::WRITTEN_BITMAP),
@@ -269,6 +270,7 @@ pub(crate) fn fresh_record(
         consistency: Text::new(consistency.name).expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
+        growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
         features: Features::default(),
         member,

@@ -5,7 +5,7 @@ use crate::disk::{Landing, PowerLoss, WriteData};
 use crate::stack::Below;
 use crate::world::{DiskIo, World};
 use spindles_block::{MemberIndex, MemberSet};
-use spindles_engine::{Command, Member};
+use spindles_engine::{Command, Engine, Member};
 use spindles_format::{DeviceRecord, SLOT_BYTES};
 use std::collections::{BTreeMap, VecDeque};
 
@@ -92,6 +92,14 @@ impl World {
     }
 
     fn lose(&mut self, disk: usize) {
+        let (array, _) = self.stack.position(disk);
+        let midway = |engine: &Engine| engine.growth().is_some_and(|(mark, _)| mark.0 > 0);
+        if self.engines[array].as_ref().is_some_and(midway) {
+            *self
+                .struck
+                .entry("lost midway through a growth")
+                .or_default() += 1;
+        }
         self.stack.lose_disk(disk);
         self.lost_at[disk].get_or_insert(self.queue.now());
     }
@@ -156,6 +164,7 @@ impl World {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
         let missing = this.lost.contains(member)
+            && member.0 < this.geometry.members()
             && this.geometry.survives(this.lost)
             && self.is_open(array)
             && !self.returning.contains(&disk)
@@ -170,7 +179,12 @@ impl World {
         for io in self.ios.iter_mut().flatten().filter(|io| io.disk == disk) {
             io.lost = true;
         }
-        self.stack.arrays[array].blank = self.stack.arrays[array].blank.with(member);
+        let this = &mut self.stack.arrays[array];
+        this.blank = this.blank.with(member);
+        this.data_start[usize::from(member.0)] = device.data_start();
+        if let Some(regions) = &mut this.regions {
+            regions.place(member, &device);
+        }
         self.gone[disk] = false;
         self.slow[disk] = false;
         self.stack.spoiled.retain(|&(of, _)| of != disk);
@@ -192,7 +206,7 @@ impl World {
     ) -> (Box<DeviceRecord>, Vec<u8>) {
         let record = self.engine(array).record().expect("it has superblocks");
         let bytes = self.stack.member_bytes(array, usize::from(member.0));
-        let device = spindles_format::areas_to_join(record, bytes, member);
+        let device = self.joining_areas(record, bytes, member);
         let device = device.expect("as long as the disk before it");
         let mut contents = vec![0; usize::try_from(bytes).expect("small")];
         let block_bytes = self.stack.block_bytes;

@@ -3,6 +3,7 @@
 
 use crate::disks::{MODELS, Model};
 use crate::faults::{FAULTS, Fault};
+use crate::grow;
 use crate::random::Random;
 use spindles_block::BlockSize;
 use spindles_engine::{FaultLimits, POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
@@ -189,6 +190,8 @@ pub struct Options {
     pub faults: FaultLimits,
     /// Blank disks that take the places of lost ones by themselves.
     pub spares: u32,
+    /// Room that is set aside on each disk for growing.
+    pub headroom_bytes: u64,
     /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
     /// still wrong.
     pub beyond: bool,
@@ -239,7 +242,9 @@ impl Options {
             BlockSize::B4096 if random.percent(50) => 4096,
             BlockSize::B512 | BlockSize::B4096 => 512,
         };
-        let tree = tree(random, block_size, fixed);
+        let mut tree = tree(random, block_size, fixed);
+        let headroom_bytes = headroom(seed, &tree, fixed);
+        grow::with_room(&mut tree, headroom_bytes);
         let depth = fixed.depth.unwrap_or(*random.choose(&[1, 2, 4, 4, 8, 16]));
         let limit_requests = if random.percent(25) {
             random.between_u32(1, depth)
@@ -257,6 +262,8 @@ impl Options {
         let sessions = sessions(seed, random, &tree, fixed);
         let checksums = Random::new(seed, "checksums").percent(50);
         let checksums = fixed.checksums.unwrap_or(checksums);
+        // Arrays with checksums don't grow.
+        let checksums = checksums && headroom_bytes == 0;
         Self {
             seed,
             block_size,
@@ -293,6 +300,7 @@ impl Options {
                 around_max: *random.choose(&[0, 1, 8]),
             },
             spares: *random.choose(&[0, 0, 0, 1, 2]),
+            headroom_bytes,
             beyond,
             sessions,
             tree,
@@ -330,12 +338,34 @@ impl Options {
     }
 }
 
+/// Whether an array may grow, drawn by itself so that other runs stay what they were.
+fn may_grow(seed: u64, tree: &Tree, fixed: &Fixed) -> bool {
+    let Tree::Array { members, .. } = tree else {
+        return false;
+    };
+    let nested = members.iter().any(|member| member.disks() > 1);
+    let fault = Fault::by_name("grow").expect("a row of the table");
+    !nested
+        && match &fixed.faults {
+            None => Random::new(seed, "grow").percent(fault.percent),
+            Some(named) => named.contains(&fault),
+        }
+}
+
+fn headroom(seed: u64, tree: &Tree, fixed: &Fixed) -> u64 {
+    if !may_grow(seed, tree, fixed) {
+        return 0;
+    }
+    *Random::new(seed, "headroom").choose(&[16, 32, 96]) << 10
+}
+
 fn sessions(seed: u64, random: &mut Random, tree: &Tree, fixed: &Fixed) -> Vec<Session> {
     // A swarm: each run has some kinds of faults and not the others.
     let kinds: Vec<_> = FAULTS
         .iter()
         .copied()
         .filter(|fault| match &fixed.faults {
+            _ if fault.name == "grow" => may_grow(seed, tree, fixed),
             None => !fault.own_stream && random.percent(fault.percent),
             Some(named) => named.iter().any(|named| named.name == fault.name),
         })

@@ -3,16 +3,21 @@
 use crate::stack::{Below, Stack, View};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    AreaKind, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BitmapPage, Uuid,
-    decode_bitmap, encode_bitmap,
+    AreaKind, ArrayRecord, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BitmapPage,
+    DeviceRecord, Uuid, decode_bitmap, encode_bitmap,
 };
-use spindles_layout::{Group, GroupIndex};
+use spindles_layout::{Geometry, Group, GroupIndex};
 
 /// Where the bitmaps of an array are.
 #[derive(Clone, Debug)]
 pub struct Regions {
     /// Groups in a region.
     pub groups: u32,
+    /// The bit of the first region.
+    pub first: u64,
+    /// While the array grows: the first group of the older map, the groups in a region of it, and
+    /// the bit of the first.
+    pub older: Option<(u64, u32, u64)>,
     /// The array's identity.
     pub array: Uuid,
     /// The first block of the dirty bitmap on each member.
@@ -32,6 +37,29 @@ struct Bit {
 }
 
 impl Regions {
+    /// As the record of an array with that map says.
+    pub(crate) fn follow(&mut self, record: &ArrayRecord, geometry: &Geometry) {
+        if geometry.older().is_some() && record.growth.older.is_none() {
+            return; // It is about to have grown.
+        }
+        self.groups = record.region_groups;
+        self.first = record.growth.region.into();
+        self.older = geometry.older().map(|old| {
+            let older = record.growth.older.expect("it grows");
+            let first_group = geometry.groups() - old.groups();
+            (first_group, older.region_groups, older.region.into())
+        });
+    }
+
+    fn of(&self, group: GroupIndex) -> u64 {
+        match self.older {
+            Some((first, groups, region)) if group.0 >= first => {
+                region + (group.0 - first) / u64::from(groups)
+            }
+            _ => self.first + group.0 / u64::from(self.groups),
+        }
+    }
+
     fn bit(&self, kind: AreaKind, region: u64, block_bytes: usize) -> Bit {
         let page = region / BITMAP_PAGE_REGIONS;
         let bit = region % BITMAP_PAGE_REGIONS;
@@ -46,6 +74,20 @@ impl Regions {
             mask: 1 << (bit % 64),
             block: u64::try_from(byte / block_bytes).expect("small"),
             at: byte % block_bytes,
+        }
+    }
+
+    /// Where they are on a disk that takes a position.
+    pub(crate) fn place(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        let at = usize::from(member.0);
+        for (kind, places) in [
+            (AreaKind::DIRTY_BITMAP, &mut self.dirty),
+            (AreaKind::WRITTEN_BITMAP, &mut self.written),
+        ] {
+            let bytes = device.area(kind).expect("a new member has all areas");
+            let block_bytes = u64::from(device.block_size.bytes());
+            places.resize(places.len().max(at + 1), BlockIndex(0));
+            places[at] = BlockIndex(bytes.offset_bytes / block_bytes);
         }
     }
 
@@ -66,10 +108,10 @@ impl Stack {
         let Some(regions) = &this.regions else {
             return true;
         };
-        let region = group.0 / u64::from(regions.groups);
-        let bit = regions.bit(kind, region, self.block_bytes);
+        let bit = regions.bit(kind, regions.of(group), self.block_bytes);
         let mut found = None;
-        for (member, area) in (0..).map(MemberIndex).zip(regions.areas(kind)) {
+        let members = (0..this.geometry.members()).map(MemberIndex);
+        for (member, area) in members.zip(regions.areas(kind)) {
             if this.lost.contains(member) {
                 continue;
             }
@@ -88,7 +130,10 @@ impl Stack {
 
     /// Whether the members hold what the array holds in this group.
     pub fn is_written(&self, array: usize, group: GroupIndex, view: View) -> bool {
-        self.region_bit(array, AreaKind::WRITTEN_BITMAP, group, view)
+        let live = self.arrays[array].geometry.live_groups();
+        live.iter().any(|live| live.contains(&group.0))
+            && !self.arrays[array].staged.contains(&group.0)
+            && self.region_bit(array, AreaKind::WRITTEN_BITMAP, group, view)
     }
 
     /// Whether the group's region is marked dirty.

@@ -124,7 +124,7 @@ fn end(world: &mut World, ending: Ending) {
     let degraded_parity = |world: &World| {
         let mut arrays = world.stack.arrays.iter();
         arrays.any(|array| !array.lost.is_empty() && array.geometry.parity_chunks() > 0)
-            && world.options.doubts_parity()
+            && world.doubts_parity()
     };
     // An unclean degraded array with parity is refused, which ends the run: not too often.
     let ending = match ending {
@@ -159,8 +159,8 @@ fn end(world: &mut World, ending: Ending) {
 
 /// Where parity can't be trusted, an unreadable sector is one too many; so is a superblock that
 /// can't be read where the other one may not have landed.
-fn after_crash(world: &mut World) {
-    let in_doubt = world.options.doubts_parity();
+pub(crate) fn after_crash(world: &mut World) {
+    let in_doubt = world.doubts_parity();
     let unreadable: Vec<(usize, u64)> = (world.stack.disks.iter().enumerate())
         .flat_map(|(disk, contents)| contents.unreadable().map(move |sector| (disk, sector)))
         .collect();
@@ -235,7 +235,7 @@ fn between_sessions(world: &mut World) {
     // A disk that is not there any more at the next opening.
     let disk = world.random_disk();
     let clean = world.closed.iter().all(|closed| *closed == Some(true));
-    let trusted = clean || !world.options.doubts_parity();
+    let trusted = clean || !world.doubts_parity();
     if world.faults.percent(8) && trusted && world.stack.may_lose_disk(disk) {
         world.drop_disk(disk);
         *world.struck.entry("missing at opening").or_default() += 1;
@@ -322,9 +322,12 @@ fn open_array(world: &mut World, array: usize) -> bool {
         }
     }
     world.beside.take_if(|beside| beside.array == array);
+    let all = MemberSet::all(assembly.array.members);
     let lost = world.stack.arrays[array].lost;
     let filled = assembly.array.rebuilding();
-    let wrongly_taken = lost.difference(assembly.missing).difference(filled);
+    let wrongly_taken = (lost.difference(lost.difference(all)))
+        .difference(assembly.missing)
+        .difference(filled);
     if !wrongly_taken.is_empty() {
         // Not a failure by itself: nothing may have been written meanwhile.
         world.note(&format!(
@@ -336,6 +339,15 @@ fn open_array(world: &mut World, array: usize) -> bool {
         return refuse(world, array, "a superblock can't be written", None);
     }
     let clean = assembly.array.clean;
+    let mut assembly = assembly;
+    if let Some(record) = world.planned_growth(array, &assembly) {
+        assembly.missing = assembly.missing.union(record.missing());
+        assembly.records.resize(usize::from(record.members), None);
+        assembly.array = record;
+    }
+    world.follow_record(array, &assembly.array);
+    world.follow_policy(array, &assembly.array);
+    world.note_growth(&assembly.array);
     let config = config(world, array, &assembly);
     // Where writes are logged, the journal says what is in flight.
     let parity = config.geometry.parity_chunks() > 0;
@@ -363,6 +375,8 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.engines[array] = Some(engine);
             world.opened(array);
             bring_back(world, array, &found, &assembly);
+            world.attach_added(array);
+            world.opened(array);
             world.failure.is_none()
         }
         Err(error) => refuse(
@@ -404,8 +418,7 @@ fn refuse(
 ) -> bool {
     world.note(&format!("array {array} is refused: {why}"));
     *world.struck.entry("refused").or_default() += 1;
-    let parity =
-        world.stack.arrays[array].geometry.parity_chunks() > 0 && world.options.doubts_parity();
+    let parity = world.stack.arrays[array].geometry.parity_chunks() > 0 && world.doubts_parity();
     let unclean_degraded = matches!(error, Some((OpenError::UncleanDegraded { .. }, ..)));
     if world.stack.is_given_up(array) {
         return false; // As it must be, or of no importance.
@@ -582,7 +595,7 @@ fn last_check(world: &mut World) {
     // Some of it before anything is settled: what is read must stay.
     read_some(world);
     let inexact = world.options.checksums && world.options.is_free_of_crashes();
-    let crashes = !world.options.doubts_parity() && !inexact;
+    let crashes = !world.doubts_parity() && !inexact;
     if crashes && world.faults.percent(50) {
         // Also when the caches and a member are lost right after.
         while world.client.oldest().is_some() && world.step() {}

@@ -41,6 +41,8 @@ pub struct Array {
     /// Whether a region is marked dirty before each write to it; otherwise only while members are
     /// missing.
     pub marks: bool,
+    /// Groups that a growth has not brought to their places yet.
+    pub staged: std::ops::Range<u64>,
     /// Its bitmaps, if it has any.
     pub regions: Option<Regions>,
     /// Its checksums, if its blocks have any.
@@ -169,19 +171,19 @@ impl Stack {
             if !lost.contains(slot.member)
                 && self.member_block(array, slot.member, place(slot.offset), view, &mut bytes)
             {
-                if slot == wanted || geometry.parity_chunks() == 0 {
+                if slot == wanted || group.parity_chunks == 0 {
                     out.copy_from_slice(&bytes);
                     return true;
                 }
                 held.push((slot.code_index, bytes));
             }
         }
-        if held.len() < usize::from(group.data_chunks) || geometry.parity_chunks() == 0 {
+        if held.len() < usize::from(group.data_chunks) || group.parity_chunks == 0 {
             return false;
         }
         held.truncate(usize::from(group.data_chunks));
         let sources: Vec<(u8, &[u8])> = held.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
-        let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
+        let code = spindles_parity::by_parity_chunks(group.parity_chunks);
         let mut targets = [(wanted.code_index, out)];
         spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
         true
@@ -294,7 +296,7 @@ impl Stack {
                 }
                 Role::Copy(_) => self.put_member_block(array, slot, row, bytes),
                 Role::Parity(_) => {
-                    let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
+                    let code = spindles_parity::by_parity_chunks(group.parity_chunks);
                     let sources: Vec<(u8, &[u8])> =
                         data.iter().map(|(i, bytes)| (*i, &bytes[..])).collect();
                     let mut parity = vec![0; self.block_bytes];
@@ -358,10 +360,10 @@ impl Stack {
                 .take(data_chunks)
                 .map(|(slot, bytes)| (slot.code_index, &bytes[..]))
                 .collect();
-            let code = spindles_parity::by_parity_chunks(geometry.parity_chunks());
+            let code = spindles_parity::by_parity_chunks(group.parity_chunks);
             for (slot, bytes) in present.iter().zip(&held).skip(data_chunks) {
                 let mut right = vec![0; self.block_bytes];
-                if geometry.parity_chunks() == 0 {
+                if group.parity_chunks == 0 {
                     right.copy_from_slice(sources[0].1);
                 } else {
                     let mut targets = [(slot.code_index, &mut right[..])];
@@ -417,8 +419,8 @@ impl Stack {
             .iter()
             .enumerate()
             .find_map(|(index, array)| {
-                let members = (0..array.geometry.members()).map(MemberIndex);
-                let mut pairs = members.zip(&array.members);
+                // Also those that the array is about to grow to.
+                let mut pairs = (0..).map(MemberIndex).zip(&array.members);
                 pairs
                     .find(|(_, below)| **below == Below::Disk(disk))
                     .map(|(member, _)| (index, member))
@@ -449,6 +451,9 @@ impl Stack {
         let this = &self.arrays[array];
         let block = sector / self.sectors_per_block(disk);
         let offset = block.checked_sub(this.data_start[usize::from(member.0)].0)?;
+        if member.0 >= this.geometry.members() {
+            return None;
+        }
         let (group, _, _) = this.geometry.find(member, BlockIndex(offset))?;
         Some(Place {
             array,
@@ -590,6 +595,7 @@ mod tests {
             marks: false,
             regions: None,
             checksums: None,
+            staged: 0..0,
         }
     }
 

@@ -79,6 +79,10 @@ impl std::fmt::Display for Failure {
 }
 
 /// A run under way.
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the run"
+)]
 pub struct World {
     /// What it was meant to be.
     pub options: Options,
@@ -115,6 +119,10 @@ pub struct World {
     pub(crate) gone: Vec<bool>,
     /// Disks with what they held that wait to take their place again.
     pub(crate) returning: BTreeSet<usize>,
+    /// The array has parity from growing, and no journal yet.
+    pub(crate) unlogged_parity: bool,
+    /// The array shall grow, if it can, from the next opening on.
+    pub(crate) wants_growth: bool,
     /// Blank disks that take the places of lost ones by themselves.
     pub(crate) spares: u32,
     /// So many disks that are being filled will be gone on the way.
@@ -179,6 +187,8 @@ impl World {
             alarms: vec![None; arrays],
             gone: vec![false; disks],
             returning: BTreeSet::new(),
+            unlogged_parity: false,
+            wants_growth: false,
             spares: options.spares,
             weak_disks: 0,
             slow: vec![false; disks],
@@ -425,6 +435,7 @@ impl World {
                 Output::Event(event) => self.event(array, event),
             }
         }
+        self.follow_engine(array);
         if self.is_open(array) && self.engine(array).is_settled() {
             self.stack.arrays[array].unsettled = false;
         }
@@ -499,6 +510,13 @@ impl World {
                 if self.is_beside(array, member) {
                     self.detach_beside();
                 }
+                self.attach_added(array);
+            }
+            Event::Grown { blocks } => self.has_grown(blocks),
+            Event::GrowthStuck { block } if !self.errors_excused => {
+                self.show(&Seen::Failed {
+                    what: &format!("moving block {}", block.0),
+                });
             }
             Event::ReplaceStarted { .. }
             | Event::ReplaceDone { .. }

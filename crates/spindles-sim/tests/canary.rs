@@ -5,7 +5,9 @@
 
 use spindles_engine::Mutation;
 use spindles_engine::mutation::MUTATIONS;
+use spindles_layout::Level;
 use spindles_sim::checkers::CHECKERS;
+use spindles_sim::faults::Fault;
 use spindles_sim::{Fixed, Options, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -44,6 +46,8 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipSumming, "checksums", 400),
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
+    (Mutation::StageUnflushed, "history", 300),
+    (Mutation::MarkUnflushed, "history", 100),
 ];
 
 /// What shows in few runs is planted in enumerations instead: `tests/enumerate.rs`.
@@ -54,9 +58,21 @@ const ENUMERATED: &[Mutation] = &[
     Mutation::ForgetLost,
 ];
 
+/// Runs in which the fault can show at all.
+fn scenario(mutation: Mutation) -> Fixed {
+    match mutation {
+        Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
+            level: Level::by_name("raid5"),
+            faults: Some(Fault::by_name("grow").into_iter().collect()),
+            ..Fixed::default()
+        },
+        _ => Fixed::default(),
+    }
+}
+
 /// What finds the fault in this run: a checker, or an assertion of the engine.
-fn finder(seed: u64, mutation: Mutation) -> Option<&'static str> {
-    let mut options = Options::swarm(seed, &Fixed::default());
+fn finder(seed: u64, mutation: Mutation, fixed: &Fixed) -> Option<&'static str> {
+    let mut options = Options::swarm(seed, fixed);
     options.mutation = mutation;
     match catch_unwind(AssertUnwindSafe(|| run(&options, false))) {
         Ok(outcome) => outcome.failure.map(|failure| failure.checker),
@@ -70,15 +86,22 @@ fn every_planted_fault_is_found_by_its_checker() {
     let mut passed = 0..0;
     let mut late = Vec::new();
     for &(mutation, checker, seeds_max) in CANARIES {
-        let found = (0..seeds_max).find(|&seed| finder(seed, mutation) == Some(checker));
+        let fixed = scenario(mutation);
+        let found = (0..seeds_max).find(|&seed| finder(seed, mutation, &fixed) == Some(checker));
         match found {
             Some(seed) => println!("{mutation:?}: found by {checker} after {} seeds", seed + 1),
             None => late.push((mutation, checker, seeds_max)),
         }
         // Without the fault, the same seeds pass.
+        if fixed.faults.is_some() {
+            for seed in 0..found.map_or(0, |seed| seed + 1) {
+                assert_eq!(finder(seed, Mutation::None, &fixed), None, "seed {seed}");
+            }
+            continue;
+        }
         let end = passed.end.max(found.map_or(0, |seed| seed + 1));
         for seed in passed.end..end {
-            assert_eq!(finder(seed, Mutation::None), None, "seed {seed}");
+            assert_eq!(finder(seed, Mutation::None, &fixed), None, "seed {seed}");
         }
         passed.end = end;
     }

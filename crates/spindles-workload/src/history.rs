@@ -150,6 +150,12 @@ impl History {
         }
     }
 
+    /// The array has so many sectors now; those that came to it hold zeros.
+    pub fn extend(&mut self, sectors: u64) {
+        let zeros = vec![Candidate::initial(Value::Zeros)];
+        self.sectors.resize(index(sectors), zeros);
+    }
+
     /// How many sectors there are.
     pub fn sectors(&self) -> u64 {
         self.sectors.len().try_into().expect("a length fits")

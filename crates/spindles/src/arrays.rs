@@ -89,6 +89,12 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "bytes": report.bytes,
         "generation": report.generation,
         "clean": report.clean,
+        "growing": report.growing.as_ref().map(|growing| json!({
+            "from_level": growing.level,
+            "from_members": growing.members,
+            "from_chunk_bytes": growing.chunk_bytes,
+            "moved_bytes": growing.moved_bytes,
+        })),
         "state": state(report),
         "members": members.collect::<Vec<_>>(),
         "refused": report.refused,

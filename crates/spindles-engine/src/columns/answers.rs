@@ -16,7 +16,7 @@ impl Engine {
         assert!(column.pending > 0, "a member I/O came back twice");
         column.pending -= 1;
         if column.phase == Phase::Direct {
-            if self.shape.copies && self.shape.slots > 1 {
+            if column.shape.copies && column.shape.slots > 1 {
                 self.members[usize::from(column.member.0)].load.in_flight -= 1;
             }
             let (ask, member, issued) = (column.ask, column.member, column.issued);
@@ -45,7 +45,7 @@ impl Engine {
             Phase::Flushing => MemberIndex(slot),
             _ => self.groups[index(id)].slots()[usize::from(slot)].member,
         };
-        if column.phase != Phase::Flushing && self.mirrors() {
+        if column.phase != Phase::Flushing && self.mirrors(id) {
             self.members[usize::from(member.0)].load.in_flight -= 1;
         }
         match (self.columns[index(id)].phase, self.columns[index(id)].owner) {
@@ -127,7 +127,7 @@ impl Engine {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
-        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.take_group(id, group);
         self.read_failed(id, slot, member, error);
         self.columns[index(id)].read_failed = false;
         self.plan_column(id);

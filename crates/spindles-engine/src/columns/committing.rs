@@ -34,7 +34,7 @@ impl Engine {
             writes = writes.minus(self.slots_not_held(id, end));
         }
         if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
-            writes = writes.minus(self.shape.redundant());
+            writes = writes.minus(self.shape(id).redundant());
         }
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
@@ -46,7 +46,7 @@ impl Engine {
         }
         let column = &mut self.columns[index(id)];
         if column.log_half.is_none() {
-            if column.ask == Ask::Write && self.journals() {
+            if column.ask == Ask::Write && self.journals() && !self.grow.is_moving() {
                 self.columns[index(id)].summed = false;
                 return self.begin_log(id, writes);
             }
@@ -126,7 +126,7 @@ impl Engine {
     /// How `slot` of a column is written.
     fn slot_write(&self, id: u32, slot: u8) -> Operation {
         let (fua, zeros) = self.write_kind(id);
-        let data = slot < self.shape.data || self.shape.copies;
+        let data = slot < self.shape(id).data || self.shape(id).copies;
         let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
         match zeros {
             Some(operation) if data || parity_of_zeros => operation,
@@ -139,7 +139,7 @@ impl Engine {
         if self.columns[index(id)].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
             // member it was read from is lost as well: the others agree durably before the reply.
-            let settles = self.shape.copies
+            let settles = self.shape(id).copies
                 && self.columns[index(id)].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);
             // What is told to be repaired is.

@@ -27,7 +27,7 @@ impl Engine {
                 self.columns[index(id)].sources = count(cursor - base);
             }
             Work::Recover => {
-                for slot in plan.reads.lowest(u32::from(self.shape.data)).iter() {
+                for slot in plan.reads.lowest(u32::from(self.shape(id).data)).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
                 self.columns[index(id)].sources = count(cursor - base);
@@ -46,7 +46,7 @@ impl Engine {
                 }
             }
             Work::Encode => {
-                for slot in 0..self.shape.data {
+                for slot in 0..self.shape(id).data {
                     self.operand(id, &mut cursor, slot, self.new_place(id, slot));
                 }
                 self.columns[index(id)].sources = count(cursor - base);
@@ -65,7 +65,7 @@ impl Engine {
             }
             Work::Compare => {
                 for slot in plan.writes.minus(plan.writes_always).iter() {
-                    let (is, should_be) = if self.shape.copies {
+                    let (is, should_be) = if self.shape(id).copies {
                         let truth = plan.reads.first().expect("a copy was read");
                         (self.read_place(id, slot), self.read_place(id, truth))
                     } else {
@@ -119,8 +119,8 @@ impl Engine {
                 Work::Locate => Compute::Locate,
                 Work::Checksum | Work::Verify => Compute::Checksum,
             },
-            data_chunks: self.shape.data,
-            parity_chunks: self.geometry.parity_chunks(),
+            data_chunks: column.shape.data,
+            parity_chunks: column.shape.parity(),
             blocks: column.blocks,
             sources,
             targets: &rest[..usize::from(column.targets)],

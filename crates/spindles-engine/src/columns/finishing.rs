@@ -8,10 +8,10 @@ use spindles_block::{
 
 impl Engine {
     pub(super) fn written(&mut self, id: u32) {
-        let parity = u32::from(self.shape.slots - self.shape.data);
+        let parity = u32::from(self.shape(id).slots - self.shape(id).data);
         let column = &self.columns[index(id)];
         let not_held = self.slots_not_held(id, column.low + column.blocks);
-        if !self.shape.copies && not_held.count() > parity {
+        if !self.shape(id).copies && not_held.count() > parity {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
         }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);

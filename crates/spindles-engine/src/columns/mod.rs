@@ -28,7 +28,7 @@ mod planning;
 
 use crate::{
     Engine, index,
-    plan::{Ask, Plan, Strategy, Work},
+    plan::{Ask, Plan, Shape, Strategy, Work},
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
@@ -87,6 +87,8 @@ pub(crate) struct Column {
     pub(crate) owner: Owner,
     pub(crate) ask: Ask,
     pub(crate) group: GroupIndex,
+    /// Of its group.
+    pub(crate) shape: Shape,
     /// The touched data slots, those of columns merged into this one included.
     pub(crate) touched: SlotSet,
     /// Those of this column alone.
@@ -152,12 +154,14 @@ pub(crate) struct Column {
 }
 
 impl Column {
-    pub(crate) const fn free() -> Self {
+    /// One that has nothing to do, in an array of such groups.
+    pub(crate) const fn free(shape: Shape) -> Self {
         Self {
             phase: Phase::Free,
             owner: Owner::Nobody,
             ask: Ask::Read,
             group: GroupIndex(0),
+            shape,
             touched: SlotSet::EMPTY,
             own: SlotSet::EMPTY,
             merged: NO_COLUMN,

@@ -4,12 +4,13 @@ use super::Owner;
 use crate::{
     Engine, Mutation, SLOT_BITS, index,
     output::Output,
-    plan::{Ask, Strategy},
+    plan::{Ask, Shape, Strategy},
     slots::SlotSet,
 };
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberSet, Operation,
 };
+use spindles_layout::GroupIndex;
 
 impl Engine {
     #[inline]
@@ -55,10 +56,21 @@ impl Engine {
     pub(crate) fn slot_io(&mut self, id: u32, slot: u8, operation: Operation, buffer: BufferSlice) {
         let column = &self.columns[index(id)];
         let (low, blocks) = (column.low, column.blocks);
+        let group = column.group;
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
-        if self.mirrors() {
+        if self.mirrors(id) {
             self.load(place.member, offset, blocks);
+        }
+        if self.grow.is_staged(group) {
+            return self.output(Output::Member(MemberIo {
+                id: MemberIoId(id << SLOT_BITS | u32::from(slot)),
+                member: place.member,
+                operation,
+                block: self.staged_place(place.member, offset),
+                blocks,
+                buffer,
+            }));
         }
         self.member_io(id, slot, place.member, operation, offset, blocks, buffer);
     }
@@ -83,13 +95,28 @@ impl Engine {
         }
     }
 
+    /// The shape of the column's group.
+    #[inline]
+    pub(crate) fn shape(&self, id: u32) -> Shape {
+        self.columns[index(id)].shape
+    }
+
+    /// Fills in the group of a column.
+    pub(crate) fn take_group(&mut self, id: u32, group: GroupIndex) {
+        let filled = &mut self.groups[index(id)];
+        self.geometry.group_into(group, filled);
+        if self.geometry.older().is_some() {
+            self.columns[index(id)].shape = Shape::of(filled);
+        }
+    }
+
     /// The slots of the column's group on these members.
     pub(crate) fn slots_of(&self, id: u32, members: MemberSet) -> SlotSet {
         if members.is_empty() {
             return SlotSet::EMPTY;
         }
         let slots = self.groups[index(id)].slots();
-        (0..self.shape.slots)
+        (0..self.shape(id).slots)
             .filter(|&slot| members.contains(slots[usize::from(slot)].member))
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
@@ -106,7 +133,7 @@ impl Engine {
         }
         let group = &self.groups[index(id)];
         let slots = group.slots();
-        (0..self.shape.slots)
+        (0..self.shape(id).slots)
             .filter(|&slot| !self.holds(slots[usize::from(slot)].member, group.index, end))
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
@@ -127,7 +154,7 @@ impl Engine {
 
     /// Where parity `slot` as it should be is computed to, beside what was read.
     pub(super) fn witness_row(&self, id: u32, slot: u8) -> BufferSlice {
-        self.row(id, slot + (self.shape.slots - self.shape.data))
+        self.row(id, slot + (self.shape(id).slots - self.shape(id).data))
     }
 
     /// Where the client's data for data slot `slot` of the column is.
@@ -153,7 +180,7 @@ impl Engine {
             return BufferSlice::ZEROS;
         }
         if column.ask == Ask::Read {
-            if self.shape.copies {
+            if self.shape(id).copies {
                 // The copy that is the truth.
                 if column.plan.reads.first() == Some(slot) {
                     return self.client(id, 0);
@@ -184,7 +211,7 @@ impl Engine {
 
     pub(crate) fn write_source(&self, id: u32, slot: u8) -> BufferSlice {
         let column = &self.columns[index(id)];
-        if self.shape.copies {
+        if self.shape(id).copies {
             return match (column.ask, column.plan.reads.first()) {
                 (Ask::Write, _) | (_, None) => self.client(id, 0),
                 (
@@ -193,7 +220,7 @@ impl Engine {
                 ) => self.read_place(id, truth),
             };
         }
-        if slot < self.shape.data {
+        if slot < self.shape(id).data {
             return self.new_place(id, slot);
         }
         match column.plan.strategy {

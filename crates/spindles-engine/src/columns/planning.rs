@@ -29,18 +29,19 @@ impl Engine {
         let not_held = self.slots_not_held(id, low + blocks);
         let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
         let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
-        let settled = self.settled(group, low + blocks) && !doubtful;
+        let settled =
+            (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         if settled && !self.unreplayed && !self.slow.members.is_empty() {
             (around, probed) = self.slow_slots(id);
             around = around.minus(unreadable);
-            let others = self.shape.all().minus(unreadable).minus(around);
-            if others.count() >= u32::from(self.shape.data) {
+            let others = self.shape(id).all().minus(unreadable).minus(around);
+            if others.count() >= u32::from(self.shape(id).data) {
                 unreadable = unreadable.or(around);
             }
         }
         let written = self.regions.is_written(group);
-        let readable = if self.shape.copies || !written {
+        let readable = if self.shape(id).copies || !written {
             settled
         } else {
             settled && touched.and(unreadable).is_empty()
@@ -48,7 +49,7 @@ impl Engine {
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
         let suspect = self.columns[index(id)].suspect;
-        let shared = self.shape.slots > 1 || self.has_checksums() || self.replace.copies();
+        let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
         let alone = !(ask == Ask::Read && readable && !suspect) && shared;
         let lock = alone
             && !self.mutated(Mutation::DropStripeLock)
@@ -78,14 +79,14 @@ impl Engine {
             written,
             trust_unsettled: self.trust_unsettled,
         };
-        let preferred = if ask == Ask::Read && self.shape.copies {
+        let preferred = if ask == Ask::Read && self.shape(id).copies {
             let probed = probed.minus(unreadable).first();
             probed.unwrap_or_else(|| self.choose_copy(id, unreadable))
         } else {
             0
         };
         let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != not_held;
-        let planned = plan(self.shape, health, ask, touched, preferred);
+        let planned = plan(self.shape(id), health, ask, touched, preferred);
         let Some(mut plan) = planned.filter(|_| !gives_up) else {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
@@ -141,8 +142,9 @@ impl Engine {
 
     /// Whether there are copies to choose from.
     #[inline]
-    pub(crate) fn mirrors(&self) -> bool {
-        self.shape.copies && self.shape.slots > 1
+    pub(crate) fn mirrors(&self, id: u32) -> bool {
+        let shape = self.shape(id);
+        shape.copies && shape.slots > 1
     }
 
     /// The slot, member and place of the copy that a read takes; of slot 0 where none is there.
@@ -155,7 +157,7 @@ impl Engine {
         low: u32,
         blocks: u32,
     ) -> (u8, MemberIndex, BlockIndex) {
-        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.take_group(id, group);
         self.columns[index(id)].low = low;
         let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
         let place = self.groups[index(id)].slots()[usize::from(slot)];
@@ -172,7 +174,7 @@ impl Engine {
         let low = u64::from(self.columns[index(id)].low);
         let slots = self.groups[index(id)].slots();
         let chosen = self
-            .shape
+            .shape(id)
             .all()
             .minus(unreadable)
             .iter()
@@ -194,7 +196,7 @@ impl Engine {
     /// Takes along the writes that wait for the same rows of other chunks: together they read less,
     /// and parity is written once. Nothing overtakes what waits for its own turn.
     pub(super) fn merge_waiting(&mut self, id: u32) {
-        if self.shape.copies || self.columns[index(id)].ask != Ask::Write {
+        if self.shape(id).copies || self.columns[index(id)].ask != Ask::Write {
             return;
         }
         let mut last = id;

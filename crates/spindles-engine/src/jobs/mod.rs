@@ -4,6 +4,7 @@
 //! Columns of a job end in any order. Everything below its *mark* is done: the lowest place that is
 //! under way, or that could not be done, or else where it has come to.
 
+pub(crate) mod grow;
 pub(crate) mod rebuild;
 pub(crate) mod replace;
 pub(crate) mod resync;
@@ -47,10 +48,18 @@ pub struct Job {
     pub(crate) ended: fn(&mut Engine, Walk),
     /// It was stopped before its end, and its last column has ended; `None` for one that must go on.
     pub(crate) stopped: Option<fn(&mut Engine)>,
+    /// What it does when it is its turn, if that is not a column: whether it began anything.
+    pub(crate) turn: Option<fn(&mut Engine) -> bool>,
 }
 
 /// Every job. Of several that there is to do, the first comes first.
-pub static JOBS: &[&Job] = &[&resync::JOB, &rebuild::JOB, &replace::JOB, &scrub::JOB];
+pub static JOBS: &[&Job] = &[
+    &resync::JOB,
+    &rebuild::JOB,
+    &replace::JOB,
+    &scrub::JOB,
+    &grow::JOB,
+];
 
 impl Job {
     /// The job of that name.
@@ -255,7 +264,7 @@ impl Engine {
     /// Lets the first job that can go on do so. Whether anything was begun or ended.
     pub(crate) fn pump_jobs(&mut self, now: Instant) -> bool {
         self.jobs.wake = None;
-        let clients = self.free_requests.len() < self.requests.len();
+        let clients = self.free_requests.len() < index(self.limits.requests);
         self.jobs.throttle.look(now, clients);
         let fails = !self.lost.is_empty() && !self.geometry.survives(self.lost);
         if self.closing != Closing::Open || self.holds_back() || fails {
@@ -286,6 +295,9 @@ impl Engine {
                 return false;
             }
         }
+        if let Some(turn) = JOBS[row].turn {
+            return turn(self);
+        }
         self.begin_job_column(now, row);
         true
     }
@@ -306,7 +318,7 @@ impl Engine {
     fn begin_job_column(&mut self, now: Instant, row: usize) {
         let id = self.free_job_columns.pop().expect("the caller looked");
         let Place { group, row: low } = self.jobs.walks[row].next;
-        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.take_group(id, group);
         let chunk = self.groups[index(id)].blocks;
         let end = low + self.limits.column_blocks.min(chunk - low);
         let walk = &mut self.jobs.walks[row];

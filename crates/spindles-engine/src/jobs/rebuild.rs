@@ -17,7 +17,7 @@ use crate::{
 use alloc::vec::Vec;
 use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
 use spindles_format::{Area, BITMAPS, DeviceRecord, Uuid, bitmap_regions, room_for_checksums};
-use spindles_layout::GroupIndex;
+use spindles_layout::{Geometry, GroupIndex};
 
 pub(crate) static JOB: Job = Job {
     name: "rebuild",
@@ -27,6 +27,7 @@ pub(crate) static JOB: Job = Job {
     advanced: Engine::rebuild_advanced,
     ended: Engine::rebuild_ended,
     stopped: None,
+    turn: None,
 };
 
 /// The mark is kept at least so often, in bytes of the array.
@@ -216,6 +217,7 @@ impl Engine {
             || !self.journal_fits(device)
             || self.has_checksums() && !room_for_checksums(device)
             || !self.bad.fits(device)
+            || !self.growth_fits(device)
             || known
             || uuid == Uuid::NIL
         {
@@ -250,6 +252,21 @@ impl Engine {
 
     /// The first group from here on of which a device that is being filled may lack something.
     fn next_to_fill(&self, group: GroupIndex) -> GroupIndex {
+        let next = self.next_lacked(group);
+        // What is of the old map still is nothing to members that came later.
+        let of_old = self
+            .regions
+            .older
+            .as_ref()
+            .is_some_and(|part| next.0 >= part.groups().start);
+        let old_members = self.geometry.older().map_or(0, Geometry::members);
+        if of_old && (self.rebuilding().iter()).all(|member| member.0 >= old_members) {
+            return GroupIndex(u64::MAX);
+        }
+        next
+    }
+
+    fn next_lacked(&self, group: GroupIndex) -> GroupIndex {
         if self
             .rebuilding()
             .difference(self.rebuild.returning)
@@ -322,6 +339,7 @@ impl Engine {
         if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
         }
+        self.growth_joined(member, &joining.device);
     }
 
     /// What the walk has done so far stays done when it begins anew.

@@ -42,6 +42,7 @@ pub(crate) static JOB: Job = Job {
     advanced: |_| {},
     ended: Engine::all_copied,
     stopped: Some(|engine| engine.end_replace(ReplaceEnd::Stopped)),
+    turn: None,
 };
 
 /// See the drawing above.
@@ -167,7 +168,9 @@ impl Engine {
             return Err(CommandError::NotActive);
         }
         self.suits(member, device, uuid)?;
-        if self.replace.stage != Stage::Idle || self.closing != Closing::Open {
+        // What is moved is not written beside.
+        let busy = self.replace.stage != Stage::Idle || self.is_growing();
+        if busy || self.closing != Closing::Open {
             return Err(CommandError::Busy);
         }
         self.replace.stage = Stage::Waiting;

@@ -17,6 +17,7 @@ pub(crate) static JOB: Job = Job {
     advanced: |_| {},
     ended: Engine::resync_ended,
     stopped: None,
+    turn: None,
 };
 
 impl Engine {

@@ -29,6 +29,7 @@ pub(crate) static JOB: Job = Job {
     advanced: Engine::scrub_advanced,
     ended: Engine::scrub_ended,
     stopped: Some(Engine::scrub_stopped),
+    turn: None,
 };
 
 /// The mark is kept in the superblocks at least so often on the way through the array.
@@ -245,7 +246,7 @@ impl Engine {
             return self.plan_column(id);
         }
         let readable = self.columns[index(id)].plan.reads;
-        let data = u32::from(self.shape.data);
+        let data = u32::from(self.shape(id).data);
         let result = match result {
             ComputeResult::Mismatch if self.mutated(Mutation::RepairUnlocated) => {
                 ComputeResult::Located(0)

@@ -335,7 +335,7 @@ impl Engine {
 
     /// Whether an entry can be of this array: what is not is taken for rot.
     fn entry_is_sane(&self, entry: &JournalEntry, member: MemberIndex) -> bool {
-        if entry.group >= self.geometry.groups() || entry.slot >= self.shape.slots {
+        if entry.group >= self.geometry.groups() || !self.regions.is_live(GroupIndex(entry.group)) {
             return false;
         }
         let mut group = Group::empty();
@@ -345,7 +345,8 @@ impl Engine {
         let rows = entry.low.checked_add(entry.blocks);
         let place = entry.place.checked_add(entry.blocks);
         rows.is_some_and(|end| end <= group.blocks)
-            && group.slots()[usize::from(entry.slot)].member == member
+            && (group.slots().get(usize::from(entry.slot)))
+                .is_some_and(|slot| slot.member == member)
             && (entry.kind != JournalKind::Data || place.is_some_and(|end| end <= ring))
     }
 
@@ -461,7 +462,7 @@ impl Engine {
             let region = self.regions.of(group);
             self.regions.dirty.set(region);
         }
-        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.take_group(id, group);
         let column = &mut self.columns[index(id)];
         column.group = group;
         column.owner = Owner::Replay;
@@ -620,7 +621,7 @@ impl Engine {
         let entry = replay.parts[replay.span.parts.start].entry;
         let missing = self.missing_slots(id);
         let valid = valid.minus(missing);
-        let written = SlotSet::from_bits(entry.slots).and(self.shape.all());
+        let written = SlotSet::from_bits(entry.slots).and(self.shape(id).all());
         let lost = self.slots_of(id, self.lost);
         if written.minus(valid).minus(lost).is_empty() {
             self.note_applied();
@@ -629,7 +630,7 @@ impl Engine {
             let untouched = if recover.is_empty() {
                 SlotSet::EMPTY
             } else {
-                self.shape.all().minus(written).minus(lost)
+                self.shape(id).all().minus(written).minus(lost)
             };
             return self.recover_replayed(valid, untouched, recover);
         }
@@ -640,7 +641,7 @@ impl Engine {
             return self.rows_replayed();
         }
         self.columns[index(id)].zeros = SlotSet::EMPTY;
-        let (data, redundant) = (self.shape.all_data(), self.shape.redundant());
+        let (data, redundant) = (self.shape(id).all_data(), self.shape(id).redundant());
         self.recover_replayed(SlotSet::EMPTY, data, redundant);
     }
 
@@ -676,7 +677,7 @@ impl Engine {
             return self.write_replayed();
         }
         column.plan.reads = column.plan.reads.minus(column.unreadable);
-        if column.plan.reads.count() >= u32::from(self.shape.data) {
+        if column.plan.reads.count() >= u32::from(column.shape.data) {
             return self.work_step(id, Work::Recover);
         }
         // What can't be made right is not counted on.

@@ -277,6 +277,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             consistency: Text::new("resync").unwrap(),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
+            growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
             features: Features::default(),
             member,

@@ -4,10 +4,11 @@ use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex};
 
 use super::{Decoded, MAGIC, Version};
 use crate::areas::AREAS_MAX;
+use crate::growth::GROWTH_BYTES;
 use crate::{
     Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, Features,
-    JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX, PastSession, SUPERBLOCK_BYTES,
-    Text, Uuid, crc32c, room_for_checksums,
+    GrowthRecord, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX, PastSession,
+    SUPERBLOCK_BYTES, Text, Uuid, crc32c, room_for_checksums,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -25,10 +26,12 @@ const AREAS_AT: usize = 256;
 const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
 const SCRUB_AT: usize = MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES;
 const SESSIONS_AT: usize = SCRUB_AT + 8;
+const GROWTH_AT: usize = 3976;
 const CHECKSUM_KIND_AT: usize = 4056;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
-const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= CHECKSUM_KIND_AT);
+const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= GROWTH_AT);
+const _: () = assert!(GROWTH_AT + GROWTH_BYTES <= CHECKSUM_KIND_AT);
 
 const FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
@@ -60,7 +63,18 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (3840, 8, "scrub mark"),
     (3848, 8, "session"),
     (3856, 112, "past sessions"),
-    (3968, 88, "reserved"),
+    (3968, 8, "reserved"),
+    (3976, 8, "growth mark"),
+    (3984, 4, "growth staged blocks"),
+    (3988, 4, "growth from chunk blocks"),
+    (3992, 4, "first region"),
+    (3996, 4, "growth from first region"),
+    (4000, 4, "growth from region groups"),
+    (4004, 1, "growth from members"),
+    (4005, 3, "reserved"),
+    (4008, 12, "growth from level"),
+    (4020, 20, "growth from layout"),
+    (4040, 16, "reserved"),
     (4056, 1, "checksum kind"),
     (4057, 35, "reserved"),
     (4092, 4, "checksum"),
@@ -175,6 +189,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         writer.u64(mark);
     }
     Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
+    array.growth.encode(&mut out[GROWTH_AT..]);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
     let mut writer = Writer(&mut out[SESSIONS_AT..]);
     writer.u64(array.session);
@@ -297,6 +312,19 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         "it has checksums and no room for them",
     )?;
 
+    let growth = bytes[GROWTH_AT..]
+        .first_chunk()
+        .expect("within the superblock");
+    let growth = GrowthRecord::decode(growth, members).map_err(invalid)?;
+    ensure(
+        growth.is_used() == (features.refuse & Features::GROWTH != 0),
+        "it has grown without the feature, or the other way round",
+    )?;
+    ensure(
+        !growth.is_used() || region_groups > 0,
+        "it has grown without regions",
+    )?;
+
     let mut member = [MemberRecord::NONE; MEMBERS_MAX as usize];
     let mut reader = Reader(&bytes[MEMBERS_AT..]);
     for index in 0..usize::from(members) {
@@ -361,6 +389,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         consistency,
         journal,
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
+        growth,
         checksum,
         features,
         member,

@@ -3,6 +3,7 @@
 //! `options::Ending`; what becomes of a device between sessions is in `run.rs`.
 
 mod dropout;
+mod grow;
 mod latent_sector_error;
 mod put_out;
 mod rebuild;
@@ -50,6 +51,7 @@ pub static FAULTS: &[&Fault] = &[
     &rot_met::FAULT,
     &scrub::FAULT,
     &slow::FAULT,
+    &grow::FAULT,
 ];
 
 impl Fault {

@@ -6,6 +6,7 @@ mod completions;
 mod copy;
 mod create;
 mod examine;
+mod grow;
 mod lab;
 mod layout;
 mod man;
@@ -49,6 +50,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &examine::COMMAND,
     &rebuild::COMMAND,
     &replace::COMMAND,
+    &grow::COMMAND,
     &resync::COMMAND,
     &scrub::COMMAND,
     &layout::COMMAND,

@@ -1,0 +1,293 @@
+//! What an array becomes that grows: looked at, and refused with the reason, before anything is
+//! written. `jobs/grow.rs` carries it out.
+
+use crate::{Policy, regions::Part};
+use alloc::vec::Vec;
+use core::fmt;
+use spindles_block::BlockIndex;
+use spindles_format::{
+    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, GrowthRecord,
+    MemberRecord, MemberState, OlderMap, Text, Uuid, bitmap_regions, region_groups_for,
+};
+use spindles_layout::{Geometry, GeometryError, GrowthError, Layout, Level, Redundancy, Spec};
+
+/// What an array shall become. What is not said stays as it is.
+#[derive(Clone, Debug, Default)]
+pub struct Target {
+    /// The level.
+    pub level: Option<&'static Level>,
+    /// The layout; with another level, that of the same name, or else the level's default.
+    pub layout: Option<Layout>,
+    /// The chunk size.
+    pub chunk_blocks: Option<u32>,
+    /// The devices that become members: for each an identity that stands for its position until it
+    /// has taken it, and what is where on it.
+    pub added: Vec<(Uuid, DeviceRecord)>,
+}
+
+/// Why an array can't become that.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum PlanError {
+    /// It grows already.
+    Growing,
+    /// It was not closed in order.
+    Unclean,
+    /// Members are missing, or being filled.
+    Degraded,
+    /// It is a member of another array.
+    Inner,
+    /// It has no bitmaps.
+    NoRegions,
+    /// Its blocks have checksums.
+    Checksums,
+    /// There is no such array.
+    Geometry(GeometryError),
+    /// There is no way from the one to the other.
+    Growth(GrowthError),
+    /// The bitmaps of the members have no room for the regions of both maps.
+    NoRoomForRegions,
+    /// The headroom of a member is too small for the least that is moved at once.
+    NoRoomToStage {
+        /// Bytes that lie there at once.
+        needed_bytes: u64,
+        /// Bytes that there are on each member.
+        headroom_bytes: u64,
+    },
+}
+
+impl fmt::Display for PlanError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Growing => f.write_str(
+                "it grows already: let that come to its end first (grow without --add, --chunk and \
+                 --level goes on with it)",
+            ),
+            Self::Unclean => f.write_str("it was not closed in order: resync it first"),
+            Self::Degraded => {
+                f.write_str("members are missing or being rebuilt: rebuild the array first")
+            }
+            Self::Inner => f.write_str("it is a member of another array: that is not built"),
+            Self::NoRegions => f.write_str(
+                "it has no bitmaps (an array without redundancy, or of policy none): growing it is \
+                 not built",
+            ),
+            Self::Checksums => {
+                f.write_str("its blocks have checksums: growing such an array is not built")
+            }
+            Self::Geometry(error) => error.fmt(f),
+            Self::Growth(error) => error.fmt(f),
+            Self::NoRoomForRegions => {
+                f.write_str("the bitmaps of its members have no room for a second map")
+            }
+            Self::NoRoomToStage {
+                needed_bytes,
+                headroom_bytes,
+            } => write!(
+                f,
+                "{needed_bytes} bytes of each member must be moved at once, and its members have \
+                 set aside {headroom_bytes} for that: take a smaller chunk, or larger devices"
+            ),
+        }
+    }
+}
+
+impl core::error::Error for PlanError {}
+
+/// The map that a record speaks of; what is staged is of the new one.
+pub fn geometry_of(record: &ArrayRecord) -> Result<Geometry, PlanError> {
+    let new = map(
+        record,
+        record.level.as_str(),
+        record.layout.as_str(),
+        record.chunk_blocks,
+        record.members,
+    )?;
+    let Some(older) = &record.growth.older else {
+        return Ok(new);
+    };
+    let old = map(
+        record,
+        older.level.as_str(),
+        older.layout.as_str(),
+        older.chunk_blocks,
+        older.members,
+    )?;
+    let mark = older.mark.plus(older.staged_blocks.into());
+    new.growing_from(old, mark).map_err(PlanError::Growth)
+}
+
+fn map(
+    record: &ArrayRecord,
+    level: &str,
+    layout: &str,
+    chunk_blocks: u32,
+    members: u8,
+) -> Result<Geometry, PlanError> {
+    let level = Level::named(level).map_err(PlanError::Geometry)?;
+    let layout = level.layout(layout).map_err(PlanError::Geometry)?;
+    let members = &record.member[..usize::from(members)];
+    Geometry::new(&Spec {
+        level,
+        layout: Some(layout),
+        chunk_blocks,
+        member_blocks: members.iter().map(|member| member.data_blocks).collect(),
+    })
+    .map_err(PlanError::Geometry)
+}
+
+/// The groups and regions of the maps of a record.
+pub(crate) fn parts(record: Option<&ArrayRecord>, geometry: &Geometry) -> (Part, Option<Part>) {
+    let (region_groups, growth) = record.map_or_else(Default::default, |record| {
+        (record.region_groups, record.growth)
+    });
+    let end = geometry.groups();
+    let Some(old) = geometry.older() else {
+        return (Part::new(0..end, region_groups, growth.region.into()), None);
+    };
+    let first = end - old.groups();
+    let older = growth.older.expect("it grows");
+    (
+        Part::new(0..first, region_groups, growth.region.into()),
+        Some(Part::new(
+            first..end,
+            older.region_groups,
+            older.region.into(),
+        )),
+    )
+}
+
+/// Blocks of each member that a unit of growth takes.
+pub(crate) fn unit_rows(geometry: &Geometry) -> Option<u64> {
+    Some(geometry.growth_unit()? / u64::from(geometry.data_chunks()))
+}
+
+/// Blocks of a device that are set aside for growing.
+pub(crate) fn headroom_blocks(device: &DeviceRecord) -> u64 {
+    let area = device.area(AreaKind::HEADROOM);
+    area.map_or(0, |area| {
+        area.length_bytes / u64::from(device.block_size.bytes())
+    })
+}
+
+/// What the superblocks of an array shall say that begins to grow: `record` is that of an array that
+/// is closed, clean and whole, `devices` those of its members. An array that is opened with that
+/// begins to grow: see `ArrayRecord::growth_is_planned`.
+///
+/// # Errors
+///
+/// Why it can't grow that way.
+pub fn plan_growth(
+    record: &ArrayRecord,
+    devices: &[DeviceRecord],
+    target: &Target,
+) -> Result<ArrayRecord, PlanError> {
+    if record.growth.older.is_some() {
+        return Err(PlanError::Growing);
+    }
+    if record.parent != Uuid::NIL {
+        return Err(PlanError::Inner);
+    }
+    if record.checksum != ChecksumKind::None {
+        return Err(PlanError::Checksums);
+    }
+    if !record.missing().is_empty() || !record.rebuilding().is_empty() {
+        return Err(PlanError::Degraded);
+    }
+    let mut grown = record.clone();
+    let old_level = Level::named(record.level.as_str()).map_err(PlanError::Geometry)?;
+    let level = target.level.unwrap_or(old_level);
+    let layout = target.layout.unwrap_or_else(|| {
+        let same = level.layout(record.layout.as_str());
+        same.unwrap_or_else(|_| level.layout_default())
+    });
+    let members = usize::from(record.members) + target.added.len();
+    let too_many = PlanError::Geometry(GeometryError::TooManyMembers(members));
+    grown.members = u8::try_from(members).map_err(|_| too_many.clone())?;
+    for (at, (uuid, device)) in (usize::from(record.members)..).zip(&target.added) {
+        let member = grown.member.get_mut(at).ok_or_else(|| too_many.clone())?;
+        *member = MemberRecord {
+            device_uuid: *uuid,
+            data_blocks: device.data_blocks(),
+            state: MemberState::Missing {
+                out_since: record.generation + 1,
+            },
+        };
+    }
+    grown.level = Text::new(level.name).expect("a level's name is short");
+    let layout_name = alloc::format!("{layout}");
+    grown.layout = Text::new(&layout_name).expect("a layout's name is short");
+    grown.chunk_blocks = target.chunk_blocks.unwrap_or(record.chunk_blocks);
+    // Of levels that don't grow as well, and before anything else is said of them.
+    let old = geometry_of(record)?;
+    let older = OlderMap {
+        level: Text::new(record.level.as_str()).ok_or(PlanError::NoRegions)?,
+        layout: Text::new(record.layout.as_str()).ok_or(PlanError::NoRegions)?,
+        chunk_blocks: record.chunk_blocks,
+        members: record.members,
+        region_groups: record.region_groups.max(1),
+        region: record.growth.region,
+        mark: BlockIndex(0),
+        staged_blocks: 0,
+    };
+    grown.growth = GrowthRecord {
+        region: 0,
+        older: Some(older),
+    };
+    let geometry = geometry_of(&grown)?;
+    if record.region_groups == 0 {
+        return Err(PlanError::NoRegions);
+    }
+    let all = || {
+        devices
+            .iter()
+            .chain(target.added.iter().map(|(_, device)| device))
+    };
+
+    // The bits of both maps lie side by side, so that either is whole at any time.
+    let (_, of_old) = parts(Some(&grown), &geometry);
+    let taken = of_old.expect("it grows").regions();
+    let room = all()
+        .flat_map(|device| BITMAPS.map(|kind| device.area(kind).map_or(0, bitmap_regions)))
+        .min()
+        .unwrap_or(0);
+    let (before, after) = (taken.start, room.saturating_sub(taken.end));
+    let groups = geometry.groups() - old.groups();
+    let group_bytes = geometry.stripe_blocks() * u64::from(record.block_size.bytes());
+    let regions_max = before.max(after);
+    if regions_max == 0 {
+        return Err(PlanError::NoRoomForRegions);
+    }
+    grown.region_groups = region_groups_for(groups, group_bytes, regions_max);
+    let regions = groups.div_ceil(u64::from(grown.region_groups));
+    let region = if regions <= before { 0 } else { taken.end };
+    grown.growth.region = u32::try_from(region).map_err(|_| PlanError::NoRoomForRegions)?;
+    // The engine sets it with the first superblocks that it writes.
+    grown.features.refuse &= !Features::GROWTH;
+
+    let rows = unit_rows(&geometry).expect("it grows");
+    let headroom = all().map(headroom_blocks).min().unwrap_or(0);
+    let unit = geometry.growth_unit().expect("it grows");
+    if rows > headroom || unit > u64::from(u32::MAX) / 4 {
+        let block_bytes = u64::from(record.block_size.bytes());
+        return Err(PlanError::NoRoomToStage {
+            needed_bytes: rows * block_bytes,
+            headroom_bytes: headroom * block_bytes,
+        });
+    }
+    Ok(grown)
+}
+
+/// The consistency policy of an array that has grown: that of its level, where it had the one of
+/// its level before.
+pub(crate) fn policy_after(record: &ArrayRecord, older: &OlderMap) -> Option<&'static Policy> {
+    let default_of = |level: &str| {
+        let level = Level::by_name(level)?;
+        Some(Policy::default_for(matches!(
+            level.redundancy,
+            Redundancy::Parity(_)
+        )))
+    };
+    let had = default_of(older.level.as_str())?;
+    (record.consistency.as_str() == had.name).then_some(default_of(record.level.as_str())?)
+}

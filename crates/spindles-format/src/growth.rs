@@ -1,0 +1,94 @@
+//! What a superblock says of an array that grows, and of the regions of one that has grown.
+
+use crate::Text;
+use spindles_block::BlockIndex;
+
+/// The length of it in a superblock.
+pub(crate) const GROWTH_BYTES: usize = 64;
+
+/// Where the regions of an array lie in its bitmaps, and how far it has grown.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GrowthRecord {
+    /// The bit of the first region: what was left by the map before is not looked at.
+    pub region: u32,
+    /// While the array grows: what it was before.
+    pub older: Option<OlderMap>,
+}
+
+/// What an array was before it began to grow, and how far it has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OlderMap {
+    /// The level's name.
+    pub level: Text<12>,
+    /// The layout's name.
+    pub layout: Text<20>,
+    /// The chunk size.
+    pub chunk_blocks: u32,
+    /// Its members: the first so many of those that there are.
+    pub members: u8,
+    /// Groups in a region.
+    pub region_groups: u32,
+    /// The bit of its first region.
+    pub region: u32,
+    /// From this block of the array on the older map holds, below it the new one.
+    pub mark: BlockIndex,
+    /// So many blocks from the mark on lie in the members' headroom, as they will lie in their
+    /// places, and are to be brought there before anything else.
+    pub staged_blocks: u32,
+}
+
+impl GrowthRecord {
+    /// Whether a reader must know of it.
+    #[must_use]
+    pub const fn is_used(&self) -> bool {
+        self.region > 0 || self.older.is_some()
+    }
+
+    pub(crate) fn encode(&self, out: &mut [u8]) {
+        let mut put = |at: usize, bytes: &[u8]| out[at..at + bytes.len()].copy_from_slice(bytes);
+        put(16, &self.region.to_le_bytes());
+        if let Some(older) = &self.older {
+            put(0, &older.mark.0.to_le_bytes());
+            put(8, &older.staged_blocks.to_le_bytes());
+            put(12, &older.chunk_blocks.to_le_bytes());
+            put(20, &older.region.to_le_bytes());
+            put(24, &older.region_groups.to_le_bytes());
+            put(28, &[older.members]);
+            put(32, older.level.as_bytes());
+            put(44, older.layout.as_bytes());
+        }
+    }
+
+    pub(crate) fn decode(bytes: &[u8; GROWTH_BYTES], members: u8) -> Result<Self, &'static str> {
+        let u32_at = |at: usize| {
+            let bytes = bytes[at..].first_chunk().expect("within the record");
+            u32::from_le_bytes(*bytes)
+        };
+        let text = "what the array grows from is no text";
+        let older = match bytes[28] {
+            0 => None,
+            count if count > members => return Err("it grows to fewer members"),
+            count => Some(OlderMap {
+                level: Text::from_bytes(bytes[32..].first_chunk().expect("12")).ok_or(text)?,
+                layout: Text::from_bytes(bytes[44..].first_chunk().expect("20")).ok_or(text)?,
+                chunk_blocks: u32_at(12),
+                members: count,
+                region_groups: u32_at(24),
+                region: u32_at(20),
+                mark: BlockIndex(u64::from_le_bytes(*bytes.first_chunk().expect("8"))),
+                staged_blocks: u32_at(8),
+            }),
+        };
+        if let Some(older) = &older
+            && (older.level.is_empty()
+                || older.chunk_blocks == 0
+                || !older.region_groups.is_power_of_two())
+        {
+            return Err("what the array grows from is no array");
+        }
+        Ok(Self {
+            region: u32_at(16),
+            older,
+        })
+    }
+}

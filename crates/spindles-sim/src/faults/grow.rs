@@ -1,0 +1,11 @@
+//! The administrator lets the array grow.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "grow",
+    about: "disks are added, or the chunk or the level changes, beside the clients",
+    percent: 20,
+    own_stream: false,
+    strike: |world| world.grow(),
+};

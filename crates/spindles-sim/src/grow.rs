@@ -1,0 +1,303 @@
+//! Arrays that grow: blank disks are added, and the maps of the checkers follow the array's own.
+
+use crate::create;
+use crate::disk::Disk;
+use crate::options::Tree;
+use crate::run;
+use crate::stack::Below;
+use crate::world::World;
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
+use spindles_engine::{GrowthTarget, Member, Policy, WriteHole, geometry_of, plan_growth};
+use spindles_format::{
+    Area, AreaKind, ArrayRecord, Assembly, DeviceRecord, TooSmall, areas_for, areas_to_join,
+};
+use spindles_layout::{Geometry, LEVELS, Level};
+
+/// The areas of a member, with more headroom.
+fn with_headroom(device: &DeviceRecord, more_bytes: u64) -> DeviceRecord {
+    let mut areas: Vec<Area> = device.areas().to_vec();
+    for area in &mut areas {
+        match area.kind {
+            AreaKind::HEADROOM => area.length_bytes += more_bytes,
+            AreaKind::DATA => area.offset_bytes += more_bytes,
+            _ => {}
+        }
+    }
+    DeviceRecord::new(
+        device.member,
+        device.block_size,
+        device.device_bytes,
+        &areas,
+    )
+    .expect("the disk is longer by so much")
+}
+
+impl World {
+    /// The areas of a disk that takes a position.
+    pub(crate) fn joining_areas(
+        &self,
+        record: &ArrayRecord,
+        bytes: u64,
+        member: MemberIndex,
+    ) -> Result<DeviceRecord, TooSmall> {
+        let more = self.options.headroom_bytes;
+        let device = areas_to_join(record, bytes, member)?;
+        Ok(with_headroom(&device, more))
+    }
+
+    /// The array is closed and opened again, to grow. Whether it does.
+    pub(crate) fn grow(&mut self) -> bool {
+        let array = self.stack.top();
+        if self.stack.arrays.len() > 1
+            || !self.is_open(array)
+            || self.engine(array).is_growing()
+            || !self.stack.arrays[array]
+                .lost
+                .difference(self.added())
+                .is_empty()
+        {
+            return false;
+        }
+        run::close(self);
+        if self.failure.is_some() {
+            return false;
+        }
+        self.wants_growth = true;
+        let grows = run::open(self) && self.is_open(array) && self.engine(array).is_growing();
+        while grows && self.failure.is_none() && self.faults.percent(50) {
+            self.crash_midway(array);
+        }
+        grows
+    }
+
+    /// Some way through a growth, power is lost or the process ends; then it goes on.
+    fn crash_midway(&mut self, array: usize) {
+        for _ in 0..self.faults.below(500) {
+            if !self.step() {
+                return;
+            }
+        }
+        let in_doubt = self.doubts_parity() && !self.stack.arrays[array].lost.is_empty();
+        if in_doubt || !self.is_open(array) || !self.engine(array).is_growing() {
+            return;
+        }
+        let power = self.faults.percent(60);
+        self.note("the end, midway through a growth");
+        self.crash(power);
+        run::after_crash(self);
+        run::open(self);
+    }
+
+    /// Members of the array that are none yet.
+    fn added(&self) -> MemberSet {
+        let array = &self.stack.arrays[0];
+        let all = u8::try_from(array.members.len()).expect("few");
+        MemberSet::all(all).difference(MemberSet::all(array.geometry.members()))
+    }
+
+    /// What an array that was assembled is to say that it grows to, if it shall and can.
+    pub(crate) fn planned_growth(
+        &mut self,
+        array: usize,
+        assembly: &Assembly,
+    ) -> Option<ArrayRecord> {
+        if !std::mem::take(&mut self.wants_growth) || !assembly.array.clean {
+            return None;
+        }
+        let devices: Option<Vec<DeviceRecord>> = assembly.records.iter().copied().collect();
+        let devices = devices?;
+        let there = devices.len();
+        let bytes = (0..there)
+            .map(|position| self.stack.member_bytes(array, position))
+            .max()?;
+        for _ in 0..6 {
+            let count = usize::try_from(self.faults.below(3)).expect("small");
+            let random = &mut self.faults;
+            let level: Option<&'static Level> = random.percent(50).then(|| *random.choose(LEVELS));
+            let chunk = random.percent(40).then(|| random.between_u32(1, 8));
+            let added = (there..there + count).map(|at| {
+                let member = MemberIndex(u8::try_from(at).expect("few"));
+                let uuid = create::uuid(&mut self.faults);
+                (uuid, new_areas(&self.options, bytes, member))
+            });
+            let target = GrowthTarget {
+                level,
+                layout: None,
+                chunk_blocks: chunk,
+                added: added.collect(),
+            };
+            match plan_growth(&assembly.array, &devices, &target) {
+                Ok(record) => {
+                    self.note(&format!(
+                        "array {array} is to be {} on {} in chunks of {}",
+                        record.level, record.members, record.chunk_blocks
+                    ));
+                    for position in there..there + count {
+                        self.add_disk(array, position, bytes);
+                    }
+                    return Some(record);
+                }
+                Err(error) => self.note(&format!("it can't grow: {error}")),
+            }
+        }
+        None
+    }
+
+    /// A blank disk for a position that there is not yet.
+    fn add_disk(&mut self, array: usize, position: usize, bytes: u64) {
+        let member = MemberIndex(u8::try_from(position).expect("few"));
+        let this = &mut self.stack.arrays[array];
+        if position == this.members.len() {
+            let sectors = bytes / u64::from(self.options.sector_bytes);
+            let disk = Disk::new(self.options.model, self.options.sector_bytes, sectors);
+            this.members.push(Below::Disk(self.stack.disks.len()));
+            this.data_start.push(BlockIndex(0));
+            self.stack.disks.push(disk);
+            self.gone.push(false);
+            self.slow.push(false);
+            self.lost_at.push(None);
+        }
+        this.lost = this.lost.with(member);
+        this.blank = this.blank.with(member);
+        this.data_start[position] = new_areas(&self.options, bytes, member).data_start();
+    }
+
+    /// Disks that were added and have no place yet take it, one after another.
+    pub(crate) fn attach_added(&mut self, array: usize) {
+        let Some(engine) = self.engines[array].as_ref() else {
+            return;
+        };
+        let Some(old) = engine.geometry().older().map(Geometry::members) else {
+            return;
+        };
+        for member in (old..engine.geometry().members()).map(MemberIndex) {
+            let waits = matches!(
+                self.state_of(array, member),
+                Member::Missing { reason: None }
+            );
+            let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
+                continue;
+            };
+            if waits && let Some((array, command)) = self.put_blank_disk(disk) {
+                return self
+                    .inputs
+                    .push_back(crate::world::Input::Command(array, command));
+            }
+        }
+    }
+
+    /// An array is opened that grows: where it was when the last opening ended.
+    pub(crate) fn note_growth(&mut self, record: &ArrayRecord) {
+        let Some(older) = &record.growth.older else {
+            return;
+        };
+        if older.mark.0 > 0 {
+            *self
+                .struck
+                .entry("opened midway through a growth")
+                .or_default() += 1;
+        }
+        if older.staged_blocks > 0 {
+            *self
+                .struck
+                .entry("opened with a window staged")
+                .or_default() += 1;
+        }
+    }
+
+    /// Whether parity may disagree with data after a crash: see `Options::doubts_parity`.
+    pub(crate) fn doubts_parity(&self) -> bool {
+        self.options.doubts_parity() || self.unlogged_parity
+    }
+
+    /// An array that grew from copies to parity has no journal before it was closed.
+    pub(crate) fn follow_policy(&mut self, array: usize, record: &ArrayRecord) {
+        let policy = Policy::by_name(record.consistency.as_str());
+        let logs = policy.is_some_and(|policy| policy.write_hole == WriteHole::Closed);
+        let geometry = &self.stack.arrays[array].geometry;
+        let parity = geometry.parity_chunks() > 0;
+        let had = geometry.older().is_none_or(|old| old.parity_chunks() > 0);
+        if parity && !(logs && had) {
+            self.unlogged_parity = !self.options.tree.has_parity();
+        } else if record.clean || !parity {
+            self.unlogged_parity = false;
+        }
+        if geometry.older().is_none() && array == self.stack.top() {
+            // It had grown, and nobody was there to be told.
+            let blocks = geometry.blocks();
+            self.client.extend(blocks);
+        }
+    }
+
+    /// The checkers' map of an array is as its record says.
+    pub(crate) fn follow_record(&mut self, array: usize, record: &ArrayRecord) {
+        let geometry = geometry_of(record).expect("it was written by this engine");
+        let this = &mut self.stack.arrays[array];
+        this.staged = match &record.growth.older {
+            Some(older) if older.staged_blocks > 0 => {
+                let end = geometry.live_groups()[0].end;
+                older.mark.0 / geometry.stripe_blocks()..end
+            }
+            _ => 0..0,
+        };
+        if let Some(regions) = &mut this.regions {
+            regions.follow(record, &geometry);
+        }
+        this.geometry = geometry;
+    }
+
+    /// And as the engine has it.
+    pub(crate) fn follow_engine(&mut self, array: usize) {
+        let Some(engine) = self.engines[array].as_ref() else {
+            return;
+        };
+        let this = &mut self.stack.arrays[array];
+        this.staged = engine.staged_groups();
+        let same = engine.geometry().mark() == this.geometry.mark();
+        if same {
+            return;
+        }
+        this.geometry = engine.geometry().clone();
+        if let (Some(regions), Some(record)) = (&mut this.regions, engine.record()) {
+            regions.follow(record, engine.geometry());
+        }
+    }
+
+    /// The array has grown.
+    pub(crate) fn has_grown(&mut self, blocks: u64) {
+        *self.struck.entry("grown").or_default() += 1;
+        self.client.extend(blocks);
+    }
+}
+
+/// The areas of a new member in such a run.
+pub(crate) fn new_areas(
+    options: &crate::options::Options,
+    bytes: u64,
+    member: MemberIndex,
+) -> DeviceRecord {
+    let device = areas_for(bytes, options.block_size, member).expect("it was made so");
+    if options.headroom_bytes == 0 {
+        return device;
+    }
+    let mut areas: Vec<Area> = device.areas().to_vec();
+    for area in &mut areas {
+        match area.kind {
+            AreaKind::HEADROOM => area.length_bytes += options.headroom_bytes,
+            AreaKind::DATA => {
+                area.offset_bytes += options.headroom_bytes;
+                area.length_bytes -= options.headroom_bytes;
+            }
+            _ => {}
+        }
+    }
+    DeviceRecord::new(member, options.block_size, bytes, &areas).expect("it was made so")
+}
+
+/// The tree of a run that may grow: its disks have room for the headroom.
+pub(crate) fn with_room(tree: &mut Tree, bytes: u64) {
+    match tree {
+        Tree::Disk { bytes: of_disk } => *of_disk += bytes,
+        Tree::Array { members, .. } => members.iter_mut().for_each(|tree| with_room(tree, bytes)),
+    }
+}

@@ -1,0 +1,111 @@
+//! `spindles grow`: more members, another chunk size, another level.
+
+use super::Command;
+use crate::arrays;
+use crate::failure::Usage;
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_block::SizeBytes;
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::grow::{GrowOptions, grow};
+use spindles_layout::Level;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "grow",
+    about: "Add members to an array, or change its chunk size or its level",
+    details: "Give the devices of the array, in any order, and the new ones each with --add. A \
+              growing array is redundant all the time, and no backup file is needed: what is moved \
+              lies in room that every member has set aside before it goes to its place. It may be \
+              stopped with Ctrl-C, crash at any moment, and lose members as far as it survives \
+              that, before and after.\n\n\
+              Stopped, it goes on where it was as soon as the array is used with all its devices: by \
+              any program that writes to it, or by this command with its devices alone. What can't \
+              be done is refused before anything is written.\n\n\
+              spindles grow a.img b.img c.img --add d.img\n\
+              spindles grow a.img b.img c.img --add d.img --level raid6\n\
+              spindles grow a.img b.img --add c.img --level raid5 --chunk 64K",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices of the array
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+    /// A new device, that becomes a member
+    #[arg(long, value_name = "DEV")]
+    add: Vec<String>,
+    /// The new chunk size, any multiple of the block
+    #[arg(long, value_name = "SIZE")]
+    chunk: Option<SizeBytes>,
+    /// The new level
+    #[arg(long, value_name = "LEVEL")]
+    level: Option<String>,
+    /// The new layout, where the level has a choice
+    #[arg(long, value_name = "LAYOUT")]
+    layout: Option<String>,
+    /// Overwrite what the new devices hold
+    #[arg(long, requires = "add")]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let level = arguments.level.as_deref().map(Level::named).transpose();
+    let level = level.map_err(|error| Usage::error(format!("--level: {error}")))?;
+    let layout = match (&arguments.layout, level) {
+        (None, _) => None,
+        (Some(_), None) => return Err(Usage::error("--layout goes with --level".to_owned())),
+        (Some(name), Some(level)) => {
+            Some((level.layout(name)).map_err(|error| Usage::error(format!("--layout: {error}")))?)
+        }
+    };
+    let options = GrowOptions {
+        assemble: AssembleOptions::default(),
+        add: arguments.add.clone(),
+        chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
+        level,
+        layout,
+        overwrite: arguments.force,
+    };
+    let mut on_progress = ui.until_interrupted("grow")?;
+    let grown = grow(
+        &arrays::devices(&arguments.devices),
+        &options,
+        &mut on_progress,
+    )?;
+    drop(on_progress);
+    for (device, what) in &grown.wiped {
+        ui.note(format!("{device} held {what}, which is gone"));
+    }
+    let name = &grown.report.name;
+    if grown.through {
+        ui.line(format!(
+            "array '{name}' holds {}, {} more than before",
+            arrays::size(grown.bytes),
+            arrays::size(grown.bytes - grown.report.bytes)
+        ));
+    }
+    ui.json(&json!({
+        "name": name,
+        "uuid": grown.report.uuid.to_string(),
+        "bytes_before": grown.report.bytes,
+        "bytes": grown.bytes,
+        "through": grown.through,
+        "stuck_at_block": grown.stuck,
+    }));
+    if let Some(block) = grown.stuck {
+        bail!(
+            "array '{name}': what begins at block {block} can't be read, and so not moved; \
+             what comes before it is moved, and the growth goes on there next time"
+        );
+    }
+    if !grown.through {
+        bail!("array '{name}': the growth was stopped, and goes on there next time");
+    }
+    Ok(())
+}

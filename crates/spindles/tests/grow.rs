@@ -1,0 +1,285 @@
+//! `spindles grow` of arrays that hold something is killed at any moment, and members are taken away:
+//! it goes on, and every block is what it was.
+
+#![allow(clippy::print_stdout, reason = "the figures")]
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const BYTES: usize = 20 << 20;
+const MEMBER_BYTES: u64 = 24 << 20;
+
+/// A way to grow: the array, how many devices there are before and after, and what is asked.
+struct Way {
+    expression: &'static str,
+    before: usize,
+    arguments: &'static [&'static str],
+    after: usize,
+}
+
+const WAYS: [Way; 5] = [
+    Way {
+        expression: "raid5(d0,d1,d2)",
+        before: 3,
+        arguments: &["--add", "d3"],
+        after: 4,
+    },
+    Way {
+        expression: "raid5(d0,d1,d2)",
+        before: 3,
+        arguments: &["--add", "d3", "--add", "d4"],
+        after: 5,
+    },
+    Way {
+        expression: "raid1(d0,d1)",
+        before: 2,
+        arguments: &["--add", "d2", "--level", "raid5"],
+        after: 3,
+    },
+    Way {
+        expression: "raid5(d0,d1,d2)",
+        before: 3,
+        arguments: &["--add", "d3", "--level", "raid6"],
+        after: 4,
+    },
+    Way {
+        expression: "raid5(d0,d1,d2)",
+        before: 3,
+        arguments: &["--chunk", "64K"],
+        after: 3,
+    },
+];
+
+fn devices(count: usize) -> Vec<String> {
+    (0..count).map(|at| format!("d{at}")).collect()
+}
+
+fn contents() -> Vec<u8> {
+    let words = u64::try_from(BYTES / 8).expect("small");
+    let word = |at: u64| (at + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    (0..words).flat_map(|at| word(at).to_le_bytes()).collect()
+}
+
+fn spindles(folder: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+    command
+        .args(arguments)
+        .current_dir(folder)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    command
+}
+
+fn run(folder: &Path, arguments: &[&str]) -> Output {
+    spindles(folder, arguments).output().expect("it runs")
+}
+
+fn check(output: &Output) {
+    let text = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{text}");
+}
+
+/// An array that holds the contents, and files for what is to be added.
+fn prepare(way: &Way) -> TempDir {
+    let folder = TempDir::new().expect("a folder");
+    for name in devices(way.after) {
+        let file = std::fs::File::create(folder.path().join(name)).expect("a file");
+        file.set_len(MEMBER_BYTES).expect("sparse");
+    }
+    let create = ["create", "grown", way.expression, "--chunk", "16K"];
+    check(&run(folder.path(), &create));
+    std::fs::write(folder.path().join("data"), contents()).expect("a file");
+    let array = format!("array:{}", devices(way.before).join(","));
+    check(&run(folder.path(), &["copy", "data", &array]));
+    folder
+}
+
+/// What the array holds that is on the devices which are there.
+fn read(folder: &Path, count: usize, without: Option<usize>) -> Vec<u8> {
+    let there: Vec<String> = devices(count)
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| Some(*at) != without)
+        .map(|(_, name)| name)
+        .collect();
+    let array = format!("array:{}", there.join(","));
+    let bytes = BYTES.to_string();
+    check(&run(folder, &["copy", &array, "out", "--bytes", &bytes]));
+    std::fs::read(folder.join("out")).expect("it was written")
+}
+
+fn grow(folder: &Path, way: &Way, resumes: bool) -> Command {
+    let count = if resumes { way.after } else { way.before };
+    let devices = devices(count);
+    let mut arguments = vec!["grow"];
+    arguments.extend(devices.iter().map(String::as_str));
+    if !resumes {
+        arguments.extend(way.arguments);
+    }
+    spindles(folder, &arguments)
+}
+
+#[test]
+fn every_way_keeps_what_is_there() {
+    for way in &WAYS {
+        let folder = prepare(way);
+        check(&grow(folder.path(), way, false).output().expect("it runs"));
+        assert!(read(folder.path(), way.after, None) == contents());
+        let names = devices(way.after);
+        let mut scrub = vec!["scrub"];
+        scrub.extend(names.iter().map(String::as_str));
+        let scrubbed = run(folder.path(), &scrub);
+        check(&scrubbed);
+        let text = String::from_utf8_lossy(&scrubbed.stdout);
+        assert!(text.contains("nothing is wrong"), "{text}");
+        for lost in 0..way.after {
+            assert!(read(folder.path(), way.after, Some(lost)) == contents());
+        }
+    }
+}
+
+/// Goes on with a growth that was killed, wherever that was.
+fn finish(folder: &Path, way: &Way) {
+    if grow(folder, way, true)
+        .output()
+        .expect("it runs")
+        .status
+        .success()
+    {
+        return;
+    }
+    // Not all of the new devices have taken their places; or nothing had begun.
+    let names = devices(way.after);
+    let mut arguments = vec!["grow"];
+    arguments.extend(names[..way.before].iter().map(String::as_str));
+    for name in &names[way.before..] {
+        arguments.extend(["--add", name]);
+    }
+    if way.after > way.before {
+        arguments.push("--force");
+    }
+    let adds_only = way
+        .arguments
+        .iter()
+        .all(|argument| !argument.starts_with("--l"));
+    if !adds_only || !run(folder, &arguments).status.success() {
+        let mut again = grow(folder, way, false);
+        if way.after > way.before {
+            again.arg("--force");
+        }
+        if !again.output().expect("it runs").status.success() {
+            check(&run(folder, &arguments));
+        }
+    }
+}
+
+#[test]
+fn killed_at_any_moment_it_goes_on() {
+    let rounds = std::env::var("GROW_ROUNDS").map_or(6, |rounds| rounds.parse().expect("a number"));
+    let mut random = u64::from(std::process::id()) | 1;
+    let mut below = |bound: u64| {
+        random ^= random << 13;
+        random ^= random >> 7;
+        random ^= random << 17;
+        random % bound
+    };
+    let (mut midway, mut lost) = (0, 0);
+    for round in 0..rounds {
+        let way = &WAYS[round % WAYS.len()];
+        let folder = prepare(way);
+        let folder = folder.path();
+        let begun = Instant::now();
+        let mut child = grow(folder, way, false).spawn().expect("it runs");
+        std::thread::sleep(Duration::from_millis(30 + below(150)));
+        child.kill().expect("it is a child");
+        child.wait().expect("it is a child");
+        let took = begun.elapsed();
+        let names = devices(way.after);
+        let mut status = vec!["status", "--json"];
+        status.extend(names.iter().map(String::as_str));
+        let status = run(folder, &status);
+        let text = String::from_utf8_lossy(&status.stdout).into_owned();
+        let moved = text.split("\"moved_bytes\":").nth(1).map(|rest| {
+            let rest = rest.trim_start();
+            let end = rest
+                .find(|c: char| !c.is_ascii_digit())
+                .unwrap_or(rest.len());
+            rest[..end].parse::<u64>().expect("a number")
+        });
+        if moved.is_some_and(|moved| moved > 0) {
+            midway += 1;
+            if below(2) == 0 {
+                // One is gone for good.
+                let gone =
+                    usize::try_from(below(u64::try_from(way.after).expect("few"))).expect("few");
+                std::fs::remove_file(folder.join(&names[gone])).expect("a file");
+                lost += 1;
+                assert!(
+                    read(folder, way.after, Some(gone)) == contents(),
+                    "round {round}"
+                );
+                let mut arguments = vec!["grow"];
+                let there = names.iter().filter(|name| **name != names[gone]);
+                arguments.extend(there.map(String::as_str));
+                let output = run(folder, &arguments);
+                let text = String::from_utf8_lossy(&output.stderr);
+                let over = text.contains("is not growing");
+                assert!(output.status.success() || over, "{text}");
+                assert!(
+                    read(folder, way.after, Some(gone)) == contents(),
+                    "round {round}"
+                );
+                continue;
+            }
+        }
+        finish(folder, way);
+        assert!(
+            read(folder, way.after, None) == contents(),
+            "round {round}, {took:?}"
+        );
+    }
+    println!("{rounds} rounds, {midway} killed midway, {lost} of them lost a member");
+}
+
+/// What can't be done is refused, and nothing is written.
+#[test]
+fn what_is_not_built_is_refused_with_the_reason() {
+    let way = &WAYS[0];
+    let folder = prepare(way);
+    let folder = folder.path();
+    let before: Vec<Vec<u8>> = devices(way.after)
+        .iter()
+        .map(|name| std::fs::read(folder.join(name)).expect("a file"))
+        .collect();
+    std::fs::write(folder.join("small"), vec![0; 1 << 20]).expect("a file");
+    std::fs::write(folder.join("other"), vec![0; 24 << 20]).expect("a file");
+    let array = ["grow", "d0", "d1", "d2"];
+    for (arguments, reason) in [
+        (&[][..], "is not growing"),
+        (&["--level", "raid6"][..], "can't grow that way"),
+        (&["--add", "d3", "--level", "raid0"], "is not built"),
+        (
+            &["--add", "d3", "--level", "raid1"],
+            "less parity is not built",
+        ),
+        (&["--add", "small"], "too small"),
+        (&["--add", "d1"], "are the same device"),
+        (&["--add", "missing"], "missing"),
+        (&["--chunk", "16K"], "nothing would change"),
+        (&["--chunk", "1"], "--chunk"),
+        (&["--chunk", "4M"], "can't grow that way"),
+        (&["--level", "raid99"], "there is no level"),
+    ] {
+        let arguments: Vec<&str> = array.iter().chain(arguments).copied().collect();
+        let output = run(folder, &arguments);
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success(), "{arguments:?}");
+        assert!(text.contains(reason), "{arguments:?}: {text}");
+    }
+    for (name, before) in devices(way.after).iter().zip(&before) {
+        let now = std::fs::read(folder.join(name)).expect("a file");
+        assert!(now == *before, "{name} was written to");
+    }
+}
