@@ -418,11 +418,14 @@ impl World {
             match output {
                 Output::Member(io) => {
                     self.take_metadata(array, &io);
-                    let members = &self.stack.arrays[array].members;
-                    match members.get(usize::from(io.member.0)) {
-                        None => self.start_io(array, self.beside_number(), io),
-                        Some(&Below::Disk(disk)) => self.start_io(array, disk, io),
-                        Some(&Below::Array(below)) => self.hand_down(below, io),
+                    // There may be disks of more positions: of a growth that came to nothing.
+                    if io.member == self.engine(array).newcomer() {
+                        self.start_io(array, self.beside_number(), io);
+                        continue;
+                    }
+                    match self.stack.arrays[array].members[usize::from(io.member.0)] {
+                        Below::Disk(disk) => self.start_io(array, disk, io),
+                        Below::Array(below) => self.hand_down(below, io),
                     }
                 }
                 Output::Compute(step) => {
