@@ -4,7 +4,7 @@ use clap::Args;
 use spindles_block::SizeBytes;
 use spindles_io::OpenOptions;
 
-/// What work in the background is guaranteed.
+// No doc comment: it would stand for that of the commands that take it.
 #[derive(Args)]
 pub(crate) struct Rate {
     /// What resync, rebuild, replace and scrub are guaranteed while the array is in use, in bytes
