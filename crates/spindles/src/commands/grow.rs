@@ -84,10 +84,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let name = &grown.report.name;
     if grown.through {
+        let more = match grown.bytes - grown.report.bytes {
+            0 => "as much as before".to_owned(),
+            more => format!("{} more than before", arrays::size(more)),
+        };
         ui.line(format!(
-            "array '{name}' holds {}, {} more than before",
-            arrays::size(grown.bytes),
-            arrays::size(grown.bytes - grown.report.bytes)
+            "array '{name}' holds {}, {more}",
+            arrays::size(grown.bytes)
         ));
     }
     ui.json(&json!({
