@@ -552,7 +552,7 @@ impl Engine {
     /// The data slots whose blocks of the array a column gives new contents.
     fn renewed(&self, id: u32) -> SlotSet {
         let column = &self.columns[index(id)];
-        match (column.ask, self.shape.copies) {
+        match (column.ask, column.shape.copies) {
             (Ask::Write, true) => SlotSet::one(0),
             (Ask::Write, false) => column.touched,
             _ => SlotSet::EMPTY,

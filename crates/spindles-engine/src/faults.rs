@@ -257,9 +257,13 @@ impl Engine {
         !bad.is_empty() && column.ask == Ask::Scrub && self.narrow(id)
     }
 
-    /// Slots of a column with bad blocks in the rows under way.
+    /// Slots of a column with bad blocks in the rows under way. What a growth staged is not in its
+    /// place: nothing is known of where it is, and what is written there says nothing of the place.
     pub(crate) fn bad_slots(&self, id: u32) -> SlotSet {
         let column = &self.columns[index(id)];
+        if self.grow.is_staged(column.group) {
+            return SlotSet::EMPTY;
+        }
         let slots = (0..).zip(self.groups[index(id)].slots());
         let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
             let start = place.offset.0 + u64::from(column.low);

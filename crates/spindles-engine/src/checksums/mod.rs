@@ -167,7 +167,7 @@ impl Engine {
     /// The slots whose checksums say what a column writes: copies are all alike.
     pub(crate) fn slots_to_sum(&self, id: u32) -> SlotSet {
         let data = self.columns[index(id)].log_data;
-        if self.shape.copies {
+        if self.shape(id).copies {
             data.lowest(1)
         } else {
             data

@@ -119,8 +119,9 @@ impl Engine {
     /// Whether the journal need not hold what a column writes: all data of its rows is new, so that
     /// redundancy can be made from it again, and what can't be told is in a list then.
     fn may_intend(&self, id: u32) -> bool {
-        let whole = self.columns[index(id)].touched == self.shape.all_data();
-        !self.shape.copies && whole && self.bad.is_kept()
+        let column = &self.columns[index(id)];
+        let whole = column.touched == column.shape.all_data();
+        !column.shape.copies && whole && self.bad.is_kept()
     }
 
     /// How `slot` of a column is written.

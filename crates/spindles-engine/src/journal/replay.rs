@@ -26,7 +26,7 @@ use crate::{
     columns::{Owner, Phase},
     index,
     output::{Event, OutReason, Output},
-    plan::{Ask, Plan, Strategy, Work},
+    plan::{Ask, Plan, Shape, Strategy, Work},
     slots::SlotSet,
     system_io::{Place, Purpose},
 };
@@ -391,15 +391,16 @@ impl Engine {
             let zeros = zeros.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
             self.geometry
                 .group_into(GroupIndex(entry.group), &mut group);
-            let members = group.slots().iter().zip(0..self.shape.slots);
+            let shape = Shape::of(&group);
+            let members = group.slots().iter().zip(0..shape.slots);
             let lost = members.filter(|(place, _)| self.lost.contains(place.member));
             let lost = lost.fold(SlotSet::EMPTY, |set, (_, slot)| set.with(slot));
-            let written = SlotSet::from_bits(entry.slots).and(self.shape.all());
+            let written = SlotSet::from_bits(entry.slots).and(shape.all());
             let counts = written.minus(here).minus(lost).is_empty();
             let is_intent = entry.kind == JournalKind::Intent;
             // Parity of zeros is logged as zeros where all data is zeros, and else as blocks.
-            let only_zeros = zeros == here && !zeros.and(self.shape.redundant()).is_empty()
-                || zeros.minus(self.shape.redundant()) == self.shape.all_data();
+            let only_zeros = zeros == here && !zeros.and(shape.redundant()).is_empty()
+                || zeros.minus(shape.redundant()) == shape.all_data();
             let rows = entry.low..entry.low + entry.blocks;
             let covers =
                 counts && (is_intent || only_zeros) && !self.mutated(Mutation::ReplaySuperseded);
@@ -728,7 +729,7 @@ impl Engine {
     /// Reads what is in place.
     fn read_settling(&mut self) {
         let id = self.replay().column;
-        let there = self.shape.all().minus(self.missing_slots(id));
+        let there = self.shape(id).all().minus(self.missing_slots(id));
         let column = &mut self.columns[index(id)];
         column.log_data = there;
         column.pending = there.count();
@@ -798,17 +799,17 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.blocks = blocks;
         column.end = low + blocks;
-        let there = self.shape.all().minus(self.missing_slots(id));
+        let there = self.shape(id).all().minus(self.missing_slots(id));
         if known == there {
             return self.rows_replayed();
         }
-        if known.count() >= u32::from(self.shape.data) {
+        if known.count() >= u32::from(self.shape(id).data) {
             return self.settle(known, there.minus(known), SlotSet::EMPTY);
         }
         // Old or new, each by itself. What is not there, or not there yet, is neither.
         let not_held = self.slots_not_held(id, low + blocks);
         let good = read.minus(not_held).or(known);
-        let gone = self.shape.all_data().minus(good);
+        let gone = self.shape(id).all_data().minus(good);
         let counts = self.replay().span.counts;
         if !counts && !gone.is_empty() {
             // Nothing was begun: redundancy still knows what can't be read.
@@ -829,8 +830,8 @@ impl Engine {
         replay
             .settled
             .extend((low..low + blocks).map(|row| (group, row)));
-        let redundant = self.shape.redundant().and(there);
-        self.settle(self.shape.all_data(), redundant, gone);
+        let redundant = self.shape(id).redundant().and(there);
+        self.settle(self.shape(id).all_data(), redundant, gone);
     }
 
     /// Makes `recover` from `known`, of which `zeros` count as zeros and are made so.
