@@ -295,12 +295,22 @@ impl Core {
             device: Box::new(areas),
             uuid,
         };
+        self.command_for(name, array, command)?;
+        Ok((array, member))
+    }
+
+    /// Asks an array to take a device.
+    fn command_for(
+        &mut self,
+        name: &str,
+        array: ArrayIndex,
+        command: Command,
+    ) -> Result<(), AttachError> {
         self.command(array, command)
             .map_err(|reason| AttachError::Refused {
                 device: name.to_owned(),
                 reason,
-            })?;
-        Ok((array, member))
+            })
     }
 
     /// Opens a device and clears it. Its new identity.
@@ -339,11 +349,7 @@ impl Core {
             device: Box::new(areas),
             uuid,
         };
-        self.command(array, command)
-            .map_err(|reason| AttachError::Refused {
-                device: name.to_owned(),
-                reason,
-            })?;
+        self.command_for(name, array, command)?;
         Ok((array, member))
     }
 
