@@ -321,6 +321,15 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.exchange(array, member);
         }
     }
+    // The disk that was there before is back, and what was to replace it was never told anything.
+    let returns = assembly.refused.iter().find(|refusal| {
+        members[refusal.found].beside && matches!(refusal.reason, Reason::Returning { .. })
+    });
+    if let Some(member) = returns.and_then(|refusal| refusal.member) {
+        world.exchange(array, member);
+        let blank = &mut world.stack.arrays[array].blank;
+        *blank = blank.without(member);
+    }
     world.beside.take_if(|beside| beside.array == array);
     let all = MemberSet::all(assembly.array.members);
     let lost = world.stack.arrays[array].lost;
