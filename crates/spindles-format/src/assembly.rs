@@ -74,7 +74,10 @@ impl fmt::Display for Reason {
                 "stale: the array goes on without it since generation {since}, and knows what it \
                  missed"
             ),
-            Self::Replaced => f.write_str("replaced: the array has another device in its position"),
+            Self::Replaced => f.write_str(
+                "replaced: the array has another device in its position; leave it out, or make it \
+                 a spare",
+            ),
         }
     }
 }

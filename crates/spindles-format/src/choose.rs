@@ -22,7 +22,7 @@ use spindles_block::{MemberIndex, MemberSet};
 use crate::versions::Decoded;
 use crate::{
     ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, MemberState, Reason, Refusal,
-    Uuid, decode,
+    SpareRecord, Uuid, decode,
 };
 
 /// What was read off one device.
@@ -35,6 +35,7 @@ pub struct Found {
     record: Decoded,
     /// What is wrong with the slots that are, although another one is good.
     damage: Option<DecodeError>,
+    spare: Option<SpareRecord>,
 }
 
 impl Found {
@@ -42,6 +43,7 @@ impl Found {
     /// before, `Err` where it can't be read).
     #[must_use]
     pub fn new(name: String, bytes: u64, slots: [Result<&[u8], DecodeError>; 2]) -> Self {
+        let spare = slots[0].and_then(SpareRecord::decode);
         let mut slot_of_generation = 0_u64;
         let slots = slots.map(|slot| {
             let decoded = slot.and_then(decode).and_then(|(array, device)| {
@@ -56,6 +58,21 @@ impl Found {
             slot_of_generation += 1;
             decoded
         });
+        let is_newer = |slot: &Decoded| {
+            let error = slot.as_ref().err();
+            matches!(
+                error,
+                Some(DecodeError::Version { .. } | DecodeError::Features { .. })
+            )
+        };
+        // Where its first superblock as a member was torn it still is the spare that it was.
+        let is_spare = !slots.iter().any(|slot| slot.is_ok() || is_newer(slot));
+        let (spare, slots) = match (spare, slots) {
+            (Ok(spare), slots) => (Some(spare).filter(|_| is_spare), slots),
+            // One that can't be read is no blank device.
+            (Err(error), [Err(DecodeError::NotOurs), odd]) => (None, [Err(error), odd]),
+            (Err(_), slots) => (None, slots),
+        };
         let (record, damage) = match slots {
             [Ok(even), Ok(odd)] if even.0.generation > odd.0.generation => (Ok(even), None),
             [Ok(_), Ok(odd)] => (Ok(odd), None),
@@ -87,7 +104,14 @@ impl Found {
             bytes,
             record,
             damage,
+            spare,
         }
+    }
+
+    /// What a spare says of itself: no member, but a device that may take the place of one.
+    #[must_use]
+    pub const fn spare(&self) -> Option<&SpareRecord> {
+        self.spare.as_ref()
     }
 
     /// The newest good record.

@@ -20,6 +20,7 @@ mod error;
 mod growth;
 mod journal;
 mod record;
+mod spare;
 mod text;
 pub mod versions;
 
@@ -51,6 +52,7 @@ pub use record::{
     ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX,
     PastSession, Uuid,
 };
+pub use spare::{SPARE_ARRAYS_MAX, SPARE_FIELDS, SpareRecord};
 pub use text::Text;
 pub use versions::{decode, encode};
 

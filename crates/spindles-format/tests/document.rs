@@ -3,7 +3,7 @@
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
     AreaKind, BITMAP_FIELDS, BITMAP_PAGE_BYTES, CHECKSUM_FIELDS, CHECKSUM_PART_BYTES, SLOT_BYTES,
-    SUPERBLOCK_BYTES,
+    SPARE_FIELDS, SUPERBLOCK_BYTES,
 };
 
 /// The cells of the tables in the section with that heading, one table after another.
@@ -52,6 +52,15 @@ fn checksum_pages_are_as_documented() {
     assert!(documented.into_iter().eq(fields));
 }
 
+#[test]
+fn spares_are_as_documented() {
+    let documented = rows("## Spares");
+    let fields = SPARE_FIELDS
+        .iter()
+        .map(|(offset, length, name)| [offset.to_string(), length.to_string(), (*name).to_owned()]);
+    assert!(documented.into_iter().eq(fields));
+}
+
 /// The fields of each table lie side by side.
 #[test]
 fn tables_have_no_gaps() {
@@ -60,8 +69,10 @@ fn tables_have_no_gaps() {
     let members = rows("### Member table");
     let bitmap = rows("## The bitmaps");
     let checksums = rows("## The checksums");
+    let spares = rows("## Spares");
     for (table, bytes) in [
         (&superblock[..], SUPERBLOCK_BYTES),
+        (&spares[..], SUPERBLOCK_BYTES),
         (&areas[..6], 32),
         (&members[..], 48),
         (&bitmap[..], BITMAP_PAGE_BYTES),
