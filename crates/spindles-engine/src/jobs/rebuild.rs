@@ -131,6 +131,24 @@ impl Engine {
         Place { group, row: 0 }
     }
 
+    /// Positions that wait for a device, of which one may take its place now: where the driver has
+    /// a spare, it answers with `Command::Rebuild`. It is to ask when it has opened the array, and
+    /// after each `Event::MemberOut`.
+    pub fn vacancies(&self) -> MemberSet {
+        let takes_devices = self.closing == Closing::Open
+            && !self.read_only
+            && !self.metadata.broken
+            && self.metadata.persistence.is_some()
+            && self.geometry.survives(self.lost);
+        if !takes_devices {
+            return MemberSet::EMPTY;
+        }
+        // Members that a growth adds are the administrator's to give.
+        let older = self.geometry.older().map_or(u8::MAX, Geometry::members);
+        let waits = |member: &MemberIndex| member.0 < older && !self.is_joining(*member);
+        self.missing.iter().filter(waits).collect()
+    }
+
     /// A device shall take the place of a missing one: it does as soon as nothing is under way.
     pub(crate) fn rebuild_onto(
         &mut self,

@@ -324,3 +324,54 @@ fn several_members_return_at_once() {
     let all = world.read(0, u32::try_from(blocks).unwrap()).unwrap();
     assert!(all == model);
 }
+
+/// What waits for a spare: who is out, as long as nobody is about to take the place and the array
+/// is there to be saved.
+#[test]
+fn positions_that_wait_for_a_device_are_told() {
+    let spec = Spec {
+        level: Level::by_name("raid6").unwrap(),
+        layout: None,
+        chunk_blocks: 4,
+        member_blocks: vec![64; 5],
+    };
+    let members = |list: &[u8]| -> MemberSet {
+        list.iter()
+            .map(|&member| spindles_block::MemberIndex(member))
+            .collect()
+    };
+    let setup = Setup {
+        persistent: true,
+        ..Setup::new(spec.clone())
+    };
+    let mut world = setup.open().unwrap();
+    assert_eq!(world.engine.vacancies(), MemberSet::EMPTY);
+    world.fail(1);
+    world.fail(3);
+    assert_eq!(world.engine.vacancies(), members(&[1, 3]));
+    // It waits until nothing is under way; its place is taken at once.
+    world.submit(Operation::Flush, 0, Vec::new(), 0);
+    world.rebuild(3, 101).unwrap();
+    assert_eq!(world.engine.vacancies(), members(&[1]));
+    while !matches!(state(&world, 3), Member::Rebuilding { .. }) {
+        world.step();
+    }
+    assert_eq!(world.engine.vacancies(), members(&[1]));
+    // The device fails before it is filled: another may try.
+    world.fail(3);
+    assert_eq!(world.engine.vacancies(), members(&[1, 3]));
+    world.rebuild(3, 102).unwrap();
+    world.run();
+    assert_eq!(state(&world, 3), Member::Active);
+    assert_eq!(world.engine.vacancies(), members(&[1]));
+    // Nothing is to be saved any more.
+    world.fail(0);
+    assert_eq!(world.engine.vacancies(), members(&[0, 1]));
+    world.gone = world.gone.with(spindles_block::MemberIndex(2));
+    world.write(0, &vec![7; 12 * BLOCK]).unwrap_err();
+    assert_eq!(world.engine.vacancies(), MemberSet::EMPTY);
+    // Without superblocks nobody could tell afterwards which device is good.
+    let mut world = Setup::new(spec).open().unwrap();
+    world.fail(1);
+    assert_eq!(world.engine.vacancies(), MemberSet::EMPTY);
+}
