@@ -6,7 +6,7 @@ use crate::stack::Below;
 use crate::world::{DiskIo, World};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_engine::{Command, Engine, Member};
-use spindles_format::{DeviceRecord, SLOT_BYTES};
+use spindles_format::{DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord};
 use std::collections::{BTreeMap, VecDeque};
 
 impl World {
@@ -196,6 +196,41 @@ impl World {
             uuid,
         };
         Some((array, command))
+    }
+
+    /// Puts a spare in the place of a lost disk. What its array is to be told.
+    pub(crate) fn put_spare(&mut self, disk: usize) -> Option<(usize, Command)> {
+        let (array, command) = self.put_blank_disk(disk)?;
+        let record = self.engine(array).record().expect("it has superblocks");
+        let spare = SpareRecord {
+            device_uuid: record.uuid,
+            device_bytes: 0,
+            arrays: vec![record.uuid],
+        };
+        let sector = SLOT_BYTES[0] / self.sector_bytes(disk);
+        self.stack.disks[disk].write(sector, &spare.encode(), true);
+        Some((array, command))
+    }
+
+    /// Whether the disk is a spare that this array was about to take.
+    pub(crate) fn is_claimed(&self, array: usize, disk: usize) -> bool {
+        let mut slots = [[0; SUPERBLOCK_BYTES]; 2];
+        let read = |(at, slot): (u64, &mut [u8; SUPERBLOCK_BYTES])| {
+            let sector = at / self.sector_bytes(disk);
+            self.stack.disks[disk].read(sector, slot).is_ok()
+        };
+        let all = SLOT_BYTES.into_iter().zip(&mut slots).all(read);
+        let found = Found::new(String::new(), 0, slots.each_ref().map(|slot| Ok(&slot[..])));
+        let record = self.engine(array).record();
+        all && !self.is_gone(disk)
+            && record.is_some_and(|record| {
+                let spare = found.spare();
+                spare.is_some_and(|spare| spare.serves(record.uuid))
+            })
+    }
+
+    fn sector_bytes(&self, disk: usize) -> u64 {
+        u64::try_from(self.stack.disks[disk].sector_bytes()).expect("small")
     }
 
     /// A disk as long as that of the member: where things would lie on it, and what it holds.

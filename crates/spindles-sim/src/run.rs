@@ -385,6 +385,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.opened(array);
             bring_back(world, array, &found, &assembly);
             world.attach_added(array);
+            world.take_spares(array);
             world.opened(array);
             world.failure.is_none()
         }

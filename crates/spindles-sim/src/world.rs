@@ -12,8 +12,8 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::stack::{Below, Stack};
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
-    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
+    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIo, MemberIoId,
+    MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, Engine, Event, OutReason, Output};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -490,7 +490,7 @@ impl World {
                 let filling = &mut self.stack.arrays[array].filling;
                 *filling = filling.without(member);
                 self.stack.lose_array(array, member, beyond);
-                self.take_spare(array, member);
+                self.take_spares(array);
             }
             Event::RebuildStarted { member } => {
                 let filling = &mut self.stack.arrays[array].filling;
@@ -535,18 +535,23 @@ impl World {
         self.queue.after(after_ns, Happening::Gone { disk });
     }
 
-    /// A spare takes the place of a disk that is out, where there is one left.
-    fn take_spare(&mut self, array: usize, member: MemberIndex) {
-        let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
-            return;
-        };
-        if self.spares == 0 {
-            return;
-        }
-        if let Some((array, command)) = self.put_blank_disk(disk) {
-            self.spares -= 1;
-            *self.struck.entry("spare").or_default() += 1;
-            self.inputs.push_back(Input::Command(array, command));
+    /// Spares take the places that wait for a device, as long as there are some left. One that was
+    /// taken, and of which no superblock tells yet, is one of this array still.
+    pub(crate) fn take_spares(&mut self, array: usize) {
+        for member in self.engine(array).vacancies().iter() {
+            let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
+                continue;
+            };
+            let claimed = self.is_claimed(array, disk);
+            if self.spares == 0 && !claimed {
+                continue;
+            }
+            if let Some((array, command)) = self.put_spare(disk) {
+                self.spares -= u32::from(!claimed);
+                let word = if claimed { "spare again" } else { "spare" };
+                *self.struck.entry(word).or_default() += 1;
+                self.inputs.push_back(Input::Command(array, command));
+            }
         }
     }
 
