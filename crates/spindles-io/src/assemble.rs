@@ -3,6 +3,7 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
+use crate::spare::{Spare, Taken};
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, random, settle};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::{
@@ -23,6 +24,8 @@ pub struct AssembleOptions {
     pub open: OpenOptions,
     /// Open an unclean degraded array with parity too.
     pub force: bool,
+    /// Leave spares alone that are given with the array.
+    pub keep_spares: bool,
 }
 
 /// An assembled array.
@@ -74,6 +77,21 @@ pub struct ArrayReport {
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
     pub refused: Vec<String>,
+    /// Spares that were given, for it and for arrays inside it.
+    pub spares: Vec<SpareReport>,
+    /// What of them takes a place since it was opened.
+    pub taken: Vec<Taken>,
+}
+
+/// A device that may take the place of a missing member.
+#[derive(Clone, Debug)]
+pub struct SpareReport {
+    /// Its name.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Whether other arrays may take it too.
+    pub shared: bool,
 }
 
 impl ArrayReport {
@@ -158,6 +176,7 @@ impl ArrayReport {
                 self.members.len(),
             ));
         }
+        lines.extend(self.taken.iter().map(ToString::to_string));
         for (index, member) in self.members.iter().enumerate() {
             if let MemberReport::Device {
                 filled_bytes: Some(filled),
@@ -419,7 +438,9 @@ fn build(
     options: &AssembleOptions,
     grow: Option<&GrowthTarget>,
 ) -> Result<Build, AssembleError> {
-    let found = look(devices)?;
+    let mut found = look(devices)?;
+    let (devices, spares) = part_spares(devices, &mut found);
+    let devices = devices.as_slice();
     let block_size = found
         .iter()
         .find_map(|found| Some(found.record().ok()?.0.block_size));
@@ -436,7 +457,27 @@ fn build(
     let read_only = open.read_only || build.report.must_read_only();
     drop(build);
     let open = OpenOptions { read_only, ..open };
-    Build::new(devices, &found, &open, options.force, false, grow)
+    let mut build = Build::new(devices, &found, &open, options.force, false, grow)?;
+    build.provide_spares(spares, options.keep_spares);
+    Ok(build)
+}
+
+/// Takes the spares out: they are no members, and never taken for any.
+fn part_spares<'a>(devices: &[&'a str], found: &mut Vec<Found>) -> (Vec<&'a str>, Vec<Spare>) {
+    let mut spares = Vec::new();
+    found.retain(|found| {
+        let spare = found.spare().map(|record| Spare {
+            name: found.name.clone(),
+            bytes: found.bytes,
+            record: record.clone(),
+        });
+        let is_spare = spare.is_some();
+        spares.extend(spare);
+        !is_spare
+    });
+    let mut members = devices.to_vec();
+    members.retain(|name| !spares.iter().any(|spare| spare.name == *name));
+    (members, spares)
 }
 
 /// What the devices say, if each of them says something and is another one.
@@ -451,6 +492,7 @@ fn look(devices: &[&str]) -> Result<Vec<Found>, AssembleError> {
         let probe = Probe::open(device)?;
         let found = probe.found();
         if found.record() == Err(DecodeError::NotOurs)
+            && found.spare().is_none()
             && let Some(sighting) = probe.sightings()?.first()
         {
             return Err(AssembleError::SomethingElse {
@@ -551,7 +593,29 @@ impl Build {
         }
     }
 
-    fn into_assembled(self) -> Assembled {
+    /// Gives the arrays their spares, which take the places of missing members at once.
+    fn provide_spares(&mut self, spares: Vec<Spare>, keep: bool) {
+        let mut useful = Vec::new();
+        for spare in spares {
+            let name = &spare.name;
+            if let Some(why) = self.stack.spare_is_useless(&spare) {
+                self.report.refused.push(format!("{name}: {why}"));
+                continue;
+            }
+            self.report.spares.push(SpareReport {
+                name: name.clone(),
+                bytes: spare.bytes,
+                shared: spare.record.is_shared(),
+            });
+            useful.push(spare);
+        }
+        if !keep {
+            self.stack.provide_spares(useful);
+        }
+    }
+
+    fn into_assembled(mut self) -> Assembled {
+        self.report.taken = self.stack.spares_taken();
         Assembled {
             target: self.stack.into_target(self.root),
             report: self.report,
@@ -747,6 +811,8 @@ impl Opening {
             }),
             members: members.collect(),
             refused,
+            spares: Vec::new(),
+            taken: Vec::new(),
         };
         let found = read_found_of_array(&mut self.stack, node, &name, bytes, inner);
         Ok(Some(Part {

@@ -8,6 +8,7 @@ use crate::probe::{self, Probe};
 use crate::queues::Wait;
 use crate::rebuild::{AttachError, RebuildProgress};
 use crate::scrub::ScrubProgress;
+use crate::spare::{self, Spare, Taken};
 use crate::transfer::Tag;
 use crate::{Clock, Counters, OpenError, OpenOptions, compute};
 use spindles_block::{
@@ -15,7 +16,7 @@ use spindles_block::{
     MemberResult, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, CommandError, Config, Engine, Event, Member, Output};
-use spindles_format::{DeviceRecord, Uuid, areas_to_join};
+use spindles_format::{DeviceRecord, SpareRecord, Uuid, areas_to_join};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -72,6 +73,12 @@ pub(crate) struct Core {
     pub(crate) arrays: Vec<Array>,
     pub(crate) replies: VecDeque<Reply>,
     pub(crate) events: VecDeque<(ArrayIndex, Event)>,
+    /// Spares that nobody took, in the order in which they are to be.
+    spares: Vec<Spare>,
+    /// A member is out, so that a spare may be wanted.
+    look_for_spares: bool,
+    /// Spares that were taken, until somebody asks.
+    pub(crate) taken: Vec<Taken>,
     inputs: VecDeque<Input>,
     /// Of one step, on their way to an engine.
     checksums: Vec<u32>,
@@ -110,6 +117,9 @@ impl Core {
             arrays: Vec::new(),
             replies: VecDeque::with_capacity(capacity),
             events: VecDeque::with_capacity(EVENTS_MAX),
+            spares: Vec::new(),
+            look_for_spares: false,
+            taken: Vec::new(),
             inputs: VecDeque::new(),
             checksums: Vec::new(),
             clock,
@@ -258,6 +268,9 @@ impl Core {
         }
         self.settle();
         self.wake();
+        if std::mem::take(&mut self.look_for_spares) {
+            self.take_spares();
+        }
     }
 
     /// Whether anything is on its way without which nothing goes on.
@@ -288,14 +301,8 @@ impl Core {
         wanted: Option<MemberIndex>,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let (array, member, areas) = self.may_attach(name, wanted)?;
-        let (device, uuid) = self.add_blank(name, &areas)?;
-        self.arrays[array.index()].members[usize::from(member.0)] = Some(Node::Device(device));
-        let command = Command::Rebuild {
-            member,
-            device: Box::new(areas),
-            uuid,
-        };
-        self.command_for(name, array, command)?;
+        let device = self.add_blank(name, &areas)?;
+        self.join(name, array, member, &areas, device)?;
         Ok((array, member))
     }
 
@@ -313,22 +320,21 @@ impl Core {
             })
     }
 
-    /// Opens a device and clears it. Its new identity.
-    fn add_blank(
-        &mut self,
-        name: &str,
-        areas: &DeviceRecord,
-    ) -> Result<(DeviceIndex, Uuid), AttachError> {
+    /// Opens a device and clears it.
+    fn add_blank(&mut self, name: &str, areas: &DeviceRecord) -> Result<DeviceIndex, AttachError> {
         let device = self.members.add(name)?;
-        let uuid = create::new_uuid().map_err(|error| AttachError::Clear {
-            device: name.to_owned(),
-            source: std::io::Error::other(error),
-        })?;
         create::clear(name, areas).map_err(|source| AttachError::Clear {
             device: name.to_owned(),
             source,
         })?;
-        Ok((device, uuid))
+        Ok(device)
+    }
+
+    fn new_uuid(name: &str) -> Result<Uuid, AttachError> {
+        create::new_uuid().map_err(|error| AttachError::Clear {
+            device: name.to_owned(),
+            source: std::io::Error::other(error),
+        })
     }
 
     /// Has the member that the device `old` is copied onto another device, which takes its place.
@@ -338,7 +344,7 @@ impl Core {
         name: &str,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let (array, member, areas) = self.may_replace(old, name)?;
-        let (device, uuid) = self.add_blank(name, &areas)?;
+        let (device, uuid) = (self.add_blank(name, &areas)?, Self::new_uuid(name)?);
         let beside = &mut self.arrays[array.index()];
         beside
             .members
@@ -439,6 +445,153 @@ impl Core {
             (None, Some(member)) => AttachError::NotMissing { member },
             (None, None) => AttachError::NothingMissing,
         })
+    }
+
+    /// Gives the arrays spares, which take the places of what is missing now and later.
+    pub(crate) fn provide_spares(&mut self, mut spares: Vec<Spare>) {
+        // Those that are nobody else's go first, and the smallest that will do.
+        spares.sort_by_key(|spare| (spare.record.is_shared(), spare.bytes));
+        self.spares = spares;
+        self.take_spares();
+    }
+
+    /// Lets spares take the places of missing members.
+    fn take_spares(&mut self) {
+        while let Some((at, array, member, areas)) = self.next_spare() {
+            let Spare { name, .. } = self.spares.remove(at);
+            let result = self.take_spare(&name, array, member, &areas);
+            let error = result.err().map(|error| error.to_string());
+            let array = self.array(array).name.clone();
+            self.taken.push(Taken {
+                array,
+                member,
+                device: name,
+                error,
+            });
+        }
+    }
+
+    /// A spare, the place that it is to take, and what would lie where on it.
+    fn next_spare(&self) -> Option<(usize, ArrayIndex, MemberIndex, DeviceRecord)> {
+        for (index, array) in self.arrays_of_devices() {
+            for member in array.engine.vacancies().iter() {
+                let record = array.engine.record().expect("only those have vacancies");
+                let fits = self.spares.iter().enumerate().find_map(|(at, spare)| {
+                    let areas = areas_to_join(record, spare.bytes, member).ok()?;
+                    (self.serves(&spare.record, index)).then_some((at, index, member, areas))
+                });
+                if fits.is_some() {
+                    return fits;
+                }
+            }
+        }
+        None
+    }
+
+    /// Arrays with superblocks that have no other arrays for members.
+    fn arrays_of_devices(&self) -> impl Iterator<Item = (ArrayIndex, &Array)> {
+        let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
+        (0..)
+            .map(ArrayIndex)
+            .zip(&self.arrays)
+            .filter(move |(_, array)| {
+                array.engine.record().is_some() && !array.members.iter().any(is_array)
+            })
+    }
+
+    /// Whether an array may take a spare: it, or one around it, is named by that.
+    fn serves(&self, spare: &SpareRecord, array: ArrayIndex) -> bool {
+        let mut next = Some(array);
+        while let Some(index) = next {
+            let array = self.array(index);
+            let uuid = array.engine.record().map(|record| record.uuid);
+            if uuid.is_some_and(|uuid| spare.serves(uuid)) {
+                return true;
+            }
+            next = array.parent.map(|(parent, _)| parent);
+        }
+        false
+    }
+
+    /// Whether a device is large enough to take the place of any member.
+    pub(crate) fn may_be_spare(&self, name: &str, bytes: u64) -> Result<(), AttachError> {
+        let mut needed_bytes = u64::MAX;
+        for (_, array) in self.arrays_of_devices() {
+            let record = array.engine.record().expect("they have superblocks");
+            for member in (0..record.members).map(MemberIndex) {
+                match areas_to_join(record, bytes, member) {
+                    Ok(_) => return Ok(()),
+                    Err(small) => needed_bytes = needed_bytes.min(small.needed_bytes),
+                }
+            }
+        }
+        Err(AttachError::TooSmall {
+            device: name.to_owned(),
+            bytes,
+            needed_bytes,
+        })
+    }
+
+    /// Why a spare will never be taken by any of the arrays, if so.
+    pub(crate) fn spare_is_useless(&self, spare: &Spare) -> Option<String> {
+        if spare.bytes < spare.record.device_bytes {
+            let Spare { bytes, record, .. } = spare;
+            return Some(format!(
+                "truncated: it has {bytes} bytes and had {} when it became a spare",
+                record.device_bytes
+            ));
+        }
+        if !(self.arrays_of_devices()).any(|(index, _)| self.serves(&spare.record, index)) {
+            return Some("it is a spare of another array".to_owned());
+        }
+        let small = self.may_be_spare(&spare.name, spare.bytes).err()?;
+        Some(small.to_string())
+    }
+
+    /// A spare becomes this array's alone, durably, and then takes a place in it.
+    fn take_spare(
+        &mut self,
+        name: &str,
+        array: ArrayIndex,
+        member: MemberIndex,
+        areas: &DeviceRecord,
+    ) -> Result<(), AttachError> {
+        let device = self.members.add(name)?;
+        // Nobody else can take it from here on; before, somebody may have.
+        let clear = |source| AttachError::Clear {
+            device: name.to_owned(),
+            source,
+        };
+        let found = Probe::held(name).map_err(clear)?.found();
+        let spare = found.spare().filter(|spare| self.serves(spare, array));
+        let spare = spare.ok_or_else(|| AttachError::TakenAlready {
+            device: name.to_owned(),
+        })?;
+        let record = self.array(array).engine.record();
+        let uuid = record.expect("it has a vacancy").uuid;
+        spare::put(name, &spare.claimed_by(uuid))
+            .and_then(|()| create::clear_spare(name, areas))
+            .map_err(clear)?;
+        self.join(name, array, member, areas, device)
+    }
+
+    /// Puts a device that is cleared in the place of a missing one.
+    fn join(
+        &mut self,
+        name: &str,
+        array: ArrayIndex,
+        member: MemberIndex,
+        areas: &DeviceRecord,
+        device: DeviceIndex,
+    ) -> Result<(), AttachError> {
+        let uuid = Self::new_uuid(name)?;
+        self.arrays[array.index()].members[usize::from(member.0)] = Some(Node::Device(device));
+        let command = Command::Rebuild {
+            member,
+            device: Box::new(*areas),
+            uuid,
+        };
+        self.command_for(name, array, command)
     }
 
     /// How far the devices are that are being filled, or that members are copied onto.
@@ -695,8 +848,10 @@ impl Core {
     }
 
     fn event(&mut self, index: ArrayIndex, event: Event) {
-        if let Event::Closed { clean } = event {
-            self.arrays[index.index()].closed = Some(clean);
+        match event {
+            Event::Closed { clean } => self.arrays[index.index()].closed = Some(clean),
+            Event::MemberOut { .. } => self.look_for_spares = !self.spares.is_empty(),
+            _ => {}
         }
         if self.events.len() == EVENTS_MAX {
             self.events.pop_front();

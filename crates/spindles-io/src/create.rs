@@ -3,15 +3,15 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, random, settle};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, random, settle, spare};
 use rustix::fs::{FallocateFlags, fallocate};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, TooSmall, Uuid, areas_for,
-    bad_blocks_pages_of, blank_bad_blocks, give_bad_blocks, give_checksums, give_regions,
-    uniform_bitmap,
+    MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Text, TooSmall, Uuid,
+    areas_for, bad_blocks_pages_of, blank_bad_blocks, give_bad_blocks, give_checksums,
+    give_regions, uniform_bitmap,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -33,6 +33,8 @@ pub struct CreateOptions {
     pub consistency: Option<&'static Policy>,
     /// How blocks are summed up, in arrays of devices.
     pub checksum: ChecksumKind,
+    /// Devices that become spares of the array.
+    pub spares: Vec<String>,
     /// Take devices that hold something.
     pub force: bool,
     /// How the devices are to be opened.
@@ -50,6 +52,7 @@ impl CreateOptions {
             chunk_bytes: None,
             consistency: None,
             checksum: ChecksumKind::None,
+            spares: Vec::new(),
             force: false,
             open: OpenOptions::default(),
         }
@@ -206,6 +209,16 @@ pub enum CreateError {
         /// What it answered.
         source: RequestError,
     },
+    /// A device could not become a spare.
+    #[error(
+        "{device} did not become a spare: {source}; the array itself is complete: try again with 'spindles spare add'"
+    )]
+    Spare {
+        /// The device.
+        device: String,
+        /// Why.
+        source: OpenError,
+    },
     /// The new array could not be opened for its initial sync.
     #[error("array '{name}' was created and can't be opened: {source}")]
     Engine {
@@ -262,19 +275,22 @@ fn create_with(
 ) -> Result<Created, CreateError> {
     check_name(&options.name)?;
     let leaves = expression.leaves();
-    if let Some((first, second)) = probe::same_device(&leaves) {
+    let spares = options.spares.iter().map(String::as_str);
+    let all: Vec<&str> = leaves.iter().copied().chain(spares).collect();
+    if let Some((first, second)) = probe::same_device(&all) {
         return Err(CreateError::SameDevice {
-            first: leaves[first].to_owned(),
-            second: leaves[second].to_owned(),
+            first: all[first].to_owned(),
+            second: all[second].to_owned(),
         });
     }
-    let devices = leaves.iter().map(|name| Device::look(name));
-    let devices = devices.collect::<Result<Vec<_>, _>>()?;
+    let devices = all.iter().map(|name| Device::look(name));
+    let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
     let occupied: Vec<(String, String)> = devices.iter().filter_map(Device::holds).collect();
     if !occupied.is_empty() && !options.force {
         return Err(CreateError::Occupied { devices: occupied });
     }
 
+    let spares = devices.split_off(leaves.len());
     let mut planner = Planner {
         options,
         devices: devices.iter(),
@@ -286,6 +302,9 @@ fn create_with(
     let root = planner.array(expression, &options.name, Uuid::NIL)?;
     let redundant = root.is_redundant();
     let leaf_records = planner.leaf_records;
+    for spare in &spares {
+        spare.may_stand_for(&leaf_records)?;
+    }
     let known_zero = devices.iter().zip(&leaf_records).all(|(device, record)| {
         let block_bytes = u64::from(record.block_size.bytes());
         let from = record.data_start().0 * block_bytes;
@@ -328,6 +347,18 @@ fn create_with(
         (true, false) => Sync::Done,
     };
     let sync = writer.finish(sync, &options.name, progress)?;
+    for Device { name, probe, .. } in spares {
+        let record = SpareRecord {
+            device_uuid: new_uuid()?,
+            device_bytes: probe.bytes,
+            arrays: vec![root.record.uuid],
+        };
+        drop(probe);
+        spare::make(&name, false, &record).map_err(|source| CreateError::Spare {
+            device: name,
+            source,
+        })?;
+    }
     let block_bytes = u64::from(options.block_size.bytes());
     Ok(Created {
         name: options.name.clone(),
@@ -380,6 +411,21 @@ impl Device {
             name: name.to_owned(),
             sightings: probe.sightings()?,
             probe,
+        })
+    }
+
+    /// Whether it has room for what one of these holds.
+    fn may_stand_for(&self, members: &[DeviceRecord]) -> Result<(), CreateError> {
+        let least = members.iter().min_by_key(|member| member.data_blocks());
+        let least = least.expect("an array has devices");
+        let fits = areas_for(self.probe.bytes, least.block_size, least.member)
+            .is_ok_and(|areas| areas.data_blocks() >= least.data_blocks());
+        fits.then_some(()).ok_or_else(|| CreateError::TooSmall {
+            device: self.name.clone(),
+            small: TooSmall {
+                device_bytes: self.probe.bytes,
+                needed_bytes: least.device_bytes,
+            },
         })
     }
 
@@ -602,11 +648,32 @@ pub(crate) fn may_overwrite(
     Ok(devices)
 }
 
-/// Clears a device that is about to become a member: what anybody may find on it, superblock slots
-/// and all areas of metadata included.
+/// Looks at a device that is to hold something new.
+pub(crate) fn look(device: &str) -> Result<Probe, CreateError> {
+    Ok(Device::look(device)?.probe)
+}
+
+/// Clears a device that is held and about to become a member: what anybody may find on it,
+/// superblock slots and all areas of metadata included.
 pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
-    let sightings = Probe::open(device).and_then(|probe| probe.sightings());
-    wipe(device, &sightings.unwrap_or_default())?;
+    forget(device)?;
+    clear_areas(device, record)
+}
+
+/// Clears a spare that is held and about to become a member, but for that it is a spare.
+pub(crate) fn clear_spare(device: &str, record: &DeviceRecord) -> io::Result<()> {
+    let file = File::options().write(true).open(device)?;
+    file.write_all_at(&[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
+    clear_areas(device, record)
+}
+
+/// Makes zeros of everything known on a device that is held, superblock slots included.
+pub(crate) fn forget(device: &str) -> io::Result<()> {
+    let sightings = Probe::held(device)?.sightings();
+    wipe(device, &sightings.map_err(io::Error::other)?)
+}
+
+fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {
     let file = File::options().write(true).open(device)?;
     for kind in BITMAPS {
         let area = record.area(kind).expect("a member has all areas");

@@ -2,8 +2,10 @@
 //! that comes of it.
 
 use crate::core::{Core, Node};
+use crate::probe::Probe;
 use crate::rebuild::{AttachError, RebuildProgress};
 use crate::scrub::ScrubProgress;
+use crate::spare::{Spare, Taken};
 use crate::{
     ArrayFacts, Busy, CloseError, Counters, DeviceFacts, OpenError, OpenOptions, Target,
     TargetFacts,
@@ -119,6 +121,21 @@ impl Stack {
             Node::Device(_) => Err(CommandError::NoSuchMember),
             Node::Array(array) => self.core.command(array, command),
         }
+    }
+
+    /// Gives the arrays spares, which take the places of what is missing now and later.
+    pub(crate) fn provide_spares(&mut self, spares: Vec<Spare>) {
+        self.core.provide_spares(spares);
+    }
+
+    /// Spares that were taken since this was asked last.
+    pub(crate) fn spares_taken(&mut self) -> Vec<Taken> {
+        std::mem::take(&mut self.core.taken)
+    }
+
+    /// Why a spare will never be taken by any of the arrays, if so.
+    pub(crate) fn spare_is_useless(&self, spare: &Spare) -> Option<String> {
+        self.core.spare_is_useless(spare)
     }
 
     /// Reads whole blocks of a node that is not a member yet, and waits for them.
@@ -486,6 +503,19 @@ impl Target for Driver {
         let (array, member) = self.core.attach(device, member)?;
         self.look_at_devices();
         Ok((self.core.array(array).name.clone(), member))
+    }
+
+    fn may_be_spare(&self, device: &str) -> Result<(), AttachError> {
+        let bytes = Probe::open(device)?.bytes;
+        self.core.may_be_spare(device, bytes)
+    }
+
+    fn spares_taken(&mut self) -> Vec<Taken> {
+        let taken = std::mem::take(&mut self.core.taken);
+        if !taken.is_empty() {
+            self.look_at_devices();
+        }
+        taken
     }
 
     fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {

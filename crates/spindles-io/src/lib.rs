@@ -26,6 +26,7 @@ pub mod replace;
 pub mod scratch;
 pub mod scrub;
 pub mod signatures;
+pub mod spare;
 mod target;
 #[cfg(test)]
 mod tests;

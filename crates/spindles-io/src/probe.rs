@@ -47,19 +47,18 @@ impl Probe {
     /// The same for a device that somebody may be writing to: superblocks can be read at any
     /// moment, since a torn one doesn't pass for a good one.
     pub(crate) fn peek(name: &str) -> Result<Self, OpenError> {
-        let busy = match Self::open(name) {
-            Err(busy @ OpenError::Busy { .. }) => busy,
-            result => return result,
-        };
-        let Ok((file, bytes)) = File::open(name).and_then(|file| {
-            let bytes = file.metadata()?.len();
-            Ok((file, bytes))
-        }) else {
-            return Err(busy);
-        };
+        match Self::open(name) {
+            Err(busy @ OpenError::Busy { .. }) => Self::held(name).map_err(|_| busy),
+            result => result,
+        }
+    }
+
+    /// The same for a file or block device that whoever asks has open for writing.
+    pub(crate) fn held(name: &str) -> io::Result<Self> {
+        let file = File::open(name)?;
         Ok(Self {
             name: name.to_owned(),
-            bytes,
+            bytes: seek(&file, SeekFrom::End(0))?,
             backend: "file",
             file: Some(file),
         })
@@ -125,7 +124,11 @@ impl Probe {
 
     /// What nobody wants overwritten, with its article, if there is anything.
     pub(crate) fn holds(&self, sightings: &[Sighting]) -> Option<String> {
-        Some(match self.found().record() {
+        let found = self.found();
+        if found.spare().is_some() {
+            return Some("a spare of Spindles arrays".to_owned());
+        }
+        Some(match found.record() {
             Ok((array, _)) => format!("a member of the Spindles array '{}'", array.name),
             Err(DecodeError::NotOurs | DecodeError::Short { .. }) => {
                 sightings.first()?.what.to_owned()

@@ -3,6 +3,7 @@
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble};
 use crate::create::{self, CreateError};
+use crate::spare::Taken;
 use crate::{CloseError, OpenError, probe};
 use spindles_block::MemberIndex;
 use spindles_engine::{CommandError, Event};
@@ -44,6 +45,8 @@ pub struct Rebuilt {
     pub failed: u64,
     /// What the device held that was overwritten.
     pub wiped: Vec<(String, String)>,
+    /// Spares that were taken after the array was opened.
+    pub taken: Vec<Taken>,
 }
 
 /// Why a device can't take the place of a missing one.
@@ -100,6 +103,12 @@ pub enum AttachError {
         /// Why.
         source: io::Error,
     },
+    /// Somebody else was faster.
+    #[error("{device} is not a spare of this array any more")]
+    TakenAlready {
+        /// The device.
+        device: String,
+    },
     /// The array does not take it.
     #[error("the array can't take {device} now: {reason:?}")]
     Refused {
@@ -134,7 +143,7 @@ pub enum RebuildError {
     },
     /// Nothing was under way, and no device was given.
     #[error(
-        "array '{array}' has no rebuild to go on with: give the new device with --onto; `spindles status` shows what is missing"
+        "array '{array}' has no rebuild to go on with: give the new device with --onto, or a spare of the array; `spindles status` shows what is missing"
     )]
     NothingToDo {
         /// The array.
@@ -180,34 +189,50 @@ pub fn rebuild(
     let looked = assemble(devices, &reading)?;
     if let Some(onto) = &options.onto {
         looked.target.may_attach(onto, options.member)?;
-    } else if looked.target.rebuild_progress().is_none() {
+    } else if looked.target.rebuild_progress().is_none()
+        && (!looked.report.is_degraded() || looked.report.spares.is_empty())
+    {
         let array = looked.report.name;
         return Err(RebuildError::NothingToDo { array });
     }
     drop(looked);
-    let assembled = assemble(devices, &options.assemble)?;
+    let mut assembling = options.assemble.clone();
+    assembling.keep_spares = options.onto.is_some();
+    let assembled = assemble(devices, &assembling)?;
     let (mut target, report) = (assembled.target, assembled.report);
     if let Some(onto) = &options.onto {
         target.attach(onto, options.member)?;
+    } else if target.rebuild_progress().is_none() {
+        target.close()?;
+        let array = report.name;
+        return Err(RebuildError::NothingToDo { array });
     }
     let (mut through, mut failed) = (true, 0);
     let mut members = Vec::new();
     let mut started = Vec::new();
     let mut out = None;
+    let mut taken = Vec::new();
     loop {
         let state = target.rebuild_progress();
         while let Some((array, event)) = target.next_event() {
             match event {
                 Event::RebuildStarted { member } => started.push((array, member)),
-                Event::RebuildDone { member } => members.push((array, member)),
+                Event::RebuildDone { member } => {
+                    if out.as_ref() == Some(&(array.clone(), member)) {
+                        out = None; // A spare went on where another device failed.
+                    }
+                    members.push((array, member));
+                }
                 Event::RebuildIncomplete { failed: columns } => failed = columns,
                 Event::MemberOut { member, .. } if started.contains(&(array.clone(), member)) => {
-                    out = Some(RebuildError::Out { array, member });
+                    out = Some((array, member));
                 }
                 _ => {}
             }
         }
-        let Some(state) = state.filter(|_| out.is_none()) else {
+        taken.extend(target.spares_taken());
+        let Some(state) = state.filter(|_| out.is_none() || target.rebuild_progress().is_some())
+        else {
             break;
         };
         if !progress(state.done_bytes, state.total_bytes) {
@@ -220,13 +245,14 @@ pub fn rebuild(
     }
     target.close()?;
     match out {
-        Some(error) => Err(error),
+        Some((array, member)) => Err(RebuildError::Out { array, member }),
         None => Ok(Rebuilt {
             report,
             members,
             through,
             failed,
             wiped,
+            taken,
         }),
     }
 }

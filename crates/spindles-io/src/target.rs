@@ -3,6 +3,7 @@
 
 use crate::rebuild::{AttachError, RebuildProgress};
 use crate::scrub::ScrubProgress;
+use crate::spare::Taken;
 use crate::{CloseError, TargetFacts};
 use spindles_block::{BufferId, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
@@ -110,6 +111,20 @@ pub trait Target {
         _member: Option<MemberIndex>,
     ) -> Result<(String, MemberIndex), AttachError> {
         Err(AttachError::NothingMissing)
+    }
+
+    /// Whether a device is large enough to be a spare.
+    ///
+    /// # Errors
+    ///
+    /// Why not.
+    fn may_be_spare(&self, _device: &str) -> Result<(), AttachError> {
+        Err(AttachError::NothingMissing)
+    }
+
+    /// Spares that were taken since this was asked last, because a member went out.
+    fn spares_taken(&mut self) -> Vec<Taken> {
+        Vec::new()
     }
 
     /// Whether `replace` would find that member, and room on that device.

@@ -48,7 +48,7 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
             drawn: Some(0),
             ..OpenOptions::default()
         },
-        force: false,
+        ..AssembleOptions::default()
     };
     let mut target = assemble(&devices, &options).unwrap().target;
     assert_eq!(target.facts().block_size, run_options.block_size, "{what}");

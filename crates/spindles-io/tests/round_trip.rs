@@ -37,7 +37,7 @@ fn options(read_only: bool) -> AssembleOptions {
             read_only,
             ..OpenOptions::default()
         },
-        force: false,
+        ..AssembleOptions::default()
     }
 }
 
@@ -73,6 +73,7 @@ impl Devices {
             // What is logged is written twice.
             consistency: Policy::by_name("resync"),
             checksum: spindles_format::ChecksumKind::None,
+            spares: Vec::new(),
             force: false,
             open: OpenOptions::default(),
         };

@@ -106,6 +106,7 @@ fn options() -> CreateOptions {
         chunk_bytes: Some(64 << 10),
         consistency: None,
         checksum: spindles_format::ChecksumKind::None,
+        spares: Vec::new(),
         force: false,
         open: OpenOptions::default(),
     }
@@ -117,7 +118,7 @@ fn read_only() -> AssembleOptions {
             read_only: true,
             ..OpenOptions::default()
         },
-        force: false,
+        ..AssembleOptions::default()
     }
 }
 

@@ -98,6 +98,11 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "state": state(report),
         "members": members.collect::<Vec<_>>(),
         "refused": report.refused,
+        "spares": report.spares.iter().map(|spare| json!({
+            "device": spare.name,
+            "bytes": spare.bytes,
+            "shared": spare.shared,
+        })).collect::<Vec<_>>(),
     })
 }
 

@@ -46,6 +46,7 @@ fn folder(data_bytes: usize) -> TempDir {
         chunk_bytes: None,
         consistency: None,
         checksum: spindles_format::ChecksumKind::None,
+        spares: Vec::new(),
         force: false,
         open: OpenOptions::default(),
     };

@@ -199,7 +199,11 @@ fn open(name: &str, read_only: bool, rate: &Rate, force: bool, ui: &Ui) -> anyho
     if !name.starts_with(ARRAY) {
         return Ok(CopyEnd::open(name, &open)?);
     }
-    let mut options = AssembleOptions { open, force };
+    let mut options = AssembleOptions {
+        open,
+        force,
+        ..AssembleOptions::default()
+    };
     let mut array = assemble(&devices(name)?, &options)?;
     if read_only && !force && !array.report.is_clean() {
         // What a crash left undone is put in order first, so that what is read once stays. Where

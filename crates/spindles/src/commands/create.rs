@@ -23,6 +23,7 @@ pub(crate) static COMMAND: Command = Command {
               bitmaps (--consistency none) devices that are not known to hold zeros are made \
               consistent first.\n\n\
               spindles create data 'raid5(a.img,b.img,c.img)'\n\
+              spindles create safe 'raid5(a.img,b.img,c.img)' --spare d.img\n\
               spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\
               spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'",
     hidden: false,
@@ -63,6 +64,9 @@ struct Arguments {
     /// The unit in which the array is addressed: 512 or 4K
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     block_size: SizeBytes,
+    /// A device that takes the place of a lost member by itself; may be given several times
+    #[arg(long = "spare", value_name = "DEV")]
+    spares: Vec<String>,
     /// Overwrite what the devices hold
     #[arg(long)]
     force: bool,
@@ -112,6 +116,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         consistency: policy,
         checksum: checksum(&arguments.checksum)?,
+        spares: arguments.spares.clone(),
         force: arguments.force,
         open: OpenOptions::default(),
     };
@@ -129,11 +134,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for note in expression.notes() {
         ui.note(note);
     }
-    tell(&created, &expression, ui);
+    tell(&created, &expression, &arguments.spares, ui);
     Ok(())
 }
 
-fn tell(created: &Created, expression: &Expression, ui: &Ui) {
+fn tell(created: &Created, expression: &Expression, spares: &[String], ui: &Ui) {
     for (device, what) in &created.wiped {
         ui.line(format!("{device}: {what} was overwritten"));
     }
@@ -173,7 +178,13 @@ fn tell(created: &Created, expression: &Expression, ui: &Ui) {
         ),
     };
     ui.line(line);
-    let devices = expression.leaves().join(",");
+    let spares = spares.iter().map(String::as_str);
+    let devices: Vec<&str> = expression
+        .leaves()
+        .into_iter()
+        .chain(spares.clone())
+        .collect();
+    let devices = devices.join(",");
     ui.line(format!("use it as array:{devices}"));
     ui.json(&json!({
         "name": created.name,
@@ -186,6 +197,7 @@ fn tell(created: &Created, expression: &Expression, ui: &Ui) {
         "members": created.members,
         "checksum": created.checksum.name(),
         "devices": expression.leaves(),
+        "spares": spares.collect::<Vec<_>>(),
         "initial_sync": sync,
         "overwritten": created.wiped.iter().map(|(device, what)| {
             json!({ "device": device, "what": what })

@@ -6,7 +6,8 @@ use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_format::{
-    ArrayRecord, BadBlockKind, DecodeError, DeviceRecord, Found, MemberState, Uuid, choose,
+    ArrayRecord, BadBlockKind, DecodeError, DeviceRecord, Found, MemberState, SpareRecord, Uuid,
+    choose,
 };
 use spindles_io::OpenError;
 use spindles_io::assemble::{Examined, examine};
@@ -76,6 +77,7 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
         .collect();
     let mut document = match found.record() {
         Ok((array, device)) => describe_member(name, array, device, areas, ui),
+        Err(_) if let Some(spare) = found.spare() => describe_spare(name, spare, ui),
         Err(error) => {
             let also = holds.first().filter(|_| error == DecodeError::NotOurs);
             let also = also
@@ -118,6 +120,24 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
     document["bytes"] = json!(found.bytes);
     document["holds"] = json!(holds);
     document
+}
+
+fn describe_spare(name: &str, spare: &SpareRecord, ui: &Ui) -> Value {
+    let arrays = spare.arrays.iter().map(ToString::to_string);
+    let arrays: Vec<String> = arrays.collect();
+    ui.line(if spare.is_shared() {
+        format!("{name}: a shared spare")
+    } else {
+        format!("{name}: a spare of array {}", arrays.join(", "))
+    });
+    json!({
+        "device": name,
+        "spare": true,
+        "shared": spare.is_shared(),
+        "arrays": arrays,
+        "device_uuid": spare.device_uuid.to_string(),
+        "device_bytes": spare.device_bytes,
+    })
 }
 
 fn describe_member(

@@ -15,6 +15,7 @@ mod replace;
 mod resync;
 mod scrub;
 mod sim;
+mod spare;
 mod status;
 
 use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
@@ -50,6 +51,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &examine::COMMAND,
     &rebuild::COMMAND,
     &replace::COMMAND,
+    &spare::COMMAND,
     &grow::COMMAND,
     &resync::COMMAND,
     &scrub::COMMAND,

@@ -20,7 +20,8 @@ pub(crate) static COMMAND: Command = Command {
               as unsafe as before.\n\n\
               Stopped with Ctrl-C, or by a crash, the rebuild goes on where it was as soon as the \
               array is used with its new device: by any program that writes to it, or by this \
-              command without --onto.\n\n\
+              command without --onto. Without --onto it also waits for spares that are given with \
+              the devices and take places by themselves (spindles spare).\n\n\
               spindles rebuild a.img c.img --onto new.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -63,6 +64,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
+    for taken in rebuilt.report.taken.iter().chain(&rebuilt.taken) {
+        ui.note(taken);
+    }
     for (device, what) in &rebuilt.wiped {
         ui.note(format!("{device} held {what}, which is gone"));
     }

@@ -40,6 +40,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let options = AssembleOptions {
         force: arguments.force,
         open: arguments.rate.options(),
+        ..AssembleOptions::default()
     };
     let mut on_progress = ui.until_interrupted("resync")?;
     let resynced = resync(

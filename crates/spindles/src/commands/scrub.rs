@@ -58,6 +58,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let options = AssembleOptions {
         force: arguments.force,
         open: arguments.rate.options(),
+        ..AssembleOptions::default()
     };
     let wanted = Scrub {
         anew: arguments.restart,

@@ -37,6 +37,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         },
         // To be looked at, not to be trusted: nothing is written.
         force: true,
+        ..AssembleOptions::default()
     };
     let mut assembled = assemble(&devices, &options)?;
     let report = assembled.report;
@@ -143,5 +144,13 @@ fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
                 line(format!("  member {index}: not there"));
             }
         }
+    }
+    for spare in &report.spares {
+        let shared = if spare.shared { ", shared" } else { "" };
+        line(format!(
+            "  spare: {}, {}{shared}",
+            spare.name,
+            arrays::size(spare.bytes)
+        ));
     }
 }

@@ -23,7 +23,7 @@ impl Folder {
         folder
     }
 
-    fn make(&self, device: &str, bytes: u64) -> File {
+    pub(crate) fn make(&self, device: &str, bytes: u64) -> File {
         let file = File::create(self.path(device)).expect("a new file");
         file.set_len(bytes).expect("a sparse file");
         file
@@ -287,10 +287,7 @@ fn create_refuses_wrong_usage() {
             "create x raid1(@a,@b) --consistency hope",
             &["no such policy", "resync, none"],
         ),
-        (
-            "create x raid1(@a,@b) --spare @c",
-            &["unexpected argument '--spare'"],
-        ),
+        ("create x raid1(@a,@b) --spare @a", &["are the same device"]),
         (
             "create x raid1(@a,@b) --checksum crc32c",
             &["kept exact by the journal", "--checksum none"],

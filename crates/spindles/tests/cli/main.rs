@@ -10,3 +10,4 @@ mod lab;
 mod rebuild;
 mod replace;
 mod scrub;
+mod spare;

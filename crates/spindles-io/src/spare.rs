@@ -1,0 +1,219 @@
+//! Spares: devices that are set aside for arrays, and take the place of a member that is lost.
+
+use crate::assemble::{AssembleError, AssembleOptions, assemble};
+use crate::create::{self, CreateError};
+use crate::probe::{self, Probe};
+use crate::rebuild::AttachError;
+use crate::{OpenError, OpenOptions, backends};
+use spindles_block::MemberIndex;
+use spindles_format::{SLOT_BYTES, SPARE_ARRAYS_MAX, SpareRecord, Uuid};
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::{fmt, io};
+use thiserror::Error;
+
+/// Whose spares devices become.
+#[derive(Clone, Copy, Debug)]
+pub enum For<'a> {
+    /// Any array's.
+    All,
+    /// The array's that these devices are.
+    Array(&'a [&'a str]),
+}
+
+/// Spares that there are now.
+#[derive(Clone, Debug)]
+pub struct Added {
+    /// The name and identity of the array whose they are; `None` for shared ones.
+    pub array: Option<(String, Uuid)>,
+    /// What was overwritten: device and what it was.
+    pub wiped: Vec<(String, String)>,
+}
+
+/// Why devices did not become spares, or did not cease to be.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum SpareError {
+    /// There is no array.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// A device can't be taken.
+    #[error(transparent)]
+    Device(#[from] CreateError),
+    /// A device can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// It has too little room.
+    #[error(transparent)]
+    Room(#[from] AttachError),
+    /// Two names for one device.
+    #[error("{first} and {second} are the same device: leave one out")]
+    SameDevice {
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// It serves as many as it can.
+    #[error("{device} is a spare of {SPARE_ARRAYS_MAX} arrays already: make it a shared one")]
+    TooManyArrays {
+        /// The device.
+        device: String,
+    },
+    /// It is none.
+    #[error("{device} is not a spare: nothing was changed on it")]
+    NoSpare {
+        /// The device.
+        device: String,
+    },
+}
+
+/// A device that is a spare.
+#[derive(Clone, Debug)]
+pub(crate) struct Spare {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) record: SpareRecord,
+}
+
+/// A spare that an array took, or tried to.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// The array.
+    pub array: String,
+    /// The position.
+    pub member: MemberIndex,
+    /// The spare.
+    pub device: String,
+    /// Why it did not get the place; then the next spare was tried.
+    pub error: Option<String>,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            array,
+            member,
+            device,
+            error,
+        } = self;
+        match error {
+            None => write!(
+                f,
+                "array '{array}': spare {device} takes the place of member {member}"
+            ),
+            Some(error) => write!(
+                f,
+                "array '{array}': spare {device} can't take the place of member {member}: {error}"
+            ),
+        }
+    }
+}
+
+/// Makes spares of devices. One that is a spare already serves the array as well as those before.
+///
+/// # Errors
+///
+/// Nothing was written to any, unless the operating system refuses that.
+pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, SpareError> {
+    let members = match whose {
+        For::All => &[][..],
+        For::Array(members) => members,
+    };
+    let all = [members, devices].concat();
+    if let Some((first, second)) = probe::same_device(&all) {
+        let name = |at: usize| all[at].to_owned();
+        return Err(SpareError::SameDevice {
+            first: name(first),
+            second: name(second),
+        });
+    }
+    let array = match whose {
+        For::All => None,
+        For::Array(members) => {
+            let mut looking = AssembleOptions {
+                force: true,
+                ..AssembleOptions::default()
+            };
+            looking.open.read_only = true;
+            Some(assemble(members, &looking)?)
+        }
+    };
+    let mut wiped = Vec::new();
+    let mut planned = Vec::new();
+    for device in devices {
+        let probe = create::look(device)?;
+        if let Some(array) = &array {
+            array.target.may_be_spare(device)?;
+        }
+        let uuid = array.as_ref().map(|array| array.report.uuid);
+        let known = probe.found().spare().cloned();
+        let mut record = match (&known, uuid) {
+            (Some(known), None) => known.serving_all(),
+            (Some(known), Some(uuid)) => {
+                let too_many = || SpareError::TooManyArrays {
+                    device: (*device).to_owned(),
+                };
+                known.serving(uuid).ok_or_else(too_many)?
+            }
+            (None, uuid) => {
+                wiped.extend(create::may_overwrite(device, overwrite)?);
+                SpareRecord {
+                    device_uuid: create::new_uuid()?,
+                    device_bytes: 0,
+                    arrays: uuid.into_iter().collect(),
+                }
+            }
+        };
+        record.device_bytes = probe.bytes;
+        planned.push((device, known.is_some(), record));
+    }
+    for (device, is_spare, record) in planned {
+        make(device, is_spare, &record)?;
+    }
+    let array = array.map(|array| (array.report.name, array.report.uuid));
+    Ok(Added { array, wiped })
+}
+
+/// Makes a spare of a device, whatever it holds; of one that `is_spare` only says so anew.
+pub(crate) fn make(device: &str, is_spare: bool, record: &SpareRecord) -> Result<(), OpenError> {
+    // As long as it is written to, nobody else may have it.
+    let held = backends::open(device, &OpenOptions::default())?;
+    let forgotten = if is_spare {
+        Ok(())
+    } else {
+        create::forget(device)
+    };
+    let written = forgotten.and_then(|()| put(device, record));
+    drop(held);
+    written.map_err(|source| probe::failed(device, "write to", source))
+}
+
+/// Writes what a spare says of itself, durably.
+pub(crate) fn put(device: &str, record: &SpareRecord) -> io::Result<()> {
+    let file = File::options().write(true).open(device)?;
+    file.write_all_at(&record.encode(), SLOT_BYTES[0])?;
+    file.sync_all()
+}
+
+/// Makes plain devices of spares.
+///
+/// # Errors
+///
+/// Nothing was written to any, unless the operating system refuses that.
+pub fn remove(devices: &[&str]) -> Result<(), SpareError> {
+    let mut held = Vec::new();
+    for device in devices {
+        let probe = Probe::open(device)?;
+        if probe.found().spare().is_none() {
+            let device = (*device).to_owned();
+            return Err(SpareError::NoSpare { device });
+        }
+        drop(probe);
+        held.push(backends::open(device, &OpenOptions::default())?);
+    }
+    for device in devices {
+        create::forget(device).map_err(|source| probe::failed(device, "clear", source))?;
+    }
+    Ok(())
+}

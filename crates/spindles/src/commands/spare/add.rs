@@ -1,0 +1,66 @@
+//! `spindles spare add`: devices become spares.
+
+use crate::arrays;
+use crate::commands::Command;
+use crate::ui::Ui;
+use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::spare::{For, add};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "add",
+    about: "Make devices spares of an array, or shared ones",
+    details: "What the devices hold is lost. A device that is a spare already serves the array as \
+              well as those before. A spare has to be as large as a member.\n\n\
+              spindles spare add e.img --array a.img,b.img,c.img\n\
+              spindles spare add e.img f.img --shared",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+#[command(group(ArgGroup::new("whose").required(true)))]
+struct Arguments {
+    /// The devices that become spares
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+    /// The devices of the array that may take them, and with it arrays inside it
+    #[arg(long, value_name = "DEV,..", group = "whose")]
+    array: Option<String>,
+    /// Any array may take them that they are large enough for
+    #[arg(long, group = "whose")]
+    shared: bool,
+    /// Overwrite what the devices hold
+    #[arg(long)]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let members: Vec<String> = arguments.array.into_iter().collect();
+    let members = arrays::devices(&members);
+    let whose = if arguments.shared {
+        For::All
+    } else {
+        For::Array(&members)
+    };
+    let devices = arrays::devices(&arguments.devices);
+    let added = add(&devices, whose, arguments.force)?;
+    for (device, what) in &added.wiped {
+        ui.note(format!("{device} held {what}, which is gone"));
+    }
+    for device in &devices {
+        ui.line(match &added.array {
+            None => format!("{device} is a shared spare"),
+            Some((name, _)) => format!("{device} is a spare of array '{name}'"),
+        });
+    }
+    ui.json(&json!({
+        "spares": devices,
+        "name": added.array.as_ref().map(|(name, _)| name),
+        "uuid": added.array.as_ref().map(|(_, uuid)| uuid.to_string()),
+        "shared": added.array.is_none(),
+    }));
+    Ok(())
+}

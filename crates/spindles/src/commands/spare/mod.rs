@@ -1,0 +1,33 @@
+//! `spindles spare`: devices that take the places of lost members. One file and one row each.
+
+mod add;
+mod remove;
+
+use super::{Command, run_one_of, with_commands};
+use crate::ui::Ui;
+use clap::ArgMatches;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "spare",
+    about: "Set devices aside that take the places of lost members by themselves",
+    details: "A spare holds nothing but that it is one. Give it with the devices of an array, in any \
+              order, to any command that writes to the array: if a member is missing, or fails \
+              meanwhile, the spare takes its place and is filled from the others. From then on it \
+              is a member, and the other one is left out when it comes back. Forget no device of \
+              the array then: a spare takes the place of one that is not given, too.\n\n\
+              What `spindles create` makes with --spare are spares of that array. A shared one is \
+              taken by the first array that needs it.",
+    hidden: false,
+    arguments: |command| {
+        with_commands(command, ROWS)
+            .subcommand_required(true)
+            .arg_required_else_help(true)
+    },
+    run: run_row,
+};
+
+static ROWS: &[&Command] = &[&add::COMMAND, &remove::COMMAND];
+
+fn run_row(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    run_one_of(ROWS, matches, ui).expect("clap lets no other than our commands through")
+}

@@ -1,0 +1,221 @@
+//! Spares of arrays on files: they take the places of lost members by themselves, whoever opens the
+//! array; what comes back afterwards is left out; and what can't be is refused and changes nothing.
+
+use crate::arrays::{Folder, MIB};
+use crate::rebuild::{filled, list, same};
+use spindles_format::{SLOT_BYTES, SpareRecord};
+use std::fs;
+
+/// An array with data on it, and another device, which is a spare of it.
+fn with_spare(expression: &str, devices: &str, bytes: u64, spare: &str) -> Folder {
+    let folder = filled(expression, devices, bytes);
+    folder.make(spare, bytes);
+    let array = list(devices, ",");
+    let run = folder.run(&format!("spare add @{spare} --array {array}"));
+    assert!(run.ok().out.contains("is a spare of array 'data'"));
+    folder
+}
+
+/// What lies in the place of a spare.
+fn spare_on(folder: &Folder, name: &str) -> Option<SpareRecord> {
+    let at = usize::try_from(SLOT_BYTES[0]).expect("small");
+    SpareRecord::decode(&folder.read(name)[at..]).ok()
+}
+
+#[test]
+fn a_spare_takes_the_place_of_a_member_that_is_not_there() {
+    for (expression, left, others) in [
+        ("raid1(@a,@b)", "a", "s"),
+        ("raid5(@a,@b,@c)", "a c", "s c"),
+        ("raid6(@a,@b,@c,@d)", "a c d", "s a"),
+        ("raid0(raid1(@a,@b),raid1(@c,@d))", "a c d", "s d"),
+    ] {
+        let devices = ["a", "b", "c", "d"];
+        let count = expression.matches('@').count();
+        let devices = devices[..count].join(" ");
+        let folder = with_spare(expression, &devices, 8 * MIB, "s");
+        let status = format!("status {} @s", list(&devices, " "));
+        let shown = folder.run(&status).ok();
+        assert!(shown.out.contains("spare: "), "{}", shown.out);
+        let json = folder.run(&format!("{status} --json")).ok().json();
+        assert_eq!(json["spares"][0]["shared"], false);
+        assert_eq!(json["state"], "healthy");
+        // As long as nobody is missing it is left alone.
+        let before = folder.read("s");
+        folder
+            .run(&format!("scrub {} @s", list(&devices, " ")))
+            .ok();
+        same(&folder, &format!("{devices} s"));
+        assert!(folder.read("s") == before);
+        fs::rename(folder.path("b"), folder.path("away")).expect("it is there");
+        // Looking changes nothing.
+        folder.run(&format!("status {} @s", list(left, " "))).ok();
+        assert!(folder.read("s") == before);
+        let run = folder.run(&format!("rebuild {} @s", list(left, " "))).ok();
+        assert!(
+            run.error.contains("takes the place of member 1"),
+            "{}",
+            run.error
+        );
+        assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+        assert_eq!(spare_on(&folder, "s").map(|spare| spare.is_shared()), None);
+        same(&folder, others);
+        // The one that was lost has no place any more.
+        let run = folder
+            .run(&format!("status {} @s @away", list(left, " ")))
+            .ok();
+        assert!(
+            run.error.contains("another device in its position"),
+            "{}",
+            run.error
+        );
+        assert!(run.error.contains("make it a spare"), "{}", run.error);
+        let json = folder.run(&format!("status {} @s --json", list(left, " ")));
+        assert_eq!(json.ok().json()["state"], "healthy");
+        folder.run("spare add @away --shared --force").ok();
+        same(&folder, &format!("{left} s away"));
+    }
+}
+
+/// Any program that writes to the array does; what it has no time for goes on later.
+#[test]
+fn a_copy_lets_a_spare_take_its_place() {
+    let folder = Folder::new("a b c s", 8 * MIB);
+    let run = folder
+        .run("create data raid5(@a,@b,@c) --spare @s --chunk 16K")
+        .ok();
+    assert!(run.out.contains("/c,"), "{}", run.out);
+    let shown = folder.run("examine @s").ok();
+    let (array, _) = folder.newest("a");
+    assert!(shown.out.contains(&array.uuid.to_string()), "{}", shown.out);
+    fs::write(folder.path("data"), vec![7; 4 << 20]).expect("room");
+    fs::remove_file(folder.path("b")).expect("it is there");
+    let run = folder.run("copy @data array:@a,@s,@c").ok();
+    assert!(
+        run.error.contains("takes the place of member 1"),
+        "{}",
+        run.error
+    );
+    // Without bytes to be filled, or filled at once: nothing is left to do for a rebuild.
+    folder.run("resync @a @c @s").ok();
+    let run = folder.run("rebuild @a @c @s");
+    let json = folder.run("status @a @c @s --json").ok().json();
+    assert_eq!(json["state"], "healthy", "{}{}", run.out, run.error);
+    same(&folder, "c s");
+}
+
+#[test]
+fn a_shared_spare_serves_who_comes_first() {
+    let folder = filled("raid1(@a,@b)", "a b", 8 * MIB);
+    for device in ["c", "d", "s", "small"] {
+        folder.make(device, if device == "small" { MIB } else { 8 * MIB });
+    }
+    folder.run("create other raid1(@c,@d)").ok();
+    let run = folder.run("spare add @s @small --shared").ok();
+    assert!(run.out.contains("is a shared spare"), "{}", run.out);
+    fs::remove_file(folder.path("b")).expect("it is there");
+    fs::remove_file(folder.path("d")).expect("it is there");
+    // The one that is too small is left out.
+    let run = folder.run("rebuild @a @small @s").ok();
+    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    assert!(spare_on(&folder, "small").is_some());
+    same(&folder, "s");
+    folder.refuses("rebuild @c @s", 1, &["belong"]);
+    // Those that are nobody else's go first, and then the smallest.
+    for (device, bytes) in [("big", 16), ("less", 9), ("own", 32)] {
+        folder.make(device, bytes * MIB);
+    }
+    folder.run("spare add @big @less --shared").ok();
+    folder.run("spare add @own --array @c").ok();
+    let run = folder.run("rebuild @c @big @less @own").ok();
+    assert!(run.error.contains("/own takes the place"), "{}", run.error);
+    fs::remove_file(folder.path("own")).expect("it is there");
+    let run = folder.run("rebuild @c @big @less").ok();
+    assert!(run.error.contains("/less takes the place"), "{}", run.error);
+    assert!(spare_on(&folder, "big").is_some_and(|spare| spare.is_shared()));
+}
+
+/// A crash after an array laid its hand on a spare leaves one of that array alone. What is torn is
+/// neither spare nor member.
+#[test]
+fn a_spare_that_was_about_to_be_taken_is_taken_again() {
+    let folder = with_spare("raid1(@a,@b)", "a b", 8 * MIB, "s");
+    folder.make("c", 8 * MIB);
+    folder.make("d", 8 * MIB);
+    folder.run("create other raid1(@c,@d)").ok();
+    folder.run("spare add @s --array @c,@d").ok();
+    let spare = spare_on(&folder, "s").expect("it is one");
+    assert_eq!(spare.arrays.len(), 2);
+    let (array, device) = folder.newest("a");
+    let claimed = spare.claimed_by(array.uuid);
+    folder.write("s", SLOT_BYTES[0], &claimed.encode());
+    // Its first superblock was torn as well.
+    let mut torn = [0; spindles_format::SUPERBLOCK_BYTES];
+    spindles_format::encode(&array, &device, &mut torn);
+    torn[1024..].fill(0);
+    folder.write("s", SLOT_BYTES[1], &torn);
+    fs::remove_file(folder.path("b")).expect("it is there");
+    fs::remove_file(folder.path("d")).expect("it is there");
+    let run = folder.run("status @c @s").ok();
+    assert!(
+        run.error.contains("a spare of another array"),
+        "{}",
+        run.error
+    );
+    folder.refuses("rebuild @c @s", 1, &["--onto"]);
+    folder.run("rebuild @a @s").ok();
+    same(&folder, "s");
+    // Torn in the place of the spare itself.
+    let half = claimed.encode();
+    folder.make("e", 8 * MIB);
+    folder.run("spare add @e --shared").ok();
+    folder.write("e", SLOT_BYTES[0], &half[..512]);
+    let run = folder.run("status @c @e").ok();
+    assert!(run.error.contains("left out: "), "{}", run.error);
+    folder.refuses("rebuild @c @e", 1, &["--onto"]);
+    folder.refuses("create x raid1(@e,@a)", 1, &["damaged", "--force"]);
+}
+
+#[test]
+fn what_can_not_be_a_spare_is_refused() {
+    let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
+    folder.make("small", MIB);
+    folder.make("new", 8 * MIB);
+    folder.refuses("spare add @new", 2, &["--array", "--shared"]);
+    folder.refuses("spare add @new --shared --array @a,@b,@c", 2, &["--shared"]);
+    folder.refuses(
+        "spare add @a --shared",
+        1,
+        &["member of the Spindles array 'data'"],
+    );
+    folder.refuses("spare add @a --array @a,@b,@c", 1, &["are the same device"]);
+    folder.refuses("spare add @new @new --shared", 1, &["are the same device"]);
+    folder.refuses("spare add @small --array @a,@b,@c", 1, &["too small"]);
+    folder.refuses("spare add @none --shared", 1, &["there is no"]);
+    folder.refuses("spare remove @new", 1, &["is not a spare"]);
+    folder.refuses("spare remove @s @a", 1, &["is not a spare"]);
+    folder.refuses(
+        "create x raid1(@new,@s)",
+        1,
+        &["a spare of Spindles arrays", "--force"],
+    );
+    folder.refuses(
+        "create x raid1(@new,@s) --spare @small --force",
+        1,
+        &["too small"],
+    );
+    folder.refuses("create x raid1(@new,@new2) --spare @s", 1, &["there is no"]);
+    folder.refuses(
+        "rebuild @a @b --onto @s",
+        1,
+        &["a spare of Spindles arrays"],
+    );
+    folder.refuses("rebuild @a @b @c @s", 1, &["--onto"]);
+    folder.run("rebuild @a @b --onto @s --force").ok();
+    same(&folder, "a s");
+    folder.run("spare add @new --array @a,@b,@s").ok();
+    let run = folder.run("spare remove @new").ok();
+    assert!(run.out.contains("a spare no more"), "{}", run.out);
+    folder.make("two", 8 * MIB);
+    folder.run("create x raid1(@new,@two)").ok();
+}
