@@ -69,6 +69,8 @@ pub enum Mutation {
     ReuseJournalWithoutChecksums,
     /// After a replay checksums stay as they are.
     SkipSumming,
+    /// After a crash redundancy is made anew from data that no checksum vouches for.
+    ReplayLaunders,
     /// What clients write to a member that is being replaced is not written to the new device.
     ReplaceSkipsWrites,
     /// What was copied to a device is not flushed before it replaces a member.
@@ -120,6 +122,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,
     Mutation::SkipSumming,
+    Mutation::ReplayLaunders,
     Mutation::ReplaceSkipsWrites,
     Mutation::ReplaceUnflushed,
     Mutation::ReplaySuperseded,

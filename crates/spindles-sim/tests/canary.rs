@@ -8,7 +8,7 @@ use spindles_engine::mutation::MUTATIONS;
 use spindles_layout::Level;
 use spindles_sim::checkers::CHECKERS;
 use spindles_sim::faults::Fault;
-use spindles_sim::{Fixed, Options, run};
+use spindles_sim::{Ending, Fixed, Options, run};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// The fault, the checker that is there for it, and the most seeds that it may take.
@@ -44,6 +44,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
     (Mutation::SkipSumming, "checksums", 400),
+    (Mutation::ReplayLaunders, "history", 300),
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
     (Mutation::StageUnflushed, "history", 300),
@@ -64,6 +65,15 @@ fn scenario(mutation: Mutation) -> Fixed {
         Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
             level: Level::by_name("raid5"),
             faults: Some(Fault::by_name("grow").into_iter().collect()),
+            ..Fixed::default()
+        },
+        // A write that was not logged as a whole, and rot in its rows.
+        Mutation::ReplayLaunders => Fixed {
+            level: Level::by_name("raid6"),
+            checksums: Some(true),
+            requests: Some(60),
+            ending: Some(Ending::PowerLoss),
+            faults: Some(Fault::by_name("rot_met").into_iter().collect()),
             ..Fixed::default()
         },
         _ => Fixed::default(),

@@ -638,7 +638,8 @@ impl Engine {
         // Nothing had gone to its place, or else a part was lost since, to rot: then data and
         // redundancy may be of two minds. Where all of them are there, redundancy is made anew.
         // With checksums each block tells by itself what it holds.
-        if !lost.is_empty() || self.has_checksums() {
+        let checked = self.has_checksums() && !self.mutated(Mutation::ReplayLaunders);
+        if !lost.is_empty() || checked {
             return self.rows_replayed();
         }
         self.columns[index(id)].zeros = SlotSet::EMPTY;
