@@ -87,6 +87,8 @@ pub struct Config {
     pub geometry: Geometry,
     /// The addressing unit.
     pub block_size: BlockSize,
+    /// Whether members write less than a block at once, so that a crash may leave a block torn.
+    pub tears: bool,
     /// Members that are not there.
     pub missing: MemberSet,
     /// First block of each member's data area, counted from the start of its device.

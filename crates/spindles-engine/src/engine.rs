@@ -32,7 +32,7 @@ use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex,
     MemberIoId, MemberResult, MemberSet, Operand, Request, StepId,
 };
-use spindles_format::{ArrayRecord, BITMAPS, MemberState};
+use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::{Geometry, Group};
 
 /// What is known of a position.
@@ -84,6 +84,8 @@ pub struct Engine {
     /// A crash left the array with writes in its journals that can't be replayed, because it is
     /// open for reading only: what is not there can't be told from redundancy.
     pub(crate) unreplayed: bool,
+    /// What is read is believed, whatever its checksum: a replay would tell which are out of date.
+    pub(crate) believes: bool,
     pub(crate) trust_unsettled: bool,
     pub(crate) policy: &'static Policy,
     pub(crate) read_policy: &'static ReadPolicy,
@@ -137,6 +139,11 @@ pub struct Engine {
     pub(crate) checksums_of_column: usize,
     /// How long an operation may be that goes straight to a member.
     pub(crate) direct_blocks_max: u32,
+    /// How long a column may be that needs no scratch space, and one that writes only zeros.
+    pub(crate) unscratched_blocks_max: u32,
+    pub(crate) zeros_blocks_max: u32,
+    /// Whether a crash may leave a block torn.
+    pub(crate) tears: bool,
     /// Flushes of the opening under way.
     pub(crate) opening_flushes: u32,
     pub(crate) jobs: Jobs,
@@ -179,9 +186,12 @@ impl Engine {
         if !geometry.survives(lost) {
             return Err(OpenError::BeyondTolerance { missing: lost });
         }
-        let redundant = geometry.redundancy() > 0;
         let parity = geometry.parity_chunks() > 0;
-        let clean = config.clean || !redundant || !config.consistency.resync_after_crash;
+        let array = config.persistence.as_ref().map(|it| &*it.array);
+        let sums = array.is_some_and(|array| array.checksum != ChecksumKind::None);
+        // Whether a crash leaves something to be put in order.
+        let delicate = geometry.redundancy() > 0 || sums;
+        let clean = config.clean || !delicate || !config.consistency.resync_after_crash;
 
         let shape = Shape::whole(&geometry);
         let members = (0..count)
@@ -213,7 +223,6 @@ impl Engine {
             Some(_) => metadata_buffer.reserve(count, superblock_blocks(config.block_size)),
             None => metadata_buffer.reserve(0, 0),
         };
-        let array = config.persistence.as_ref().map(|it| &*it.array);
         let stored = array.is_some_and(|array| array.region_groups > 0);
         let (part, older) = growth::parts(array, &geometry);
         let region_count = Regions::count(&part, older.as_ref());
@@ -234,8 +243,8 @@ impl Engine {
             Journal::new(
                 persistence,
                 wants,
-                // Copies are not logged: where both are, nothing is.
-                parity && geometry.older().is_none_or(|old| old.parity_chunks() > 0),
+                // Copies without checksums are not logged: where both are, nothing is.
+                sums || parity && geometry.older().is_none_or(|old| old.parity_chunks() > 0),
                 config.block_size,
                 all_columns,
                 &mut metadata_buffer,
@@ -273,10 +282,21 @@ impl Engine {
             (None, None) => 0,
         };
         let sums_max = u32::try_from(checksums_of_column).expect("some pages of them");
+        let logged_max = journal
+            .as_ref()
+            .map_or(ROWS_MAX, Journal::column_blocks_max);
         let grow = Grow::new(config.persistence.as_ref(), &geometry, config.block_size);
         let mut engine = Self {
             direct_blocks_max: match pages {
                 Some(_) => sums_max.min(ROWS_MAX),
+                None => u32::MAX,
+            },
+            unscratched_blocks_max: match pages {
+                Some(_) => sums_max.min(ROWS_MAX).min(logged_max),
+                None => u32::MAX,
+            },
+            zeros_blocks_max: match pages {
+                Some(_) => ROWS_MAX.min(logged_max),
                 None => u32::MAX,
             },
             pages,
@@ -286,8 +306,10 @@ impl Engine {
             checksums_of_column,
             shape,
             block_size: config.block_size,
+            tears: config.tears,
             read_only: config.read_only,
             unreplayed: logged && config.read_only && !config.look_only,
+            believes: logged && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
             read_policy: config.read_policy,
@@ -492,6 +514,11 @@ impl Engine {
     pub fn record(&self) -> Option<&ArrayRecord> {
         let persistence = self.metadata.persistence.as_ref()?;
         Some(&persistence.array)
+    }
+
+    /// Whether a crash may leave a block torn.
+    pub fn tears(&self) -> bool {
+        self.tears
     }
 
     /// The addressing unit.

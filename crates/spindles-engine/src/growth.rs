@@ -283,10 +283,10 @@ pub fn plan_growth(
 pub(crate) fn policy_after(record: &ArrayRecord, older: &OlderMap) -> Option<&'static Policy> {
     let default_of = |level: &str| {
         let level = Level::by_name(level)?;
-        Some(Policy::default_for(matches!(
-            level.redundancy,
-            Redundancy::Parity(_)
-        )))
+        let parity = matches!(level.redundancy, Redundancy::Parity(_));
+        Some(Policy::default_for(
+            parity || record.checksum != ChecksumKind::None,
+        ))
     };
     let had = default_of(older.level.as_str())?;
     (record.consistency.as_str() == had.name).then_some(default_of(record.level.as_str())?)

@@ -92,7 +92,7 @@ impl Engine {
     fn marks_dirty(&self) -> bool {
         self.metadata.persistence.is_some()
             && self.policy.resync_after_crash
-            && self.geometry.redundancy() > 0
+            && (self.geometry.redundancy() > 0 || self.has_checksums())
             && !self.mutated(crate::Mutation::SkipDirtyMark)
     }
 

@@ -6,7 +6,6 @@
 
 use crate::{
     Engine, Mutation,
-    checksums::ROWS_MAX,
     columns::{Owner, Phase},
     engine::Closing,
     index,
@@ -276,7 +275,6 @@ impl Engine {
     #[inline(never)]
     fn hand_out_column(&mut self, request: u32, ask: Ask) {
         let id = self.free_columns.pop().expect("the caller looked");
-        let (sums, sums_max) = (self.has_checksums(), self.direct_blocks_max);
         let location = self.geometry.locate(self.requests[index(request)].next);
         self.take_group(id, location.group);
         let shape = self.shape(id);
@@ -326,12 +324,10 @@ impl Engine {
         };
         let length = if needs_scratch {
             self.limits.column_blocks
+        } else if zeros {
+            self.zeros_blocks_max
         } else {
-            match (sums, zeros) {
-                (false, _) => u32::MAX,
-                (true, true) => ROWS_MAX,
-                (true, false) => sums_max,
-            }
+            self.unscratched_blocks_max
         };
         let end = low + length.min(cut - low);
         if end == rows_end {

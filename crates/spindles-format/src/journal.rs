@@ -38,6 +38,21 @@ pub enum JournalKind {
     Zeros,
     /// The new blocks are not in the journal, only their checksums.
     Intent,
+    /// As `Intent`, and after those the checksums of the blocks that they replace, as the checksum
+    /// area has them.
+    Exchange,
+}
+
+impl JournalKind {
+    /// How many checksums an entry of so many blocks carries.
+    #[must_use]
+    pub fn checksums(self, blocks: u32) -> u64 {
+        match self {
+            Self::Data | Self::Intent => u64::from(blocks),
+            Self::Zeros => 0,
+            Self::Exchange => 2 * u64::from(blocks),
+        }
+    }
 }
 
 /// One member's part of one write: the same rows of every chunk that the write changes in one
@@ -61,17 +76,14 @@ pub struct JournalEntry {
 }
 
 impl JournalEntry {
-    /// How many checksums it carries: one a block where the blocks are not zeros.
+    /// How many checksums it carries.
     #[must_use]
-    pub const fn checksums(&self) -> u32 {
-        match self.kind {
-            JournalKind::Data | JournalKind::Intent => self.blocks,
-            JournalKind::Zeros => 0,
-        }
+    pub fn checksums(&self) -> u64 {
+        self.kind.checksums(self.blocks)
     }
 
-    const fn length(&self) -> usize {
-        ENTRY_BYTES + 4 * self.checksums() as usize
+    fn length(&self) -> usize {
+        ENTRY_BYTES + 4 * usize::try_from(self.checksums()).expect("it fits a header")
     }
 }
 
@@ -115,12 +127,7 @@ impl<'out> JournalWriter<'out> {
     }
 
     /// Adds an entry with its checksums. The caller has counted: it fits.
-    pub fn entry(&mut self, entry: &JournalEntry, checksums: &[u32]) {
-        assert_eq!(
-            u32::try_from(checksums.len()),
-            Ok(entry.checksums()),
-            "a checksum a block"
-        );
+    pub fn entry(&mut self, entry: &JournalEntry, checksums: impl IntoIterator<Item = u32>) {
         let bytes = &mut self.out[self.used..self.used + entry.length()];
         bytes[..8].copy_from_slice(&entry.group.to_le_bytes());
         bytes[8..12].copy_from_slice(&entry.low.to_le_bytes());
@@ -132,10 +139,14 @@ impl<'out> JournalWriter<'out> {
             JournalKind::Data => 1,
             JournalKind::Zeros => 2,
             JournalKind::Intent => 3,
+            JournalKind::Exchange => 4,
         };
-        for (bytes, checksum) in bytes[ENTRY_BYTES..].chunks_exact_mut(4).zip(checksums) {
+        let mut checksums = checksums.into_iter();
+        for bytes in bytes[ENTRY_BYTES..].chunks_exact_mut(4) {
+            let checksum = checksums.next().expect("as many as the kind has");
             bytes.copy_from_slice(&checksum.to_le_bytes());
         }
+        assert!(checksums.next().is_none(), "as many as the kind has");
         self.used += entry.length();
         self.entries += 1;
     }
@@ -226,6 +237,7 @@ fn split_entry(bytes: &[u8]) -> Option<(JournalEntry, &[u8], &[u8])> {
             1 => JournalKind::Data,
             2 => JournalKind::Zeros,
             3 => JournalKind::Intent,
+            4 => JournalKind::Exchange,
             _ => return None,
         },
     };
@@ -272,7 +284,8 @@ mod tests {
                 kind,
                 place: 97,
             };
-            let checksums = (0..entry.checksums()).map(|i| i * 77 + 1).collect();
+            let count = u32::try_from(entry.checksums()).unwrap();
+            let checksums = (0..count).map(|i| i * 77 + 1).collect();
             (entry, checksums)
         };
         let entries: Vec<(JournalEntry, Vec<u32>)> = [
@@ -280,12 +293,13 @@ mod tests {
             entry(3, JournalKind::Zeros, 1 << 20),
             entry(u64::MAX, JournalKind::Data, 1),
             entry(5, JournalKind::Intent, 9),
+            entry(6, JournalKind::Exchange, 5),
         ]
         .into();
         let mut bytes = [0xee; JOURNAL_HEADER_BYTES].to_vec();
         let mut writer = JournalWriter::new(&BATCH, &mut bytes);
         for (entry, checksums) in &entries {
-            writer.entry(entry, checksums);
+            writer.entry(entry, checksums.iter().copied());
         }
         writer.finish();
         (entries, bytes)
@@ -355,7 +369,7 @@ mod tests {
         let mut bytes = [0; JOURNAL_HEADER_BYTES];
         let mut writer = JournalWriter::new(&BATCH, &mut bytes);
         for _ in 0..count {
-            writer.entry(&entry, &[9]);
+            writer.entry(&entry, [9]);
         }
         writer.finish();
         let header = JournalHeader::decode(&bytes).expect("whole");

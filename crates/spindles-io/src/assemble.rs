@@ -720,6 +720,7 @@ impl Opening {
         let config = Config {
             read_only,
             look_only: self.look_only,
+            tears: false,
             force: self.force,
             job_rate: self.job_rate,
             faults: spindles_engine::FaultLimits::DEFAULT,
@@ -873,6 +874,7 @@ pub(crate) fn config(
         clean: array.clean,
         read_only: false,
         look_only: false,
+        tears: false,
         force: false,
         consistency: policy,
         read_policy: READ_POLICIES[0],

@@ -616,12 +616,12 @@ impl Core {
         all
     }
 
-    /// How far the scrubs of all arrays with redundancy are, and what they found.
+    /// How far the scrubs of all arrays are that can be scrubbed, and what they found.
     pub(crate) fn scrub_progress(&self) -> ScrubProgress {
         let mut all = ScrubProgress::default();
         for array in &self.arrays {
             let geometry = array.engine.geometry();
-            if geometry.redundancy() == 0 {
+            if !array.engine.can_scrub() {
                 continue;
             }
             let bytes = geometry.blocks() * u64::from(array.engine.block_size().bytes());

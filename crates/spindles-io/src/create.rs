@@ -31,8 +31,9 @@ pub struct CreateOptions {
     pub chunk_bytes: Option<u64>,
     /// What is done about crashes; `None` for each level's default.
     pub consistency: Option<&'static Policy>,
-    /// How blocks are summed up, in arrays of devices.
-    pub checksum: ChecksumKind,
+    /// How blocks are summed up, in arrays of devices; `None` for CRC-32C where a record is kept of
+    /// what a crash may leave, and else not at all.
+    pub checksum: Option<ChecksumKind>,
     /// Devices that become spares of the array.
     pub spares: Vec<String>,
     /// Take devices that hold something.
@@ -51,11 +52,22 @@ impl CreateOptions {
             block_size: BlockSize::B4096,
             chunk_bytes: None,
             consistency: None,
-            checksum: ChecksumKind::None,
+            checksum: None,
             spares: Vec::new(),
             force: false,
             open: OpenOptions::default(),
         }
+    }
+}
+
+impl CreateOptions {
+    /// How blocks are summed up.
+    fn checksum(&self) -> ChecksumKind {
+        let is_exact = |policy: &Policy| policy.write_hole == WriteHole::Closed;
+        self.checksum.unwrap_or(match self.consistency {
+            Some(policy) if !is_exact(policy) => ChecksumKind::None,
+            Some(_) | None => ChecksumKind::Crc32c,
+        })
     }
 }
 
@@ -176,11 +188,9 @@ pub enum CreateError {
     },
     /// Checksums would not be exact after a crash.
     #[error(
-        "checksums are kept exact by the journal, which {level} with --consistency {policy} does not have: take a level with parity and --consistency journal, or --checksum none"
+        "checksums are kept exact by the journal, which --consistency {policy} does without: take --consistency journal, or --checksum none"
     )]
     Inexact {
-        /// The level.
-        level: &'static str,
         /// The policy.
         policy: &'static str,
     },
@@ -369,7 +379,7 @@ fn create_with(
         block_bytes: options.block_size.bytes(),
         members: root.record.members,
         bytes: root.geometry.blocks() * block_bytes,
-        checksum: options.checksum,
+        checksum: options.checksum(),
         sync,
         wiped: occupied,
     })
@@ -523,10 +533,23 @@ impl Planner<'_> {
             names.push(name);
         }
         let geometry = self.geometry(level, layout, &records, &names)?;
+        // An array of arrays has those of its members.
+        let of_devices = plan_members.iter().any(|it| matches!(it, Member::Device));
+        let checksum = match self.options.checksum() {
+            kind if of_devices => kind,
+            _ => ChecksumKind::None,
+        };
+        let sums = checksum != ChecksumKind::None;
         let policy = self.options.consistency;
-        let policy = policy.unwrap_or_else(|| Policy::default_for(geometry.parity_chunks() > 0));
+        let policy =
+            policy.unwrap_or_else(|| Policy::default_for(geometry.parity_chunks() > 0 || sums));
+        if sums && policy.write_hole != WriteHole::Closed {
+            return Err(CreateError::Inexact {
+                policy: policy.name,
+            });
+        }
         let mut record = self.record(&geometry, &records, policy, name, uuid, parent)?;
-        if geometry.redundancy() > 0 && policy.has_regions() {
+        if (geometry.redundancy() > 0 || sums) && policy.has_regions() {
             let group_bytes = u64::from(geometry.chunk_blocks())
                 * u64::from(geometry.data_chunks())
                 * u64::from(block_size.bytes());
@@ -535,17 +558,7 @@ impl Planner<'_> {
         if geometry.redundancy() > 0 {
             give_bad_blocks(&mut record, &mut records);
         }
-        // An array of arrays has those of its members.
-        if plan_members.iter().any(|it| matches!(it, Member::Device)) {
-            let logs = geometry.parity_chunks() > 0 && policy.write_hole == WriteHole::Closed;
-            if self.options.checksum != ChecksumKind::None && !logs {
-                return Err(CreateError::Inexact {
-                    level: level.name,
-                    policy: policy.name,
-                });
-            }
-            give_checksums(&mut record, &mut records, self.options.checksum);
-        }
+        give_checksums(&mut record, &mut records, checksum);
         Ok(Plan {
             record,
             geometry,

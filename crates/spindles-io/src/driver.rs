@@ -86,8 +86,24 @@ impl Stack {
         members: &[Option<NodeId>],
     ) -> Result<NodeId, spindles_engine::OpenError> {
         let nodes: Vec<Option<Node>> = members.iter().map(|node| node.map(|node| node.0)).collect();
+        let config = Config {
+            tears: nodes.iter().flatten().any(|&node| self.tears(node)),
+            ..config
+        };
         let array = self.core.open(name, config, &nodes)?;
         Ok(NodeId(Node::Array(array)))
+    }
+
+    /// Whether a node writes less than a block at once. What a disk calls its physical sector it
+    /// writes as a whole.
+    fn tears(&self, node: Node) -> bool {
+        match node {
+            Node::Device(device) => {
+                let facts = self.core.members.facts(device);
+                facts.physical_sector_bytes < self.block_size().bytes()
+            }
+            Node::Array(array) => self.core.array(array).engine.tears(),
+        }
     }
 
     /// The size of a node.
@@ -479,7 +495,7 @@ impl Target for Driver {
     fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
         let mut result = Err(CommandError::NoRedundancy);
         for array in self.core.arrays_from_the_top() {
-            if self.core.array(array).engine.geometry().redundancy() > 0 {
+            if self.core.array(array).engine.can_scrub() {
                 self.core.command(array, Command::Scrub(scrub))?;
                 result = Ok(());
             }

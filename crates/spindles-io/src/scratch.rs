@@ -153,6 +153,7 @@ fn add(
         clean: true,
         read_only: options.open.read_only,
         look_only: false,
+        tears: false,
         force: false,
         consistency: POLICIES[0],
         read_policy: READ_POLICIES[0],

@@ -126,6 +126,7 @@ impl Bench {
             clean: true,
             read_only: false,
             look_only: false,
+            tears: false,
             force: false,
             consistency: POLICIES[0],
             read_policy: READ_POLICIES[0],

@@ -72,7 +72,7 @@ impl Devices {
             chunk_bytes: Some(CHUNK_BYTES),
             // What is logged is written twice.
             consistency: Policy::by_name("resync"),
-            checksum: spindles_format::ChecksumKind::None,
+            checksum: Some(spindles_format::ChecksumKind::None),
             spares: Vec::new(),
             force: false,
             open: OpenOptions::default(),

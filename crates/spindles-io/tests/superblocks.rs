@@ -105,7 +105,7 @@ fn options() -> CreateOptions {
         block_size: BlockSize::B4096,
         chunk_bytes: Some(64 << 10),
         consistency: None,
-        checksum: spindles_format::ChecksumKind::None,
+        checksum: Some(spindles_format::ChecksumKind::None),
         spares: Vec::new(),
         force: false,
         open: OpenOptions::default(),

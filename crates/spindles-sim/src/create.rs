@@ -134,7 +134,11 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             new_areas(options, bytes, MemberIndex(member))
         })
         .collect();
-    let regions = options.region_groups > 0 && array.geometry.redundancy() > 0;
+    let of_disks = (array.members.iter()).all(|below| matches!(below, Below::Disk(_)));
+    let sums = options.sums() && of_disks;
+    let redundant = array.geometry.redundancy() > 0;
+    let regions = options.region_groups > 0 && redundant || sums;
+    let logs = array.geometry.parity_chunks() > 0 || sums;
     let mut record = ArrayRecord {
         uuid: array_uuid(options, index),
         parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
@@ -144,7 +148,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             &array.geometry,
             options.block_size,
             &devices,
-            options.policy(array.geometry.parity_chunks() > 0),
+            options.policy(logs),
             &mut random,
         )
     };
@@ -153,15 +157,15 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
         let group_bytes = u64::from(group_blocks) * u64::from(options.block_size.bytes());
         give_regions(&mut record, &mut devices, geometry.groups(), group_bytes);
-        give_bad_blocks(&mut record, &mut devices);
+        if redundant {
+            give_bad_blocks(&mut record, &mut devices);
+        }
         // Sensible, or of another size.
         if options.region_groups > 1 {
             record.region_groups = options.region_groups;
         }
     }
-    let of_disks = (array.members.iter()).all(|below| matches!(below, Below::Disk(_)));
-    let parity = array.geometry.parity_chunks() > 0;
-    if options.sums(parity) && of_disks && (regions || array.geometry.redundancy() == 0) {
+    if sums {
         give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c);
     }
     (record, devices)

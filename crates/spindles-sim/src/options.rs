@@ -43,12 +43,15 @@ impl Tree {
     }
 
     /// Whether it reads as zeros before it was written to, whatever the disks hold, if arrays with
-    /// redundancy have bitmaps.
-    pub fn begins_with_zeros(&self) -> bool {
+    /// redundancy, or with checksums, have bitmaps. `sums` says whether arrays of disks have those.
+    pub fn begins_with_zeros(&self, sums: bool) -> bool {
         match self {
             Self::Disk { .. } => false,
             Self::Array { level, members, .. } => {
-                level.redundancy != Redundancy::None || members.iter().all(Self::begins_with_zeros)
+                let is_disk = |member: &Self| matches!(member, Self::Disk { .. });
+                level.redundancy != Redundancy::None
+                    || sums && members.iter().all(is_disk)
+                    || members.iter().all(|member| member.begins_with_zeros(sums))
             }
         }
     }
@@ -228,7 +231,7 @@ pub struct Fixed {
 impl Options {
     /// What the array holds before the first write.
     pub fn contents(&self) -> Initial {
-        if self.region_groups > 0 && self.tree.begins_with_zeros() {
+        if self.region_groups > 0 && self.tree.begins_with_zeros(self.sums()) {
             return Initial::Zeros;
         }
         self.initial
@@ -311,17 +314,26 @@ impl Options {
 }
 
 impl Options {
-    /// What an array does about crashes that keeps parity, or does not.
-    pub(crate) fn policy(&self, parity: bool) -> &'static Policy {
+    /// What an array does about crashes that keeps parity or checksums, or neither.
+    pub(crate) fn policy(&self, logs: bool) -> &'static Policy {
         self.consistency
-            .unwrap_or_else(|| Policy::default_for(parity))
+            .unwrap_or_else(|| Policy::default_for(logs))
     }
 
-    /// Whether blocks of an array have checksums. Where nothing tells which writes were in flight,
-    /// they are not exact after a crash: then only in runs without one.
-    pub(crate) fn sums(&self, parity: bool) -> bool {
-        let logs = parity && self.policy(true).write_hole == WriteHole::Closed;
-        self.checksums && (logs || self.is_free_of_crashes())
+    /// Whether what is about to be written is logged, where there is something to log.
+    fn logs(&self) -> bool {
+        self.policy(true).write_hole == WriteHole::Closed
+    }
+
+    /// Whether blocks of arrays of disks have checksums. Where nothing tells which writes were in
+    /// flight, they are not exact after a crash: then only in runs without one.
+    pub(crate) fn sums(&self) -> bool {
+        self.checksums && self.region_groups > 0 && (self.logs() || self.is_free_of_crashes())
+    }
+
+    /// Whether they are exact after a crash.
+    pub(crate) fn sums_exactly(&self) -> bool {
+        !self.sums() || self.logs()
     }
 
     /// Whether every session is closed in order.

@@ -16,7 +16,8 @@ use spindles_engine::{
     Policy, READ_POLICIES,
 };
 use spindles_format::{
-    ArrayRecord, Assembly, DecodeError, DeviceRecord, Found, Reason, SLOT_BYTES, SUPERBLOCK_BYTES,
+    ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, Reason, SLOT_BYTES,
+    SUPERBLOCK_BYTES,
 };
 use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
@@ -359,8 +360,9 @@ fn open_array(world: &mut World, array: usize) -> bool {
     world.note_growth(&assembly.array);
     let config = config(world, array, &assembly);
     // Where writes are logged, the journal says what is in flight.
-    let parity = config.geometry.parity_chunks() > 0;
-    let logs = parity && config.consistency.write_hole == spindles_engine::WriteHole::Closed;
+    let sums = assembly.array.checksum != ChecksumKind::None;
+    let logs = (config.geometry.parity_chunks() > 0 || sums)
+        && config.consistency.write_hole == spindles_engine::WriteHole::Closed;
     let marks = config.consistency.resync_after_crash && !logs;
     world.stack.arrays[array].marks = marks;
     world.show(&Seen::Assembled {
@@ -547,6 +549,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         },
         job_rate: options.job_rate,
         faults: options.faults,
+        tears: options.sector_bytes < options.block_size.bytes(),
         #[cfg(feature = "canary")]
         mutation: options.mutation,
         ..plain_config(&this.geometry, assembly, limits, scratch, metadata)
@@ -579,6 +582,7 @@ pub(crate) fn plain_config(
         clean: record.clean,
         read_only: false,
         look_only: false,
+        tears: true,
         force: false,
         consistency: Policy::by_name(record.consistency.as_str()).unwrap_or(POLICIES[0]),
         read_policy: READ_POLICIES[0],
@@ -604,8 +608,7 @@ fn last_check(world: &mut World) {
     }
     // Some of it before anything is settled: what is read must stay.
     read_some(world);
-    let inexact = world.options.checksums && world.options.is_free_of_crashes();
-    let crashes = !world.doubts_parity() && !inexact;
+    let crashes = !world.doubts_parity() && world.options.sums_exactly();
     if crashes && world.faults.percent(50) {
         // Also when the caches and a member are lost right after.
         while world.client.oldest().is_some() && world.step() {}

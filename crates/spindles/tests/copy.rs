@@ -45,7 +45,7 @@ fn folder(data_bytes: usize) -> TempDir {
         block_size: BlockSize::B4096,
         chunk_bytes: None,
         consistency: None,
-        checksum: spindles_format::ChecksumKind::None,
+        checksum: Some(spindles_format::ChecksumKind::None),
         spares: Vec::new(),
         force: false,
         open: OpenOptions::default(),

@@ -66,7 +66,7 @@ fn prepare(folder: &Path, level: &str, devices: &[&str], checksum: ChecksumKind)
     let options = CreateOptions {
         block_size: BlockSize::B4096,
         chunk_bytes: Some(16 << 10),
-        checksum,
+        checksum: Some(checksum),
         open: OpenOptions::default(),
         ..CreateOptions::new("box")
     };
@@ -235,4 +235,9 @@ fn double_parity_on_five() {
 #[test]
 fn a_mirror() {
     kill_rounds("raid1", 2, 1, ChecksumKind::None, rounds());
+}
+
+#[test]
+fn a_mirror_with_checksums() {
+    kill_rounds("raid1", 2, 1, ChecksumKind::Crc32c, rounds());
 }

@@ -58,6 +58,7 @@ impl Null {
             clean: true,
             read_only: false,
             look_only: false,
+            tears: false,
             force: false,
             consistency: Policy::by_name("resync").expect("the policy"),
             read_policy: ReadPolicy::by_name("nearest").expect("the policy"),

@@ -437,10 +437,21 @@ impl Pages {
         block: BlockIndex,
         sum: u32,
     ) -> bool {
+        let kept = self.kept_at(buffer, (holder, slot, first), block);
+        kept == stored_checksum(sum) || kept == 0 && !self.complete
+    }
+
+    /// What is kept of one of the blocks from `first` on that are held.
+    #[inline]
+    pub(crate) fn kept_at(
+        &self,
+        buffer: &MetadataBuffer,
+        (holder, slot, first): (u32, u8, BlockIndex),
+        block: BlockIndex,
+    ) -> u32 {
         let (at, place) = self.find_held(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
-        let kept = checksum_in(bytes, place);
-        kept == stored_checksum(sum) || kept == 0 && !self.complete
+        checksum_in(bytes, place)
     }
 
     /// Keeps the checksums of `blocks` blocks; `sums` are as many, or none for zeros.

@@ -88,10 +88,11 @@ impl Engine {
     /// What is to be written goes into the journal first.
     fn begin_log(&mut self, id: u32, writes: SlotSet) {
         let data = self.note_writes(id, writes);
+        let copies = self.shape(id).copies;
+        self.columns[index(id)].intent = (copies || !data.is_empty()) && self.may_intend(id);
         if data.is_empty() {
             return self.log(id);
         }
-        self.columns[index(id)].intent = self.may_intend(id);
         self.work_step(id, Work::Checksum);
     }
 
@@ -116,12 +117,17 @@ impl Engine {
         data
     }
 
-    /// Whether the journal need not hold what a column writes: all data of its rows is new, so that
-    /// redundancy can be made from it again, and what can't be told is in a list then.
+    /// Whether the journal need not hold what a column writes. Checksums tell of each block whether it
+    /// is old or new, if it can't be torn; and of a block that may be, each copy by itself. Where all
+    /// data of rows is new, redundancy can be made from it again, and what can't be told is in a list
+    /// then.
     fn may_intend(&self, id: u32) -> bool {
         let column = &self.columns[index(id)];
-        let whole = column.touched == column.shape.all_data();
-        !column.shape.copies && whole && self.bad.is_kept()
+        if column.shape.copies {
+            let counted_on = column.log_slots.minus(self.slots_of(id, self.lost));
+            return !self.tears || counted_on.count() > 1;
+        }
+        column.touched == column.shape.all_data() && self.bad.is_kept()
     }
 
     /// How `slot` of a column is written.

@@ -32,6 +32,7 @@ use crate::{
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
+use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
 
 /// Ends the list of merged columns.
@@ -220,6 +221,16 @@ impl Column {
             SlotSet::EMPTY
         } else {
             self.log_data
+        }
+    }
+
+    /// How the journal has what goes to a slot.
+    pub(crate) fn journal_kind(&self, slot: u8) -> JournalKind {
+        match (self.log_data.contains(slot), self.intent) {
+            (_, true) if self.shape.copies => JournalKind::Exchange,
+            (true, true) => JournalKind::Intent,
+            (true, false) => JournalKind::Data,
+            (false, _) => JournalKind::Zeros,
         }
     }
 

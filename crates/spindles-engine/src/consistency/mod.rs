@@ -44,11 +44,11 @@ impl Policy {
         self.write_hole != WriteHole::Open
     }
 
-    /// The policy of an array when nobody asks for another: `parity` says whether redundancy is
-    /// parity. Copies are settled exactly without a journal.
+    /// The policy of an array when nobody asks for another: `logs` says whether it has parity or
+    /// checksums. Copies without checksums are settled exactly without a journal.
     #[must_use]
-    pub fn default_for(parity: bool) -> &'static Self {
-        if parity {
+    pub fn default_for(logs: bool) -> &'static Self {
+        if logs {
             &journal::POLICY
         } else {
             &resync::POLICY

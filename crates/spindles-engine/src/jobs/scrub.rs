@@ -126,8 +126,13 @@ impl Engine {
         self.scrub.found.mark = mark;
     }
 
+    /// Whether there is anything to compare with what members hold.
+    pub fn can_scrub(&self) -> bool {
+        self.geometry.redundancy() > 0 || self.has_checksums()
+    }
+
     pub(crate) fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
-        if self.geometry.redundancy() == 0 {
+        if !self.can_scrub() {
             return Err(CommandError::NoRedundancy);
         }
         if self.closing != Closing::Open || self.jobs.walk(&JOB).is_busy() {

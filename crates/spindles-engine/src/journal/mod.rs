@@ -13,6 +13,7 @@
 //! the superblocks. What does not change the contents of the array (settling, repairing) is not
 //! logged: replaying an older batch over it gives the same bytes.
 
+mod choosing;
 pub(crate) mod replay;
 mod summing;
 
@@ -89,7 +90,8 @@ enum HalfState {
 /// The batch under way.
 #[derive(Clone, Copy, Debug)]
 struct Batch {
-    members: MemberSet,
+    /// Members with blocks beside the header: they are flushed.
+    flushed: MemberSet,
     /// Writes, then flushes, that are not back.
     pending: u32,
     flushing: bool,
@@ -110,6 +112,8 @@ pub(crate) struct Journal {
     starts: Vec<BlockIndex>,
     half_blocks: u32,
     headers: Place,
+    /// Where a header is made.
+    draft: Vec<u8>,
     state: State,
     /// What the superblocks say, or shall say with the next update.
     pub(crate) record: JournalRecord,
@@ -141,17 +145,17 @@ pub(crate) struct Journal {
 }
 
 impl Journal {
-    /// The journal of an array, where its policy wants one, its level has parity and its members
-    /// have room. Reserves space for headers.
+    /// The journal of an array, where its policy wants one, there is something to log and its
+    /// members have room. Reserves space for headers.
     pub(crate) fn new(
         persistence: &Persistence,
         policy_wants: WriteHole,
-        parity: bool,
+        logs: bool,
         block_size: BlockSize,
         columns: u32,
         buffer: &mut MetadataBuffer,
     ) -> Option<Self> {
-        if policy_wants != WriteHole::Closed || !parity {
+        if policy_wants != WriteHole::Closed || !logs {
             return None;
         }
         let devices = persistence.devices.iter().flatten();
@@ -176,6 +180,7 @@ impl Journal {
             starts: starts.collect(),
             half_blocks,
             headers: buffer.reserve(members, header_blocks),
+            draft: alloc::vec![0; JOURNAL_HEADER_BYTES],
             state: State::Off,
             record: persistence.array.journal,
             nonce: persistence.nonce,
@@ -204,7 +209,8 @@ impl Journal {
     pub(crate) fn column_blocks_max(&self) -> u32 {
         let header_room = JournalWriter::room_bytes() - JournalWriter::entry_bytes(0);
         let checksums = u32::try_from(header_room / 4).expect("small");
-        (self.half_blocks - self.headers.blocks).min(checksums)
+        let each = u32::try_from(JournalKind::Exchange.checksums(1)).expect("two");
+        (self.half_blocks - self.headers.blocks).min(checksums / each)
     }
 
     /// An array that is clean, or has been made so, is about to be written for the first time:
@@ -327,7 +333,7 @@ impl Engine {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        if intent && !durable {
+        if intent && !durable && !column.shape.copies {
             journal.in_caches[in_caches(column.group)] = journal.flush_begun + 1;
         }
         if let Some(half) = half
@@ -560,12 +566,17 @@ impl Engine {
             && let Some(room) = room
         {
             let column = &self.columns[index(id)];
-            let (writes, data, rows) = (column.log_slots, column.log_data, column.blocks);
+            let (writes, rows) = (column.log_slots, column.blocks);
             let intended = if column.intent { rows } else { 0 };
             // Checksums in the header, and blocks after it.
             let takes = |slot| {
-                let sums = if data.contains(slot) { rows } else { 0 };
-                (JournalWriter::entry_bytes(sums), sums - sums.min(intended))
+                let sums = column.journal_kind(slot).checksums(rows);
+                let sums = u32::try_from(sums).expect("a column fits a header");
+                let logged = column.logged_blocks().contains(slot);
+                (
+                    JournalWriter::entry_bytes(sums),
+                    if logged { rows } else { 0 },
+                )
             };
             let slots = self.groups[index(id)].slots();
             let fits = writes.iter().all(|slot| {
@@ -597,8 +608,9 @@ impl Engine {
         let header_place =
             u32::try_from(journal.current).expect("0 or 1") * journal.half_blocks + journal.used;
         let blocks_place = header_place + journal.headers.blocks;
+        let mut members = MemberSet::EMPTY;
         let mut batch = Batch {
-            members: MemberSet::EMPTY,
+            flushed: MemberSet::EMPTY,
             pending: 0,
             flushing: false,
         };
@@ -622,8 +634,7 @@ impl Engine {
             if journal.loads[usize::from(member.0)].header_bytes == 0 {
                 continue;
             }
-            let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
-            let mut writer = JournalWriter::new(&part, bytes);
+            let mut writer = JournalWriter::new(&part, &mut journal.draft);
             let mut taken = blocks_place;
             for &id in &journal.batch_columns {
                 let column = &self.columns[index(id)];
@@ -632,14 +643,6 @@ impl Engine {
                 let Some(slot) = column.log_slots.iter().find(of_member) else {
                     continue;
                 };
-                let data = column.log_data.contains(slot);
-                let sums = checksum_range(
-                    id,
-                    column.log_data,
-                    slot,
-                    if data { column.blocks } else { 0 },
-                    self.checksums_of_column,
-                );
                 let logged = column.logged_blocks().contains(slot);
                 let entry = JournalEntry {
                     group: column.group.0,
@@ -647,18 +650,35 @@ impl Engine {
                     blocks: column.blocks,
                     slots: column.log_slots.bits(),
                     slot,
-                    kind: match (data, logged) {
-                        (true, true) => JournalKind::Data,
-                        (true, false) => JournalKind::Intent,
-                        (false, _) => JournalKind::Zeros,
-                    },
+                    kind: column.journal_kind(slot),
                     place: if logged { taken } else { 0 },
                 };
-                writer.entry(&entry, &self.checksums[sums]);
+                let first = slots[usize::from(slot)].offset.plus(u64::from(column.low));
+                let pages = self.pages.as_ref();
+                let new = |row: u32| {
+                    if column.log_data.contains(slot) {
+                        self.checksums[self.written_sums(id, slot)][index(row)]
+                    } else {
+                        pages.expect("they tell what it replaces").of_zeros
+                    }
+                };
+                let old = |row: u32| {
+                    let pages = pages.expect("they tell what it replaces");
+                    let block = first.plus(u64::from(row));
+                    pages.kept_at(&self.metadata_buffer, (id, slot, first), block)
+                };
+                let count = u32::try_from(entry.checksums()).expect("a column fits a header");
+                let sums = (0..count).map(|at| match at.checked_sub(column.blocks) {
+                    None => new(at),
+                    Some(row) => old(row),
+                });
+                writer.entry(&entry, sums);
                 taken += if logged { column.blocks } else { 0 };
             }
             writer.finish();
-            batch.members = batch.members.with(member);
+            let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
+            bytes.copy_from_slice(&journal.draft);
+            members = members.with(member);
         }
         journal.loads.fill(Load::default());
         for &id in &journal.batch_columns {
@@ -669,20 +689,23 @@ impl Engine {
                 let place = blocks_place + load.blocks;
                 load.blocks += column.blocks;
                 batch.pending += 1;
+                batch.flushed = batch.flushed.with(member);
                 let block = journal.starts[usize::from(member.0)].plus(u64::from(place));
                 let source = self.write_source(id, slot);
                 let write = Operation::Write { fua: false };
                 self.journal_io(id, slot, member, write, block, column.blocks, source);
             }
         }
-        for member in batch.members.iter() {
+        for member in members.iter() {
+            // A header that stands for itself needs no flush of what else is in the member's cache.
+            let fua = !batch.flushed.contains(member) && !self.mutated(Mutation::SkipJournalFlush);
             let block = journal.starts[usize::from(member.0)].plus(u64::from(header_place));
             let buffer = self.metadata_buffer.slice(journal.headers, member.0);
             batch.pending += 1;
             self.system_io(
                 Purpose::JournalHeader,
                 member,
-                Operation::Write { fua: false },
+                Operation::Write { fua },
                 block,
                 journal.headers.blocks,
                 buffer,
@@ -707,6 +730,9 @@ impl Engine {
         blocks: u32,
         buffer: BufferSlice,
     ) {
+        if self.mirrors(id) {
+            self.members[usize::from(member.0)].load.in_flight += 1;
+        }
         self.output(Output::Member(MemberIo {
             id: MemberIoId(id << SLOT_BITS | u32::from(slot)),
             member,
@@ -719,16 +745,14 @@ impl Engine {
 
     /// A header, or blocks of a column, came back from the journal of a member.
     pub(crate) fn journal_written(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result {
-            self.put_out(member, OutReason::Error(error));
-        }
+        self.log_failed(member, result);
         let batch = self.batch_under_way();
         assert!(!batch.flushing, "written after the flush");
         batch.pending -= 1;
         if batch.pending > 0 {
             return;
         }
-        let members = batch.members.difference(self.missing);
+        let members = batch.flushed.difference(self.missing);
         if members.is_empty() || self.mutated(Mutation::SkipJournalFlush) {
             return self.batch_committed();
         }
@@ -739,14 +763,23 @@ impl Engine {
     }
 
     pub(crate) fn journal_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result {
-            self.put_out(member, OutReason::Error(error));
-        }
+        self.log_failed(member, result);
         let batch = self.batch_under_way();
         assert!(batch.flushing, "flushed before it was written");
         batch.pending -= 1;
         if batch.pending == 0 {
             self.batch_committed();
+        }
+    }
+
+    /// A member did not take its part of a batch. Where the array can't go on without it, nothing
+    /// that was to be logged there may go to its place.
+    fn log_failed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+            && self.shape.copies
+        {
+            self.nothing_more();
         }
     }
 

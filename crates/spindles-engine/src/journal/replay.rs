@@ -2,7 +2,7 @@
 //!
 //! ```text
 //!  waiting ──▶ scanning ──▶ recording who is missing ──▶ rolling forward, write by write
-//!      ──▶ putting checksums in order ──▶ marking what missing members lack ──▶ flushing ──▶ recording that all is clean
+//!      ──▶ choosing what blocks without parity hold (`choosing`) ──▶ putting checksums in order ──▶ marking what missing members lack ──▶ flushing ──▶ recording that all is clean
 //!
 //!  one write:  reading the log ──▶ checking it ──▶ writing
 //!                                      └──not whole──▶ (reading data ──▶ redundancy ──▶ writing it)
@@ -21,6 +21,7 @@
 //! all others. Where there are fewer, data stays as it is, old or new, and redundancy is made from
 //! it. What a missing member had there can't be told then: it goes into the list of bad blocks.
 
+use super::choosing::Version;
 use crate::{
     Engine, Mutation,
     columns::{Owner, Phase},
@@ -46,11 +47,13 @@ const WINDOW_BYTES: u32 = 64 << 10;
 /// One slot of a write, as the log has it.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
-    sequence: u64,
+    pub(super) sequence: u64,
     pub(super) member: MemberIndex,
     pub(super) entry: JournalEntry,
     /// In `Replay::checksums`.
     pub(super) checksums: Range<usize>,
+    /// Its blocks are in the journal, and are not what was logged.
+    pub(super) void: bool,
 }
 
 impl Part {
@@ -135,6 +138,8 @@ pub(super) enum Stage {
     /// Who is missing is made durable.
     Recording,
     Rolling,
+    /// What is in place of blocks without parity is looked at, and one of what they may hold is chosen.
+    Choosing,
     /// The checksums of what is in its place are put in order: how far that is.
     Summing {
         part: usize,
@@ -166,8 +171,13 @@ pub(crate) struct Replay {
     /// Writes that were carried out: what is expected in place of intents. Sorted by group when
     /// all are.
     applied: Vec<Applied>,
+    /// What blocks of groups without parity may hold, in order, and where to go on.
+    pub(super) versions: Vec<Version>,
+    pub(super) choose_from: (u64, u32),
+    /// The part of the log that is being read in their place.
+    pub(super) from_log: Option<usize>,
     /// The checksum of a block of zeros.
-    zero_checksum: u32,
+    pub(super) zero_checksum: u32,
     /// Rows in which data was left as it is, whole or torn: checksums follow it. Sorted.
     pub(super) settled: Vec<(u64, u32)>,
     /// What was computed, and is in no log.
@@ -175,7 +185,7 @@ pub(crate) struct Replay {
     pub(super) column: u32,
     /// Slots of the rows under way whose new blocks are known.
     valid: SlotSet,
-    replayed: u64,
+    pub(super) replayed: u64,
 }
 
 impl Engine {
@@ -201,6 +211,9 @@ impl Engine {
             },
             low: 0,
             applied: Vec::new(),
+            versions: Vec::new(),
+            choose_from: (0, 0),
+            from_log: None,
             settled: Vec::new(),
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             recovered: Vec::new(),
@@ -210,13 +223,21 @@ impl Engine {
         })
     }
 
+    /// The pages of the rows under way are there.
+    pub(crate) fn replay_paged(&mut self, id: u32) {
+        if self.is_summing() {
+            return self.sum_paged(id);
+        }
+        self.choose_paged(id);
+    }
+
     /// Whether checksums are being put in order.
     fn is_summing(&self) -> bool {
         let replay = self.replay.as_ref();
         replay.is_some_and(|replay| matches!(replay.stage, Stage::Summing { .. }))
     }
 
-    fn replay(&mut self) -> &mut Replay {
+    pub(super) fn replay(&mut self) -> &mut Replay {
         self.replay.as_mut().expect("a replay is under way")
     }
 
@@ -326,6 +347,7 @@ impl Engine {
                     member,
                     entry,
                     checksums: start..replay.checksums.len(),
+                    void: false,
                 });
             }
         }
@@ -364,6 +386,7 @@ impl Engine {
         replay
             .parts
             .sort_by_key(|part| (part.write(), part.entry.slot));
+        self.find_versions();
         self.find_spans();
         self.replay_recorded();
     }
@@ -392,6 +415,10 @@ impl Engine {
             self.geometry
                 .group_into(GroupIndex(entry.group), &mut group);
             let shape = Shape::of(&group);
+            if shape.copies {
+                end = start; // Each block by itself.
+                continue;
+            }
             let members = group.slots().iter().zip(0..shape.slots);
             let lost = members.filter(|(place, _)| self.lost.contains(place.member));
             let lost = lost.fold(SlotSet::EMPTY, |set, (_, slot)| set.with(slot));
@@ -448,7 +475,8 @@ impl Engine {
             replay.applied.sort_by_key(|applied| applied.group);
         }
         let Some(span) = replay.spans.get(replay.next) else {
-            return self.sum_replayed();
+            replay.stage = Stage::Choosing;
+            return self.choose_next();
         };
         replay.span = span.clone();
         replay.low = span.rows.start;
@@ -522,7 +550,7 @@ impl Engine {
                 JournalKind::Data => data = data.with(part.entry.slot),
                 JournalKind::Zeros => zeros = zeros.with(part.entry.slot),
                 // An intent is none of these writes, or a part that is none of its own.
-                JournalKind::Intent => {}
+                JournalKind::Intent | JournalKind::Exchange => {}
             }
         }
         let column = &mut self.columns[index(id)];
@@ -556,14 +584,21 @@ impl Engine {
         let writing = column.phase == Phase::Writing;
         if let Err(error) = result {
             column.unreadable = column.unreadable.with(slot);
-            if writing || error == MemberError::Gone {
-                self.put_out(member, OutReason::Error(error));
+            if (writing || error == MemberError::Gone)
+                && !self.put_out(member, OutReason::Error(error))
+                && self.shape.copies
+            {
+                self.nothing_more();
             }
         }
         let column = &self.columns[index(id)];
         if column.pending > 0 {
             return;
         }
+        if self.replay().stage == Stage::Choosing {
+            return self.chosen_io_done(id);
+        }
+        let column = &self.columns[index(id)];
         match column.phase {
             Phase::Reading if self.is_summing() => self.sum_read(id),
             Phase::Reading => self.check_read(),
@@ -609,6 +644,7 @@ impl Engine {
                 replay.valid = replay.valid.or(whole);
                 self.log_checked();
             }
+            Work::Verify if self.replay().stage == Stage::Choosing => self.chosen_summed(id),
             Work::Verify => self.summed(id),
             Work::Recover => self.write_replayed(),
             work => panic!("a replay computes no {work:?}"),
@@ -817,12 +853,7 @@ impl Engine {
             return self.rows_replayed();
         }
         for slot in gone.iter() {
-            let blocks = self.array_blocks(id, slot);
-            self.output(Output::Event(Event::Lost {
-                block: BlockIndex(blocks.start),
-                blocks: self.columns[index(id)].blocks,
-            }));
-            if !self.bad.add(BadBlockKind::Lost, blocks) {
+            if !self.lose_rows(id, slot) {
                 return self.too_much_lost();
             }
         }
@@ -833,6 +864,16 @@ impl Engine {
             .extend((low..low + blocks).map(|row| (group, row)));
         let redundant = self.shape(id).redundant().and(there);
         self.settle(self.shape(id).all_data(), redundant, gone);
+    }
+
+    /// What a slot holds in the rows under way goes into the list. Whether that has room.
+    pub(super) fn lose_rows(&mut self, id: u32, slot: u8) -> bool {
+        let blocks = self.array_blocks(id, slot);
+        self.output(Output::Event(Event::Lost {
+            block: BlockIndex(blocks.start),
+            blocks: self.columns[index(id)].blocks,
+        }));
+        self.bad.add(BadBlockKind::Lost, blocks)
     }
 
     /// Makes `recover` from `known`, of which `zeros` count as zeros and are made so.
@@ -857,14 +898,14 @@ impl Engine {
 
     /// The list has no room for all that is lost: nothing more is written, and what is not there
     /// answers errors.
-    fn too_much_lost(&mut self) {
+    pub(super) fn too_much_lost(&mut self) {
         self.output(Output::Event(Event::TooMuchLost));
         self.unreplayed = true;
         self.give_up_replay();
     }
 
     /// What the journals hold may be needed when the members are back: nothing is voided.
-    fn give_up_replay(&mut self) {
+    pub(super) fn give_up_replay(&mut self) {
         self.nothing_more();
         self.end_replay();
     }

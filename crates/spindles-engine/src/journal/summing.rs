@@ -11,7 +11,7 @@ use crate::{
     Engine, Mutation,
     columns::{Owner, Phase},
     index,
-    plan::{Ask, Plan, Strategy, Work},
+    plan::{Ask, Plan, Shape, Strategy, Work},
     slots::SlotSet,
 };
 use spindles_block::Operation;
@@ -65,6 +65,10 @@ impl Engine {
             let id = replay.column;
             let group = GroupIndex(entry.group);
             self.geometry.group_into(group, &mut self.groups[index(id)]);
+            if Shape::of(&self.groups[index(id)]).copies {
+                (*at, *rows) = (*at + 1, 0); // They were, when one was chosen.
+                continue;
+            }
             let column = &mut self.columns[index(id)];
             column.reset();
             column.group = group;
@@ -92,7 +96,7 @@ impl Engine {
     }
 
     /// The pages of the rows under way are there.
-    pub(crate) fn sum_paged(&mut self, id: u32) {
+    pub(super) fn sum_paged(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
         let slot = column.plan.reads.first().expect("one is read");
         column.phase = Phase::Reading;
@@ -125,8 +129,8 @@ impl Engine {
         let sums = &self.checksums[sums..sums + index(blocks)];
         let logged = match part.entry.kind {
             JournalKind::Zeros => None,
-            JournalKind::Data | JournalKind::Intent if is_recovered => None,
-            JournalKind::Data | JournalKind::Intent => {
+            _ if is_recovered => None,
+            JournalKind::Data | JournalKind::Intent | JournalKind::Exchange => {
                 let start = part.checksums.start + index(rows);
                 Some(&replay.checksums[start..start + index(blocks)])
             }

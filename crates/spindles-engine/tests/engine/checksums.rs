@@ -6,14 +6,12 @@ use spindles_block::{BlockIndex, MemberError, MemberIndex, RequestError};
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_layout::{Geometry, Level, Spec};
 
-/// An array with checksums, and bitmaps where it has redundancy. `pages` may be too few: then there
-/// is room for what one column needs.
+/// An array with checksums. `pages` may be too few: then there is room for what one column needs.
 fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
-    let redundant = Geometry::new(spec).unwrap().redundancy() > 0;
     Setup {
         seed,
         persistent: true,
-        regions: redundant,
+        regions: true,
         checksum_pages: Some(pages),
         ..Setup::new(spec.clone())
     }
@@ -255,4 +253,117 @@ fn pages_are_read_no_more_often_than_they_must() {
         // Of 48 pages 12 fit: three reads in four find theirs gone.
         assert!(most == 0 || loads * 100 > 70 * 500, "{loads} pages");
     }
+}
+
+/// What has no parity: levels, and how many members.
+const WITHOUT_PARITY: [(&str, usize); 5] = [
+    ("raid0", 3),
+    ("concat", 2),
+    ("raid1", 2),
+    ("raid1", 3),
+    ("raid10", 4),
+];
+
+/// The last block that is written before a crash.
+const LAST: u64 = 40;
+
+/// An array whose process ends after it answered writes: what is in memory only is gone when it is
+/// opened again.
+fn crashed(setup: &Setup) -> (World, Vec<u8>) {
+    let (mut world, mut model) = filled(setup);
+    for block in (0..=LAST).step_by(5) {
+        let at = usize::try_from(block).unwrap() * BLOCK;
+        model[at..at + BLOCK].fill(0x55);
+        world.write_and_no_more(block, &[0x55; BLOCK]);
+    }
+    (world, model)
+}
+
+#[test]
+fn after_a_crash_blocks_have_the_checksums_of_what_they_hold() {
+    for (level, members) in WITHOUT_PARITY {
+        for tears in [false, true] {
+            let setup = Setup {
+                policy: "journal",
+                tears,
+                ..setup(&spec(level, members), 16, 11)
+            };
+            let (world, model) = crashed(&setup);
+            assert!(!world.wrong_checksums().is_empty(), "{level}: in memory");
+            let mut world = world.reopen(&setup);
+            let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+            assert!(world.read(0, blocks).unwrap() == model, "{level}");
+            assert!(world.close());
+            assert_eq!(world.wrong_checksums(), [], "{level}");
+        }
+    }
+}
+
+/// No checksum is made from data that the log does not vouch for.
+#[test]
+fn a_replay_does_not_take_rot_for_data() {
+    for (level, members) in WITHOUT_PARITY {
+        for tears in [false, true] {
+            let setup = Setup {
+                policy: "journal",
+                tears,
+                ..setup(&spec(level, members), 16, 12)
+            };
+            let (mut world, model) = crashed(&setup);
+            let place = world.engine.geometry().locate(BlockIndex(LAST));
+            rot(&mut world, usize::from(place.member.0), place.offset.0);
+            let mut world = world.reopen(&setup);
+            let redundant = world.engine.geometry().redundancy() > 0;
+            // Where a block could be torn, and has no second copy, the log has it as a whole.
+            let lost = !redundant && !tears;
+            for (block, right) in (0..).zip(model.chunks_exact(BLOCK)) {
+                match world.read(block, 1) {
+                    Ok(bytes) => assert!(bytes == right, "{level}: block {block}"),
+                    Err(error) => {
+                        assert_eq!((error, block), (RequestError::Corrupt, LAST), "{level}");
+                    }
+                }
+            }
+            assert_eq!(world.read(LAST, 1).is_err(), lost, "{level}");
+        }
+    }
+}
+
+/// Whoever looks whether there is an array on an array that a crash left sees what is there.
+#[test]
+fn who_only_looks_believes_what_the_replay_will_vouch_for() {
+    let setup = Setup {
+        policy: "journal",
+        ..setup(&spec("raid1", 2), 16, 13)
+    };
+    for look_only in [false, true] {
+        let (world, model) = crashed(&setup);
+        let mut world = world.reopen(&Setup {
+            read_only: true,
+            look_only,
+            ..setup.clone()
+        });
+        let read = world.read(LAST, 1);
+        let at = usize::try_from(LAST).unwrap() * BLOCK;
+        if look_only {
+            assert!(read.unwrap() == model[at..at + BLOCK]);
+        } else {
+            assert_eq!(read, Err(RequestError::Corrupt));
+        }
+    }
+}
+
+#[test]
+fn a_scrub_finds_rot_that_it_can_not_repair() {
+    let (mut world, _) = filled(&setup(&spec("raid0", 3), 4, 14));
+    rot(&mut world, 1, 13);
+    rot(&mut world, 2, 40);
+    scrub(&mut world);
+    let found = world.events.iter().filter_map(|event| match event {
+        Event::Found(finding) => Some((finding.member.0, finding.blocks, finding.fate)),
+        _ => None,
+    });
+    let found: Vec<_> = found.collect();
+    assert_eq!(found, [(1, 1, Fate::Left), (2, 1, Fate::Left)]);
+    assert_eq!(world.engine.status().scrub.left_blocks, 2);
 }

@@ -72,6 +72,7 @@ pub(crate) struct World {
     clippy::struct_excessive_bools,
     reason = "each is one choice of a test"
 )]
+#[derive(Clone)]
 pub(crate) struct Setup {
     pub(crate) spec: Spec,
     pub(crate) missing: MemberSet,
@@ -80,6 +81,11 @@ pub(crate) struct Setup {
     /// Whether a persistent array has bitmaps; then members hold anything at first.
     pub(crate) regions: bool,
     pub(crate) force: bool,
+    pub(crate) read_only: bool,
+    pub(crate) look_only: bool,
+    /// Whether a crash may leave a block torn.
+    pub(crate) tears: bool,
+    pub(crate) policy: &'static str,
     pub(crate) requests: u32,
     pub(crate) column_blocks: u32,
     pub(crate) read_policy: &'static str,
@@ -99,6 +105,10 @@ impl Setup {
             persistent: false,
             regions: false,
             force: false,
+            read_only: false,
+            look_only: false,
+            tears: false,
+            policy: "resync",
             requests: 4,
             column_blocks: 4,
             read_policy: "nearest",
@@ -172,10 +182,11 @@ impl Setup {
                 data_start: data_start.iter().map(|&start| BlockIndex(start)).collect(),
                 persistence,
                 clean,
-                read_only: false,
-                look_only: false,
+                read_only: self.read_only,
+                look_only: self.look_only,
+                tears: self.tears,
                 force: self.force,
-                consistency: Policy::by_name("resync").unwrap(),
+                consistency: Policy::by_name(self.policy).unwrap(),
                 read_policy: ReadPolicy::by_name(self.read_policy).unwrap(),
                 write_mostly: MemberSet::EMPTY,
                 job_rate: JOB_RATE,
@@ -274,7 +285,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             region_groups: 0,
             members: geometry.members(),
             clean: setup.clean,
-            consistency: Text::new("resync").unwrap(),
+            consistency: Text::new(setup.policy).unwrap(),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
             growth: spindles_format::GrowthRecord::default(),
@@ -294,7 +305,9 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             geometry.groups(),
             u64::from(group_blocks) * 512,
         );
-        give_bad_blocks(&mut persistence.array, &mut devices);
+        if geometry.redundancy() > 0 {
+            give_bad_blocks(&mut persistence.array, &mut devices);
+        }
         persistence.array.region_groups = 2;
         persistence.devices = devices.into_iter().map(Some).collect();
     }
@@ -312,6 +325,13 @@ impl World {
             match output {
                 Output::Member(io) => {
                     self.note(|_| describe(&io));
+                    if io.buffer.buffer == METADATA && io.operation != Operation::Read {
+                        // As drivers do: the engine may go on.
+                        let at = usize::try_from(io.buffer.first_block).unwrap() * BLOCK;
+                        let bytes = self.engine.metadata_of(&io);
+                        let buffer = self.buffers.get_mut(&METADATA.0).unwrap();
+                        buffer[at..at + bytes.len()].copy_from_slice(bytes);
+                    }
                     self.pending.push(Pending::Member(io));
                 }
                 Output::Compute(step) => {
@@ -445,11 +465,7 @@ impl World {
                 if blocks.clone().any(refuses) {
                     return Err(MemberError::Medium);
                 }
-                let bytes = if io.buffer.buffer == METADATA {
-                    self.engine.metadata_of(io).to_vec()
-                } else {
-                    read_slice(&self.buffers, io.buffer, length)
-                };
+                let bytes = read_slice(&self.buffers, io.buffer, length);
                 member[range].copy_from_slice(&bytes);
                 self.medium
                     .retain(|(at, block)| *at != io.member.0 || !blocks.contains(block));
@@ -510,6 +526,16 @@ impl World {
         );
         self.run();
         self.result(token)
+    }
+
+    /// Writes a block, and goes on only until that is answered.
+    pub(crate) fn write_and_no_more(&mut self, block: u64, bytes: &[u8; BLOCK]) {
+        let fua = false;
+        let token = self.submit(Operation::Write { fua }, block, bytes.to_vec(), 1);
+        while self.replies.is_empty() {
+            self.step();
+        }
+        self.result(token).unwrap();
     }
 
     pub(crate) fn read(&mut self, block: u64, blocks: u32) -> Result<Vec<u8>, RequestError> {

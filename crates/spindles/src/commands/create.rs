@@ -54,11 +54,11 @@ struct Arguments {
     /// How chunks lie on the members, where the level has a choice
     #[arg(long, value_name = "NAME")]
     layout: Option<String>,
-    /// What is done about crashes [default: journal with parity, else resync]
+    /// What is done about crashes [default: journal with parity or checksums, else resync]
     #[arg(long, value_name = "POLICY")]
     consistency: Option<String>,
-    /// How blocks are summed up: crc32c or none. Rot is then found, and repaired, by whoever reads
-    /// it. So far for levels with parity and a journal
+    /// How blocks are summed up: crc32c or none. Rot is then found by whoever reads it, and repaired
+    /// where there is redundancy. Takes --consistency journal
     #[arg(long, value_name = "KIND", default_value = "none")]
     checksum: String,
     /// The unit in which the array is addressed: 512 or 4K
@@ -115,7 +115,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         block_size,
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         consistency: policy,
-        checksum: checksum(&arguments.checksum)?,
+        checksum: Some(checksum(&arguments.checksum)?),
         spares: arguments.spares.clone(),
         force: arguments.force,
         open: OpenOptions::default(),

@@ -289,7 +289,7 @@ fn create_refuses_wrong_usage() {
         ),
         ("create x raid1(@a,@b) --spare @a", &["are the same device"]),
         (
-            "create x raid1(@a,@b) --checksum crc32c",
+            "create x raid1(@a,@b) --checksum crc32c --consistency resync",
             &["kept exact by the journal", "--checksum none"],
         ),
         (

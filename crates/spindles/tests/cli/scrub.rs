@@ -111,6 +111,8 @@ fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
         ("raid1(@a,@b,@c)", "a b c"),
         ("raid6(@a,@b,@c,@d,@e)", "a b c d e"),
         ("raid7(@a,@b,@c,@d,@e)", "a b c d e"),
+        ("raid1(@a,@b) --checksum crc32c", "a b"),
+        ("raid10(@a,@b,@c) --checksum crc32c", "a b c"),
         ("raid4(@a,@b,@c) --checksum crc32c", "a b c"),
         ("raid5(@a,@b,@c) --checksum crc32c", "a b c"),
         ("raid6(@a,@b,@c,@d) --checksum crc32c", "a b c d"),
@@ -139,6 +141,7 @@ fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
 #[test]
 fn what_is_rotten_is_read_right() {
     for (expression, devices) in [
+        ("raid1(@a,@b)", "a b"),
         ("raid5(@a,@b,@c)", "a b c"),
         ("raid6(@a,@b,@c,@d)", "a b c d"),
     ] {
@@ -201,4 +204,20 @@ fn inner_arrays_are_scrubbed_and_what_keeps_no_redundancy_is_refused() {
     let folder = Folder::new("a b", 8 * MIB);
     folder.run("create data raid0(@a,@b)").ok();
     folder.refuses("scrub @a @b", 1, &["keeps no redundancy (raid0)"]);
+}
+
+/// Without redundancy a scrub tells what is rotten, and a read of it is an error.
+#[test]
+fn what_has_checksums_only_is_scrubbed_and_never_read_wrong() {
+    let folder = filled("raid0(@a,@b) --checksum crc32c", "a b");
+    folder.run("scrub @a @b").ok();
+    let flipped = flip(&folder, "a b", 3);
+    let run = folder.run("scrub @a @b --json");
+    assert_eq!(run.status, 1, "{}", run.error);
+    assert_eq!(run.json()["left_bytes"], 3 * BLOCK);
+    assert_eq!(flipped.len(), 3);
+    let bytes = folder.read("source").len();
+    std::fs::write(folder.path("back"), []).expect("room");
+    let run = folder.run(&format!("copy array:@a,@b @back --bytes {bytes}"));
+    run.fails(1, &["are corrupt"]);
 }
