@@ -4,7 +4,7 @@
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::spare::{Spare, Taken};
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, random, settle};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, attach, random, settle};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::{
     Command, Config, GrowthTarget, JOB_RATE, Limits, POLICIES, Persistence, PlanError, Policy,
@@ -424,13 +424,13 @@ pub fn resync(
     options: &AssembleOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Resynced, AssembleError> {
-    let mut assembled = build(devices, options, None)?.into_assembled();
-    let through = settle(assembled.target.as_mut(), progress);
-    assembled.target.close()?;
-    Ok(Resynced {
-        report: assembled.report,
-        through,
-    })
+    let Assembled {
+        mut target,
+        mut report,
+    } = assemble(devices, options)?;
+    let through = settle(target.as_mut(), progress);
+    attach::close(target, &mut report)?;
+    Ok(Resynced { report, through })
 }
 
 fn build(

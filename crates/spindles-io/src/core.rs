@@ -2,11 +2,12 @@
 //! results on their way up. One thread, no recursion from array to array: what is
 //! answered at once waits in a queue until the engine above has been drained.
 
+use crate::attach::AttachError;
 use crate::create;
 use crate::members::{DeviceIndex, DeviceIo, Members};
 use crate::probe::{self, Probe};
 use crate::queues::Wait;
-use crate::rebuild::{AttachError, RebuildProgress};
+use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::{self, Spare, Taken};
 use crate::transfer::Tag;

@@ -1,9 +1,10 @@
 //! The driver: devices and arrays put together from the leaves up, and the target
 //! that comes of it.
 
+use crate::attach::AttachError;
 use crate::core::{Core, Node};
 use crate::probe::Probe;
-use crate::rebuild::{AttachError, RebuildProgress};
+use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::{Spare, Taken};
 use crate::{

@@ -2,6 +2,7 @@
 //! to them. Nothing here simulates, serves or decides where a block belongs.
 
 pub mod assemble;
+pub mod attach;
 mod backends;
 pub mod bench;
 mod buffers;

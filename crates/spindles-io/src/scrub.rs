@@ -2,6 +2,7 @@
 
 use crate::CloseError;
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport, assemble};
+use crate::attach;
 use spindles_block::MemberIndex;
 use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub, ScrubStatus};
 use std::collections::VecDeque;
@@ -119,7 +120,7 @@ pub fn scrub(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Scrubbed, ScrubError> {
     let assembled = assemble(devices, options)?;
-    let (mut target, report) = (assembled.target, assembled.report);
+    let (mut target, mut report) = (assembled.target, assembled.report);
     if let Err(reason) = target.begin_scrub(scrub) {
         let array = report.name.clone();
         let level = report.level.name;
@@ -147,7 +148,7 @@ pub fn scrub(
         target.work();
     };
     open.iter().for_each(tell);
-    target.close()?;
+    attach::close(target, &mut report)?;
     Ok(Scrubbed {
         report,
         through,

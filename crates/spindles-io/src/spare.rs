@@ -1,16 +1,14 @@
 //! Spares: devices that are set aside for arrays, and take the place of a member that is lost.
 
-use crate::assemble::{AssembleError, AssembleOptions, assemble};
-use crate::create::{self, CreateError};
+use crate::assemble::{AssembleOptions, assemble};
+use crate::attach::{self, ChangeError};
 use crate::probe::{self, Probe};
-use crate::rebuild::AttachError;
-use crate::{OpenError, OpenOptions, backends};
+use crate::{OpenError, OpenOptions, backends, create};
 use spindles_block::MemberIndex;
-use spindles_format::{SLOT_BYTES, SPARE_ARRAYS_MAX, SpareRecord, Uuid};
+use spindles_format::{SLOT_BYTES, SpareRecord, Uuid};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::{fmt, io};
-use thiserror::Error;
 
 /// Whose spares devices become.
 #[derive(Clone, Copy, Debug)]
@@ -28,44 +26,6 @@ pub struct Added {
     pub array: Option<(String, Uuid)>,
     /// What was overwritten: device and what it was.
     pub wiped: Vec<(String, String)>,
-}
-
-/// Why devices did not become spares, or did not cease to be.
-#[derive(Debug, Error)]
-#[non_exhaustive]
-pub enum SpareError {
-    /// There is no array.
-    #[error(transparent)]
-    Assemble(#[from] AssembleError),
-    /// A device can't be taken.
-    #[error(transparent)]
-    Device(#[from] CreateError),
-    /// A device can't be opened.
-    #[error(transparent)]
-    Open(#[from] OpenError),
-    /// It has too little room.
-    #[error(transparent)]
-    Room(#[from] AttachError),
-    /// Two names for one device.
-    #[error("{first} and {second} are the same device: leave one out")]
-    SameDevice {
-        /// One name.
-        first: String,
-        /// The other.
-        second: String,
-    },
-    /// It serves as many as it can.
-    #[error("{device} is a spare of {SPARE_ARRAYS_MAX} arrays already: make it a shared one")]
-    TooManyArrays {
-        /// The device.
-        device: String,
-    },
-    /// It is none.
-    #[error("{device} is not a spare: nothing was changed on it")]
-    NoSpare {
-        /// The device.
-        device: String,
-    },
 }
 
 /// A device that is a spare.
@@ -115,19 +75,12 @@ impl fmt::Display for Taken {
 /// # Errors
 ///
 /// Nothing was written to any, unless the operating system refuses that.
-pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, SpareError> {
+pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, ChangeError> {
     let members = match whose {
         For::All => &[][..],
         For::Array(members) => members,
     };
-    let all = [members, devices].concat();
-    if let Some((first, second)) = probe::same_device(&all) {
-        let name = |at: usize| all[at].to_owned();
-        return Err(SpareError::SameDevice {
-            first: name(first),
-            second: name(second),
-        });
-    }
+    attach::are_others(members, devices)?;
     let array = match whose {
         For::All => None,
         For::Array(members) => {
@@ -151,7 +104,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, S
         let mut record = match (&known, uuid) {
             (Some(known), None) => known.serving_all(),
             (Some(known), Some(uuid)) => {
-                let too_many = || SpareError::TooManyArrays {
+                let too_many = || ChangeError::TooManyArrays {
                     device: (*device).to_owned(),
                 };
                 known.serving(uuid).ok_or_else(too_many)?
@@ -201,13 +154,13 @@ pub(crate) fn put(device: &str, record: &SpareRecord) -> io::Result<()> {
 /// # Errors
 ///
 /// Nothing was written to any, unless the operating system refuses that.
-pub fn remove(devices: &[&str]) -> Result<(), SpareError> {
+pub fn remove(devices: &[&str]) -> Result<(), ChangeError> {
     let mut held = Vec::new();
     for device in devices {
         let probe = Probe::open(device)?;
         if probe.found().spare().is_none() {
             let device = (*device).to_owned();
-            return Err(SpareError::NoSpare { device });
+            return Err(ChangeError::NoSpare { device });
         }
         drop(probe);
         held.push(backends::open(device, &OpenOptions::default())?);

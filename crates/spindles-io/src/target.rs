@@ -1,7 +1,8 @@
 //! What everything that carries block requests looks like from above: a single
 //! device, a file, memory, or an array.
 
-use crate::rebuild::{AttachError, RebuildProgress};
+use crate::attach::AttachError;
+use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::Taken;
 use crate::{CloseError, TargetFacts};

@@ -1,8 +1,10 @@
 //! How arrays and sizes are described to people and to programs, alike in all commands.
 
+use crate::ui::Ui;
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
 use spindles_io::assemble::{ArrayReport, MemberReport};
+use spindles_io::spare::Taken;
 
 /// A size for people: `1.5 GiB`, `512 bytes`.
 pub(crate) fn size(bytes: u64) -> String {
@@ -42,6 +44,16 @@ pub(crate) fn shape(
         SizeBytes(chunk_bytes),
         SizeBytes(block_bytes.into()),
     )
+}
+
+/// Notes what became of devices: spares that were taken, and what was overwritten.
+pub(crate) fn note_devices(taken: &[Taken], wiped: &[(String, String)], ui: &Ui) {
+    for taken in taken {
+        ui.note(taken);
+    }
+    for (device, what) in wiped {
+        ui.note(format!("{device} held {what}, which is gone"));
+    }
 }
 
 /// `healthy` or `degraded`.

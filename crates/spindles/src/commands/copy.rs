@@ -82,6 +82,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if copied.is_ok() {
         finish_resync(&mut to, ui, &interrupted);
     }
+    for end in [&mut from, &mut to] {
+        if let Some(target) = end.target_mut() {
+            crate::arrays::note_devices(&target.spares_taken(), &[], ui);
+        }
+    }
     let io = to.target().map(|target| target.facts().io);
     // Closed in any case, so that an array is marked clean.
     let closed = to.close().and(from.close());

@@ -64,12 +64,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    for taken in rebuilt.report.taken.iter().chain(&rebuilt.taken) {
-        ui.note(taken);
-    }
-    for (device, what) in &rebuilt.wiped {
-        ui.note(format!("{device} held {what}, which is gone"));
-    }
+    arrays::note_devices(&rebuilt.report.taken, &rebuilt.wiped, ui);
     let name = &rebuilt.report.name;
     for (array, member) in &rebuilt.members {
         ui.line(format!("array '{array}': member {member} is active again"));

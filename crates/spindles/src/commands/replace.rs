@@ -64,9 +64,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    for (device, what) in &replaced.wiped {
-        ui.note(format!("{device} held {what}, which is gone"));
-    }
+    arrays::note_devices(&replaced.report.taken, &replaced.wiped, ui);
     let (old, onto) = (&arguments.old, &arguments.onto);
     let how = if replaced.rebuilt {
         format!("{old} failed on the way, and its place was rebuilt from the others")

@@ -49,6 +49,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
+    arrays::note_devices(&resynced.report.taken, &[], ui);
     let name = &resynced.report.name;
     if !resynced.through {
         bail!("array '{name}': the resync was stopped, and goes on next time");

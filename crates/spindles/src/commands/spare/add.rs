@@ -47,9 +47,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let devices = arrays::devices(&arguments.devices);
     let added = add(&devices, whose, arguments.force)?;
-    for (device, what) in &added.wiped {
-        ui.note(format!("{device} held {what}, which is gone"));
-    }
+    arrays::note_devices(&[], &added.wiped, ui);
     for device in &devices {
         ui.line(match &added.array {
             None => format!("{device} is a shared spare"),

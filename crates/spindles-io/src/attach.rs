@@ -1,0 +1,312 @@
+//! What all have in common that change which devices an array has: rebuild, replace, grow and
+//! spares.
+
+use crate::assemble::{ArrayReport, AssembleError};
+use crate::create::{self, CreateError};
+use crate::{CloseError, OpenError, Target, probe};
+use spindles_block::MemberIndex;
+use spindles_engine::{CommandError, Event};
+use spindles_format::{SPARE_ARRAYS_MAX, TooSmall};
+use spindles_layout::GeometryError;
+use std::io;
+use thiserror::Error;
+
+/// Why a device can't take the place of a missing one.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// The device can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// No position waits for a device.
+    #[error("no member is missing: there is nothing to rebuild")]
+    NothingMissing,
+    /// That position does not.
+    #[error("member {member} is not missing: a device takes the place of a missing one only")]
+    NotMissing {
+        /// The position.
+        member: MemberIndex,
+    },
+    /// What is missing is an array itself.
+    #[error(
+        "member {member} of array '{array}' is itself an array: a device can't take its place; bring back the devices of that array"
+    )]
+    ArrayMember {
+        /// The array around it.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
+    /// The device is no member that works.
+    #[error(
+        "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced"
+    )]
+    NotActive {
+        /// The device.
+        device: String,
+    },
+    /// The device has too little room.
+    #[error(
+        "{device} is too small: it has {bytes} bytes, and this position needs a device of about {needed_bytes}"
+    )]
+    TooSmall {
+        /// The device.
+        device: String,
+        /// What it has.
+        bytes: u64,
+        /// What it needs at least.
+        needed_bytes: u64,
+    },
+    /// It can't be cleared. Nothing else was written.
+    #[error("{device}: can't clear what it holds: {source}")]
+    Clear {
+        /// The device.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else was faster.
+    #[error("{device} is not a spare of this array any more")]
+    TakenAlready {
+        /// The device.
+        device: String,
+    },
+    /// The array does not take it.
+    #[error("the array can't take {device} now: {reason:?}")]
+    Refused {
+        /// The device.
+        device: String,
+        /// As the engine answered.
+        reason: CommandError,
+    },
+}
+
+/// Why the devices of an array were not changed as it was asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is no array, or it can't become that.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The array could not be closed.
+    #[error(transparent)]
+    Close(#[from] CloseError),
+    /// A new device can't be taken.
+    #[error(transparent)]
+    Device(#[from] CreateError),
+    /// A device can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// A new device can't take its place.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// A device is given twice.
+    #[error("{first} and {second} are the same device: give another one")]
+    SameDevice {
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Nothing was under way, and no device was given.
+    #[error(
+        "array '{array}' has no rebuild to go on with: give the new device with --onto, or a spare of the array; `spindles status` shows what is missing"
+    )]
+    NothingToRebuild {
+        /// The array.
+        array: String,
+    },
+    /// The new device failed.
+    #[error(
+        "array '{array}': the device in the place of member {member} failed while it was filled"
+    )]
+    RebuildOut {
+        /// The array.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
+    /// `progress` stopped it.
+    #[error(
+        "array '{array}': the copy was stopped; {old} is a member as before, and {onto} is not: the next replacement begins anew"
+    )]
+    ReplaceStopped {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// The new device.
+        onto: String,
+    },
+    /// The new device failed.
+    #[error(
+        "array '{array}': {onto} failed while it was copied onto; {old} is a member as before: give another device"
+    )]
+    NewcomerFailed {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// The new device.
+        onto: String,
+    },
+    /// Not everything could be read.
+    #[error(
+        "array '{array}': {failed} stretches can be read neither from {old} nor from the other members, so it stays a member; what they belong to must be written anew"
+    )]
+    Unreadable {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// How many.
+        failed: u64,
+    },
+    /// The old device went out, and the rebuild onto the new one did not come to its end.
+    #[error(
+        "array '{array}': {old} failed, and {onto} is not filled yet; `spindles rebuild` with the devices that are left and {onto} goes on"
+    )]
+    MemberLost {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// The new device.
+        onto: String,
+    },
+    /// More is lost than the level survives.
+    #[error("array '{array}' failed while {old} was copied")]
+    ReplaceFailed {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+    },
+    /// A new device is too small to be a member at all.
+    #[error("{device} is too small: it has {} bytes, and a member needs at least {}", small.device_bytes, small.needed_bytes)]
+    TooSmall {
+        /// The device.
+        device: String,
+        /// How much.
+        small: TooSmall,
+    },
+    /// There is no such chunk.
+    #[error("--chunk: {0}")]
+    Chunk(GeometryError),
+    /// Nothing is under way, and nothing was asked for.
+    #[error(
+        "array '{array}' is not growing: say what it shall become with --add, --chunk or --level"
+    )]
+    NothingToGrow {
+        /// The array.
+        array: String,
+    },
+    /// It grows already, to something.
+    #[error(
+        "array '{array}' grows already: let that come to its end first, with spindles grow and its devices; --add gives those that have not taken their places yet"
+    )]
+    Growing {
+        /// The array.
+        array: String,
+    },
+    /// More devices than positions that wait for one.
+    #[error("array '{array}' grows already, and no position waits for {device}")]
+    NoPosition {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+    },
+    /// A member failed before anything was moved.
+    #[error(
+        "array '{array}': member {member} failed before anything was moved; put another device in its place with spindles grow --add"
+    )]
+    GrowthOut {
+        /// The array.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
+    /// Too much is missing.
+    #[error(
+        "array '{array}' lost more members than it survives while it grew; what was moved and what was not is known, and it goes on when they are back"
+    )]
+    GrowthFailed {
+        /// The array.
+        array: String,
+    },
+    /// It serves as many as it can.
+    #[error("{device} is a spare of {SPARE_ARRAYS_MAX} arrays already: make it a shared one")]
+    TooManyArrays {
+        /// The device.
+        device: String,
+    },
+    /// It is none.
+    #[error("{device} is not a spare: nothing was changed on it")]
+    NoSpare {
+        /// The device.
+        device: String,
+    },
+}
+
+/// Looks at devices that are to come to an array of these `devices`: each is another one. What they
+/// hold, which is an error unless it may be overwritten.
+pub(crate) fn look_at_newcomers(
+    devices: &[&str],
+    newcomers: &[&str],
+    overwrite: bool,
+) -> Result<Vec<(String, String)>, ChangeError> {
+    are_others(devices, newcomers)?;
+    let mut held = Vec::new();
+    for device in newcomers {
+        held.extend(create::may_overwrite(device, overwrite)?);
+    }
+    Ok(held)
+}
+
+/// Whether each newcomer is another device, and none of these.
+pub(crate) fn are_others(devices: &[&str], newcomers: &[&str]) -> Result<(), ChangeError> {
+    let all = [devices, newcomers].concat();
+    match probe::same_device(&all) {
+        // What is wrong with the others is found when they are assembled.
+        Some((first, second)) if second >= devices.len() => Err(ChangeError::SameDevice {
+            first: all[first].to_owned(),
+            second: all[second].to_owned(),
+        }),
+        _ => Ok(()),
+    }
+}
+
+/// Works until no device is being filled or copied onto any more, or `told` does not want to go on.
+/// `progress` is told how many bytes of the arrays are done and how many there are; with `false` it
+/// stops that, and so does this answer.
+pub(crate) fn work_through(
+    target: &mut dyn Target,
+    told: &mut dyn FnMut(String, Event) -> bool,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> bool {
+    loop {
+        let mut goes_on = true;
+        while let Some((array, event)) = target.next_event() {
+            goes_on &= told(array, event);
+        }
+        let Some(state) = target.rebuild_progress().filter(|_| goes_on) else {
+            return true;
+        };
+        if !progress(state.done_bytes, state.total_bytes) {
+            return false;
+        }
+        if !target.work() {
+            return true;
+        }
+    }
+}
+
+/// Closes an array; the report tells of spares that were taken meanwhile.
+pub(crate) fn close(
+    mut target: Box<dyn Target>,
+    report: &mut ArrayReport,
+) -> Result<(), CloseError> {
+    report.taken.extend(target.spares_taken());
+    target.close()
+}
