@@ -1,6 +1,6 @@
 //! Spares: devices that are set aside for arrays, and take the place of a member that is lost.
 
-use crate::assemble::{AssembleOptions, assemble};
+use crate::assemble::{AssembleOptions, SpareReport, assemble};
 use crate::attach::{self, ChangeError};
 use crate::probe::{self, Probe};
 use crate::{OpenError, OpenOptions, backends, create};
@@ -22,8 +22,10 @@ pub enum For<'a> {
 /// Spares that there are now.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// The name and identity of the array whose they are; `None` for shared ones.
+    /// The name and identity of the array whose they are to be; `None` for shared ones.
     pub array: Option<(String, Uuid)>,
+    /// What they are now: one that was shared before still is.
+    pub spares: Vec<SpareReport>,
     /// What was overwritten: device and what it was.
     pub wiped: Vec<(String, String)>,
 }
@@ -121,11 +123,21 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         record.device_bytes = probe.bytes;
         planned.push((device, known.is_some(), record));
     }
+    let mut spares = Vec::new();
     for (device, is_spare, record) in planned {
         make(device, is_spare, &record)?;
+        spares.push(SpareReport {
+            name: (*device).to_owned(),
+            bytes: record.device_bytes,
+            shared: record.is_shared(),
+        });
     }
     let array = array.map(|array| (array.report.name, array.report.uuid));
-    Ok(Added { array, wiped })
+    Ok(Added {
+        array,
+        spares,
+        wiped,
+    })
 }
 
 /// Makes a spare of a device, whatever it holds; of one that `is_spare` only says so anew.

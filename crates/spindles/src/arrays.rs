@@ -3,7 +3,7 @@
 use crate::ui::Ui;
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
-use spindles_io::assemble::{ArrayReport, MemberReport};
+use spindles_io::assemble::{ArrayReport, MemberReport, SpareReport};
 use spindles_io::spare::Taken;
 
 /// A size for people: `1.5 GiB`, `512 bytes`.
@@ -65,6 +65,18 @@ pub(crate) fn state(report: &ArrayReport) -> &'static str {
     }
 }
 
+/// Spares as JSON.
+pub(crate) fn spares(spares: &[SpareReport]) -> Value {
+    let spares = spares.iter().map(|spare| {
+        json!({
+            "device": spare.name,
+            "bytes": spare.bytes,
+            "shared": spare.shared,
+        })
+    });
+    spares.collect()
+}
+
 /// An array as JSON, arrays inside it included.
 pub(crate) fn to_json(report: &ArrayReport) -> Value {
     let members = report.members.iter().map(|member| match member {
@@ -110,11 +122,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "state": state(report),
         "members": members.collect::<Vec<_>>(),
         "refused": report.refused,
-        "spares": report.spares.iter().map(|spare| json!({
-            "device": spare.name,
-            "bytes": spare.bytes,
-            "shared": spare.shared,
-        })).collect::<Vec<_>>(),
+        "spares": spares(&report.spares),
     })
 }
 

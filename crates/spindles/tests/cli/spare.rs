@@ -115,6 +115,9 @@ fn a_shared_spare_serves_who_comes_first() {
     assert!(run.out.contains("is a shared spare"), "{}", run.out);
     fs::remove_file(folder.path("b")).expect("it is there");
     fs::remove_file(folder.path("d")).expect("it is there");
+    // It stays a shared one.
+    let run = folder.run("spare add @s --array @c").ok();
+    assert!(run.out.contains("is a shared spare"), "{}", run.out);
     // The one that is too small is left out.
     let run = folder.run("rebuild @a @small @s").ok();
     assert!(run.out.contains("member 1 is active again"), "{}", run.out);

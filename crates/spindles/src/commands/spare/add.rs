@@ -48,17 +48,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices = arrays::devices(&arguments.devices);
     let added = add(&devices, whose, arguments.force)?;
     arrays::note_devices(&[], &added.wiped, ui);
-    for device in &devices {
+    for spare in &added.spares {
         ui.line(match &added.array {
-            None => format!("{device} is a shared spare"),
-            Some((name, _)) => format!("{device} is a spare of array '{name}'"),
+            Some((name, _)) if !spare.shared => {
+                format!("{} is a spare of array '{name}'", spare.name)
+            }
+            _ => format!("{} is a shared spare", spare.name),
         });
     }
     ui.json(&json!({
-        "spares": devices,
+        "spares": arrays::spares(&added.spares),
         "name": added.array.as_ref().map(|(name, _)| name),
         "uuid": added.array.as_ref().map(|(_, uuid)| uuid.to_string()),
-        "shared": added.array.is_none(),
     }));
     Ok(())
 }
