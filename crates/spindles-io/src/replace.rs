@@ -76,11 +76,10 @@ pub fn replace(
         }
         true
     };
-    if !attach::work_through(target.as_mut(), told, progress) && ended.get().is_none() {
-        // Until it has come to its end; a rebuild that it became goes on next time.
+    while !attach::work_through(target.as_mut(), told, progress) && ended.get().is_none() {
+        // Nothing is stopped before it has begun. A rebuild that it became goes on next time.
         target.stop_job("replace");
-        let told = &mut |of, event| told(of, event) && ended.get().is_none();
-        attach::work_through(target.as_mut(), told, &mut |_, _| true);
+        target.work();
     }
     attach::close(target, &mut report)?;
     let (old, onto) = (old.clone(), onto.clone());

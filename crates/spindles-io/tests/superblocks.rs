@@ -9,7 +9,10 @@ use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
 use spindles_engine::{ArrayState, Policy};
 use spindles_format::Found;
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble, examine};
+use spindles_io::attach::ChangeError;
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
+use spindles_io::rebuild::{RebuildOptions, rebuild};
+use spindles_io::replace::{ReplaceOptions, replace};
 use spindles_io::{OpenOptions, Target};
 use spindles_layout::{Expression, LEVELS, Redundancy};
 use std::fs::{self, File};
@@ -757,4 +760,37 @@ fn what_a_later_version_wrote_is_only_read() {
     assert!(warnings.contains("open for reading only"), "{warnings}");
     assembled.target.close().unwrap();
     assert!(folder.contents() == before);
+}
+
+/// A rebuild that is stopped goes on; a replacement that is stopped leaves all as it was.
+#[test]
+fn what_is_stopped_goes_on_or_leaves_all_as_it_was() {
+    let names = ["a", "b", "c"];
+    let folder = Folder::new(&["a", "b", "c", "d", "e"], 16 * MIB);
+    folder.create("raid5(a,b,c)").unwrap();
+    fill(&folder, &names, 4);
+    let (paths, new) = (folder.paths(&names), folder.path("d"));
+    let devices: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let options = ReplaceOptions {
+        old: folder.path("b"),
+        onto: new.clone(),
+        ..ReplaceOptions::default()
+    };
+    let stopped = replace(&devices, &options, &mut |_, _| false).unwrap_err();
+    assert!(matches!(stopped, ChangeError::ReplaceStopped { .. }));
+    let assembled = check(&folder, &names, 4);
+    assert!(assembled.report.refused.is_empty() && !assembled.report.is_degraded());
+    drop(assembled);
+    let onto = RebuildOptions {
+        onto: Some(new),
+        ..RebuildOptions::default()
+    };
+    let left = [devices[0], devices[2]];
+    let rebuilt = rebuild(&left, &onto, &mut |done, _| done == 0).unwrap();
+    assert!(!rebuilt.through && rebuilt.members.is_empty());
+    let new = folder.path("d");
+    let with_it = [left[0], left[1], &new];
+    let rebuilt = rebuild(&with_it, &RebuildOptions::default(), &mut |_, _| true).unwrap();
+    assert!(rebuilt.through && rebuilt.members.len() == 1);
+    check(&folder, &["d", "c"], 4);
 }
