@@ -2,10 +2,12 @@
 //! what can't take part refused by name and reason.
 
 use crate::probe::{self, Probe};
+use crate::report::positions;
+pub use crate::report::{ArrayReport, Growing, MemberReport, SpareReport};
 use crate::signatures::Sighting;
-use crate::spare::{Spare, Taken};
+use crate::spare::Spare;
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, attach, random, settle};
-use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError, SizeBytes};
+use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
 use spindles_engine::{
     Command, Config, GrowthTarget, JOB_RATE, Limits, POLICIES, Persistence, PlanError, Policy,
     READ_POLICIES, geometry_of, plan_growth,
@@ -14,7 +16,7 @@ use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, BadBlocks, DecodeError, DeviceRecord,
     Found, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
 };
-use spindles_layout::{Geometry, Level, Redundancy};
+use spindles_layout::Geometry;
 use thiserror::Error;
 
 /// How an array is to be assembled. `Default` opens for writing and takes no risk.
@@ -42,223 +44,6 @@ impl std::fmt::Debug for Assembled {
             .field("report", &self.report)
             .finish_non_exhaustive()
     }
-}
-
-/// What an array is and what it is made of, as found at assembly.
-#[derive(Clone, Debug)]
-pub struct ArrayReport {
-    /// Its name.
-    pub name: String,
-    /// Its identity.
-    pub uuid: Uuid,
-    /// Its level.
-    pub level: &'static Level,
-    /// The layout's name; empty where the level has no choice.
-    pub layout: String,
-    /// The consistency policy's name.
-    pub consistency: &'static str,
-    /// How blocks are summed up.
-    pub checksum: &'static str,
-    /// The chunk size.
-    pub chunk_bytes: u64,
-    /// The block.
-    pub block_bytes: u32,
-    /// What it holds.
-    pub bytes: u64,
-    /// The generation of its superblocks.
-    pub generation: u64,
-    /// Whether it was closed in order.
-    pub clean: bool,
-    /// Opened for reading only because of a feature in use.
-    pub read_only: bool,
-    /// What it was before it began to grow, while it does.
-    pub growing: Option<Growing>,
-    /// Every position.
-    pub members: Vec<MemberReport>,
-    /// Devices and arrays that can't take part, and why.
-    pub refused: Vec<String>,
-    /// Spares that were given, for it and for arrays inside it.
-    pub spares: Vec<SpareReport>,
-    /// What of them takes a place since it was opened.
-    pub taken: Vec<Taken>,
-}
-
-/// A device that may take the place of a missing member.
-#[derive(Clone, Debug)]
-pub struct SpareReport {
-    /// Its name.
-    pub name: String,
-    /// Its size.
-    pub bytes: u64,
-    /// Whether other arrays may take it too.
-    pub shared: bool,
-}
-
-impl ArrayReport {
-    /// Which members are not there.
-    #[must_use]
-    pub fn missing(&self) -> MemberSet {
-        let members = (0_u8..).zip(&self.members);
-        members
-            .filter(|(_, member)| matches!(member, MemberReport::Missing { .. }))
-            .map(|(index, _)| MemberIndex(index))
-            .collect()
-    }
-
-    /// Whether this array or one inside it lacks members.
-    #[must_use]
-    pub fn is_degraded(&self) -> bool {
-        self.members.iter().any(|member| match member {
-            MemberReport::Missing { .. } => true,
-            MemberReport::Array(inner) => inner.is_degraded(),
-            MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
-        })
-    }
-
-    /// The array of that name: this one, or one inside it.
-    pub(crate) fn find(&self, name: &str) -> Option<&Self> {
-        if self.name == name {
-            return Some(self);
-        }
-        self.members.iter().find_map(|member| match member {
-            MemberReport::Array(inner) => inner.find(name),
-            MemberReport::Device { .. } | MemberReport::Missing { .. } => None,
-        })
-    }
-
-    /// Whether it was closed in order, and all arrays in it.
-    #[must_use]
-    pub fn is_clean(&self) -> bool {
-        self.clean
-            && self.members.iter().all(|member| match member {
-                MemberReport::Array(inner) => inner.is_clean(),
-                MemberReport::Device { .. } | MemberReport::Missing { .. } => true,
-            })
-    }
-
-    fn must_read_only(&self) -> bool {
-        self.read_only
-            || self.members.iter().any(|member| match member {
-                MemberReport::Array(inner) => inner.must_read_only(),
-                MemberReport::Device { .. } | MemberReport::Missing { .. } => false,
-            })
-    }
-
-    /// What to tell whoever uses the array: one line for each thing that is not as it should be,
-    /// inner arrays first.
-    #[must_use]
-    pub fn warnings(&self) -> Vec<String> {
-        let mut lines: Vec<String> = self
-            .members
-            .iter()
-            .filter_map(|member| match member {
-                MemberReport::Array(inner) => Some(inner.warnings()),
-                _ => None,
-            })
-            .flatten()
-            .collect();
-        let name = &self.name;
-        lines.extend(
-            self.refused
-                .iter()
-                .map(|refused| format!("left out: {refused}")),
-        );
-        let missing = self.missing();
-        if !missing.is_empty() {
-            let rest = if self.clean {
-                "its data is complete, but not safe from further losses"
-            } else {
-                "it is not safe from further losses"
-            };
-            lines.push(format!(
-                "array '{name}' is degraded: {} of {} missing; {rest}",
-                positions(missing),
-                self.members.len(),
-            ));
-        }
-        lines.extend(self.taken.iter().map(ToString::to_string));
-        for (index, member) in self.members.iter().enumerate() {
-            if let MemberReport::Device {
-                filled_bytes: Some(filled),
-                ..
-            } = member
-            {
-                let percent = filled * 100 / self.bytes.max(1);
-                lines.push(format!(
-                    "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
-                     done; that goes on while the array is open for writing"
-                ));
-            }
-        }
-        if let Some(growing) = &self.growing {
-            let percent = growing.moved_bytes * 100 / self.bytes.max(1);
-            lines.push(format!(
-                "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
-                 that goes on while the array is open for writing",
-                growing.level,
-                growing.members,
-                SizeBytes(growing.chunk_bytes),
-            ));
-        }
-        if !self.clean && self.level.redundancy != Redundancy::None {
-            lines.push(format!(
-                "array '{name}' was not closed in order: what its members disagree on is settled \
-                 when it is open for writing"
-            ));
-        }
-        if self.read_only {
-            lines.push(format!(
-                "array '{name}' uses a feature that this version can't write: it is open for \
-                 reading only"
-            ));
-        }
-        lines
-    }
-}
-
-/// "member 1", "members 1 and 2".
-fn positions(members: MemberSet) -> String {
-    let numbers: Vec<String> = members.iter().map(|member| member.to_string()).collect();
-    match numbers.as_slice() {
-        [] => "no member".to_owned(),
-        [one] => format!("member {one}"),
-        [first @ .., last] => format!("members {} and {last}", first.join(", ")),
-    }
-}
-
-/// An array that grows: what it was before, and how far it is.
-#[derive(Clone, Debug)]
-pub struct Growing {
-    /// The level before.
-    pub level: String,
-    /// How many members it had.
-    pub members: usize,
-    /// The chunk size before.
-    pub chunk_bytes: u64,
-    /// Bytes of the array that are where they will be.
-    pub moved_bytes: u64,
-}
-
-/// What fills a position.
-#[derive(Clone, Debug)]
-pub enum MemberReport {
-    /// A device.
-    Device {
-        /// Its name.
-        name: String,
-        /// It missed the last superblock write before a crash; nothing is lacking on it.
-        lagging: bool,
-        /// While it is being filled: below which byte of the array it is good.
-        filled_bytes: Option<u64>,
-    },
-    /// An array.
-    Array(Box<ArrayReport>),
-    /// Nothing.
-    Missing {
-        /// Since which generation, if the superblocks say so; `None` when the array still counts
-        /// on it.
-        out_since: Option<u64>,
-    },
 }
 
 /// Why no array came of the devices given.
@@ -444,19 +229,19 @@ fn build(
     let block_size = found
         .iter()
         .find_map(|found| Some(found.record().ok()?.0.block_size));
-    let open = OpenOptions {
+    let mut open = OpenOptions {
         block_size,
         ..options.open.clone()
     };
-    // First for reading only, so that what can go wrong does so before anything is written.
-    let reading = OpenOptions {
-        read_only: true,
-        ..open.clone()
-    };
-    let build = Build::new(devices, &found, &reading, options.force, true, grow)?;
-    let read_only = open.read_only || build.report.must_read_only();
-    drop(build);
-    let open = OpenOptions { read_only, ..open };
+    if !open.read_only {
+        // First for reading only, so that what can go wrong does so before anything is written.
+        let reading = OpenOptions {
+            read_only: true,
+            ..open.clone()
+        };
+        let looked = Build::new(devices, &found, &reading, options.force, true, grow)?;
+        open.read_only = looked.report.must_read_only();
+    }
     let mut build = Build::new(devices, &found, &open, options.force, false, grow)?;
     build.provide_spares(spares, options.keep_spares);
     Ok(build)

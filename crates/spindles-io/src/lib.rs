@@ -24,6 +24,7 @@ mod queues;
 mod random;
 pub mod rebuild;
 pub mod replace;
+mod report;
 pub mod scratch;
 pub mod scrub;
 pub mod signatures;
