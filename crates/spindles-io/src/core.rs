@@ -570,9 +570,7 @@ impl Core {
         })?;
         let record = self.array(array).engine.record();
         let uuid = record.expect("it has a vacancy").uuid;
-        spare::put(name, &spare.claimed_by(uuid))
-            .and_then(|()| create::clear_spare(name, areas))
-            .map_err(clear)?;
+        spare::claim(name, spare, uuid, areas).map_err(clear)?;
         self.join(name, array, member, areas, device)
     }
 

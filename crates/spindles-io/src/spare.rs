@@ -5,7 +5,7 @@ use crate::attach::{self, ChangeError};
 use crate::probe::{self, Probe};
 use crate::{OpenError, OpenOptions, backends, create};
 use spindles_block::MemberIndex;
-use spindles_format::{SLOT_BYTES, SpareRecord, Uuid};
+use spindles_format::{DeviceRecord, SLOT_BYTES, SpareRecord, Uuid};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::{fmt, io};
@@ -154,8 +154,19 @@ pub(crate) fn make(device: &str, is_spare: bool, record: &SpareRecord) -> Result
     written.map_err(|source| probe::failed(device, "write to", source))
 }
 
+/// Makes a spare that is held this array's alone, durably, and then clears it for its place there.
+pub(crate) fn claim(
+    device: &str,
+    spare: &SpareRecord,
+    array: Uuid,
+    areas: &DeviceRecord,
+) -> io::Result<()> {
+    put(device, &spare.claimed_by(array))?;
+    create::clear_spare(device, areas)
+}
+
 /// Writes what a spare says of itself, durably.
-pub(crate) fn put(device: &str, record: &SpareRecord) -> io::Result<()> {
+fn put(device: &str, record: &SpareRecord) -> io::Result<()> {
     let file = File::options().write(true).open(device)?;
     file.write_all_at(&record.encode(), SLOT_BYTES[0])?;
     file.sync_all()
@@ -181,4 +192,43 @@ pub fn remove(devices: &[&str]) -> Result<(), ChangeError> {
         create::forget(device).map_err(|source| probe::failed(device, "clear", source))?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::BlockSize;
+    use spindles_format::{AreaKind, areas_for};
+
+    /// From then on nobody else takes it, whatever happens before it is a member.
+    #[test]
+    fn a_claimed_spare_is_one_of_that_array_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s").to_str().unwrap().to_owned();
+        std::fs::write(&path, vec![0x5a; 1 << 20]).unwrap();
+        let [one, other, own] = [1, 2, 3].map(|of| Uuid::from_random([of; 16]));
+        for arrays in [Vec::new(), vec![one, other]] {
+            let spare = SpareRecord {
+                device_uuid: own,
+                device_bytes: 1 << 20,
+                arrays,
+            };
+            make(&path, false, &spare).unwrap();
+            let found = Probe::open(&path).unwrap().found();
+            assert_eq!(found.spare(), Some(&spare));
+            let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();
+            claim(&path, &spare, one, &areas).unwrap();
+            let found = Probe::open(&path).unwrap().found();
+            assert_eq!(found.spare().map(|spare| &spare.arrays), Some(&vec![one]));
+            let bytes = std::fs::read(&path).unwrap();
+            let sums = areas.area(AreaKind::CHECKSUMS).unwrap();
+            for (from, length) in [
+                (SLOT_BYTES[1], 4096),
+                (sums.offset_bytes, sums.length_bytes),
+            ] {
+                let range = usize::try_from(from).unwrap()..usize::try_from(from + length).unwrap();
+                assert!(bytes[range].iter().all(|byte| *byte == 0));
+            }
+        }
+    }
 }

@@ -222,3 +222,33 @@ fn what_can_not_be_a_spare_is_refused() {
     folder.make("two", 8 * MIB);
     folder.run("create x raid1(@new,@two)").ok();
 }
+
+/// Who comes back and lacks little is brought up to date; no spare is taken for that.
+#[test]
+fn a_member_that_returns_comes_before_a_spare() {
+    let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
+    let before = folder.read("s");
+    fs::rename(folder.path("b"), folder.path("away")).expect("it is there");
+    folder.run("copy @data array:@a,@c --force").ok();
+    fs::rename(folder.path("away"), folder.path("b")).expect("it is there");
+    let run = folder.run("rebuild @a @b @c @s");
+    assert!(!run.error.contains("takes the place"), "{}", run.error);
+    let json = folder.run("status @a @b @c @s --json").ok().json();
+    assert_eq!(json["state"], "healthy");
+    assert!(folder.read("s") == before);
+    same(&folder, "b c");
+}
+
+/// What a growth adds is given with it: a spare stays one.
+#[test]
+fn a_growth_takes_no_spare() {
+    let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
+    folder.make("d", 8 * MIB);
+    let before = folder.read("s");
+    folder.run("grow @a @b @c @s --add @d").ok();
+    assert!(folder.read("s") == before);
+    fs::remove_file(folder.path("d")).expect("it is there");
+    let run = folder.run("rebuild @a @b @c @s").ok();
+    assert!(run.out.contains("member 3 is active again"), "{}", run.out);
+    same(&folder, "s b c");
+}
