@@ -243,7 +243,9 @@ fn build(
         open.read_only = looked.report.must_read_only();
     }
     let mut build = Build::new(devices, &found, &open, options.force, false, grow)?;
-    build.provide_spares(spares, options.keep_spares);
+    // What took force to open may still get its members back, and with them what is in doubt.
+    let forced = options.force && build.report.is_degraded() && !build.report.is_clean();
+    build.provide_spares(spares, options.keep_spares || forced);
     Ok(build)
 }
 

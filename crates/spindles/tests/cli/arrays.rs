@@ -101,7 +101,7 @@ impl Folder {
     }
 
     /// Writes the next generation to these devices, as a program that crashed would leave it.
-    fn advance(&self, devices: &[&str], missing: &[usize], clean: bool) {
+    pub(crate) fn advance(&self, devices: &[&str], missing: &[usize], clean: bool) {
         for name in devices {
             let (mut array, device) = self.newest(name);
             array.generation += 1;

@@ -252,3 +252,21 @@ fn a_growth_takes_no_spare() {
     assert!(run.out.contains("member 3 is active again"), "{}", run.out);
     same(&folder, "s b c");
 }
+
+/// The member that is missing may be all that tells what is right: force does not give its place
+/// away.
+#[test]
+fn what_is_opened_by_force_takes_no_spare() {
+    let folder = Folder::new("a b c s", 8 * MIB);
+    folder
+        .run("create data raid5(@a,@b,@c) --spare @s --consistency resync")
+        .ok();
+    folder.advance(&["a", "b", "c"], &[], false);
+    fs::remove_file(folder.path("b")).expect("it is there");
+    folder.refuses("rebuild @a @c @s", 1, &["was not closed in order"]);
+    let run = folder.run("resync @a @c @s --force").ok();
+    assert!(!run.error.contains("takes the place"), "{}", run.error);
+    assert!(spare_on(&folder, "s").is_some());
+    let run = folder.run("rebuild @a @c @s").ok();
+    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+}

@@ -14,7 +14,8 @@ pub(crate) static COMMAND: Command = Command {
               order, to any command that writes to the array: if a member is missing, or fails \
               meanwhile, the spare takes its place and is filled from the others. From then on it \
               is a member, and the other one is left out when it comes back. Forget no device of \
-              the array then: a spare takes the place of one that is not given, too.\n\n\
+              the array then: a spare takes the place of one that is not given, too. An array that can be \
+              opened by --force only takes no spare before it was closed in order.\n\n\
               What `spindles create` makes with --spare are spares of that array. A shared one is \
               taken by the first array that needs it.",
     hidden: false,
