@@ -14,6 +14,8 @@ use spindles_layout::{Expression, Geometry, Level, Spec};
 pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), String> {
     let options = CreateOptions {
         chunk_bytes: place.chunk_bytes,
+        consistency: place.consistency,
+        checksum: place.checksum,
         force: true,
         open: place.open.clone(),
         ..CreateOptions::new("lab")

@@ -96,6 +96,8 @@ pub(crate) struct Orders<'a> {
     pub interrupt: &'a AtomicBool,
     /// Called when all is ready for the timed window: the start barrier of several streams.
     pub ready: &'a dyn Fn(),
+    /// Whether to go on with the workload: asked now and then.
+    pub goes_on: &'a dyn Fn(&dyn Target) -> bool,
 }
 
 /// Runs the plan's workload on one target.
@@ -117,7 +119,7 @@ pub(crate) fn run(
     let machine = MachineTicks::now();
     let process_cpu_ns = clock::process_cpu_ns();
     let began = Instant::now();
-    executor.carry_out(&mut *plan.start(), None, 0)?;
+    executor.carry_out(&mut *plan.start(), None, 0, orders.goes_on)?;
     if plan.kind.writes {
         let flush_began = Instant::now();
         executor.flush()?;
@@ -145,7 +147,7 @@ pub(crate) fn run(
         })
         .collect();
     measured.counted = counted(plan, &measured);
-    measured.workload_cpu_ns = replay(plan);
+    measured.workload_cpu_ns = replay(plan, measured.operations);
     Ok(measured)
 }
 
@@ -190,14 +192,14 @@ fn counted(plan: &Plan, measured: &Measured) -> u64 {
 /// carried to nowhere, with the clock readings, the touched integers and the histograms. Taken
 /// from the time of the whole, the rest is the engine's and the I/O's. Reading the CPU clock
 /// around every call instead would cost more than most of the calls.
-fn replay(plan: &Plan) -> u64 {
+fn replay(plan: &Plan, operations: u64) -> u64 {
     let mut workload = plan.start();
     let mut buffer = vec![0; usize::try_from(plan.chunk_bytes).expect("a chunk fits memory")];
     let mut sent = vec![Instant::now(); index(plan.actors())];
     let mut in_flight: VecDeque<Issue> = VecDeque::with_capacity(index(plan.actors()));
     let mut measured = Measured::default();
     let cpu = clock::thread_cpu_ns();
-    loop {
+    while measured.operations < operations {
         match workload.next() {
             Next::Issue(issue) => {
                 if let Some(integer) = issue.touch {
@@ -277,6 +279,9 @@ struct Executor<'a> {
     measured: Measured,
 }
 
+/// So many answers lie between two questions whether to go on.
+const GOES_ON_EVERY: u32 = 32;
+
 /// The token of flushes; actors have theirs as their index.
 const FLUSH: u64 = u64::MAX;
 
@@ -341,17 +346,20 @@ impl<'a> Executor<'a> {
             ..*plan
         };
         let half = plan.chunks() / 2 * u64::from(plan.chunk_bytes);
-        self.carry_out(&mut *other.start(), Some(operations), half)
+        self.carry_out(&mut *other.start(), Some(operations), half, &|_| true)
     }
 
-    /// All operations of a workload, or the first `operations`; each `shift` bytes further on.
+    /// All operations of a workload, or the first `operations`, or until it is not to go on; each
+    /// `shift` bytes further on.
     fn carry_out(
         &mut self,
         workload: &mut dyn BlockWorkload,
         operations: Option<u32>,
         shift: u64,
+        goes_on: &dyn Fn(&dyn Target) -> bool,
     ) -> Result<(), Failure> {
         let mut left = operations.unwrap_or(u32::MAX);
+        let mut answers = 0_u32;
         loop {
             while self.stalled.is_empty() && left > 0 {
                 match workload.next() {
@@ -380,6 +388,10 @@ impl<'a> Executor<'a> {
             while let Some(one) = reply {
                 if let Some(id) = self.replied(one)? {
                     workload.complete(id);
+                }
+                answers += 1;
+                if answers.is_multiple_of(GOES_ON_EVERY) && !goes_on(self.target) {
+                    left = 0;
                 }
                 reply = self.target.poll(false);
             }

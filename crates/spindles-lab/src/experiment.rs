@@ -1,10 +1,14 @@
 //! Experiment files: systems × workloads × repetition blocks, in TOML. Whatever is wrong with one
 //! is said with the file, the line and the remedy.
 
+use crate::jobs::{JOBS, Job};
 use crate::targets;
 use serde::Deserialize;
 use spindles_block::SizeBytes;
-use spindles_workload::{KINDS, Kind, Params};
+use spindles_engine::{POLICIES, Policy};
+use spindles_format::ChecksumKind;
+use spindles_measure::Stage;
+use spindles_workload::{KINDS, Kind, Params, Streams};
 use std::collections::BTreeSet;
 use std::fmt::Display;
 use std::ops::Range;
@@ -61,7 +65,7 @@ pub enum Members {
 }
 
 /// One side of the comparison.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct SystemSpec {
     /// Unique name.
     pub name: String,
@@ -69,6 +73,13 @@ pub struct SystemSpec {
     pub target: String,
     /// Chunk of the array; `None` for the level's own.
     pub chunk_bytes: Option<u64>,
+    /// What is done about crashes; `None` for the level's own.
+    pub consistency: Option<&'static Policy>,
+    /// How blocks are summed up; `None` for as `create` does.
+    pub checksum: Option<ChecksumKind>,
+    /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
+    /// line says.
+    pub rebuild_rate: Option<u64>,
     /// Its line in the file.
     pub line: usize,
 }
@@ -90,9 +101,19 @@ pub struct WorkloadSpec {
     pub operations: Option<u64>,
     /// On which systems; all when not said.
     pub systems: Option<Vec<String>>,
+    /// The job that it runs beside, and when.
+    pub beside: Option<(&'static Job, Stage)>,
 }
 
 impl WorkloadSpec {
+    /// What it is called in records: with its stage, where it runs beside a job.
+    pub fn full_name(&self) -> String {
+        match self.beside {
+            None => self.name.clone(),
+            Some((job, stage)) => format!("{} {} {}", self.name, stage.words(), job.name),
+        }
+    }
+
     /// What the workload is asked to do on one target, or on `streams` at once.
     pub fn params(&self, seed: u64, streams: u32) -> Params {
         Params {
@@ -131,6 +152,9 @@ impl Experiment {
                 name: target.to_owned(),
                 target: target.to_owned(),
                 chunk_bytes,
+                consistency: None,
+                checksum: None,
+                rebuild_rate: None,
                 line: 0,
             }],
             baseline: target.to_owned(),
@@ -166,6 +190,9 @@ struct RawFile {
     members: Option<Spanned<Value>>,
     folder: Option<PathBuf>,
     chunk: Option<Spanned<Value>>,
+    consistency: Option<Spanned<String>>,
+    checksum: Option<Spanned<String>>,
+    rebuild_rate: Option<Spanned<Value>>,
     baseline: Option<Spanned<String>>,
     control: Option<bool>,
     #[serde(default)]
@@ -180,6 +207,9 @@ struct RawSystem {
     name: Option<Spanned<String>>,
     target: Spanned<String>,
     chunk: Option<Spanned<Value>>,
+    consistency: Option<Spanned<String>>,
+    checksum: Option<Spanned<String>>,
+    rebuild_rate: Option<Spanned<Value>>,
 }
 
 #[derive(Deserialize)]
@@ -192,6 +222,7 @@ struct RawWorkload {
     in_flight: Option<Spanned<Value>>,
     operations: Option<Spanned<Value>>,
     systems: Option<Spanned<Vec<String>>>,
+    beside: Option<Spanned<String>>,
 }
 
 /// The most repetition blocks.
@@ -216,7 +247,7 @@ impl Experiment {
         let systems = raw
             .system
             .iter()
-            .map(|raw| reader.system(raw, chunk))
+            .map(|one| reader.system(one, chunk, &raw))
             .collect::<Result<Vec<_>, _>>()?;
         let (Some(first), Some(_)) = (systems.first(), workloads.first()) else {
             let missing = if systems.is_empty() {
@@ -248,6 +279,7 @@ impl Experiment {
                 }
             }
         }
+        let workloads = workloads.into_iter().flat_map(staged).collect();
         let seconds = reader.count(raw.time_limit_s.as_ref(), "time_limit_s", 1, 1 << 30)?;
         let blocks = reader.count(raw.blocks.as_ref(), "blocks", 1, BLOCKS_MAX)?;
         let warmup = reader.count(raw.warmup.as_ref(), "warmup", 0, 1 << 20)?;
@@ -272,6 +304,18 @@ impl Experiment {
             workloads,
         })
     }
+}
+
+/// A workload beside a job runs before, during and after it.
+fn staged(spec: WorkloadSpec) -> Vec<WorkloadSpec> {
+    let Some((job, _)) = spec.beside else {
+        return vec![spec];
+    };
+    let at = |stage| WorkloadSpec {
+        beside: Some((job, stage)),
+        ..spec.clone()
+    };
+    Stage::ALL.map(at).into()
 }
 
 /// Says where in the text something is wrong.
@@ -415,6 +459,28 @@ impl Reader<'_> {
         Ok(self.size(value, key)?.unwrap_or(default))
     }
 
+    /// What goes by that name.
+    fn named<T>(
+        &self,
+        name: Option<&Spanned<String>>,
+        what: &str,
+        names: &[&str],
+        by_name: fn(&str) -> Option<T>,
+    ) -> Result<Option<T>, ExperimentError> {
+        let Some(name) = name else { return Ok(None) };
+        match by_name(name.get_ref()) {
+            Some(found) => Ok(Some(found)),
+            None => Err(self.at(
+                &name.span(),
+                format!(
+                    "there is no {what} \"{}\": use one of {}",
+                    name.get_ref(),
+                    names.join(", ")
+                ),
+            )),
+        }
+    }
+
     fn members(&self, value: Option<&Spanned<Value>>) -> Result<Members, ExperimentError> {
         let Some(value) = value else {
             return Ok(Members::Files);
@@ -462,6 +528,7 @@ impl Reader<'_> {
         &self,
         raw: &Spanned<RawSystem>,
         chunk: Option<u64>,
+        file: &RawFile,
     ) -> Result<SystemSpec, ExperimentError> {
         let span = raw.span();
         let raw = raw.get_ref();
@@ -472,11 +539,27 @@ impl Reader<'_> {
         let wrong = |what: String| self.at(&raw.target.span(), what);
         targets::check(target).map_err(wrong)?;
         let own = self.size(raw.chunk.as_ref(), "chunk")?;
+        let consistency = raw.consistency.as_ref().or(file.consistency.as_ref());
+        let policies: Vec<_> = POLICIES.iter().map(|policy| policy.name).collect();
+        let consistency = self.named(
+            consistency,
+            "consistency policy",
+            &policies,
+            Policy::by_name,
+        )?;
+        let checksum = raw.checksum.as_ref().or(file.checksum.as_ref());
+        let kinds: Vec<_> = ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect();
+        let checksum = self.named(checksum, "checksum", &kinds, ChecksumKind::by_name)?;
+        let rate = raw.rebuild_rate.as_ref().or(file.rebuild_rate.as_ref());
+        let rebuild_rate = self.size(rate, "rebuild_rate")?;
         let name = raw.name.as_ref().map_or(target, Spanned::get_ref);
         Ok(SystemSpec {
             name: name.clone(),
             target: target.clone(),
             chunk_bytes: own.or(chunk),
+            consistency,
+            checksum,
+            rebuild_rate,
             line: self.line_of(&span),
         })
     }
@@ -497,6 +580,7 @@ impl Reader<'_> {
             ));
         };
         let small = |count: u64| u32::try_from(count).expect("checked");
+        let jobs: Vec<_> = JOBS.iter().map(|job| job.name).collect();
         let chunk = match (self.size(raw.chunk.as_ref(), "chunk")?, &raw.chunk) {
             (Some(bytes), Some(value)) => Some(u32::try_from(bytes).map_err(|_| {
                 let what = format!("chunk = {}: choose less than 4G", value.get_ref());
@@ -517,7 +601,17 @@ impl Reader<'_> {
                 .systems
                 .as_ref()
                 .map(|systems| systems.get_ref().clone()),
+            beside: self
+                .named(raw.beside.as_ref(), "job", &jobs, Job::by_name)?
+                .map(|job| (job, Stage::Before)),
         };
+        if spec.beside.is_some() && spec.kind.streams == Streams::Members {
+            let span = raw.kind.span();
+            return Err(self.at(
+                &span,
+                "it runs on each member, and no job does: leave `beside` out",
+            ));
+        }
         let plan = spec.kind.plan(&spec.params(0, 1));
         plan.map_err(|error| self.at(&raw.kind.span(), format!("{kind_name}: {error}")))?;
         Ok(spec)

@@ -9,6 +9,7 @@ mod clock;
 mod environment;
 mod execute;
 mod experiment;
+pub mod jobs;
 mod preflight;
 mod records;
 mod runner;

@@ -5,7 +5,7 @@ use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
 use crate::runner::RunError;
 use crate::targets;
 use spindles_io::TargetFacts;
-use spindles_measure::{Rate, System, Workload};
+use spindles_measure::{Beside, Rate, System, Workload};
 use spindles_workload::Counted;
 use std::path::Path;
 
@@ -54,10 +54,9 @@ pub(crate) fn writer<'a>(
     experiment: &'a Experiment,
     spec: &SystemSpec,
 ) -> Option<&'a WorkloadSpec> {
-    experiment
-        .workloads
-        .iter()
-        .find(|workload| workload.kind.writes && workload.runs_on(workloads_as(spec)))
+    experiment.workloads.iter().find(|workload| {
+        (workload.kind.writes || workload.beside.is_some()) && workload.runs_on(workloads_as(spec))
+    })
 }
 
 /// How many members the experiment needs; what can be known to be wrong before anything is done.
@@ -128,13 +127,18 @@ pub(crate) fn workload_record(spec: &WorkloadSpec) -> Workload {
         .plan(&spec.params(0, 1))
         .expect("checked when it was read");
     Workload {
-        name: spec.name.clone(),
+        name: spec.full_name(),
         summary: spec.kind.summary.to_owned(),
         rate: match spec.kind.counted {
             Counted::ReadBytes | Counted::WrittenBytes => Rate::Bytes,
             Counted::Reads | Counted::Writes => Rate::Operations,
         },
         in_flight_max: plan.actors_per_stream,
+        beside: spec.beside.map(|(job, stage)| Beside {
+            job: job.name.to_owned(),
+            stage,
+            workload: spec.name.clone(),
+        }),
     }
 }
 

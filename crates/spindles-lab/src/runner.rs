@@ -5,6 +5,7 @@ use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::execute::{self, Failure, Orders};
 use crate::experiment::{Experiment, Members, WorkloadSpec};
+use crate::jobs::Job;
 use crate::preflight::{
     self, Side, check, check_room, described, workload_record, workloads_as, writer,
 };
@@ -14,8 +15,9 @@ use crate::targets::{self, Pool, Site};
 use crate::whole::{MEMORY, Whole};
 use spindles_io::{OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
-use spindles_measure::{Record, Run};
+use spindles_measure::{JobShare, Record, Run, Stage};
 use spindles_workload::{Plan, Streams};
+use std::cell::Cell;
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -354,12 +356,16 @@ impl<'a> Runner<'a> {
     fn prepare(&self, side: usize, members: &[String]) -> Result<Box<dyn targets::System>, String> {
         let spec = &self.sides[side].spec;
         let interrupt = self.options.interrupt;
+        let mut open = self.options.open.clone();
+        open.job_rate = spec.rebuild_rate.unwrap_or(open.job_rate);
         let place = Site {
             members,
             members_are_ours: self.pool.folder().is_some(),
             size_bytes: self.size_bytes,
             chunk_bytes: spec.chunk_bytes,
-            open: &self.options.open,
+            consistency: spec.consistency,
+            checksum: spec.checksum,
+            open: &open,
             read_only: writer(self.experiment, spec).is_none(),
             go_on: &|| go_on(interrupt),
         };
@@ -392,7 +398,8 @@ impl<'a> Runner<'a> {
             }
             go_on(self.options.interrupt).map_err(|_| Stop::Interrupted)?;
             let done = self.outcome.runs.into();
-            let what = format!("block {}: {}, {}", block + 1, spec.name, workload.name);
+            let name = workload.full_name();
+            let what = format!("block {}: {}, {name}", block + 1, spec.name);
             self.observer.progress(done, self.total, &what);
             let purpose = u64::from(block) << 32 | u64::try_from(number).expect("few");
             let seed = Draw::new(self.experiment.seed, 2, purpose).number();
@@ -446,6 +453,14 @@ impl<'a> Runner<'a> {
                     Some(target) => target,
                     None => open.insert(system.open().map_err(Failure::Failed)?),
                 };
+                if let Some((job, Stage::During)) = workload.beside {
+                    let target = open.take().expect("just opened");
+                    let target = (job.begin)(system, target).map_err(Failure::Failed)?;
+                    let target = open.insert(target).as_mut();
+                    let whole = self.beside(target, job, &plan(1)?, run)?;
+                    whole.into_run(run, self.idle_permille);
+                    return Ok(());
+                }
                 let orders = self.orders(&|| {});
                 let measured = execute::run(target.as_mut(), &plan(1)?, &orders)?;
                 Whole::one(measured, target.facts())
@@ -462,11 +477,66 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
+    /// A workload beside a job that was begun. Then the job goes on by itself to its end.
+    fn beside(
+        &self,
+        target: &mut dyn Target,
+        job: &Job,
+        plan: &Plan,
+        run: &mut Run,
+    ) -> Result<Whole, Failure> {
+        // What was never written is passed over in no time: only what lies before it counts.
+        let counts = |bytes: u64| bytes > 0 && bytes < plan.size_bytes;
+        let done = |target: &dyn Target| (job.progress)(target);
+        let first = Cell::new((Instant::now(), 0));
+        let last = Cell::new((Instant::now(), 0));
+        // Warm up while the job is under way as well.
+        let orders = Orders {
+            warmup_operations: self.experiment.warmup_operations,
+            interrupt: self.options.interrupt,
+            ready: &|| first.set((Instant::now(), 0)),
+            goes_on: &|target| {
+                let bytes = done(target);
+                if let Some(bytes) = bytes.filter(|bytes| *bytes < plan.size_bytes) {
+                    if first.get().1 == 0 {
+                        first.set((Instant::now(), bytes));
+                    }
+                    last.set((Instant::now(), bytes));
+                }
+                bytes.is_some()
+            },
+        };
+        let measured = execute::run(target, plan, &orders)?;
+        let whole = Whole::one(measured, target.facts());
+        let (first, last) = (first.get(), last.get());
+        let mut share = JobShare {
+            beside_bytes: last.1.saturating_sub(first.1),
+            beside_ns: clock::duration_ns(last.0.saturating_duration_since(first.0)),
+            ..JobShare::default()
+        };
+        let alone = Instant::now();
+        let before = done(target).unwrap_or(0);
+        while let Some(bytes) = done(target) {
+            if counts(bytes) {
+                share.alone_bytes = bytes.saturating_sub(before);
+                share.alone_ns = clock::duration_ns(alone.elapsed());
+            }
+            go_on(self.options.interrupt).map_err(|_| Failure::Interrupted)?;
+            if !target.work() {
+                let why = format!("the {} does not come to its end", job.name);
+                return Err(Failure::Failed(why));
+            }
+        }
+        run.job = Some(share);
+        Ok(whole)
+    }
+
     fn orders<'b>(&'b self, ready: &'b dyn Fn()) -> Orders<'b> {
         Orders {
             warmup_operations: self.experiment.warmup_operations,
             interrupt: self.options.interrupt,
             ready,
+            goes_on: &|_| true,
         }
     }
 
@@ -489,6 +559,7 @@ impl<'a> Runner<'a> {
                 warmup_operations,
                 interrupt,
                 ready: &ready,
+                goes_on: &|_| true,
             };
             let result = spindles_io::open_device(name, &open)
                 .map_err(|error| Failure::Failed(error.to_string()))

@@ -483,3 +483,54 @@ fn arrays_of_every_kind_are_targets() {
             .ends_with("would be lost: say --force if that may be")
     );
 }
+
+/// A workload beside a job runs before, during and after it, and what the job did is recorded.
+#[test]
+fn jobs_run_beside_workloads() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = |members: &str| {
+        format!(
+            "name = \"x\"\nsize = \"8M\"\nblocks = 2\nwarmup = 0\nmembers = \"{members}\"\ncontrol = false\n\
+             folder = \"{}\"\nrebuild_rate = \"1M\"\n\
+             [[system]]\nname = \"journal\"\ntarget = \"raid5(3)\"\n\
+             [[system]]\nname = \"no sums\"\ntarget = \"raid5(3)\"\nchecksum = \"none\"\n\
+             [[system]]\nname = \"no journal\"\ntarget = \"raid5(3)\"\nconsistency = \"resync\"\n\
+             [[workload]]\nkind = \"dd-write\"\n\
+             [[workload]]\nkind = \"random-read\"\nbeside = \"rebuild\"\noperations = 300\n\
+             [[workload]]\nname = \"again\"\nkind = \"random-read\"\nbeside = \"scrub\"\noperations = 300\n",
+            folder.path().display()
+        )
+    };
+    let mut kept = Kept::default();
+    let outcome = kept.run(&text("files"), false).unwrap();
+    assert_eq!(outcome.failed, 0, "{:?}", kept.runs());
+    let names: BTreeSet<&str> = (kept.runs().iter())
+        .map(|run| run.workload.name.as_str())
+        .collect();
+    let expected = [
+        "again after scrub",
+        "again before scrub",
+        "again during scrub",
+        "dd-write",
+        "random-read after rebuild",
+        "random-read before rebuild",
+        "random-read during rebuild",
+    ];
+    assert_eq!(names.into_iter().collect::<Vec<_>>(), expected);
+    for run in kept.runs() {
+        let during = run.workload.name.contains(" during ");
+        assert_eq!(run.job.is_some(), during, "{}", run.workload.name);
+    }
+    // Nobody asked for the rest: the job had the array for itself.
+    let went_on = |run: &&&Run| run.job.is_some_and(|job| job.alone_bytes > 0);
+    assert!(kept.runs().iter().filter(went_on).count() > 0);
+    let lines = spindles_measure::job_lines(&Analysis::of(&kept.records).unwrap());
+    assert_eq!(lines.len(), 6);
+    for line in lines {
+        assert_eq!((line.operation.as_str(), line.stages.len()), ("read", 3));
+        assert!(line.stages.iter().all(|stage| stage.p99_ns.value > 0.0));
+    }
+    // On memory there are no superblocks to rebuild by.
+    let mut kept = Kept::default();
+    assert!(kept.run(&text("mem"), false).unwrap().failed > 0);
+}

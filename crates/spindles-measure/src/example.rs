@@ -255,6 +255,7 @@ fn workload(&(name, summary, rate, _, _, _, _, _, _, in_flight): &WorkloadRow) -
         summary: summary.to_owned(),
         rate,
         in_flight_max: in_flight,
+        beside: None,
     }
 }
 

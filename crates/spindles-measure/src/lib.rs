@@ -9,6 +9,7 @@ mod change;
 pub mod doubts;
 pub mod example;
 mod histogram;
+mod jobs;
 mod record;
 pub mod statistics;
 
@@ -19,7 +20,8 @@ pub use analysis::{
 pub use change::{Change, ChangeRow, change};
 pub use doubts::Finding;
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
+pub use jobs::{JobLine, StageLatency, job_lines};
 pub use record::{
-    Cpu, Device, Doubt, Environment, Experiment, Io, Phase, Rate, ReadError, Record, Run, SCHEMA,
-    System, Traffic, Workload, from_lines, to_line,
+    Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Phase, Rate, ReadError,
+    Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
 };

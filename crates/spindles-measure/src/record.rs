@@ -92,6 +92,63 @@ pub struct Workload {
     pub rate: Rate,
     /// Highest number of requests in flight at once.
     pub in_flight_max: u32,
+    /// The job of the array that it runs beside, if any.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub beside: Option<Beside>,
+}
+
+/// What a workload that runs beside a job is to that job.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Beside {
+    /// The job: `rebuild`.
+    pub job: String,
+    /// When it runs.
+    pub stage: Stage,
+    /// What the workload is called at all its stages.
+    pub workload: String,
+}
+
+/// When a workload runs that runs beside a job.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Stage {
+    /// Before the job begins.
+    #[default]
+    Before,
+    /// While it is under way.
+    During,
+    /// After its end.
+    After,
+}
+
+impl Stage {
+    /// All of them, as time passes.
+    pub const ALL: [Self; 3] = [Self::Before, Self::During, Self::After];
+
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Self::Before => "before",
+            Self::During => "during",
+            Self::After => "after",
+        }
+    }
+}
+
+/// What a job did beside a workload, and from then on by itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct JobShare {
+    /// Bytes of the array gone through beside the workload, of those that workloads work on: what was
+    /// never written is passed over.
+    pub beside_bytes: u64,
+    /// How long that took.
+    pub beside_ns: u64,
+    /// Bytes of the array gone through while nobody asked for anything.
+    pub alone_bytes: u64,
+    /// How long that took.
+    pub alone_ns: u64,
 }
 
 /// What a workload's result is counted in.
@@ -204,6 +261,9 @@ pub struct Run {
     pub latency: BTreeMap<String, Histogram>,
     /// CPU time spent in the timed window.
     pub cpu_ns: Cpu,
+    /// What the job did beside which it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobShare>,
     /// How the members were reached.
     pub io: Io,
     /// Whether sizes are smaller than the workload defines them.

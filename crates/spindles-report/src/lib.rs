@@ -11,6 +11,7 @@
 
 mod charts;
 mod figures;
+mod jobs;
 pub mod outputs;
 mod sections;
 mod svg;

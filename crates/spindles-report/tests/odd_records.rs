@@ -1,7 +1,7 @@
 //! Records as interrupted, failed or careless experiments leave them: every output
 //! still draws them, without a figure that is none.
 
-use spindles_measure::{Analysis, Record, Run, change, example};
+use spindles_measure::{Analysis, Beside, JobShare, Record, Run, Stage, change, example};
 use spindles_report::{OUTPUTS, Options, headline, outputs};
 
 type Plant = fn(&mut Vec<Record>);
@@ -99,7 +99,7 @@ fn every_output_draws_odd_records() {
 
 #[test]
 fn sections_can_be_chosen() {
-    let analysis = Analysis::of(&example::records(3)).expect("the example has runs");
+    let analysis = Analysis::of(&beside_a_rebuild(3)).expect("the example has runs");
     let html = outputs::by_name("html").expect("there is an HTML output");
     let names = outputs::section_names();
     assert!(
@@ -115,6 +115,56 @@ fn sections_can_be_chosen() {
         for name in &names {
             let there = page.contains(&format!("<section id=\"{name}\""));
             assert_eq!(there, name == chosen, "{name} when {chosen} was asked for");
+        }
+    }
+}
+
+/// The example, in which the first three workloads are one that runs beside a rebuild.
+fn beside_a_rebuild(blocks: u32) -> Vec<Record> {
+    let mut records = example::records(blocks);
+    let names: Vec<String> = match &records[0] {
+        Record::Experiment(experiment) => {
+            let names = experiment.workloads.iter().take(3);
+            names.map(|workload| workload.name.clone()).collect()
+        }
+        Record::Environment(_) | Record::Run(_) => panic!("the experiment comes first"),
+    };
+    let beside = |name: &str| {
+        let at = names.iter().position(|one| one == name)?;
+        Some(Beside {
+            job: "rebuild".to_owned(),
+            stage: Stage::ALL[at],
+            workload: "mine".to_owned(),
+        })
+    };
+    if let Record::Experiment(experiment) = &mut records[0] {
+        for workload in &mut experiment.workloads {
+            workload.beside = beside(&workload.name);
+        }
+    }
+    let share = JobShare {
+        beside_bytes: 10 << 20,
+        beside_ns: 1_000_000_000,
+        alone_bytes: 40 << 20,
+        alone_ns: 1_000_000_000,
+    };
+    runs(&mut records).for_each(|run| {
+        run.workload.beside = beside(&run.workload.name);
+        let during = (run.workload.beside.as_ref()).is_some_and(|own| own.stage == Stage::During);
+        run.job = during.then_some(share);
+    });
+    records
+}
+
+/// What ran before, during and after a job is put beside one another in every form of the report.
+#[test]
+fn latency_beside_a_job_is_shown() {
+    let analysis = Analysis::of(&beside_a_rebuild(8)).unwrap();
+    for name in ["terminal", "markdown", "html"] {
+        let output = outputs::by_name(name).unwrap();
+        let text = (output.report)(&analysis, &Options::default());
+        for words in ["mine", "10.0 MiB/s", "40.0 MiB/s", "25 %"] {
+            assert!(text.contains(words), "{name} lacks {words}");
         }
     }
 }

@@ -44,7 +44,9 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "spindles-lab",
-        &["block", "layout", "io", "workload", "measure"],
+        &[
+            "block", "layout", "format", "engine", "io", "workload", "measure",
+        ],
         &[
             "serde",
             "serde_json",

@@ -94,6 +94,15 @@ impl System for Array {
         }
     }
 
+    fn open_without_first(&mut self) -> Result<Box<dyn Target>, String> {
+        if !self.superblocks {
+            return Err(
+                "an array on memory has no superblocks to rebuild by: give files".to_owned(),
+            );
+        }
+        arrays::assemble(&self.devices[1..], &self.options)
+    }
+
     fn devices(&self) -> Vec<String> {
         self.devices.clone()
     }

@@ -8,6 +8,8 @@ mod single;
 
 use crate::experiment::Members;
 use crate::scratch::{Scratch, lay_out};
+use spindles_engine::Policy;
+use spindles_format::ChecksumKind;
 use spindles_io::{OpenOptions, Target};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -61,6 +63,10 @@ pub(crate) struct Site<'a> {
     pub size_bytes: u64,
     /// Chunk of an array; `None` for the level's own.
     pub chunk_bytes: Option<u64>,
+    /// What is done about crashes in an array; `None` for the level's own.
+    pub consistency: Option<&'static Policy>,
+    /// How an array sums up its blocks; `None` for as `create` does.
+    pub checksum: Option<ChecksumKind>,
     /// How devices are opened.
     pub open: &'a OpenOptions,
     /// Whether no workload writes.
@@ -83,6 +89,14 @@ impl Site<'_> {
 pub(crate) trait System {
     /// Opens it.
     fn open(&mut self) -> Result<Box<dyn Target>, String>;
+
+    /// Opens it without its first device, which is then free to be cleared.
+    fn open_without_first(&mut self) -> Result<Box<dyn Target>, String> {
+        Err(
+            "no device of this system can be left out: give an array on files or devices"
+                .to_owned(),
+        )
+    }
 
     /// The devices that each can be opened by itself while the system is not open.
     fn devices(&self) -> Vec<String>;
@@ -113,6 +127,8 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
         members_are_ours: false,
         size_bytes: 0,
         chunk_bytes: None,
+        consistency: None,
+        checksum: None,
         open,
         read_only: true,
         go_on: &|| Ok(()),

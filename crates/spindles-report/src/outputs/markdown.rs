@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, words};
+use crate::{figures, headline, jobs, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -30,9 +30,23 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     for workload in &analysis.experiment.workloads {
         workload_table(analysis, workload, &mut text);
     }
+    beside_jobs(analysis, &mut text);
     doubts(&analysis.findings, &mut text);
     environment(analysis, &mut text);
     text
+}
+
+fn beside_jobs(analysis: &Analysis, text: &mut String) {
+    let rows = jobs::rows(analysis);
+    if rows.is_empty() {
+        return;
+    }
+    line(text, &format!("\n## Beside jobs\n\n{}\n", jobs::CAPTION));
+    table_head(text, jobs::COLUMNS, &[]);
+    for row in rows {
+        let cells: Vec<String> = row.iter().map(|text| cell(text)).collect();
+        line(text, &format!("| {} |", cells.join(" | ")));
+    }
 }
 
 fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {

@@ -5,10 +5,10 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
-use spindles_measure::{Analysis, Change, Finding, Verdict, Workload};
+use spindles_measure::{Analysis, Change, Finding, Stage, Verdict, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, words};
+use crate::{figures, headline, jobs, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -46,6 +46,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         text.push_str(&drawn(columns(analysis, workload, options), options));
         text.push('\n');
     }
+    beside_jobs(analysis, options, &mut text);
     doubts(&analysis.findings, options, &mut text);
     overview(analysis, options, &mut text);
     let headline = headline(analysis);
@@ -58,6 +59,39 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         wrapped(&mut text, sentence, "", options.width);
     }
     coloured(text, options)
+}
+
+/// What clients saw before, during and after jobs: a table for each workload and system, since a
+/// row with all intervals fits no terminal.
+fn beside_jobs(analysis: &Analysis, options: &Options, text: &mut String) {
+    for row in jobs::rows(analysis) {
+        wrapped(
+            text,
+            &format!("{}: {}", row[0], row[1]),
+            "  ",
+            options.width,
+        );
+        for (title, of) in [("p50", 2..5), ("p99", 5..8)] {
+            let stages = Stage::ALL.iter().zip(&row[of]);
+            let words: Vec<String> = stages
+                .map(|(stage, figure)| format!("{} {figure}", stage.words()))
+                .collect();
+            let sentence = format!("  {title} {}", words.join(", "));
+            wrapped(text, &sentence, "    ", options.width);
+        }
+        let known = |figure: &String| match figure.as_str() {
+            "" => "unknown".to_owned(),
+            known => known.to_owned(),
+        };
+        let rates = format!(
+            "  the job went {} beside it, {} alone: {}",
+            known(&row[8]),
+            known(&row[9]),
+            known(&row[10])
+        );
+        wrapped(text, &rates, "    ", options.width);
+        text.push('\n');
+    }
 }
 
 fn columns(analysis: &Analysis, workload: &Workload, options: &Options) -> Vec<Column> {

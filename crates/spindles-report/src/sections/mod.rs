@@ -5,6 +5,7 @@ mod comparison;
 mod doubts;
 mod environment;
 mod headline;
+mod jobs;
 mod overview;
 mod records;
 
@@ -87,6 +88,7 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &overview::SECTION,
     &charts::SECTION,
     &comparison::SECTION,
+    &jobs::SECTION,
     &doubts::SECTION,
     &environment::SECTION,
     &records::SECTION,

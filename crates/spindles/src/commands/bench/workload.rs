@@ -122,6 +122,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         in_flight: arguments.in_flight,
         operations: arguments.operations,
         systems: None,
+        beside: None,
     };
     let planned = kind.plan(&workload.params(arguments.seed, 1));
     planned.map_err(|error| Usage::error(format!("{name}: {error}")))?;
