@@ -285,7 +285,10 @@ impl Engine {
         let logged_max = journal
             .as_ref()
             .map_or(ROWS_MAX, Journal::column_blocks_max);
-        let grow = Grow::new(config.persistence.as_ref(), &geometry, config.block_size);
+        let grow = {
+            let (persistence, block_size) = (config.persistence.as_ref(), config.block_size);
+            Grow::new(persistence, &geometry, block_size, &mut metadata_buffer)
+        };
         let mut engine = Self {
             direct_blocks_max: match pages {
                 Some(_) => sums_max.min(ROWS_MAX),

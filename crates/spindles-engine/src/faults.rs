@@ -160,6 +160,9 @@ impl Engine {
             blocks: column.blocks,
             rotten: true,
         };
+        if self.grow.is_staged(column.group) {
+            return;
+        }
         if self.read_only || self.shape.slots == self.shape.data {
             let member = self.groups[index(id)].slots()[usize::from(slot)].member;
             let faults = &mut self.faults.members[usize::from(member.0)];

@@ -6,8 +6,9 @@ use alloc::vec::Vec;
 use core::fmt;
 use spindles_block::BlockIndex;
 use spindles_format::{
-    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, GrowthRecord,
-    MemberRecord, MemberState, OlderMap, Text, Uuid, bitmap_regions, region_groups_for,
+    AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind,
+    DeviceRecord, Features, GrowthRecord, MemberRecord, MemberState, OlderMap, Text, Uuid,
+    bitmap_regions, region_groups_for,
 };
 use spindles_layout::{Geometry, GeometryError, GrowthError, Layout, Level, Redundancy, Spec};
 
@@ -39,8 +40,6 @@ pub enum PlanError {
     Inner,
     /// It has no bitmaps.
     NoRegions,
-    /// Its blocks have checksums.
-    Checksums,
     /// There is no such array.
     Geometry(GeometryError),
     /// There is no way from the one to the other.
@@ -72,9 +71,6 @@ impl fmt::Display for PlanError {
                 "it has no bitmaps (an array without redundancy, or of policy none): growing it is \
                  not built",
             ),
-            Self::Checksums => {
-                f.write_str("its blocks have checksums: growing such an array is not built")
-            }
             Self::Geometry(error) => error.fmt(f),
             Self::Growth(error) => error.fmt(f),
             Self::NoRoomForRegions => {
@@ -170,6 +166,19 @@ pub(crate) fn headroom_blocks(device: &DeviceRecord) -> u64 {
     })
 }
 
+/// Blocks of a device that may be staged at once. Behind those are their checksums, where blocks have
+/// any.
+pub(crate) fn staging_rows(device: &DeviceRecord, sums: bool) -> u64 {
+    let blocks = headroom_blocks(device);
+    if !sums {
+        return blocks;
+    }
+    let page_bytes = u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
+    let page_blocks = page_bytes / u64::from(device.block_size.bytes());
+    let pages = blocks.div_ceil(CHECKSUM_PAGE_BLOCKS + page_blocks);
+    blocks.saturating_sub(pages * page_blocks)
+}
+
 /// What the superblocks of an array shall say that begins to grow: `record` is that of an array that
 /// is closed, clean and whole, `devices` those of its members. An array that is opened with that
 /// begins to grow: see `ArrayRecord::growth_is_planned`.
@@ -187,9 +196,6 @@ pub fn plan_growth(
     }
     if record.parent != Uuid::NIL {
         return Err(PlanError::Inner);
-    }
-    if record.checksum != ChecksumKind::None {
-        return Err(PlanError::Checksums);
     }
     if !record.missing().is_empty() || !record.rebuilding().is_empty() {
         return Err(PlanError::Degraded);
@@ -266,7 +272,9 @@ pub fn plan_growth(
     grown.features.refuse &= !Features::GROWTH;
 
     let rows = unit_rows(&geometry).expect("it grows");
-    let headroom = all().map(headroom_blocks).min().unwrap_or(0);
+    let sums = record.checksum != ChecksumKind::None;
+    let headroom = all().map(|device| staging_rows(device, sums)).min();
+    let headroom = headroom.unwrap_or(0);
     let unit = geometry.growth_unit().expect("it grows");
     if rows > headroom || unit > u64::from(u32::MAX) / 4 {
         let block_bytes = u64::from(record.block_size.bytes());

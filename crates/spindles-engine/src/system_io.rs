@@ -52,10 +52,12 @@ pub(crate) enum Purpose {
     ReplaceFlush,
     /// What a growth staged or moved is made durable.
     GrowFlush,
+    /// The checksums of what a growth staged are written, or read.
+    GrowSums,
 }
 
 impl Purpose {
-    const ALL: [Self; 20] = [
+    const ALL: [Self; 21] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -76,6 +78,7 @@ impl Purpose {
         Self::ReplayFlush,
         Self::ReplaceFlush,
         Self::GrowFlush,
+        Self::GrowSums,
     ];
 
     /// Whether a flush with this purpose makes what was written durable so that others can build on
@@ -91,6 +94,7 @@ impl Purpose {
                 | Self::JournalRelease
                 | Self::ReplayFlush
                 | Self::ReplaceFlush
+                | Self::GrowFlush
         )
     }
 
@@ -325,6 +329,7 @@ impl Engine {
             Purpose::ReplayFlush => self.replay_flushed(member, result),
             Purpose::ReplaceFlush => self.replace_flushed(member, result),
             Purpose::GrowFlush => self.grow_flushed(member, result),
+            Purpose::GrowSums => self.staged_sums_done(member, result),
         }
     }
 

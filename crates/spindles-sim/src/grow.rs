@@ -9,7 +9,8 @@ use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{GrowthTarget, Member, Policy, WriteHole, geometry_of, plan_growth};
 use spindles_format::{
-    Area, AreaKind, ArrayRecord, Assembly, DeviceRecord, TooSmall, areas_for, areas_to_join,
+    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, TooSmall, areas_for,
+    areas_to_join,
 };
 use spindles_layout::{Geometry, LEVELS, Level};
 
@@ -159,7 +160,14 @@ impl World {
         }
         this.lost = this.lost.with(member);
         this.blank = this.blank.with(member);
-        this.data_start[position] = new_areas(&self.options, bytes, member).data_start();
+        let areas = new_areas(&self.options, bytes, member);
+        this.data_start[position] = areas.data_start();
+        if let Some(checksums) = &mut this.checksums {
+            let area = areas.area(AreaKind::CHECKSUMS).expect("it has all areas");
+            let start = area.offset_bytes / u64::from(self.options.block_size.bytes());
+            checksums.starts.resize(this.members.len(), BlockIndex(0));
+            checksums.starts[position] = BlockIndex(start);
+        }
     }
 
     /// Disks that were added and have no place yet take it, one after another.
@@ -216,7 +224,8 @@ impl World {
         let logs = policy.is_some_and(|policy| policy.write_hole == WriteHole::Closed);
         let geometry = &self.stack.arrays[array].geometry;
         let parity = geometry.parity_chunks() > 0;
-        let had = geometry.older().is_none_or(|old| old.parity_chunks() > 0);
+        let sums = record.checksum != ChecksumKind::None;
+        let had = sums || geometry.older().is_none_or(|old| old.parity_chunks() > 0);
         if parity && !(logs && had) {
             self.unlogged_parity = !self.options.tree.has_parity();
         } else if record.clean || !parity {

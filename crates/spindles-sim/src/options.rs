@@ -265,8 +265,6 @@ impl Options {
         let sessions = sessions(seed, random, &tree, fixed);
         let checksums = Random::new(seed, "checksums").percent(50);
         let checksums = fixed.checksums.unwrap_or(checksums);
-        // Arrays with checksums don't grow.
-        let checksums = checksums && headroom_bytes == 0;
         Self {
             seed,
             block_size,

@@ -98,6 +98,9 @@ impl Engine {
             let (reads, blocks) = (column.plan.reads, column.blocks);
             let sums = checksum_range(id, reads, slot, blocks, self.checksums_of_column);
             let sums = &self.checksums[sums];
+            if self.grow.is_staged(column.group) {
+                return !self.staged_sums_agree(id, slot, sums);
+            }
             !pages.agree(&self.metadata_buffer, (id, slot), first, sums)
         };
         let rotten = column.plan.reads.iter().filter(is_rotten);
@@ -193,6 +196,10 @@ impl Engine {
             let first = self.block_of_slot(id, slot);
             let of_data = column.log_data.contains(slot);
             let sums = of_data.then(|| self.written_sums(id, slot));
+            if self.grow.is_staged(column.group) {
+                self.keep_staged_sums(id, slot, sums.map(|sums| sums.start));
+                continue;
+            }
             let sums = sums.map(|sums| &self.checksums[sums]);
             let pages = self.pages.as_mut().expect("looked at");
             pages.set(&mut self.metadata_buffer, (id, slot), first, blocks, sums);

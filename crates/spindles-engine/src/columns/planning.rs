@@ -118,7 +118,9 @@ impl Engine {
             self.goes_around(id);
         }
         let touches = !plan.reads.or(plan.writes).is_empty();
-        if self.has_checksums() && touches && !self.hold_pages(id) {
+        // What is staged has its checksums beside it.
+        let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
+        if paged && !self.hold_pages(id) {
             self.columns[index(id)].phase = Phase::Paging;
             return;
         }

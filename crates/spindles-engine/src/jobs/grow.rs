@@ -4,9 +4,9 @@
 //! ```text
 //!  Idle ──its turn──▶ Waiting ──nothing is under way──▶ Readying ──▶ Reading ──▶ Staging
 //!   ▲ ▲                  │ nothing was written there                               │
-//!   │ └──Marking ◀───────┘                                                  flushed, recorded
+//!   │ └──Marking ◀───────┘                                          (Summing) flushed, recorded
 //!   │      ▲                                                                       ▼
-//!   │      └──flushed── Placing ◀──after a crash── Rereading ◀──opened──       (Placing)
+//!   │      └──flushed── Placing ◀──after a crash── Rereading ◀─(Loading)─opened──       (Placing)
 //!  Stuck: what can't be read stays where it is
 //! ```
 //!
@@ -24,21 +24,25 @@ use crate::{
     Engine, Mutation,
     config::Persistence,
     engine::Closing,
-    growth::{headroom_blocks, parts, policy_after, unit_rows},
+    growth::{parts, policy_after, staging_rows, unit_rows},
     index,
-    output::{Event, Output},
+    output::{Event, OutReason, Output},
     plan::{Ask, Shape},
     requests::RequestSlot,
     status::GrowthStatus,
-    system_io::Purpose,
+    system_io::{MetadataBuffer, Place as MetadataPlace, Purpose},
 };
 use alloc::vec::Vec;
 use core::ops::Range;
 use spindles_block::{
-    BlockIndex, BlockSize, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation,
-    RequestError,
+    BlockIndex, BlockSize, BufferSlice, MemberError, MemberIndex, MemberResult, MemberSet,
+    Operation, RequestError,
 };
-use spindles_format::{AreaKind, DeviceRecord, GrowthRecord, Text};
+use spindles_format::{
+    AreaKind, CHECKSUM_LOST, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
+    GrowthRecord, Text, checksum_in, open_checksums, seal_checksums, set_checksum_in,
+    stored_checksum,
+};
 use spindles_layout::{Geometry, GroupIndex};
 
 pub(crate) static JOB: Job = Job {
@@ -70,11 +74,19 @@ enum Stage {
     Readying,
     Reading,
     Staging,
+    /// The checksums of what is staged are written beside it.
+    Summing {
+        pending: u32,
+    },
     Hardening {
         pending: u32,
     },
     /// The superblocks are to say that it is staged.
     Recording,
+    /// The checksums of what is staged are read.
+    Loading {
+        pending: u32,
+    },
     Rereading,
     Placing,
     Settling {
@@ -102,6 +114,10 @@ pub(crate) struct Grow {
     buffer_blocks: u32,
     /// Where the headroom of each member begins, in blocks of its device.
     headroom: Vec<BlockIndex>,
+    /// Where blocks have checksums: pages of those of what is staged, and where they are on each
+    /// member.
+    sums: Option<MetadataPlace>,
+    sum_starts: Vec<BlockIndex>,
 }
 
 impl Grow {
@@ -110,6 +126,7 @@ impl Grow {
         persistence: Option<&Persistence>,
         geometry: &Geometry,
         block_size: BlockSize,
+        metadata: &mut MetadataBuffer,
     ) -> Self {
         let array = persistence.map(|persistence| &persistence.array);
         let record = array.map_or_else(GrowthRecord::default, |array| array.growth);
@@ -126,6 +143,11 @@ impl Grow {
                 .iter()
                 .map(|device| headroom(device.as_ref()))
                 .collect(),
+            sums: None,
+            sum_starts: devices
+                .iter()
+                .map(|device| sum_start(device.as_ref()))
+                .collect(),
         };
         if let (Some(unit), Some(older)) = (geometry.growth_unit(), &record.older) {
             let room = WINDOW_BYTES / u64::from(block_size.bytes()) / unit * unit;
@@ -133,6 +155,11 @@ impl Grow {
             let blocks = room.max(unit).max(older.staged_blocks.into());
             let blocks = blocks.next_multiple_of(geometry.stripe_blocks());
             grow.buffer_blocks = u32::try_from(blocks).expect("looked at when it was planned");
+            if array.is_some_and(|array| array.checksum != ChecksumKind::None) {
+                let rows = blocks / u64::from(geometry.data_chunks());
+                let blocks = sum_pages(rows) * page_blocks(block_size);
+                grow.sums = Some(metadata.reserve(geometry.members(), blocks));
+            }
             if array.is_some_and(|array| array.growth_is_planned()) {
                 grow.stage = Stage::Beginning;
             } else if older.staged_blocks > 0 {
@@ -176,6 +203,22 @@ impl Grow {
     pub(crate) fn is_staged(&self, group: GroupIndex) -> bool {
         self.staged.contains(&group.0)
     }
+}
+
+/// Blocks of a page of checksums.
+fn page_blocks(block_size: BlockSize) -> u32 {
+    u32::try_from(CHECKSUM_PAGE_BYTES).expect("4096") / block_size.bytes()
+}
+
+/// Pages with the checksums of so many rows.
+fn sum_pages(rows: u64) -> u32 {
+    u32::try_from(rows.div_ceil(CHECKSUM_PAGE_BLOCKS)).expect("a window is short")
+}
+
+/// Where the checksums of what is staged are on a device.
+fn sum_start(device: Option<&DeviceRecord>) -> BlockIndex {
+    let rows = device.map_or(0, |device| staging_rows(device, true));
+    headroom(device).plus(rows)
 }
 
 fn headroom(device: Option<&DeviceRecord>) -> BlockIndex {
@@ -227,12 +270,14 @@ impl Engine {
 
     /// Whether a device that takes a position has the headroom that it takes to go on.
     pub(crate) fn growth_fits(&self, device: &DeviceRecord) -> bool {
-        unit_rows(&self.geometry).is_none_or(|rows| rows <= headroom_blocks(device))
+        let sums = self.has_checksums();
+        unit_rows(&self.geometry).is_none_or(|rows| rows <= staging_rows(device, sums))
     }
 
     /// A device takes a position.
     pub(crate) fn growth_joined(&mut self, member: MemberIndex, device: &DeviceRecord) {
         self.grow.headroom[usize::from(member.0)] = headroom(Some(device));
+        self.grow.sum_starts[usize::from(member.0)] = sum_start(Some(device));
     }
 
     /// At opening, when the maps are known: what is staged belongs to the new one.
@@ -251,8 +296,10 @@ impl Engine {
         }
         self.regions.set_live(self.geometry.live_groups());
         if self.read_only {
-            // What is staged is read where it is.
-            self.grow.stage = Stage::Idle;
+            // What is staged is read where it is, when its checksums are known.
+            if self.grow.sums.is_none() || self.grow.stage != Stage::Found {
+                self.grow.stage = Stage::Idle;
+            }
         } else {
             self.begin_job(&JOB, Place::default());
         }
@@ -313,7 +360,7 @@ impl Engine {
             .filter(|(_, member)| !self.missing.contains(member.index));
         let headroom = there
             .filter_map(|(device, _)| device.as_ref())
-            .map(headroom_blocks)
+            .map(|device| staging_rows(device, self.has_checksums()))
             .min()
             .unwrap_or(0);
         let units = (headroom / rows).min(u64::from(self.grow.buffer_blocks) / unit);
@@ -332,7 +379,7 @@ impl Engine {
                 true
             }
             Stage::Found if self.is_alone() => {
-                self.reread();
+                self.load_staged_sums();
                 true
             }
             Stage::Readying => self.regions_are_ready(),
@@ -447,13 +494,7 @@ impl Engine {
                 self.grow.stage = Stage::Staging;
                 self.ask_own(Operation::Write { fua: false });
             }
-            Stage::Staging => {
-                if self.mutated(Mutation::StageUnflushed) {
-                    return self.record_staged();
-                }
-                let pending = self.flush_active(Purpose::GrowFlush);
-                self.grow.stage = Stage::Hardening { pending };
-            }
+            Stage::Staging => self.sum_staged(),
             Stage::Rereading => self.place(),
             Stage::Placing => {
                 if self.mutated(Mutation::MarkUnflushed) {
@@ -465,6 +506,155 @@ impl Engine {
             stage => panic!("a request of the array's own ended in stage {stage:?}"),
         }
     }
+
+    // ---- checksums of what is staged ------------------------------------------------------------
+
+    /// The page and the place in it of the checksum of a block that is staged, `offset` in the data
+    /// area otherwise.
+    fn staged_sum(&self, offset: u64) -> (Range<usize>, usize) {
+        let row = offset - self.grow.first_row;
+        let page = usize::try_from(row / CHECKSUM_PAGE_BLOCKS).expect("a window is short");
+        let place = usize::try_from(row % CHECKSUM_PAGE_BLOCKS).expect("1000");
+        let start = page * CHECKSUM_PAGE_BYTES;
+        (start..start + CHECKSUM_PAGE_BYTES, place)
+    }
+
+    /// Keeps the checksums of what is staged of a slot of a column: those from `sums` on, or of zeros.
+    pub(crate) fn keep_staged_sums(&mut self, id: u32, slot: u8, sums: Option<usize>) {
+        let (Some(place), Some(pages)) = (self.grow.sums, self.pages.as_ref()) else {
+            return;
+        };
+        let of_zeros = pages.of_zeros;
+        let first = self.block_of_slot(id, slot).0;
+        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+        for row in 0..self.columns[index(id)].blocks {
+            let sum = sums.map_or(of_zeros, |first| self.checksums[first + index(row)]);
+            let (page, at) = self.staged_sum(first + u64::from(row));
+            let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
+            set_checksum_in(page, at, stored_checksum(sum));
+        }
+    }
+
+    /// Whether what was read of a slot of a column is what was staged.
+    pub(crate) fn staged_sums_agree(&self, id: u32, slot: u8, sums: &[u32]) -> bool {
+        let Some(place) = self.grow.sums else {
+            return true;
+        };
+        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+        let bytes = self.metadata_buffer.bytes(place, member.0);
+        (self.block_of_slot(id, slot).0..)
+            .zip(sums)
+            .all(|(offset, &sum)| {
+                let (page, at) = self.staged_sum(offset);
+                checksum_in(&bytes[page], at) == stored_checksum(sum)
+            })
+    }
+
+    /// Pages with the checksums of the window under way, on each member.
+    fn window_sum_pages(&self) -> u32 {
+        let Range { start, end } = self.grow.window;
+        sum_pages((end - start) / u64::from(self.geometry.data_chunks()))
+    }
+
+    /// What is staged gets its checksums.
+    fn sum_staged(&mut self) {
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let Some(place) = self.grow.sums else {
+            return self.harden();
+        };
+        let persistence = self.metadata.persistence.as_ref().expect("it grows");
+        let (array, generation) = (persistence.array.uuid, self.metadata.generation());
+        let pages = self.window_sum_pages();
+        self.grow.stage = Stage::Summing {
+            pending: active.count(),
+        };
+        for member in active.iter() {
+            let bytes = self.metadata_buffer.bytes_mut(place, member.0);
+            for (number, page) in (0..pages).zip(bytes.chunks_exact_mut(CHECKSUM_PAGE_BYTES)) {
+                seal_checksums(array, number, generation, page);
+            }
+            self.staged_sums_io(member, place, Operation::Write { fua: false });
+        }
+    }
+
+    fn staged_sums_io(&mut self, member: MemberIndex, place: MetadataPlace, operation: Operation) {
+        let blocks = self.window_sum_pages() * page_blocks(self.block_size);
+        let start = self.grow.sum_starts[usize::from(member.0)];
+        let buffer = self.metadata_buffer.slice(place, member.0);
+        self.system_io(Purpose::GrowSums, member, operation, start, blocks, buffer);
+    }
+
+    /// What was found staged is read again, when its checksums are known.
+    fn load_staged_sums(&mut self) {
+        let Some(place) = self.grow.sums else {
+            return self.reread();
+        };
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        self.grow.stage = Stage::Loading {
+            pending: active.count(),
+        };
+        for member in active.iter() {
+            self.staged_sums_io(member, place, Operation::Read);
+        }
+    }
+
+    /// The checksums of what is staged on a member were written, or read.
+    pub(crate) fn staged_sums_done(&mut self, member: MemberIndex, result: MemberResult) {
+        let place = self.grow.sums.expect("blocks have checksums");
+        let loads = matches!(self.grow.stage, Stage::Loading { .. });
+        if loads {
+            let persistence = self.metadata.persistence.as_ref().expect("it grows");
+            let array = persistence.array.uuid;
+            let bytes = self.metadata_buffer.bytes_mut(place, member.0);
+            for (number, page) in (0..).zip(bytes.chunks_exact_mut(CHECKSUM_PAGE_BYTES)) {
+                if result.is_ok() {
+                    open_checksums(array, number, page);
+                    continue;
+                }
+                for at in 0..usize::try_from(CHECKSUM_PAGE_BLOCKS).expect("1000") {
+                    set_checksum_in(page, at, CHECKSUM_LOST);
+                }
+            }
+        }
+        if let Err(error) = result
+            && (!loads || error == MemberError::Gone)
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+        let (Stage::Summing { pending } | Stage::Loading { pending }) = &mut self.grow.stage else {
+            panic!(
+                "checksums of a window came back in stage {:?}",
+                self.grow.stage
+            );
+        };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        if !loads {
+            return self.harden();
+        }
+        if self.read_only {
+            self.grow.stage = Stage::Idle;
+            return;
+        }
+        self.reread();
+    }
+
+    /// What is staged is made durable.
+    fn harden(&mut self) {
+        if self.writes_nothing() {
+            return self.get_stuck();
+        }
+        if self.mutated(Mutation::StageUnflushed) {
+            return self.record_staged();
+        }
+        let pending = self.flush_active(Purpose::GrowFlush);
+        self.grow.stage = Stage::Hardening { pending };
+    }
+
+    // ---- the moments that count -----------------------------------------------------------------
 
     pub(crate) fn grow_flushed(&mut self, member: MemberIndex, result: MemberResult) {
         self.system_flush_failed(member, result);
@@ -574,7 +764,7 @@ impl Engine {
         let older = self.grow.record.older;
         match self.grow.stage {
             Stage::Idle | Stage::Waiting | Stage::Stuck => return,
-            Stage::Staging | Stage::Hardening { .. } => {
+            Stage::Staging | Stage::Summing { .. } | Stage::Hardening { .. } => {
                 // Nothing was overwritten.
                 self.grow.staged = 0..0;
                 self.enter(self.grow.window.start);
