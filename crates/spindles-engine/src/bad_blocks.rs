@@ -6,7 +6,9 @@
 //! one block of the list at a time.
 
 use crate::{
-    Engine, index,
+    Engine,
+    columns::Owner,
+    index,
     output::OutReason,
     plan::Ask,
     slots::SlotSet,
@@ -549,9 +551,13 @@ impl Engine {
         first..first + u64::from(column.blocks)
     }
 
-    /// The data slots whose blocks of the array a column gives new contents.
+    /// The data slots whose blocks of the array a column gives new contents. What a growth moves stays
+    /// what it was.
     fn renewed(&self, id: u32) -> SlotSet {
         let column = &self.columns[index(id)];
+        if column.owner == Owner::Request(self.own_request()) {
+            return SlotSet::EMPTY;
+        }
         match (column.ask, column.shape.copies) {
             (Ask::Write, true) => SlotSet::one(0),
             (Ask::Write, false) => column.touched,

@@ -1,7 +1,7 @@
 //! A thousand seeds and more, on every change: all promises are kept in each, a share of them
 //! gives the same log twice, and every kind of fault was among them.
 
-use spindles_layout::LEVELS;
+use spindles_layout::{LEVELS, Level};
 use spindles_sim::checkers::CHECKERS;
 use spindles_sim::faults::{FAULTS, Fault};
 use spindles_sim::{Ending, Fixed, Options, Outcome, run};
@@ -109,6 +109,19 @@ fn seeds_that_found_something_stay_quiet() {
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
     }
+}
+
+/// A block that a crash took answers errors until it is written, wherever a growth moves it.
+#[test]
+fn what_is_lost_stays_lost_while_the_array_grows() {
+    let names = ["grow", "rot_met", "dropout", "rebuild"];
+    let fixed = Fixed {
+        level: Level::by_name("raid6"),
+        checksums: Some(true),
+        faults: Some(names.into_iter().filter_map(Fault::by_name).collect()),
+        ..Fixed::default()
+    };
+    check_seed(2033, &fixed);
 }
 
 #[test]
