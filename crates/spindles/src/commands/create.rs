@@ -58,9 +58,10 @@ struct Arguments {
     #[arg(long, value_name = "POLICY")]
     consistency: Option<String>,
     /// How blocks are summed up: crc32c or none. Rot is then found by whoever reads it, and repaired
-    /// where there is redundancy. Takes --consistency journal
-    #[arg(long, value_name = "KIND", default_value = "none")]
-    checksum: String,
+    /// where there is redundancy. Takes --consistency journal [default: crc32c; none with another
+    /// policy]
+    #[arg(long, value_name = "KIND")]
+    checksum: Option<String>,
     /// The unit in which the array is addressed: 512 or 4K
     #[arg(long, value_name = "SIZE", default_value = "4K")]
     block_size: SizeBytes,
@@ -115,7 +116,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         block_size,
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         consistency: policy,
-        checksum: Some(checksum(&arguments.checksum)?),
+        checksum: arguments.checksum.as_deref().map(checksum).transpose()?,
         spares: arguments.spares.clone(),
         force: arguments.force,
         open: OpenOptions::default(),
