@@ -111,6 +111,18 @@ fn seeds_that_found_something_stay_quiet() {
     }
 }
 
+/// A member whose journal is to be read is gone, and there is no array without it.
+#[test]
+fn a_replay_comes_to_an_end_without_its_last_copy() {
+    let fixed = Fixed {
+        checksums: Some(true),
+        ..Fixed::default()
+    };
+    for seed in [906_671, 908_020] {
+        check_seed(seed, &fixed);
+    }
+}
+
 /// A block that a crash took answers errors until it is written, wherever a growth moves it.
 #[test]
 fn what_is_lost_stays_lost_while_the_array_grows() {

@@ -210,9 +210,7 @@ fn killed_at_any_moment_it_goes_on() {
         });
         if moved.is_some_and(|moved| moved > 0) {
             midway += 1;
-            // From copies to parity nothing is logged before it has grown.
-            let logs = !way.expression.starts_with("raid1");
-            if logs && below(2) == 0 {
+            if below(2) == 0 {
                 // One is gone for good.
                 let gone =
                     usize::try_from(below(u64::try_from(way.after).expect("few"))).expect("few");

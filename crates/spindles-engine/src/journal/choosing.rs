@@ -129,6 +129,9 @@ impl Engine {
             else {
                 return self.sum_replayed();
             };
+            if self.metadata.broken {
+                return self.give_up_replay();
+            }
             if !self.regions.is_written(GroupIndex(group)) {
                 replay.choose_from = (group + 1, 0);
                 continue;
@@ -203,6 +206,11 @@ impl Engine {
 
     /// What was read of the rows under way is summed up.
     pub(super) fn chosen_summed(&mut self, id: u32) {
+        if self.metadata.broken {
+            // What can't be read now may be there when its member is back.
+            self.let_go_pages(id);
+            return self.give_up_replay();
+        }
         if let Some(part) = self.replay().from_log.take() {
             return self.log_summed(id, part);
         }

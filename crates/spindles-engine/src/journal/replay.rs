@@ -300,7 +300,11 @@ impl Engine {
         match result {
             Ok(()) => self.look_for_headers(member, header_blocks),
             Err(MemberError::Gone) => {
-                self.put_out(member, OutReason::Error(MemberError::Gone));
+                if !self.put_out(member, OutReason::Error(MemberError::Gone)) {
+                    // The last copies stay, and this journal is not to be had.
+                    self.replay().scans[usize::from(member.0)].next = u32::MAX;
+                    self.nothing_more();
+                }
             }
             Err(MemberError::Medium | MemberError::Corrupt) => {
                 let scan = &mut self.replay().scans[usize::from(member.0)];

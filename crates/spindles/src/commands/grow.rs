@@ -19,8 +19,8 @@ pub(crate) static COMMAND: Command = Command {
               growing array is redundant all the time, and no backup file is needed: what is moved \
               lies in room that every member has set aside before it goes to its place. It may be \
               stopped with Ctrl-C, crash at any moment, and lose members as far as it survives \
-              that, before and after. Only from copies to parity a crash and the loss of a member \
-              together are too much: nothing is logged before such an array has grown.\n\n\
+              that, before and after. Only from copies without checksums to parity a crash and \
+              the loss of a member together are too much: nothing is logged before such an array has grown.\n\n\
               Stopped, it goes on where it was as soon as the array is used with all its devices: by \
               any program that writes to it, or by this command with its devices alone. What can't \
               be done is refused before anything is written.\n\n\
