@@ -67,7 +67,8 @@ impl World {
     pub(crate) fn put_out_for_errors(&mut self, array: usize, member: MemberIndex) {
         let below = self.stack.arrays[array].members[usize::from(member.0)];
         *self.struck.entry("put out for errors").or_default() += 1;
-        // What can't be read elsewhere may be more than is left to spare now.
+        // What can't be read elsewhere may be more than is left to spare now; so may a disk that is
+        // gone, and nobody asked anything of since.
         let is_other = |disk: usize| below != Below::Disk(disk);
         let unreadable = |disk: usize| {
             let now = self.stack.disks[disk].not_durably_readable().next();
@@ -77,7 +78,11 @@ impl World {
                 .range((disk, 0)..=(disk, u64::MAX))
                 .next();
             let rotten = self.stack.rotten_sectors(disk).next();
-            now.is_some() || met.is_some() || rotten.is_some()
+            let (of, position) = self.stack.position(disk);
+            let unnoticed = self.is_gone(disk)
+                && self.is_open(of)
+                && !matches!(self.state_of(of, position), Member::Missing { .. });
+            now.is_some() || met.is_some() || rotten.is_some() || unnoticed
         };
         let elsewhere = (0..self.stack.disks.len()).any(|disk| is_other(disk) && unreadable(disk));
         self.errors_excused |= elsewhere;
