@@ -11,6 +11,8 @@ pub(crate) struct Outcome {
     pub(crate) failed: u64,
     /// What could not be done here: `NAME: REASON` each.
     pub(crate) skipped: Vec<String>,
+    /// What tests counted: `NAME: FIGURES` each.
+    pub(crate) figures: Vec<String>,
     /// What to show of the failures.
     pub(crate) details: String,
 }
@@ -42,7 +44,7 @@ impl Outcome {
     }
 
     /// From the output of `cargo test -- --show-output`: the sums of all its test binaries, and
-    /// the lines in which tests say `SKIPPED NAME: REASON`.
+    /// the lines in which tests say `SKIPPED NAME: REASON` or `FIGURES NAME: WHAT THEY COUNTED`.
     pub(crate) fn of_tests(good: bool, output: &str) -> Self {
         let mut outcome = Self::default();
         let mut is_failure = false;
@@ -63,6 +65,9 @@ impl Outcome {
                     outcome.skipped.push(what);
                 }
             }
+            if let Some(figures) = line.strip_prefix("FIGURES ") {
+                outcome.figures.push(figures.to_owned());
+            }
             is_failure |= line == "failures:" || line.starts_with("error");
             is_failure &= !line.starts_with("running ") && line != "successes:";
             if is_failure && outcome.details.len() < 40_000 {
@@ -81,6 +86,7 @@ impl Outcome {
     pub(crate) fn add(&mut self, other: &Self) {
         self.passed += other.passed;
         self.failed += other.failed;
+        self.figures.extend(other.figures.iter().cloned());
         for skip in &other.skipped {
             if !self.skipped.contains(skip) {
                 self.skipped.push(skip.clone());
@@ -121,6 +127,7 @@ mod tests {
         test result: ok. 12 passed; 0 failed; 0 ignored; 0 measured; 0 filtered out\n\
         ---- loops stdout ----\nSKIPPED loop devices: not root\n\
         SKIPPED: loop devices: not root\n\
+        FIGURES enumeration: 3 states\n\
         test result: FAILED. 3 passed; 2 failed; 1 ignored; 0 measured\n";
 
     #[test]
@@ -129,6 +136,7 @@ mod tests {
         assert_eq!((outcome.passed, outcome.failed), (15, 2));
         let skips = ["loop devices: not root", "a test: it is marked #[ignore]"];
         assert_eq!(outcome.skipped, skips);
+        assert_eq!(outcome.figures, ["enumeration: 3 states"]);
     }
 
     #[test]

@@ -104,6 +104,9 @@ pub(crate) fn run(steps: &[&Step]) -> Result<(), String> {
             count => format!(", {count} tests"),
         };
         println!("{verdict:<8} {} ({seconds:.0} s{counts})", step.name);
+        for figures in &outcome.figures {
+            println!("{:<8} {figures}", "");
+        }
         if outcome.failed > 0 {
             println!("{}\n", outcome.details.trim_end());
         }

@@ -1,6 +1,6 @@
 //! Enumerates small arrays, small ones first, for as long as it is given: see `docs/testing.md`.
 //!
-//! `enumerate [--requests N] [--crashes N] [--share N] [--minutes N] [--only TEXT]`. A line of JSON for each scenario goes to
+//! `enumerate [--short] [--requests N] [--crashes N] [--share N] [--writes N] [--minutes N] [--only TEXT]`. A line of JSON for each scenario goes to
 //! standard output; the exit status is 1 when something was found.
 
 #![allow(clippy::print_stdout, reason = "it is a command line")]
@@ -13,12 +13,17 @@ fn main() -> ExitCode {
     let (mut bounds, mut minutes, mut only) = (Bounds::LONG, f64::INFINITY, String::new());
     let mut arguments = std::env::args().skip(1);
     while let Some(name) = arguments.next() {
+        if name == "--short" {
+            bounds = Bounds::SHORT;
+            continue;
+        }
         let value = arguments.next().expect("every option has a value");
         match name.as_str() {
             "--requests" => bounds.requests = value.parse().expect("a number"),
             "--minutes" => minutes = value.parse().expect("a number"),
             "--only" => only = value,
             "--crashes" => bounds.crashes = value.parse().expect("a number"),
+            "--writes" => bounds.member_writes_max = value.parse().expect("a number"),
             "--share" => bounds.later_crash_share = value.parse().expect("a number"),
             _ => panic!("there is no option {name}"),
         }

@@ -2,25 +2,10 @@
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 
-use spindles_engine::{POLICIES, WriteHole};
+use spindles_engine::POLICIES;
 use spindles_layout::{LEVELS, Redundancy};
 use spindles_sim::enumerate::{Bounds, Scenario, Summary, explore, scenarios};
-
-/// Every `of`-th scenario from `first` on.
-fn enumerate(bounds: &Bounds, first: usize, of: usize) -> Summary {
-    let mut total = Summary::default();
-    for scenario in scenarios(bounds).iter().skip(first).step_by(of) {
-        // A crash of a replay is a test of its own, of fewer scenarios: there are many states.
-        let crashes = match scenario.policy().write_hole {
-            WriteHole::Closed => 1,
-            WriteHole::Open | WriteHole::Refused => bounds.crashes,
-        };
-        let bounds = Bounds { crashes, ..*bounds };
-        total.add(explore_all(scenario, &bounds));
-    }
-    println!("{total}");
-    total
-}
+use std::sync::Mutex;
 
 fn explore_all(scenario: &Scenario, bounds: &Bounds) -> Summary {
     let summary = explore(scenario, bounds);
@@ -30,31 +15,26 @@ fn explore_all(scenario: &Scenario, bounds: &Bounds) -> Summary {
     summary
 }
 
-fn check(total: &Summary) {
-    let enough = total.states > STATES_MIN && total.old > 0 && total.new > 0 && total.refused > 0;
-    assert!(enough, "{total}");
-}
-
-const STATES_MIN: u64 = 50_000;
-
-#[test]
-fn small_arrays_keep_all_promises_first_half() {
-    check(&enumerate(&Bounds::SHORT, 0, 2));
-}
-
-#[test]
-fn small_arrays_keep_all_promises_second_half() {
-    check(&enumerate(&Bounds::SHORT, 1, 2));
-}
-
-/// Also when the replay of the journals crashes, and another member is missing at the next opening.
-#[test]
-fn a_closed_write_hole_stays_closed_when_the_recovery_crashes() {
-    for scenario in scenarios(&Bounds::SHORT) {
-        if scenario.policy().write_hole == WriteHole::Closed {
-            explore_all(&scenario, &Bounds::SHORT);
+/// Explores scenarios, each within its bounds, on all processors.
+fn enumerate(all: Vec<(Scenario, Bounds)>) -> Summary {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let rest = Mutex::new(all.into_iter());
+    let total = Mutex::new(Summary::default());
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let next = rest.lock().expect("nobody panicked").next();
+                    let Some((scenario, bounds)) = next else {
+                        break;
+                    };
+                    let summary = explore_all(&scenario, &bounds);
+                    total.lock().expect("nobody panicked").add(summary);
+                }
+            });
         }
-    }
+    });
+    total.into_inner().expect("nobody panicked")
 }
 
 /// The smallest array with a parity that moves.
@@ -71,28 +51,31 @@ fn named(name: &str, bounds: &Bounds) -> Scenario {
     found.unwrap_or_else(|| panic!("there is no scenario {name}"))
 }
 
-/// Whole stripes, of which the journal holds checksums only, by themselves and on an array that is
-/// degraded already, where a small durable write comes into the same rows: with members missing after
-/// the crash some blocks answer errors.
+/// Everything within the bounds, and of what goes beyond them: whole stripes, of which the journal
+/// holds checksums only, by themselves and on an array that is degraded already, where a small durable
+/// write comes into the same rows (with members missing after the crash some blocks answer errors);
+/// and an array that logs its writes and is being rebuilt.
 #[test]
-fn whole_stripes_lose_nothing_but_what_was_being_written() {
+fn small_arrays_keep_all_promises() {
     let once = Bounds {
         crashes: 1,
         ..Bounds::SHORT
     };
-    let mut total = Summary::default();
-    for (events, bounds) in [
+    let more = [
+        (" without {0}: member 0 is rebuilt, write 0+1", once),
         (": write 0+4, close", Bounds::SHORT),
         (" without {0}: write 0+4, write durably 1+2", once),
-    ] {
-        let scenario = named(&format!("{ARRAY}{events}"), &bounds);
-        total.add(explore_all(&scenario, &bounds));
-    }
-    println!("{total}");
-    assert!(
-        total.errors > 0 && total.old > 0 && total.new > 0,
-        "{total}"
-    );
+    ];
+    let mut all: Vec<_> = more
+        .map(|(events, bounds)| (named(&format!("{ARRAY}{events}"), &bounds), bounds))
+        .into();
+    let within = scenarios(&Bounds::SHORT).into_iter();
+    all.extend(within.map(|scenario| (scenario, Bounds::SHORT)));
+    let total = enumerate(all);
+    println!("FIGURES enumeration: {total}");
+    let came = [total.old, total.new, total.errors, total.refused];
+    assert!(total.states >= 1_000_000, "{total}");
+    assert!(came.iter().all(|outcome| *outcome > 0), "{total}");
 }
 
 #[test]
@@ -108,10 +91,19 @@ fn every_level_with_redundancy_and_every_policy_is_enumerated() {
         .filter(|row| row.redundancy != Redundancy::None);
     for level in with_redundancy {
         for policy in POLICIES {
-            let policy = format!(") {}", policy.name);
-            let mut names = names.iter();
-            let has = names.any(|name| name.starts_with(level.name) && name.contains(&policy));
-            assert!(has, "{level}{policy}");
+            let mut kinds = vec![format!(") {}: ", policy.name)];
+            if policy.has_regions() {
+                kinds.push(format!(") {} regions: ", policy.name));
+                kinds.push(format!(
+                    ") {} regions without {{0}}: member 0 is rebuilt",
+                    policy.name
+                ));
+            }
+            for kind in kinds {
+                let mut names = names.iter();
+                let has = names.any(|name| name.starts_with(level.name) && name.contains(&kind));
+                assert!(has, "{level}{kind}");
+            }
         }
     }
 }
@@ -151,7 +143,9 @@ fn planted_faults_are_found() {
         let array = |scenario: &Scenario| scenario.to_string().split(' ').next().map(str::to_owned);
         let smallest = array(&all[0]);
         let mut tried = 0;
-        let mut smallest = all.iter().filter(|scenario| array(scenario) == smallest);
+        let plain = |scenario: &&Scenario| !scenario.to_string().contains(" regions");
+        let of_it = |scenario: &&Scenario| array(scenario) == smallest;
+        let mut smallest = all.iter().filter(of_it).filter(plain);
         let found = smallest.find_map(|scenario| {
             tried += 1;
             explore(scenario, &bounds).findings.into_iter().next()
@@ -162,6 +156,32 @@ fn planted_faults_are_found() {
         }
     }
     assert!(missed.is_empty(), "{missed:?}");
+}
+
+/// What is planted in bitmaps and rebuilds, each found in the scenario that is named, which the engine
+/// without a fault passes.
+#[cfg(feature = "canary")]
+#[test]
+fn planted_faults_of_regions_and_rebuilds_are_found() {
+    use spindles_engine::Mutation;
+    for (mutation, events) in [
+        (
+            Mutation::RebuildUnflushed,
+            " without {0}: member 0 is rebuilt, write 0+1",
+        ),
+        (Mutation::SkipRegionMark, " regions: write 0+1, flush"),
+        (Mutation::ClearBitEarly, " regions: write 0+1, flush"),
+    ] {
+        let bounds = Bounds {
+            mutation,
+            ..Bounds::SHORT
+        };
+        let scenario = named(&format!("raid1(2) resync{events}"), &bounds);
+        let summary = explore(&scenario, &bounds);
+        let finding = summary.findings.first();
+        println!("{mutation:?}: {} states: {finding:?}", summary.states);
+        assert!(finding.is_some(), "{mutation:?}: {summary}");
+    }
 }
 
 /// What is planted in how whole stripes are logged shows in few scenarios: each is found in the one

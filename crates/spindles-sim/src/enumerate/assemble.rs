@@ -25,7 +25,7 @@ pub(super) struct Assembled {
 pub(super) struct Assemblies {
     known: BTreeMap<Vec<Content>, Rc<Assembled>>,
     /// Whom the newest superblock of a member counts on, by what lies in its slots.
-    counts_on: BTreeMap<Vec<Content>, MemberSet>,
+    counts_on: BTreeMap<Vec<Content>, Option<MemberSet>>,
 }
 
 fn atoms(bytes: u64) -> u16 {
@@ -72,22 +72,23 @@ impl Assemblies {
         assembled
     }
 
-    /// Whom the newest superblock of a member counts on.
+    /// Whom the newest superblock of a member counts on. `None` where there is none.
     pub(super) fn counts_on(
         &mut self,
         store: &Store,
         media: &Media,
         member: MemberIndex,
-    ) -> MemberSet {
+    ) -> Option<MemberSet> {
         let mut key = Vec::new();
         read_slots(media, member, &mut key);
         if let Some(known) = self.counts_on.get(&key) {
             return *known;
         }
         let found = find(store, &key);
-        let counts_on = found.record().map_or(MemberSet::EMPTY, |(array, _)| {
-            MemberSet::all(array.members).difference(array.missing())
-        });
+        let counts_on = found
+            .record()
+            .ok()
+            .map(|(array, _)| MemberSet::all(array.members).difference(array.missing()));
         self.counts_on.insert(key, counts_on);
         counts_on
     }

@@ -10,6 +10,7 @@ use super::way::{Step, describe_left};
 use super::{Bounds, Finding, Summary};
 use spindles_block::{MemberSet, Operation};
 use spindles_engine::{OpenError, WriteHole};
+use spindles_format::DeviceRecord;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What went wrong, in words; the way there is in `Explorer::way`.
@@ -46,6 +47,8 @@ pub(super) struct Explorer<'a> {
     /// Of the moments of a recovery, a second crash comes in one of so many.
     pub(super) later_crash_share: u64,
     pub(super) way: Vec<Step>,
+    /// Where things lie on the devices of the array.
+    pub(super) devices: Vec<DeviceRecord>,
 }
 
 /// Enumerates a scenario, up to the first finding.
@@ -73,6 +76,7 @@ pub fn explore(scenario: &Scenario, bounds: &Bounds) -> Summary {
             }
         },
         way: Vec::new(),
+        devices: Vec::new(),
     };
     if let Err(what) = explorer.run() {
         let way = explorer.way.iter().map(Step::describe);
@@ -112,7 +116,7 @@ impl Explorer<'_> {
         }
         self.summary.moments += 1;
         let legal = self.candidates.legal(&moment.asked);
-        let lost = self.scenario.missing.union(moment.machine.gone);
+        let lost = moment.machine.lost();
         let left = self.bounds.crashes;
         self.crashes(&moment.machine, &legal, lost, left)?;
 
@@ -142,13 +146,27 @@ impl Explorer<'_> {
         }
         if moment.machine.flights.is_empty() {
             let mut next = moment.clone();
-            if next.machine.wake(&mut self.store) {
+            let mut is_awake = false;
+            // A moment at which nothing is begun looks like the one before it.
+            while next.machine.flights.is_empty() && next.machine.wake(&mut self.store) {
+                is_awake = true;
+            }
+            if is_awake {
                 Self::answers(&mut next)?;
-                return self.moment(&next);
+                self.moment(&next)?;
+                if !next.machine.flights.is_empty() {
+                    return Ok(());
+                }
             }
             let mut asked = moment.asked.iter();
             if let Some(event) = asked.position(|asked| !asked.answered) {
                 return Err(format!("event {} is never answered", event + 1));
+            }
+            if moment.asked.len() == self.scenario.events.len()
+                && moment.machine.closed.is_none()
+                && !moment.machine.filling.is_empty()
+            {
+                return Err("a rebuild does not come to an end".to_owned());
             }
         }
         Ok(())
@@ -157,9 +175,9 @@ impl Explorer<'_> {
     fn begin(&mut self, moment: &mut Moment, event: Event) -> Found {
         let number = u32::try_from(moment.asked.len()).expect("few");
         let after = answered(&moment.asked);
-        let is_drop = matches!(event, Event::Drop(_));
+        let has_no_answer = matches!(event, Event::Drop(_) | Event::Rebuild(_));
         moment.asked.push(Asked {
-            answered: is_drop,
+            answered: has_no_answer,
             after,
         });
         match event {
@@ -189,6 +207,10 @@ impl Explorer<'_> {
             }
             Event::Close => moment.machine.close(&mut self.store),
             Event::Drop(member) => moment.machine.drop(MemberSet::EMPTY.with(member)),
+            Event::Rebuild(member) => {
+                let like = &self.devices[usize::from(member.0)];
+                moment.machine.rebuild(&mut self.store, member, like);
+            }
         }
         Self::answers(moment)
     }
@@ -316,13 +338,18 @@ impl Explorer<'_> {
     /// Opens what a crash left, with every set of members missing.
     fn visit(&mut self, state: &State, left: u8) -> Found {
         for missing in self.scenario.tolerated(state.lost) {
-            if !self.is_decidable(state, missing) {
-                self.summary.undecidable += 1;
-                continue;
+            match self.is_decidable(state, missing) {
+                Some(true) => {}
+                Some(false) => {
+                    self.summary.undecidable += 1;
+                    continue;
+                }
+                // Nobody takes it along; without it the array is opened anyway.
+                None => continue,
             }
             self.way.push(Step::Open(missing));
-            if let Some((machine, legal, assembly)) = self.open(state, missing, left)? {
-                self.after_recovery(machine, &legal, assembly, left)?;
+            if let Some((machine, legal)) = self.open(state, missing, left)? {
+                self.after_recovery(machine, &legal, left)?;
             }
             self.way.pop();
         }
@@ -330,14 +357,18 @@ impl Explorer<'_> {
     }
 
     /// Whether somebody is left who can tell that an outdated member is that. One whose superblock
-    /// counts only on members that are not there, or outdated as well, might be the truth.
-    fn is_decidable(&mut self, state: &State, missing: MemberSet) -> bool {
+    /// counts only on members that are not there, or outdated as well, might be the truth. `None`
+    /// where one has no superblock yet.
+    fn is_decidable(&mut self, state: &State, missing: MemberSet) -> Option<bool> {
         let lost = state.lost.union(missing);
-        let mut outdated = state.lost.difference(missing).iter();
-        outdated.all(|member| {
-            let counts_on = self.assemblies.counts_on(&self.store, &state.media, member);
-            !counts_on.difference(lost).is_empty()
-        })
+        let mut decidable = true;
+        for member in state.lost.difference(missing).iter() {
+            let counts_on = self
+                .assemblies
+                .counts_on(&self.store, &state.media, member)?;
+            decidable &= !counts_on.difference(lost).is_empty();
+        }
+        Some(decidable)
     }
 
     /// Assembles, opens and reads everything, while the array recovers; with a crash at every
@@ -347,7 +378,7 @@ impl Explorer<'_> {
         state: &State,
         missing: MemberSet,
         left: u8,
-    ) -> Result<Option<(Machine, Legal, MemberSet)>, String> {
+    ) -> Result<Option<(Machine, Legal)>, String> {
         self.summary.openings += 1;
         let assembled = self.assemble(&state.media, missing);
         let assembly = match &assembled.result {
@@ -365,6 +396,7 @@ impl Explorer<'_> {
             self.summary.refused += 1;
             return Ok(None);
         }
+        let filling = assembly.array.rebuilding();
         let out = assembly.missing;
         let mut machine = match self.machine(media, assembly) {
             Ok(machine) => machine,
@@ -372,7 +404,7 @@ impl Explorer<'_> {
                 let in_doubt = matches!(error, OpenError::UncleanDegraded { .. })
                     && self.scenario.has_parity()
                     && !assembly.array.clean
-                    && !out.is_empty();
+                    && !out.union(filling).is_empty();
                 if in_doubt && self.scenario.policy.write_hole != WriteHole::Closed {
                     assembled.refused.set(true);
                     self.summary.refused += 1;
@@ -383,16 +415,19 @@ impl Explorer<'_> {
         };
         machine.drop(out);
         let mut legal = state.legal.clone();
-        self.read_all(&mut machine, &mut legal, out, left)?;
-        Ok(Some((machine, legal, out)))
+        // What says that a device is filled may be in a cache until something is answered.
+        let doubtful = state.lost.difference(machine.lost());
+        self.read_all(&mut machine, &mut legal, doubtful, left)?;
+        Ok(Some((machine, legal)))
     }
 
-    /// Reads every block, all at once, and judges what comes.
+    /// Reads every block, all at once, and judges what comes. Members are `doubtful` of which it may
+    /// not be durable that they are good until the first read is answered.
     fn read_all(
         &mut self,
         machine: &mut Machine,
         legal: &mut Legal,
-        missing: MemberSet,
+        doubtful: MemberSet,
         left: u8,
     ) -> Found {
         let scenario = self.scenario;
@@ -408,10 +443,14 @@ impl Explorer<'_> {
         loop {
             for reply in std::mem::take(&mut machine.replies) {
                 answered += 1;
-                self.judge(machine, legal, missing, reply.token, reply.result.is_ok())?;
+                self.judge(machine, legal, reply.token, reply.result.is_ok())?;
             }
             self.way.push(Step::Recovered(steps));
-            self.crashes(machine, legal, missing, left)?;
+            let lost = match answered {
+                0 => machine.lost().union(doubtful),
+                _ => machine.lost(),
+            };
+            self.crashes(machine, legal, lost, left)?;
             self.way.pop();
             if machine.flights.is_empty() {
                 if !machine.wake(&mut self.store) {
@@ -431,21 +470,14 @@ impl Explorer<'_> {
         Ok(())
     }
 
-    fn judge(
-        &mut self,
-        machine: &Machine,
-        legal: &mut Legal,
-        missing: MemberSet,
-        block: u64,
-        done: bool,
-    ) -> Found {
+    fn judge(&mut self, machine: &Machine, legal: &mut Legal, block: u64, done: bool) -> Found {
         let per_block = ATOMS_PER_BLOCK;
         let first = usize::try_from(block * per_block).expect("small");
         let number = u32::try_from(block).expect("small");
         let atoms = machine.buffer(number, 1);
         for (atom, content) in (first..).zip(atoms) {
             if !done {
-                if missing.is_empty() || !legal.is_flying(atom) {
+                if machine.lost().is_empty() || !legal.is_flying(atom) {
                     return Err(format!("block {block} can't be read"));
                 }
                 self.summary.errors += 1;
@@ -471,13 +503,8 @@ impl Explorer<'_> {
     }
 
     /// What was read stays: when further members drop out, and after a close.
-    fn after_recovery(
-        &mut self,
-        machine: Machine,
-        legal: &Legal,
-        missing: MemberSet,
-        left: u8,
-    ) -> Found {
+    fn after_recovery(&mut self, machine: Machine, legal: &Legal, left: u8) -> Found {
+        let missing = machine.lost();
         let key = mix(mix(machine.media.hash(), legal.hash()), missing.bits());
         if !self.scenario.is_ruled() || !self.settled.insert(key) {
             return Ok(());
@@ -486,7 +513,7 @@ impl Explorer<'_> {
             self.way.push(Step::Again(more));
             let mut without = machine.clone();
             without.drop(more);
-            self.read_all(&mut without, &mut legal.clone(), more, 0)?;
+            self.read_all(&mut without, &mut legal.clone(), MemberSet::EMPTY, 0)?;
             self.way.pop();
         }
         let mut machine = machine;

@@ -11,7 +11,10 @@ use crate::random::Random;
 use crate::run::plain_config;
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
-use spindles_format::{AreaKind, Assembly, bad_blocks_pages_of, blank_bad_blocks, give_bad_blocks};
+use spindles_format::{
+    AreaKind, Assembly, BITMAPS, bad_blocks_pages_of, blank_bad_blocks, blank_bitmap,
+    give_bad_blocks, give_regions,
+};
 use std::rc::Rc;
 
 /// Columns of the engine: more than the requests need at once.
@@ -33,8 +36,25 @@ impl Explorer<'_> {
             &mut Random::new(0, "enumerate"),
         );
         let mut devices = scenario.devices.clone();
-        if scenario.is_logged() {
+        if scenario.regions {
+            give_regions(&mut array, &mut devices, scenario.geometry.groups(), 0);
+            array.region_groups = 1;
+        }
+        if scenario.is_logged() || scenario.regions {
             give_bad_blocks(&mut array, &mut devices);
+        }
+        self.devices.clone_from(&devices);
+        for kind in BITMAPS.into_iter().filter(|_| scenario.regions) {
+            let bytes = blank_bitmap(array.uuid, kind, scenario.geometry.groups());
+            for (disk, device) in (0..).zip(&devices) {
+                let area = device.area(kind).expect("it has all areas");
+                let write = Write {
+                    disk,
+                    first: u16::try_from(area.offset_bytes / atom_bytes).expect("small"),
+                    atoms: self.store.atoms(&bytes),
+                };
+                media.write(&write, true);
+            }
         }
         let pages = bad_blocks_pages_of(&array, devices.iter());
         for (disk, device) in (0..).zip(&devices).filter(|_| pages > 0) {
@@ -102,6 +122,7 @@ impl Explorer<'_> {
         media: Media,
         assembly: &Assembly,
     ) -> Result<Machine, OpenError> {
+        let filling = assembly.array.rebuilding().difference(assembly.missing);
         let blocks = u32::try_from(self.scenario.geometry.blocks()).expect("small");
         let requests = blocks.max(self.bounds.requests + 1);
         let limits = Limits {
@@ -122,6 +143,7 @@ impl Explorer<'_> {
             media,
             config,
             requests,
+            filling,
         )
     }
 }

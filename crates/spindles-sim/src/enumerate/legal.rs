@@ -121,7 +121,7 @@ impl Candidates {
                     _ => {}
                 },
                 Event::Close => durable |= state.after << 1,
-                Event::Drop(_) => {}
+                Event::Drop(_) | Event::Rebuild(_) => {}
             }
         }
         let mut legal = Legal {

@@ -5,10 +5,11 @@ use super::media::{Media, Write};
 use super::scenario::atoms;
 use super::store::{Content, POISON, Store, ZEROS, mix};
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, Compute, Instant, MemberError, MemberIo, MemberSet,
-    Operation, Reply, Request,
+    BlockIndex, BufferId, BufferSlice, Compute, Instant, MemberError, MemberIndex, MemberIo,
+    MemberSet, Operation, Reply, Request,
 };
 use spindles_engine::{Command, Config, Engine, Event, OpenError, Output};
+use spindles_format::{DeviceRecord, Uuid};
 use spindles_layout::Geometry;
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -37,6 +38,8 @@ pub(super) struct Machine {
     /// In the order in which they were asked for.
     pub(super) flights: VecDeque<Flight>,
     pub(super) gone: MemberSet,
+    /// Members that are being filled, until it is durable that they are good.
+    pub(super) filling: MemberSet,
     pub(super) replies: Vec<Reply>,
     /// What the engine said when it was closed.
     pub(super) closed: Option<bool>,
@@ -47,14 +50,15 @@ pub(super) struct Machine {
 }
 
 impl Machine {
-    /// An engine that was just opened on these disks. `requests` buffers of as many blocks as the
-    /// array has.
+    /// An engine that was just opened on these disks, of which some are being filled. `requests`
+    /// buffers of as many blocks as the array has.
     pub(super) fn open(
         store: &mut Store,
         geometry: &Geometry,
         media: Media,
         config: Config,
         requests: u32,
+        filling: MemberSet,
     ) -> Result<Self, OpenError> {
         let engine = Engine::open(Instant(0), config)?;
         let scratch_blocks = engine.scratch_blocks();
@@ -65,6 +69,7 @@ impl Machine {
             media,
             flights: VecDeque::new(),
             gone: MemberSet::EMPTY,
+            filling,
             replies: Vec::new(),
             closed: None,
             buffers: vec![POISON; usize::from(atoms(u64::from(blocks)))],
@@ -149,6 +154,29 @@ impl Machine {
         }
     }
 
+    /// A blank device takes the place of a missing member and is filled.
+    pub(super) fn rebuild(&mut self, store: &mut Store, member: MemberIndex, like: &DeviceRecord) {
+        let block_atoms = atoms(1);
+        let data = u16::try_from(like.data_start().0).expect("small") * block_atoms;
+        self.media.replace(member.0, data);
+        let only = MemberSet::EMPTY.with(member);
+        self.gone = self.gone.difference(only);
+        self.filling = self.filling.union(only);
+        let command = Command::Rebuild {
+            member,
+            device: Box::new(*like),
+            uuid: Uuid([0xb1; 16]),
+        };
+        let taken = self.engine.command(self.now, command);
+        taken.expect("the member is missing");
+        self.carry_out(store);
+    }
+
+    /// Members whose contents do not count.
+    pub(super) fn lost(&self) -> MemberSet {
+        self.gone.union(self.filling)
+    }
+
     /// An operation on a member is done. An error when it is not what it was when it was asked.
     pub(super) fn complete(&mut self, store: &mut Store, flight: usize) -> Result<(), String> {
         let Flight { io, write, covered } = self.flights.remove(flight).expect("it is in flight");
@@ -222,6 +250,10 @@ impl Machine {
                     Output::Compute(step) => steps.push_back(step),
                     Output::Reply(reply) => self.replies.push(reply),
                     Output::Event(Event::Closed { clean }) => self.closed = Some(clean),
+                    Output::Event(Event::RebuildDone { member }) => {
+                        let only = MemberSet::EMPTY.with(member);
+                        self.filling = self.filling.difference(only);
+                    }
                     Output::Event(_) | Output::Swap(_) => {}
                 }
             }
@@ -298,7 +330,8 @@ impl Machine {
             mix(mix(kind, what), place)
         });
         let flights = flights.fold(0, u64::wrapping_add);
-        mix(mix(self.media.hash(), flights), self.gone.bits())
+        let lost = self.gone.bits() << 32 | self.filling.bits();
+        mix(mix(self.media.hash(), flights), lost)
     }
 }
 

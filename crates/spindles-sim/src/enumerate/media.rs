@@ -183,6 +183,19 @@ impl Media {
         }
     }
 
+    /// A blank disk in the place of this one, with who knows what from `data` on.
+    pub(super) fn replace(&mut self, disk: u8, data: u16) {
+        self.cached.retain(|(_, write)| write.disk != disk);
+        for atom in 0..self.atoms {
+            let content = if atom < data {
+                super::store::ZEROS
+            } else {
+                super::store::POISON
+            };
+            self.set(disk, atom, content);
+        }
+    }
+
     /// What caches hold is gone.
     pub(super) fn lose_caches(&mut self) {
         self.cached.clear();

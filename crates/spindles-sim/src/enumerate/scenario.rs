@@ -35,6 +35,8 @@ pub enum Event {
     Close,
     /// A member drops out.
     Drop(MemberIndex),
+    /// A blank device takes the place of a missing member and is filled.
+    Rebuild(MemberIndex),
 }
 
 /// How many atoms these blocks are.
@@ -75,6 +77,7 @@ impl fmt::Display for Event {
             },
             Self::Close => f.write_str("close"),
             Self::Drop(member) => write!(f, "member {member} drops out"),
+            Self::Rebuild(member) => write!(f, "member {member} is rebuilt"),
         }
     }
 }
@@ -85,6 +88,8 @@ pub struct Scenario {
     pub(super) geometry: Geometry,
     pub(super) devices: Vec<DeviceRecord>,
     pub(super) policy: &'static Policy,
+    /// Whether each row of chunks is a region with its bits in the bitmaps.
+    pub(super) regions: bool,
     /// Members that are missing from the beginning.
     pub(super) missing: MemberSet,
     /// What is done, in this order, as soon as it likes.
@@ -124,8 +129,12 @@ impl Scenario {
                 chunks(&blocks) + redundancy
             }
             Some((operation, blocks)) if operation.is_write() => chunks(&blocks) * (1 + redundancy),
-            _ if matches!(event, Event::Drop(_)) => 3,
-            _ => 0,
+            _ => match event {
+                Event::Drop(_) => 3,
+                // Superblocks, and bits, go to all the others as well.
+                Event::Rebuild(_) => (u32::from(self.members()) - 1) << u32::from(self.regions),
+                _ => 0,
+            },
         });
         writes.sum::<u32>() << u32::from(self.is_logged())
     }
@@ -169,6 +178,9 @@ impl fmt::Display for Scenario {
             write!(f, ":{layout}")?;
         }
         write!(f, "({}) {}", self.members(), self.policy.name)?;
+        if self.regions {
+            f.write_str(" regions")?;
+        }
         if !self.missing.is_empty() {
             write!(f, " without {:?}", self.missing)?;
         }
@@ -186,14 +198,19 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     for level in LEVELS.iter().copied() {
         for (geometry, devices, first) in arrays(level, bounds.all_arrays) {
             for policy in POLICIES.iter().copied() {
-                let whole = Scenario {
-                    geometry: geometry.clone(),
-                    devices: devices.clone(),
-                    policy,
-                    missing: MemberSet::EMPTY,
-                    events: Vec::new(),
-                };
-                add(&mut all, &whole, bounds, first);
+                for regions in [false, true] {
+                    let whole = Scenario {
+                        geometry: geometry.clone(),
+                        devices: devices.clone(),
+                        policy,
+                        regions,
+                        missing: MemberSet::EMPTY,
+                        events: Vec::new(),
+                    };
+                    if !regions || policy.has_regions() {
+                        add(&mut all, &whole, bounds, first);
+                    }
+                }
             }
         }
     }
@@ -272,7 +289,11 @@ fn requests(stripe: u32) -> Vec<Event> {
 fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) {
     let geometry = &whole.geometry;
     let stripe = CHUNK_BLOCKS * u32::from(geometry.data_chunks());
-    let requests = requests(stripe.max(CHUNK_BLOCKS + 1));
+    let mut requests = requests(stripe.max(CHUNK_BLOCKS + 1));
+    if whole.regions {
+        // A whole region.
+        requests.push(ask(Operation::Discard, 0, stripe));
+    }
     let mut push = |missing: MemberSet, events: Vec<Event>| {
         all.push(Scenario {
             missing,
@@ -301,6 +322,8 @@ fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) 
         push(MemberSet::EMPTY, vec![*request, Event::Close]);
         if degraded {
             push(one, vec![*request, requests[1]]);
+            push(one, vec![Event::Rebuild(MemberIndex(0)), *request]);
+            push(one, vec![*request, Event::Rebuild(MemberIndex(0))]);
             for member in (0..geometry.members()).map(MemberIndex).take(2) {
                 push(MemberSet::EMPTY, vec![*request, Event::Drop(member)]);
             }
