@@ -111,6 +111,16 @@ fn seeds_that_found_something_stay_quiet() {
     }
 }
 
+/// Blocks of an array's bitmap, torn on a mirror below it, have the checksums of whole ones.
+#[test]
+fn copies_with_the_same_checksum_are_made_alike() {
+    let fixed = Fixed {
+        checksums: Some(true),
+        ..Fixed::default()
+    };
+    check_seed(920_538, &fixed);
+}
+
 /// A member whose journal is to be read is gone, and there is no array without it.
 #[test]
 fn a_replay_comes_to_an_end_without_its_last_copy() {
