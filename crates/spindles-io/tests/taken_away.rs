@@ -1,0 +1,516 @@
+//! Devices that are really taken away while an array on them is written: the copy goes on, the
+//! member is out, and when it is back it gets the regions that it missed and no more.
+//!
+//! A loop device in use can't be detached: the kernel waits for its last user. So it is gone in the
+//! way a disk is that was pulled out, by having no sectors any more; or it is write-protected, or the
+//! file system under it is full.
+
+#![expect(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
+#![expect(unsafe_code, reason = "a loop device is told its size by address")]
+
+mod common;
+
+use common::{Loop, pattern, skip};
+use spindles_block::MemberIndex;
+use spindles_engine::{Event, Member, OutReason, Scrub};
+use spindles_format::{ChecksumKind, MemberState};
+use spindles_io::assemble::{AssembleOptions, assemble, examine};
+use spindles_io::copy::{CopyEnd, CopyError, Progress, compare, copy};
+use spindles_io::create::{CreateOptions, create};
+use spindles_io::scrub::scrub;
+use spindles_io::{IoChoice, OpenOptions};
+use spindles_layout::Expression;
+use std::fs::File;
+use std::ops::ControlFlow;
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+const MEMBER_BYTES: u64 = 40 << 20;
+/// What the array holds, and how much of it is written anew: much more than is in flight at once.
+const BYTES: usize = 24 << 20;
+const ANEW: usize = 18 << 20;
+/// After so many bytes a member is taken away.
+const MOMENT: u64 = 2 << 20;
+
+/// What happens to a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Fault {
+    /// It has no sectors any more, and the kernel detaches it when it is closed: writes answer
+    /// `ENOSPC`, reads that there is nothing.
+    Gone,
+    /// It can be read, and writes answer `EPERM`.
+    WriteProtected,
+    /// It is a file with holes on a file system that has no more room: writes are cut short, and
+    /// then answer `ENOSPC`.
+    Full,
+}
+
+/// A file system in memory; gone when dropped.
+struct Tmpfs(PathBuf);
+
+impl Tmpfs {
+    fn new(at: &Path) -> Result<Self, String> {
+        std::fs::create_dir(at).unwrap();
+        mount(at, "size=64m").map(|()| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let status = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.0)
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+}
+
+fn mount(at: &Path, options: &str) -> Result<(), String> {
+    let mut command = Command::new("mount");
+    let command = command
+        .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+        .arg(at);
+    let output = command
+        .output()
+        .map_err(|error| format!("mount: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("no file system can be mounted here: {reason}"))
+}
+
+fn blockdev(what: &str, device: &str) {
+    let status = Command::new("blockdev").args([what, device]).status();
+    assert!(status.unwrap().success());
+}
+
+/// Lets a loop device begin behind the end of its file, so that it has no sectors: where no file can
+/// end, as for a moment the kernel still takes writes and adds the offset.
+fn shrink_to_nothing(device: &str) {
+    const LOOP_SET_STATUS64: libc::Ioctl = 0x4C04;
+    const LOOP_GET_STATUS64: libc::Ioctl = 0x4C05;
+    let file = File::open(device).unwrap();
+    // `struct loop_info64`, of which the fourth word is the offset.
+    let mut info = [0_u64; 29];
+    // SAFETY: the memory is as long as what the kernel writes to it.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_GET_STATUS64, info.as_mut_ptr()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+    info[3] = (1 << 63) - 4096;
+    // SAFETY: as above, and as what it reads from it.
+    let result = unsafe { libc::ioctl(file.as_raw_fd(), LOOP_SET_STATUS64, info.as_ptr()) };
+    assert_eq!(result, 0, "{}", std::io::Error::last_os_error());
+}
+
+/// A member that can be taken away.
+struct Disk {
+    file: PathBuf,
+    device: Option<Loop>,
+    /// Where its file is, if it may be full.
+    tmpfs: Option<Tmpfs>,
+}
+
+impl Disk {
+    fn new(folder: &Path, number: usize, full: bool) -> Result<Self, String> {
+        let at = folder.join(format!("fs{number}"));
+        let tmpfs = full.then(|| Tmpfs::new(&at)).transpose()?;
+        let file = if full { at.as_path() } else { folder };
+        let file = file.join(format!("disk{number}"));
+        File::create(&file).unwrap().set_len(MEMBER_BYTES).unwrap();
+        let device = (!full).then(|| Loop::new(&file, 4096)).transpose()?;
+        Ok(Self {
+            file,
+            device,
+            tmpfs,
+        })
+    }
+
+    fn name(&self) -> String {
+        match &self.device {
+            Some(device) => device.0.clone(),
+            None => self.file.to_str().unwrap().to_owned(),
+        }
+    }
+
+    fn take_away(&mut self, fault: Fault) {
+        match fault {
+            Fault::Gone => {
+                // Dropped, it is detached as soon as nobody has it open.
+                let device = self.device.take().unwrap();
+                shrink_to_nothing(&device.0);
+            }
+            Fault::WriteProtected => blockdev("--setro", &self.name()),
+            Fault::Full => {
+                let at = &self.tmpfs.as_ref().unwrap().0;
+                // Refused where more has been written meanwhile.
+                let fill = || {
+                    let room = self.file.metadata().unwrap().blocks() * 512;
+                    mount(at, &format!("remount,size={room}"))
+                };
+                assert!((0..100).any(|_| fill().is_ok()));
+            }
+        }
+    }
+
+    fn give_back(&mut self, fault: Fault) {
+        match fault {
+            Fault::Gone => {
+                let length = self.file.metadata().unwrap().len();
+                assert_eq!(length, MEMBER_BYTES, "something was written behind it");
+                self.device = Some(Loop::new(&self.file, 4096).unwrap());
+            }
+            Fault::WriteProtected => blockdev("--setrw", &self.name()),
+            Fault::Full => mount(&self.tmpfs.as_ref().unwrap().0, "remount,size=64m").unwrap(),
+        }
+    }
+}
+
+impl Drop for Disk {
+    /// Write protection outlives the detaching, whatever is attached next.
+    fn drop(&mut self) {
+        if let Some(device) = &self.device {
+            blockdev("--setrw", &device.0);
+        }
+    }
+}
+
+/// The disks of an array, a file of what is to be written and one of what it holds before.
+struct Bench {
+    folder: tempfile::TempDir,
+    disks: Vec<Disk>,
+    old: Vec<u8>,
+    new: Vec<u8>,
+    io: IoChoice,
+}
+
+impl Bench {
+    /// An array that holds the old file. One on a file system that fills up holds zeros.
+    fn new(
+        level: &str,
+        members: usize,
+        checksum: ChecksumKind,
+        (fault, victim): (Fault, usize),
+        io: IoChoice,
+    ) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let disk = |number| {
+            let full = fault == Fault::Full && number == victim;
+            Disk::new(folder.path(), number, full)
+        };
+        let disks: Vec<Disk> = (0..members).map(disk).collect::<Result<_, _>>()?;
+        let old = match fault {
+            Fault::Full => vec![0; BYTES],
+            Fault::Gone | Fault::WriteProtected => pattern(1, BYTES),
+        };
+        let new = pattern(2, ANEW);
+        std::fs::write(folder.path().join("old"), &old).unwrap();
+        std::fs::write(folder.path().join("new"), &new).unwrap();
+        let bench = Self {
+            folder,
+            disks,
+            old,
+            new,
+            io,
+        };
+        let options = CreateOptions {
+            chunk_bytes: Some(64 << 10),
+            checksum: Some(checksum),
+            open: bench.options(false).open,
+            ..CreateOptions::new("bench")
+        };
+        let expression = format!("{level}({})", bench.names(&[]).join(","));
+        create(
+            &Expression::parse(&expression).unwrap(),
+            &options,
+            &mut |_, _| true,
+        )
+        .unwrap();
+        if fault != Fault::Full {
+            let (mut from, mut to) = (bench.open_file("old"), bench.open(&[]));
+            copy(&mut from, &mut to, size(BYTES), &mut go_on).unwrap();
+            to.close().unwrap();
+        }
+        Ok(bench)
+    }
+
+    fn options(&self, read_only: bool) -> AssembleOptions {
+        AssembleOptions {
+            open: OpenOptions {
+                io: self.io,
+                read_only,
+                ..OpenOptions::default()
+            },
+            ..AssembleOptions::default()
+        }
+    }
+
+    /// The devices but these.
+    fn names(&self, without: &[usize]) -> Vec<String> {
+        let disks = self.disks.iter().enumerate();
+        disks
+            .filter(|(number, _)| !without.contains(number))
+            .map(|(_, disk)| disk.name())
+            .collect()
+    }
+
+    fn open(&self, without: &[usize]) -> CopyEnd {
+        let names = self.names(without);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        CopyEnd::new(assemble(&names, &self.options(false)).unwrap().target)
+    }
+
+    fn open_file(&self, name: &str) -> CopyEnd {
+        let path = self.folder.path().join(name);
+        let options = OpenOptions {
+            read_only: true,
+            ..OpenOptions::default()
+        };
+        CopyEnd::open(path.to_str().unwrap(), &options).unwrap()
+    }
+
+    /// What the array is to hold.
+    fn expected(&self) -> Vec<u8> {
+        [self.new.as_slice(), &self.old[ANEW..]].concat()
+    }
+
+    /// Where the array answers errors. What was durable must be new, what was on its way may be old.
+    fn judge(&self, array: &mut CopyEnd) -> Vec<usize> {
+        let mut block = vec![0; 4096];
+        let mut lost = Vec::new();
+        for at in (0..BYTES).step_by(4096) {
+            let here = at..at + 4096;
+            let is_new = |block: &[u8]| self.new.get(here.clone()) == Some(block);
+            let may_be_old = size(at) >= MOMENT;
+            match array.read_at(size(at), &mut block) {
+                Ok(()) if is_new(&block) => {}
+                Ok(()) => {
+                    let is_old = self.old[here] == block;
+                    assert!(may_be_old && is_old, "wrong bytes at {at}");
+                }
+                Err(_) => lost.push(at),
+            }
+        }
+        lost
+    }
+
+    fn check_contents(&self, without: &[usize]) {
+        let names = self.names(without);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let assembled = assemble(&names, &self.options(true)).unwrap();
+        assert_eq!(assembled.report.is_degraded(), !without.is_empty());
+        let mut array = CopyEnd::new(assembled.target);
+        let mut bytes = vec![0; BYTES];
+        array.read_at(0, &mut bytes).unwrap();
+        assert!(bytes == self.expected(), "without {without:?}");
+        array.close().unwrap();
+    }
+}
+
+fn size(bytes: usize) -> u64 {
+    u64::try_from(bytes).unwrap()
+}
+
+fn go_on(_: Progress) -> ControlFlow<()> {
+    ControlFlow::Continue(())
+}
+
+/// One member is taken away in the middle of a copy, and comes back.
+fn one(
+    level: &str,
+    members: usize,
+    checksum: ChecksumKind,
+    fault: Fault,
+    io: IoChoice,
+) -> Result<(), String> {
+    let victim = 1;
+    let what = format!("{level}, {fault:?}, {io:?}");
+    let mut bench = Bench::new(level, members, checksum, (fault, victim), io)?;
+    let (mut from, mut to) = (bench.open_file("new"), bench.open(&[]));
+    let mut taken = false;
+    let on_progress = &mut |progress: Progress| {
+        if !taken && progress.bytes >= MOMENT {
+            assert!(progress.bytes < size(ANEW), "{what}: in the middle");
+            bench.disks[victim].take_away(fault);
+            taken = true;
+        }
+        ControlFlow::Continue(())
+    };
+    copy(&mut from, &mut to, size(ANEW), on_progress).unwrap();
+    assert!(taken);
+    // Read back from what is left.
+    compare(&mut from, &mut to, size(ANEW), &mut go_on).unwrap();
+    let target = to.target_mut().unwrap();
+    let status = target.status().unwrap();
+    let state = status.members[victim].state;
+    assert!(matches!(state, Member::Missing { .. }), "{what}: {state:?}");
+    let member = MemberIndex(u8::try_from(victim).unwrap());
+    let mut why = None;
+    while let Some((_, event)) = target.next_event() {
+        if let Event::MemberOut {
+            member: out,
+            reason,
+        } = event
+        {
+            assert_eq!((out, why), (member, None), "{what}");
+            why = Some(reason);
+        }
+    }
+    assert!(matches!(why, Some(OutReason::Error(_))), "{what}: {why:?}");
+    to.close().unwrap();
+
+    // The others say that it is out, and have all.
+    for name in bench.names(&[victim]) {
+        let examined = examine(&name).unwrap();
+        let (array, _) = examined.found.record().unwrap();
+        let state = array.members()[victim].state;
+        assert!(
+            matches!(state, MemberState::Missing { .. }),
+            "{what}: {state:?}"
+        );
+    }
+    bench.check_contents(&[victim]);
+
+    // It is back, and gets what it missed: of the part that was written anew.
+    bench.disks[victim].give_back(fault);
+    let names = bench.names(&[]);
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let assembled = assemble(&names, &bench.options(false)).unwrap();
+    let refused = assembled.report.refused.join("; ");
+    assert!(
+        refused.contains("knows what it missed"),
+        "{what}: {refused}"
+    );
+    let mut target = assembled.target;
+    let mut done = false;
+    while !done {
+        target.work();
+        while let Some((_, event)) = target.next_event() {
+            done |= event == Event::RebuildDone { member };
+            assert!(
+                !matches!(event, Event::MemberOut { .. }),
+                "{what}: {event:?}"
+            );
+        }
+    }
+    let written = target.counters().devices[victim].bytes_written;
+    target.close().unwrap();
+    let per_member = size(BYTES)
+        / if level == "raid1" {
+            1
+        } else {
+            size(members) - 1
+        };
+    assert!(
+        (1 << 20..per_member * 5 / 6).contains(&written),
+        "{what}: {written} bytes were written to it, of {per_member}"
+    );
+    println!("{what}: out by {why:?}, {written} bytes of {per_member} to bring it up to date");
+    let scrubbed = scrub(
+        &names,
+        &bench.options(false),
+        Scrub::default(),
+        &mut |told| panic!("{what}: {told:?}"),
+        &mut |_, _| true,
+    );
+    let scrubbed = scrubbed.unwrap();
+    assert!(scrubbed.through && scrubbed.progress.failed == 0, "{what}");
+    // It counts: another one may be missing now.
+    bench.check_contents(&[]);
+    bench.check_contents(&[0]);
+
+    // What is being read when it goes comes from the others.
+    if fault == Fault::Gone {
+        std::fs::write(bench.folder.path().join("all"), bench.expected()).unwrap();
+        let (mut from, mut array) = (bench.open_file("all"), bench.open(&[]));
+        let on_progress = &mut |_: Progress| {
+            if bench.disks[victim].device.is_some() {
+                bench.disks[victim].take_away(fault);
+            }
+            ControlFlow::Continue(())
+        };
+        compare(&mut from, &mut array, size(BYTES), on_progress).unwrap();
+        let counters = array.target().unwrap().counters();
+        // Of a mirror another one may be read all the time.
+        let met = counters.devices[victim].errors > 0;
+        assert!(met || level == "raid1", "{what}");
+        array.close().unwrap();
+    }
+    Ok(())
+}
+
+/// One more than the level survives: what the array held is there or answers errors, now and when
+/// the last of them is back.
+fn too_many(level: &str, members: usize, fault: Fault, io: IoChoice) -> Result<(), String> {
+    let what = format!("{level}, {fault:?}, {io:?}");
+    let none = ChecksumKind::None;
+    let mut bench = Bench::new(level, members, none, (fault, members), io)?;
+    let (mut from, mut to) = (bench.open_file("new"), bench.open(&[]));
+    copy(&mut from, &mut to, MOMENT, &mut go_on).unwrap();
+    let mut taken = 0;
+    let on_progress = &mut |progress: Progress| {
+        if taken < 2 && progress.bytes >= (taken + 1) << 20 {
+            bench.disks[usize::try_from(taken).unwrap()].take_away(fault);
+            taken += 1;
+        }
+        ControlFlow::Continue(())
+    };
+    let error = copy(&mut from, &mut to, size(ANEW), on_progress).unwrap_err();
+    assert!(matches!(error, CopyError::Write { .. }), "{what}: {error}");
+    assert_eq!(taken, 2);
+    bench.judge(&mut to);
+    to.close().unwrap_err();
+    // The first that was taken away missed something, the second did not: with both back all is
+    // there, or was being written.
+    for disk in &mut bench.disks[..2] {
+        disk.give_back(fault);
+    }
+    let mut array = bench.open(&[]);
+    let lost = bench.judge(&mut array);
+    assert!(lost.iter().all(|&at| at < ANEW), "{what}: {lost:?}");
+    assert!(lost.is_empty() || level != "raid1", "{what}: {lost:?}");
+    assert_eq!(
+        bench.judge(&mut array),
+        lost,
+        "{what}: read again it is different"
+    );
+    array.close().unwrap();
+    println!("{what}: {} blocks lost with two gone", lost.len());
+    Ok(())
+}
+
+fn all(name: &str, io: IoChoice) {
+    for (level, members, checksum) in [
+        ("raid1", 2, ChecksumKind::Crc32c),
+        ("raid5", 3, ChecksumKind::None),
+        ("raid5", 4, ChecksumKind::Crc32c),
+    ] {
+        for fault in [Fault::Gone, Fault::WriteProtected, Fault::Full] {
+            if let Err(reason) = one(level, members, checksum, fault, io) {
+                return skip(name, &reason);
+            }
+        }
+    }
+    for (level, members) in [("raid1", 2), ("raid5", 3)] {
+        for fault in [Fault::Gone, Fault::WriteProtected] {
+            if let Err(reason) = too_many(level, members, fault, io) {
+                return skip(name, &reason);
+            }
+        }
+    }
+}
+
+#[test]
+fn members_taken_away_in_a_copy_with_rings() {
+    all("members_taken_away_in_a_copy_with_rings", IoChoice::Uring);
+}
+
+#[test]
+fn members_taken_away_in_a_copy_with_threads() {
+    all(
+        "members_taken_away_in_a_copy_with_threads",
+        IoChoice::Threads,
+    );
+}
