@@ -471,10 +471,20 @@ impl Engine {
             }
         }
         regions.note_all_written();
+        self.find_unsettled(!self.all_settled);
+        self.regions.want_sweep();
+        self.write_bitmaps();
+        self.opening_goes_on();
+    }
+
+    /// What was written and is not known to be settled, with all that is `dirty` if that may not be:
+    /// a resync begins where there is any.
+    pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
+        let regions = &mut self.regions;
         let dirty = regions.dirty.bits.words().iter();
         let words = dirty.zip(regions.written.bits.words());
         for (unsettled, (dirty, written)) in regions.unsettled.words_mut().iter_mut().zip(words) {
-            if !self.all_settled {
+            if dirty_too {
                 *unsettled |= dirty;
             }
             *unsettled &= written;
@@ -483,9 +493,6 @@ impl Engine {
         if !self.all_settled {
             self.begin_resync();
         }
-        self.regions.want_sweep();
-        self.write_bitmaps();
-        self.opening_goes_on();
     }
 }
 

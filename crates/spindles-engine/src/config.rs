@@ -4,7 +4,7 @@ use crate::{consistency::Policy, read_policies::ReadPolicy};
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
-use spindles_format::{ArrayRecord, DeviceRecord};
+use spindles_format::{ArrayRecord, DeviceRecord, JournalDevice};
 use spindles_layout::Geometry;
 
 /// Sizes of the pools, reserved at open.
@@ -40,6 +40,9 @@ pub struct Persistence {
     pub array: Box<ArrayRecord>,
     /// Each member's own part; `None` for a missing member.
     pub devices: Vec<Option<DeviceRecord>>,
+    /// The device of its own that the array has for its journal, where that is there: attached as
+    /// `JOURNAL_DEVICE`.
+    pub journal_device: Option<JournalDevice>,
     /// Drawn at random for each opening: what nobody who writes to the array can know.
     pub nonce: u64,
 }

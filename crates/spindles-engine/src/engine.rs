@@ -13,7 +13,7 @@ use crate::{
     jobs::{
         JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
-    journal::{Journal, replay::Replay},
+    journal::{JOURNAL_DEVICE, Journal, replay::Replay},
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
     metadata::{Metadata, superblock_blocks},
@@ -384,7 +384,7 @@ impl Engine {
         engine.load_bad_blocks();
         if engine.metadata.persistence.is_some() && !engine.read_only {
             engine.flush_at_opening();
-            if engine.missing_unrecorded() || engine.grow.begins() {
+            if engine.missing_unrecorded() || engine.grow.begins() || engine.journal_was_lost() {
                 engine.want_update();
             }
         }
@@ -399,12 +399,16 @@ impl Engine {
         if self.mutated(Mutation::SkipOpeningFlush) {
             return self.opening_goes_on();
         }
-        self.opening_flushes = self.flush_active(Purpose::OpeningFlush);
+        self.opening_flushes =
+            self.flush_active(Purpose::OpeningFlush) + self.flush_journal_at_opening();
     }
 
     pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
         self.opening_flushes -= 1;
-        self.system_flush_failed(member, result);
+        match result {
+            result if member == JOURNAL_DEVICE => self.log_failed(member, result),
+            result => self.system_flush_failed(member, result),
+        }
         self.opening_goes_on();
     }
 
@@ -413,6 +417,10 @@ impl Engine {
         if self.opening_flushes == 0 && self.loading.is_none() {
             self.begin_update();
             self.begin_replay();
+            if self.all_settled && self.replay.is_none() && !self.read_only {
+                // A crash came before it could log, and left nothing unsettled.
+                self.journal_from_now_on();
+            }
             self.try_to_serve();
         }
     }

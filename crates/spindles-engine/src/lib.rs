@@ -44,11 +44,12 @@ pub use faults::MemberFaults;
 pub use growth::{PlanError, Target as GrowthTarget, geometry_of, plan_growth};
 pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JOBS, Job, JobStatus};
+pub use journal::JOURNAL_DEVICE;
 pub use member::{ArrayState, Member};
 pub use mutation::Mutation;
 pub use output::{Busy, Command, CommandError, Event, OutReason, Output, ReplaceEnd};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
-pub use status::{GrowthStatus, MemberStatus, Status};
+pub use status::{GrowthStatus, JournalStatus, MemberStatus, Status};
 pub use system_io::MetadataRead;
 
 /// Set in the ids of member I/O that belongs to no column.

@@ -61,6 +61,12 @@ pub enum Mutation {
     SkipJournalFlush,
     /// What the journals hold after a crash is not carried out again.
     SkipReplay,
+    /// A region is not marked where writes are logged on a device of its own.
+    SkipDeviceMark,
+    /// What a device of its own for the journal failed to log goes to its place all the same.
+    TrustLostJournal,
+    /// What a device of its own for the journal held when it was lost still counts when it is back.
+    KeepLostTail,
     /// Space of the journal is used again before what it covers is durable in place.
     ReuseJournalUnflushed,
     /// What is read is not compared with its checksums.
@@ -118,6 +124,9 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipJournal,
     Mutation::SkipJournalFlush,
     Mutation::SkipReplay,
+    Mutation::SkipDeviceMark,
+    Mutation::TrustLostJournal,
+    Mutation::KeepLostTail,
     Mutation::ReuseJournalUnflushed,
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,

@@ -46,6 +46,12 @@ pub enum Event {
         /// Whether it is, from now on.
         slow: bool,
     },
+    /// The device of its own that the array has for its journal failed: from now on writes are
+    /// logged on the members.
+    JournalDeviceOut {
+        /// What it answered.
+        error: MemberError,
+    },
     /// More members are out than the level survives; nothing more is written.
     ArrayFailed {
         /// The members that are out.

@@ -328,7 +328,8 @@ impl Engine {
     #[cold]
     fn mark_region(&mut self, region: u64) -> bool {
         let whole = self.lost.is_empty();
-        let unneeded = whole && (!self.policy.resync_after_crash || self.journals());
+        let logged = self.journals() && !self.journals_on_device();
+        let unneeded = whole && (!self.policy.resync_after_crash || logged);
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {
             self.regions.sweep = Sweep::Wanted;

@@ -25,10 +25,25 @@ pub struct Status {
     pub jobs: Vec<JobStatus>,
     /// Blocks of the array that a crash took. They answer errors until they are written.
     pub lost_blocks: u64,
+    /// Where writes are logged.
+    pub journal: JournalStatus,
     /// How far it has grown, while it does.
     pub growth: Option<GrowthStatus>,
     /// What the scrub under way found, or else the last one since opening.
     pub scrub: ScrubStatus,
+}
+
+/// Where an array logs its writes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JournalStatus {
+    /// Nowhere.
+    None,
+    /// On its members.
+    Members,
+    /// On a device of its own.
+    Device,
+    /// On its members, because the device that it has for that is not there, or failed.
+    DeviceOut,
 }
 
 /// How far the growth of an array is.
@@ -85,6 +100,7 @@ impl Engine {
             dirty: self.metadata.dirty,
             jobs: self.job_statuses(),
             lost_blocks: self.bad.blocks(BadBlockKind::Lost),
+            journal: self.journal_status(),
             growth: self.growth_status(),
             scrub: self.scrub.found,
         }

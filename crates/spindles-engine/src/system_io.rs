@@ -242,6 +242,21 @@ impl Engine {
         blocks: u32,
         buffer: BufferSlice,
     ) {
+        self.system_io_on(member, purpose, member, operation, block, blocks, buffer);
+    }
+
+    /// As `system_io`, on the device `target`, which holds something of `member`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
+    pub(crate) fn system_io_on(
+        &mut self,
+        target: MemberIndex,
+        purpose: Purpose,
+        member: MemberIndex,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
         let id = purpose.id(member);
         if operation == Operation::Read {
             let read = &mut self.metadata_buffer.reads[usize::from(member.0)];
@@ -250,7 +265,7 @@ impl Engine {
         }
         self.output(Output::Member(MemberIo {
             id,
-            member,
+            member: target,
             operation,
             block,
             blocks,
@@ -297,7 +312,9 @@ impl Engine {
             return self.page_io_done(frame, result);
         }
         let (purpose, member) = Purpose::of(id);
-        self.metadata_buffer.reads[usize::from(member.0)].take_if(|read| read.id == id);
+        if let Some(read) = self.metadata_buffer.reads.get_mut(usize::from(member.0)) {
+            read.take_if(|read| read.id == id);
+        }
         let result = if member == self.newcomer() {
             self.newcomer_failed(result);
             Ok(())
@@ -360,8 +377,8 @@ impl Engine {
             });
         }
         let (_, member) = Purpose::of(id);
-        let read =
-            self.metadata_buffer.reads[usize::from(member.0)].filter(|read| read.id == id)?;
+        let reads = self.metadata_buffer.reads.get(usize::from(member.0));
+        let read = reads?.filter(|read| read.id == id)?;
         let range = self.metadata_range(read.buffer, read.blocks);
         Some(MetadataRead {
             buffer: read.buffer,

@@ -19,6 +19,7 @@ mod crc32c;
 mod error;
 mod growth;
 mod journal;
+mod journal_device;
 mod record;
 mod spare;
 mod text;
@@ -48,6 +49,7 @@ pub use growth::{GrowthRecord, OlderMap};
 pub use journal::{
     JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalHeader, JournalKind, JournalWriter,
 };
+pub use journal_device::{JOURNAL_DEVICE_BYTES_MIN, JOURNAL_DEVICE_FIELDS, JournalDevice};
 pub use record::{
     ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX,
     PastSession, Uuid,

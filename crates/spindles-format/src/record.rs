@@ -66,6 +66,10 @@ impl Features {
     /// speaks of writes without holding their data.
     pub const BAD_BLOCKS: u64 = 1 << 3;
 
+    /// `refuse`: the array has a device of its own for its journal. What was in flight may be told
+    /// there, and nowhere on the members.
+    pub const JOURNAL_DEVICE: u64 = 1 << 4;
+
     /// `refuse`: the array grows, or has grown. Two maps hold, and regions have other bits than one
     /// would think.
     pub const GROWTH: u64 = 1 << 8;
@@ -78,6 +82,7 @@ impl Features {
             | Self::REBUILDING
             | Self::CHECKSUMS
             | Self::BAD_BLOCKS
+            | Self::JOURNAL_DEVICE
             | Self::GROWTH,
     };
 
@@ -148,6 +153,11 @@ pub struct JournalRecord {
     pub tail: u64,
     /// The nonce of the batches that count.
     pub nonce: u64,
+    /// The device of its own that the array was given for its journal; `Uuid::NIL` for none. Goes
+    /// with `Features::JOURNAL_DEVICE`.
+    pub device: Uuid,
+    /// Whether the batches that count lie there, and not on the members.
+    pub on_device: bool,
 }
 
 /// Openings that a record remembers beside its own.
@@ -314,6 +324,14 @@ impl ArrayRecord {
         self.features.refuse &= !Features::GROWTH;
         if self.growth.is_used() {
             self.features.refuse |= Features::GROWTH;
+        }
+    }
+
+    /// Sets or clears the feature that goes with a device of its own for the journal.
+    pub fn note_journal_device(&mut self) {
+        self.features.refuse &= !Features::JOURNAL_DEVICE;
+        if self.journal.device != Uuid::NIL {
+            self.features.refuse |= Features::JOURNAL_DEVICE;
         }
     }
 

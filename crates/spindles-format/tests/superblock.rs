@@ -118,6 +118,21 @@ fn impossible_contents_are_refused() {
     let all = |at, field: &[u8], what| {
         assert_eq!(decode(&with(at, field)), Err(DecodeError::Invalid { what }));
     };
+    all(
+        4040,
+        &[7],
+        "its journal has a device without the feature, or the other way round",
+    );
+    all(
+        32,
+        &[1 << 4],
+        "its journal has a device without the feature, or the other way round",
+    );
+    all(
+        4057,
+        &[1],
+        "its journal is neither on the members nor on a device",
+    );
     all(12, &[1], "it says it has another size");
     all(40, &[0], "its generation is 0");
     all(48, &[0; 16], "the array's UUID is zero");
@@ -289,7 +304,12 @@ prop_compose! {
             members,
             clean,
             consistency: Text::new("none").unwrap(),
-            journal: JournalRecord { tail: created_s.rotate_left(7), nonce: !created_s },
+            journal: JournalRecord {
+                tail: created_s.rotate_left(7),
+                nonce: !created_s,
+                device: if created_s % 7 < 3 && created_s % 3 > 0 { uuids[0] } else { Uuid::NIL },
+                on_device: created_s % 7 == 0 && created_s % 3 > 0,
+            },
  scrub_mark: BlockIndex(created_s.rotate_left(13)),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
@@ -297,6 +317,7 @@ prop_compose! {
             member,
         };
         array.note_rebuilding();
+        array.note_journal_device();
         if created_s % 2 == 0 {
             let groups = device_bytes / 4096 / u64::from(chunk_blocks);
             give_regions(&mut array, std::slice::from_mut(&mut device), groups, 4096);

@@ -656,6 +656,7 @@ pub(crate) fn config(
         persistence: Some(Persistence {
             array: Box::new(array.clone()),
             devices: records,
+            journal_device: None,
             nonce,
         }),
         clean: array.clean,

@@ -31,12 +31,18 @@ impl World {
     pub(crate) fn disk(&self, disk: usize) -> &Disk {
         match self.stack.disks.get(disk) {
             Some(disk) => disk,
+            None if disk == self.journal_number() => {
+                &self.journal.as_ref().expect("it is there").disk
+            }
             None => &self.beside.as_ref().expect("it is there").disk,
         }
     }
 
     /// A disk by its number, to be changed.
     pub(crate) fn disk_mut(&mut self, disk: usize) -> &mut Disk {
+        if disk == self.journal_number() {
+            return &mut self.journal.as_mut().expect("it is there").disk;
+        }
         match self.stack.disks.get_mut(disk) {
             Some(disk) => disk,
             None => &mut self.beside.as_mut().expect("it is there").disk,

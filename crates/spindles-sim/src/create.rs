@@ -3,6 +3,7 @@
 use crate::checksums::Checksums;
 use crate::disk::Disk;
 use crate::grow::new_areas;
+use crate::journal_device;
 use crate::options::{Options, Tree};
 use crate::random::Random;
 use crate::regions::Regions;
@@ -103,6 +104,11 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
 pub(crate) fn write_superblocks(world: &mut World) {
     for array in 0..world.stack.arrays.len() {
         let (record, devices) = first_record(world, array);
+        if let Some(device) = journal_device::device_for(&world.options, &record)
+            && device.device_uuid == record.journal.device
+        {
+            world.add_journal_device(device);
+        }
         give_bitmaps(world, array, &record, &devices);
         blank_checksums(world, array, &record, &devices);
         for (position, device) in devices.iter().enumerate() {
@@ -167,6 +173,14 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     }
     if sums {
         give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c);
+    }
+    let parity = world.stack.arrays[index].geometry.parity_chunks() > 0;
+    let device = (index == world.stack.top() && parity)
+        .then(|| journal_device::device_for(options, &record))
+        .flatten();
+    if let Some(device) = device {
+        record.journal.device = device.device_uuid;
+        record.note_journal_device();
     }
     (record, devices)
 }

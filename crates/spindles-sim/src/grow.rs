@@ -215,7 +215,7 @@ impl World {
 
     /// Whether parity may disagree with data after a crash: see `Options::doubts_parity`.
     pub(crate) fn doubts_parity(&self) -> bool {
-        self.options.doubts_parity() || self.unlogged_parity
+        self.options.doubts_parity() || self.unlogged_parity || self.journal_is_gone()
     }
 
     /// An array that grew from copies to parity has no journal before it was closed.

@@ -13,6 +13,7 @@ pub mod disks;
 pub mod enumerate;
 pub mod faults;
 pub mod grow;
+mod journal_device;
 mod log;
 mod memory;
 mod mishaps;

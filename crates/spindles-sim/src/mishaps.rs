@@ -2,6 +2,7 @@
 //! the process.
 
 use crate::disk::{Landing, PowerLoss, WriteData};
+use crate::random::Random;
 use crate::stack::Below;
 use crate::world::{DiskIo, World};
 use spindles_block::{MemberIndex, MemberSet};
@@ -42,6 +43,7 @@ impl World {
     pub fn is_gone(&self, disk: usize) -> bool {
         match self.gone.get(disk) {
             Some(gone) => *gone,
+            None if disk == self.journal_number() => self.journal_is_gone(),
             None => self.beside.as_ref().is_none_or(|beside| beside.gone),
         }
     }
@@ -274,27 +276,24 @@ impl World {
     pub(crate) fn crash(&mut self, power: bool) {
         self.cure_what_may_tear();
         let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
-        let all = self.stack.disks.len() + usize::from(self.beside.is_some());
-        for disk in 0..all {
+        let beside = self.beside.as_ref().map(|_| self.beside_number());
+        let journal = self.journal.as_ref().map(|_| self.journal_number());
+        for disk in (0..self.stack.disks.len()).chain(beside).chain(journal) {
             let of_disk = ios.iter().filter(|io| io.disk == disk && !io.lost);
             let writes: Vec<&WriteData> = of_disk.filter_map(|io| io.data.as_ref()).collect();
             if power {
                 let how = PowerLoss::random(&mut self.faults);
                 self.note(&format!("disk {disk}: {how:?}"));
-                let contents = match self.stack.disks.get_mut(disk) {
-                    Some(contents) => contents,
-                    None => &mut self.beside.as_mut().expect("counted").disk,
-                };
-                contents.lose_power(&mut self.faults, how, &writes);
+                let mut faults = std::mem::replace(&mut self.faults, Random::new(0, ""));
+                self.disk_mut(disk).lose_power(&mut faults, how, &writes);
+                self.faults = faults;
             } else if !self.is_gone(disk) {
-                let contents = match self.stack.disks.get_mut(disk) {
-                    Some(contents) => contents,
-                    None => &mut self.beside.as_mut().expect("counted").disk,
-                };
+                let mut faults = std::mem::replace(&mut self.faults, Random::new(0, ""));
                 for write in writes {
-                    let landing = Landing::random(&mut self.faults);
-                    contents.land(&mut self.faults, write, landing);
+                    let landing = Landing::random(&mut faults);
+                    self.disk_mut(disk).land(&mut faults, write, landing);
                 }
+                self.faults = faults;
             }
         }
         self.stop();

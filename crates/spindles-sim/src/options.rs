@@ -58,12 +58,18 @@ impl Tree {
 
     /// Whether an array in it keeps parity.
     pub fn has_parity(&self) -> bool {
+        let below = match self {
+            Self::Disk { .. } => false,
+            Self::Array { members, .. } => members.iter().any(Self::has_parity),
+        };
+        self.keeps_parity() || below
+    }
+
+    /// Whether it keeps parity itself.
+    pub fn keeps_parity(&self) -> bool {
         match self {
             Self::Disk { .. } => false,
-            Self::Array { level, members, .. } => {
-                matches!(level.redundancy, Redundancy::Parity(_))
-                    || members.iter().any(Self::has_parity)
-            }
+            Self::Array { level, .. } => matches!(level.redundancy, Redundancy::Parity(_)),
         }
     }
 }
@@ -193,6 +199,8 @@ pub struct Options {
     pub faults: FaultLimits,
     /// Blank disks that take the places of lost ones by themselves.
     pub spares: u32,
+    /// Whether the outermost array has a disk of its own for its journal, if it has one.
+    pub journal_device: bool,
     /// Room that is set aside on each disk for growing.
     pub headroom_bytes: u64,
     /// Whether faults may go beyond what the array survives: then errors are right, wrong bytes
@@ -226,6 +234,8 @@ pub struct Fixed {
     pub ending: Option<Ending>,
     /// Whether blocks have checksums.
     pub checksums: Option<bool>,
+    /// Whether the outermost array has a disk of its own for its journal, where it can.
+    pub journal_device: Option<bool>,
 }
 
 impl Options {
@@ -301,6 +311,11 @@ impl Options {
                 around_max: *random.choose(&[0, 1, 8]),
             },
             spares: *random.choose(&[0, 0, 0, 1, 2]),
+            journal_device: tree.keeps_parity()
+                && !checksums
+                && fixed
+                    .journal_device
+                    .unwrap_or_else(|| Random::new(seed, "journal device").percent(30)),
             headroom_bytes,
             beyond,
             sessions,

@@ -16,8 +16,8 @@ use spindles_engine::{
     Policy, READ_POLICIES,
 };
 use spindles_format::{
-    ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, Reason, SLOT_BYTES,
-    SUPERBLOCK_BYTES,
+    ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason,
+    SLOT_BYTES, SUPERBLOCK_BYTES,
 };
 use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
@@ -144,6 +144,10 @@ fn end(world: &mut World, ending: Ending) {
             if world.faults.percent(25) {
                 world.command(world.stack.top(), Command::Close);
             }
+            // Whatever takes the machine down may take the disk with the journal first.
+            if world.journal.is_some() && world.faults.percent(20) {
+                world.drop_journal();
+            }
             for _ in 0..world.faults.below(60) {
                 if !world.step() {
                     break;
@@ -233,6 +237,9 @@ fn between_sessions(world: &mut World) {
             *world.struck.entry("stale disk is back").or_default() += 1;
         }
     }
+    if world.journal_is_gone() && world.faults.percent(50) {
+        world.bring_back_journal();
+    }
     // A disk that is not there any more at the next opening.
     let disk = world.random_disk();
     let clean = world.closed.iter().all(|closed| *closed == Some(true));
@@ -240,6 +247,17 @@ fn between_sessions(world: &mut World) {
     if world.faults.percent(8) && trusted && world.stack.may_lose_disk(disk) {
         world.drop_disk(disk);
         *world.struck.entry("missing at opening").or_default() += 1;
+    }
+    let whole = world.stack.arrays.iter().all(|array| array.lost.is_empty());
+    if world.journal.is_some() && (clean || whole) && world.faults.percent(15) {
+        let missing = world.drop_journal();
+        if !clean {
+            after_crash(world);
+        }
+        *world
+            .struck
+            .entry("journal missing at opening")
+            .or_default() += u64::from(missing);
     }
 }
 
@@ -363,18 +381,26 @@ fn open_array(world: &mut World, array: usize) -> bool {
     let sums = assembly.array.checksum != ChecksumKind::None;
     let logs = (config.geometry.parity_chunks() > 0 || sums)
         && config.consistency.write_hole == spindles_engine::WriteHole::Closed;
-    let marks = config.consistency.resync_after_crash && !logs;
-    world.stack.arrays[array].marks = marks;
+    let on_device = assembly.array.journal.on_device;
+    let there = (config.persistence.as_ref()).is_some_and(|it| it.journal_device.is_some());
+    let marks = config.consistency.resync_after_crash;
+    // What is logged on the members is replayed without marks, before more is logged on a device.
+    world.stack.arrays[array].marks = marks && (!logs || there && (on_device || clean));
     world.show(&Seen::Assembled {
         array,
         clean,
-        marks,
+        marks: marks && (!logs || on_device),
     });
     if world.failure.is_some() {
         return false;
     }
     // Until the engine knows better.
-    let logged = assembly.array.journal.tail > 0;
+    let journal = assembly.array.journal;
+    let there = !journal.on_device || world.journal_of(array).is_some();
+    let logged = journal.tail > 0 && there;
+    if world.journal.is_some() && array == world.stack.top() {
+        world.unlogged_parity = !clean && !logged;
+    }
     world.stack.arrays[array].unsettled = !clean && !logged && config.geometry.parity_chunks() > 0;
     let missing = config.missing.union(filled);
     match Engine::open(world.now(), config) {
@@ -541,6 +567,12 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         checksum_pages: options.checksum_pages,
     };
     let (scratch, metadata) = (World::scratch_of(array), World::metadata_of(array));
+    let mut plain = plain_config(&this.geometry, assembly, limits, scratch, metadata);
+    if let Some(persistence) = &mut plain.persistence {
+        let device = world.journal_of(array);
+        let named = |device: &JournalDevice| device.device_uuid == persistence.array.journal.device;
+        persistence.journal_device = device.filter(named);
+    }
     Config {
         read_policy: options.read_policy,
         write_mostly: match options.seed % 3 {
@@ -552,7 +584,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         tears: options.sector_bytes < options.block_size.bytes(),
         #[cfg(feature = "canary")]
         mutation: options.mutation,
-        ..plain_config(&this.geometry, assembly, limits, scratch, metadata)
+        ..plain
     }
 }
 
@@ -577,6 +609,7 @@ pub(crate) fn plain_config(
         persistence: Some(Persistence {
             array: Box::new(record.clone()),
             devices: assembly.records.clone(),
+            journal_device: None,
             nonce: assembly.nonce(0),
         }),
         clean: record.clean,

@@ -6,6 +6,7 @@ use crate::checkers::{CHECKERS, Check, Scene, Seen};
 use crate::client::{Client, Flight, Token, Wish};
 use crate::disk::WriteData;
 use crate::disks::Work;
+use crate::journal_device::JournalDisk;
 use crate::log::{Entry, Log};
 use crate::options::Options;
 use crate::queue::Queue;
@@ -15,7 +16,7 @@ use spindles_block::{
     BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIo, MemberIoId,
     MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
-use spindles_engine::{Command, Engine, Event, OutReason, Output};
+use spindles_engine::{Command, Engine, Event, JOURNAL_DEVICE, OutReason, Output};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// What will happen.
@@ -129,6 +130,7 @@ pub struct World {
     pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
     pub(crate) beside: Option<Beside>,
+    pub(crate) journal: Option<JournalDisk>,
     pub(crate) lost_at: Vec<Option<Instant>>,
     /// What scrubs and repairs told.
     pub(crate) told: Vec<Event>,
@@ -193,6 +195,7 @@ impl World {
             weak_disks: 0,
             slow: vec![false; disks],
             beside: None,
+            journal: None,
             lost_at: vec![None; disks],
             told: Vec::new(),
             scrubs_quietly: false,
@@ -419,6 +422,10 @@ impl World {
                 Output::Member(io) => {
                     self.take_metadata(array, &io);
                     // There may be disks of more positions: of a growth that came to nothing.
+                    if io.member == JOURNAL_DEVICE {
+                        self.start_io(array, self.journal_number(), io);
+                        continue;
+                    }
                     if io.member == self.engine(array).newcomer() {
                         self.start_io(array, self.beside_number(), io);
                         continue;
@@ -515,6 +522,11 @@ impl World {
                 }
                 self.attach_added(array);
             }
+            Event::Replayed { .. } if self.journal_of(array).is_some() => {
+                self.stack.arrays[array].marks = true;
+            }
+            // On the members, what is in flight is known without marks.
+            Event::JournalDeviceOut { .. } => self.stack.arrays[array].marks = false,
             Event::Grown { blocks } => self.has_grown(blocks),
             Event::GrowthStuck { block } if !self.errors_excused => {
                 self.show(&Seen::Failed {

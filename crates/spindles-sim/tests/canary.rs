@@ -41,6 +41,9 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipJournalFlush, "history", 500),
     (Mutation::SkipReplay, "redundancy", 200),
     (Mutation::ReuseJournalUnflushed, "history", 800),
+    (Mutation::SkipDeviceMark, "dirty_bits", 200),
+    (Mutation::TrustLostJournal, "history", 3000),
+    (Mutation::KeepLostTail, "history", 300),
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
     (Mutation::SkipSumming, "checksums", 400),
@@ -76,6 +79,23 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: Some(Fault::by_name("rot_met").into_iter().collect()),
             ..Fixed::default()
         },
+        // Short runs that end when the device does, or begin without it.
+        Mutation::TrustLostJournal | Mutation::KeepLostTail => Fixed {
+            level: Level::by_name("raid5"),
+            checksums: Some(false),
+            journal_device: Some(true),
+            requests: Some(8),
+            depth: Some(4),
+            ending: Some(Ending::ProcessCrash),
+            faults: Some(Vec::new()),
+            ..Fixed::default()
+        },
+        Mutation::SkipDeviceMark => Fixed {
+            level: Level::by_name("raid5"),
+            checksums: Some(false),
+            journal_device: Some(true),
+            ..Fixed::default()
+        },
         _ => Fixed::default(),
     }
 }
@@ -103,7 +123,7 @@ fn every_planted_fault_is_found_by_its_checker() {
             None => late.push((mutation, checker, seeds_max)),
         }
         // Without the fault, the same seeds pass.
-        if fixed.faults.is_some() {
+        if fixed.level.is_some() {
             for seed in 0..found.map_or(0, |seed| seed + 1) {
                 assert_eq!(finder(seed, Mutation::None, &fixed), None, "seed {seed}");
             }

@@ -16,6 +16,10 @@ impl Engine {
         if self.bad.any_unwritable() && self.mark_bad_slots(id) {
             return self.plan_column(id);
         }
+        if self.unreplayed && self.log_is_lost(id) {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            return self.finish(id);
+        }
         let missing = self.missing_slots(id);
         let Column {
             ask,

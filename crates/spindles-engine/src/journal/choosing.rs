@@ -358,14 +358,14 @@ impl Engine {
         let part = &replay.parts[at];
         let (slot, member) = (part.entry.slot, part.member);
         let journal = self.journal.as_ref().expect("a replay has a journal");
-        let block = journal.starts[usize::from(member.0)]
-            .plus(u64::from(part.entry.place + low - part.entry.low));
+        let (device, start) = journal.home.place(member);
+        let block = start.plus(u64::from(part.entry.place + low - part.entry.low));
         let column = &mut self.columns[index(id)];
         column.plan.reads = SlotSet::one(slot);
         column.phase = Phase::Reading;
         column.pending = 1;
         let place = self.row(id, slot);
-        self.journal_io(id, slot, member, Operation::Read, block, blocks, place);
+        self.journal_io(id, slot, device, Operation::Read, block, blocks, place);
     }
 
     /// What the log has of the rows under way is summed up.

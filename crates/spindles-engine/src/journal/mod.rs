@@ -14,8 +14,12 @@
 //! logged: replaying an older batch over it gives the same bytes.
 
 mod choosing;
+mod home;
+mod lost;
 pub(crate) mod replay;
 mod summing;
+
+pub use home::JOURNAL_DEVICE;
 
 use crate::{
     Engine, Mutation, SLOT_BITS,
@@ -23,23 +27,23 @@ use crate::{
     config::Persistence,
     consistency::WriteHole,
     index,
-    output::{OutReason, Output},
+    output::{Event, OutReason, Output},
     slots::SlotSet,
+    status::JournalStatus,
     system_io::{MetadataBuffer, Place, Purpose},
 };
 use alloc::{collections::VecDeque, vec::Vec};
+use home::Home;
 use spindles_block::{
     BlockIndex, BlockSize, BufferSlice, MemberError, MemberIndex, MemberIo, MemberIoId,
     MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    AreaKind, DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalKind,
-    JournalRecord, JournalWriter, Uuid,
+    DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalKind, JournalRecord,
+    JournalWriter, Uuid,
 };
 use spindles_layout::GroupIndex;
 
-/// More is not used: replay reads all of it.
-const JOURNAL_BYTES_MAX: u64 = 32 << 20;
 /// What is written in place of which a half holds only checksums, on each member at most: replay reads
 /// all of it.
 const INTENT_BYTES_MAX: u32 = 256 << 20;
@@ -108,9 +112,7 @@ struct Load {
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     array: Uuid,
-    /// Where the journal of each member begins.
-    starts: Vec<BlockIndex>,
-    half_blocks: u32,
+    home: Home,
     headers: Place,
     /// Where a header is made.
     draft: Vec<u8>,
@@ -158,18 +160,17 @@ impl Journal {
         if policy_wants != WriteHole::Closed || !logs {
             return None;
         }
-        let devices = persistence.devices.iter().flatten();
-        let blocks = devices.map(|device| area(device, block_size).1).min()?;
-        let ring_blocks = blocks.min(JOURNAL_BYTES_MAX / u64::from(block_size.bytes()));
-        let half_blocks = u32::try_from(ring_blocks / 2).expect("at most 32 MiB");
+        let home = Home::new(persistence, block_size)?;
         let header_blocks = header_blocks(block_size);
-        if half_blocks <= header_blocks {
+        if home.half_blocks_min() <= header_blocks {
             return None;
         }
         let members = u8::try_from(persistence.devices.len()).expect("at most 64");
-        let start = |device: &DeviceRecord| area(device, block_size).0;
-        let starts = persistence.devices.iter();
-        let starts = starts.map(|device| device.as_ref().map_or(BlockIndex(0), start));
+        let mut record = persistence.array.journal;
+        if record.on_device && !home.is_device() {
+            // What it held is lost.
+            record.tail = 0;
+        }
         let half = Half {
             first: 0,
             unfinished: 0,
@@ -177,12 +178,11 @@ impl Journal {
         };
         Some(Self {
             array: persistence.array.uuid,
-            starts: starts.collect(),
-            half_blocks,
+            home,
             headers: buffer.reserve(members, header_blocks),
             draft: alloc::vec![0; JOURNAL_HEADER_BYTES],
             state: State::Off,
-            record: persistence.array.journal,
+            record,
             nonce: persistence.nonce,
             sequence: 0,
             halves: [half; 2],
@@ -201,16 +201,12 @@ impl Journal {
         })
     }
 
-    fn ring_blocks(&self) -> u64 {
-        2 * u64::from(self.half_blocks)
-    }
-
     /// How long a column may be so that it fits into a batch.
     pub(crate) fn column_blocks_max(&self) -> u32 {
         let header_room = JournalWriter::room_bytes() - JournalWriter::entry_bytes(0);
         let checksums = u32::try_from(header_room / 4).expect("small");
         let each = u32::try_from(JournalKind::Exchange.checksums(1)).expect("two");
-        (self.half_blocks - self.headers.blocks).min(checksums / each)
+        (self.home.half_blocks_min() - self.headers.blocks).min(checksums / each)
     }
 
     /// An array that is clean, or has been made so, is about to be written for the first time:
@@ -218,9 +214,12 @@ impl Journal {
     pub(crate) fn begin(&mut self, generation: u64) {
         assert!(self.batch.is_none(), "nothing is logged yet");
         self.sequence = generation << 32;
+        self.home.choose();
         self.record = JournalRecord {
             tail: self.sequence,
             nonce: self.nonce,
+            device: self.record.device,
+            on_device: self.home.is_device(),
         };
         let half = |state| Half {
             first: self.sequence,
@@ -233,16 +232,6 @@ impl Journal {
         self.intent_blocks = 0;
         self.state = State::Recording;
     }
-}
-
-/// Where the journal of a device begins, and how many blocks it has.
-fn area(device: &DeviceRecord, block_size: BlockSize) -> (BlockIndex, u64) {
-    let block_bytes = u64::from(block_size.bytes());
-    let area = device.area(AreaKind::JOURNAL);
-    area.map_or((BlockIndex(0), 0), |area| {
-        let start = BlockIndex(area.offset_bytes / block_bytes);
-        (start, area.length_bytes / block_bytes)
-    })
 }
 
 fn in_caches(group: GroupIndex) -> usize {
@@ -373,9 +362,11 @@ impl Engine {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        let (start, blocks) = area(device, self.block_size);
-        assert!(blocks >= journal.ring_blocks(), "looked at before");
-        journal.starts[usize::from(member.0)] = start;
+        assert!(
+            journal.home.fits(device, self.block_size),
+            "looked at before"
+        );
+        journal.home.moves(member, device, self.block_size);
         self.journal_restarts();
     }
 
@@ -409,14 +400,13 @@ impl Engine {
     /// Another device is the member.
     pub(crate) fn journal_moves(&mut self, member: MemberIndex, device: &DeviceRecord) {
         if let Some(journal) = &mut self.journal {
-            journal.starts[usize::from(member.0)] = area(device, self.block_size).0;
+            journal.home.moves(member, device, self.block_size);
         }
     }
 
     /// Whether the journal of another device is as long as this array's need to be.
     pub(crate) fn journal_fits(&self, device: &DeviceRecord) -> bool {
-        let (_, blocks) = area(device, self.block_size);
-        (self.journal.as_ref()).is_none_or(|journal| blocks >= journal.ring_blocks())
+        (self.journal.as_ref()).is_none_or(|journal| journal.home.fits(device, self.block_size))
     }
 
     /// Begins to log, when no write is under way that belongs to before.
@@ -561,7 +551,7 @@ impl Engine {
         let mut journal = self.journal.take().expect("the caller looked");
         journal.batch_columns.clear();
         journal.loads.fill(Load::default());
-        let room = (journal.half_blocks - journal.used).checked_sub(journal.headers.blocks);
+        let room = (journal.home.half_blocks() - journal.used).checked_sub(journal.headers.blocks);
         while let Some(&id) = journal.waiting.front()
             && let Some(room) = room
         {
@@ -605,8 +595,9 @@ impl Engine {
 
     fn append_batch(&mut self) {
         let mut journal = self.journal.take().expect("the caller looked");
-        let header_place =
-            u32::try_from(journal.current).expect("0 or 1") * journal.half_blocks + journal.used;
+        let header_place = u32::try_from(journal.current).expect("0 or 1")
+            * journal.home.half_blocks()
+            + journal.used;
         let blocks_place = header_place + journal.headers.blocks;
         let mut members = MemberSet::EMPTY;
         let mut batch = Batch {
@@ -690,19 +681,22 @@ impl Engine {
                 load.blocks += column.blocks;
                 batch.pending += 1;
                 batch.flushed = batch.flushed.with(member);
-                let block = journal.starts[usize::from(member.0)].plus(u64::from(place));
+                let (device, start) = journal.home.place(member);
+                let block = start.plus(u64::from(place));
                 let source = self.write_source(id, slot);
                 let write = Operation::Write { fua: false };
-                self.journal_io(id, slot, member, write, block, column.blocks, source);
+                self.journal_io(id, slot, device, write, block, column.blocks, source);
             }
         }
         for member in members.iter() {
             // A header that stands for itself needs no flush of what else is in the member's cache.
             let fua = !batch.flushed.contains(member) && !self.mutated(Mutation::SkipJournalFlush);
-            let block = journal.starts[usize::from(member.0)].plus(u64::from(header_place));
+            let (device, start) = journal.home.place(member);
+            let block = start.plus(u64::from(header_place));
             let buffer = self.metadata_buffer.slice(journal.headers, member.0);
             batch.pending += 1;
-            self.system_io(
+            self.system_io_on(
+                device,
                 Purpose::JournalHeader,
                 member,
                 Operation::Write { fua },
@@ -717,25 +711,26 @@ impl Engine {
         assert!(batch.pending > 0, "a batch writes something");
     }
 
-    /// An I/O of a column on the journal of a member: `block` is counted from the start of the
-    /// device.
+    /// An I/O of a column on a device that holds the journal of its member: `block` is counted from
+    /// the start of the device.
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     fn journal_io(
         &mut self,
         id: u32,
         slot: u8,
-        member: MemberIndex,
+        device: MemberIndex,
         operation: Operation,
         block: BlockIndex,
         blocks: u32,
         buffer: BufferSlice,
     ) {
         if self.mirrors(id) {
+            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
             self.members[usize::from(member.0)].load.in_flight += 1;
         }
         self.output(Output::Member(MemberIo {
             id: MemberIoId(id << SLOT_BITS | u32::from(slot)),
-            member,
+            member: device,
             operation,
             block,
             blocks,
@@ -753,13 +748,60 @@ impl Engine {
             return;
         }
         let members = batch.flushed.difference(self.missing);
-        if members.is_empty() || self.mutated(Mutation::SkipJournalFlush) {
-            return self.batch_committed();
+        let home = &self.journal.as_ref().expect("looked at").home;
+        let (on_device, lost) = (home.is_device(), home.is_lost());
+        if lost || members.is_empty() || self.mutated(Mutation::SkipJournalFlush) {
+            return self.batch_done();
         }
         let batch = self.batch_under_way();
         batch.flushing = true;
-        batch.pending = members.count();
-        self.flush(members, Purpose::JournalCommit);
+        batch.pending = if on_device { 1 } else { members.count() };
+        if on_device {
+            self.flush_journal_device(Purpose::JournalCommit);
+        } else {
+            self.flush(members, Purpose::JournalCommit);
+        }
+    }
+
+    fn flush_journal_device(&mut self, purpose: Purpose) {
+        let (device, flush) = (JOURNAL_DEVICE, Operation::Flush);
+        self.system_io(purpose, device, flush, BlockIndex(0), 0, BufferSlice::NONE);
+    }
+
+    /// Flushes the device of the journal if something that counts may be in its cache only. How many
+    /// flushes that are.
+    pub(crate) fn flush_journal_at_opening(&mut self) -> u32 {
+        let journal = self.journal.as_ref();
+        if !journal.is_some_and(|journal| journal.home.is_device()) {
+            return 0;
+        }
+        self.flush_journal_device(Purpose::OpeningFlush);
+        1
+    }
+
+    /// Whether writes are logged on a device of its own. Where that is lost, what is in flight is
+    /// known by dirty regions alone.
+    pub(crate) fn journals_on_device(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.home.is_device())
+            && !self.mutated(Mutation::SkipDeviceMark)
+    }
+
+    /// Where the journal lies, for people.
+    pub(crate) fn journal_status(&self) -> JournalStatus {
+        let record = match (&self.metadata.persistence, &self.journal) {
+            (Some(persistence), Some(_)) => persistence.array.journal,
+            _ => return JournalStatus::None,
+        };
+        let works = self
+            .journal
+            .as_ref()
+            .is_some_and(|it| it.home.device_works());
+        match (record.device == Uuid::NIL, works) {
+            (true, _) => JournalStatus::Members,
+            (false, true) => JournalStatus::Device,
+            (false, false) => JournalStatus::DeviceOut,
+        }
     }
 
     pub(crate) fn journal_flushed(&mut self, member: MemberIndex, result: MemberResult) {
@@ -768,19 +810,51 @@ impl Engine {
         assert!(batch.flushing, "flushed before it was written");
         batch.pending -= 1;
         if batch.pending == 0 {
-            self.batch_committed();
+            self.batch_done();
         }
     }
 
-    /// A member did not take its part of a batch. Where the array can't go on without it, nothing
-    /// that was to be logged there may go to its place.
-    fn log_failed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-            && self.shape.copies
-        {
-            self.nothing_more();
+    /// The journal of a member did not take, or give back, its part of a batch. Where the array can't
+    /// go on without the member, nothing that was to be logged there may go to its place.
+    pub(crate) fn log_failed(&mut self, member: MemberIndex, result: MemberResult) {
+        let Err(error) = result else {
+            return;
+        };
+        let journal = self.journal.as_mut().expect("there is a journal");
+        if !journal.home.is_device() {
+            if !self.put_out(member, OutReason::Error(error)) && self.shape.copies {
+                self.nothing_more();
+            }
+            return;
         }
+        if !journal.home.device_fails() {
+            return;
+        }
+        if journal.state == State::On {
+            journal.state = State::Draining;
+        }
+        self.output(Output::Event(Event::JournalDeviceOut { error }));
+    }
+
+    fn batch_done(&mut self) {
+        let lost = self.journal.as_ref().is_some_and(|it| it.home.is_lost());
+        if lost && !self.mutated(Mutation::TrustLostJournal) {
+            return self.batch_lost();
+        }
+        self.batch_committed();
+    }
+
+    /// The device of the journal failed under a batch: it is logged again, on the members, when all
+    /// that was logged before is in its place.
+    fn batch_lost(&mut self) {
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.batch = None;
+        while let Some(id) = journal.batch_columns.pop() {
+            self.columns[index(id)].log_half = None;
+            journal.halves[journal.current].unfinished -= 1;
+            journal.waiting.push_front(id);
+        }
+        self.journal_drained();
     }
 
     fn batch_under_way(&mut self) -> &mut Batch {

@@ -68,17 +68,17 @@ impl Part {
 pub(super) struct Span {
     /// In `Replay::parts`.
     pub(super) parts: Range<usize>,
-    rows: Range<u32>,
+    pub(super) rows: Range<u32>,
     /// Whether every member that is there has its part of the log.
     counts: bool,
 }
 
 /// Rows of a write that were carried out.
 #[derive(Clone, Debug)]
-struct Applied {
-    group: u64,
-    parts: Range<usize>,
-    rows: Range<u32>,
+pub(super) struct Applied {
+    pub(super) group: u64,
+    pub(super) parts: Range<usize>,
+    pub(super) rows: Range<u32>,
 }
 
 /// Rows of redundancy groups.
@@ -137,6 +137,8 @@ pub(super) enum Stage {
     },
     /// Who is missing is made durable.
     Recording,
+    /// What is about to be written is marked: see `lost`.
+    Preparing,
     Rolling,
     /// What is in place of blocks without parity is looked at, and one of what they may hold is chosen.
     Choosing,
@@ -161,16 +163,16 @@ pub(crate) struct Replay {
     pub(super) parts: Vec<Part>,
     pub(super) checksums: Vec<u32>,
     /// What is to be carried out, in order; then the intents to be looked at.
-    spans: Vec<Span>,
-    intents: usize,
+    pub(super) spans: Vec<Span>,
+    pub(super) intents: usize,
     /// Which of them is next.
-    next: usize,
+    pub(super) next: usize,
     /// The one under way, and the row from which on it is to be done.
     pub(super) span: Span,
     low: u32,
     /// Writes that were carried out: what is expected in place of intents. Sorted by group when
     /// all are.
-    applied: Vec<Applied>,
+    pub(super) applied: Vec<Applied>,
     /// What blocks of groups without parity may hold, in order, and where to go on.
     pub(super) versions: Vec<Version>,
     pub(super) choose_from: (u64, u32),
@@ -237,6 +239,11 @@ impl Engine {
         replay.is_some_and(|replay| matches!(replay.stage, Stage::Summing { .. }))
     }
 
+    /// Whether what the journals held can't be read any more.
+    fn journal_is_lost(&self) -> bool {
+        self.journal.as_ref().is_some_and(|it| it.home.is_lost())
+    }
+
     pub(super) fn replay(&mut self) -> &mut Replay {
         self.replay.as_mut().expect("a replay is under way")
     }
@@ -265,15 +272,14 @@ impl Engine {
     /// Reads the next window of a journal. Counts the member as done after the last.
     fn scan_on(&mut self, member: MemberIndex) {
         let journal = self.journal.as_ref().expect("a replay has a journal");
-        let (start, ring) = (
-            journal.starts[usize::from(member.0)],
-            2 * journal.half_blocks,
-        );
+        let ((device, start), ring) = (journal.home.place(member), 2 * journal.home.half_blocks());
+        let lost = journal.home.is_lost();
         let header_blocks = journal.headers.blocks;
         let replay = self.replay.as_mut().expect("a replay is under way");
         let window = replay.window;
         let scan = &mut replay.scans[usize::from(member.0)];
-        if ring - scan.next.min(ring) < header_blocks || self.missing.contains(member) {
+        let at_end = ring - scan.next.min(ring) < header_blocks;
+        if at_end || lost || self.missing.contains(member) {
             return self.scanned();
         }
         let length = if scan.next < scan.careful_below {
@@ -284,7 +290,8 @@ impl Engine {
         scan.reading = length;
         let block = start.plus(u64::from(scan.next));
         let place = self.metadata_buffer.slice(window, member.0);
-        self.system_io(
+        self.system_io_on(
+            device,
             Purpose::JournalScan,
             member,
             Operation::Read,
@@ -300,11 +307,9 @@ impl Engine {
         match result {
             Ok(()) => self.look_for_headers(member, header_blocks),
             Err(MemberError::Gone) => {
-                if !self.put_out(member, OutReason::Error(MemberError::Gone)) {
-                    // The last copies stay, and this journal is not to be had.
-                    self.replay().scans[usize::from(member.0)].next = u32::MAX;
-                    self.nothing_more();
-                }
+                // This journal is not to be had, also where the last copies stay.
+                self.replay().scans[usize::from(member.0)].next = u32::MAX;
+                self.log_failed(member, result);
             }
             Err(MemberError::Medium | MemberError::Corrupt) => {
                 let scan = &mut self.replay().scans[usize::from(member.0)];
@@ -367,7 +372,10 @@ impl Engine {
         let mut group = Group::empty();
         self.geometry
             .group_into(GroupIndex(entry.group), &mut group);
-        let ring = self.journal.as_ref().map_or(0, |j| 2 * j.half_blocks);
+        let ring = self
+            .journal
+            .as_ref()
+            .map_or(0, |j| 2 * j.home.half_blocks());
         let rows = entry.low.checked_add(entry.blocks);
         let place = entry.place.checked_add(entry.blocks);
         rows.is_some_and(|end| end <= group.blocks)
@@ -464,15 +472,25 @@ impl Engine {
     pub(crate) fn replay_recorded(&mut self) {
         let recording = |replay: &Replay| replay.stage == Stage::Recording;
         if self.replay.as_ref().is_some_and(recording) && !self.metadata.busy() {
-            self.replay().stage = Stage::Rolling;
-            self.next_write();
+            if self.mark_before_replay() {
+                return self.replay_marked();
+            }
+            self.roll_forward();
         }
+    }
+
+    fn roll_forward(&mut self) {
+        self.replay().stage = Stage::Rolling;
+        self.next_write();
     }
 
     /// On to the write after the one that is done.
     fn next_write(&mut self) {
         if !self.geometry.survives(self.missing) {
             return self.give_up_replay();
+        }
+        if self.journal_is_lost() {
+            return self.replay_lost();
         }
         let replay = self.replay();
         if replay.next == replay.intents {
@@ -525,6 +543,9 @@ impl Engine {
 
     /// The next rows of a write, as many as scratch space allows: the log is read.
     fn next_rows(&mut self) {
+        if self.journal_is_lost() {
+            return self.replay_lost();
+        }
         let limit = self.limits.column_blocks;
         let settling = self.is_settling();
         let replay = self.replay.as_ref().expect("a replay is under way");
@@ -573,11 +594,10 @@ impl Engine {
             let replay = self.replay.as_ref().expect("a replay is under way");
             let part = replay.part(slot).expect("one for each of these slots");
             let journal = self.journal.as_ref().expect("a replay has a journal");
-            let block = journal.starts[usize::from(part.member.0)]
-                .plus(u64::from(part.entry.place + replay.low - part.entry.low));
-            let member = part.member;
+            let (device, start) = journal.home.place(part.member);
+            let block = start.plus(u64::from(part.entry.place + replay.low - part.entry.low));
             let place = self.row(id, slot);
-            self.journal_io(id, slot, member, Operation::Read, block, blocks, place);
+            self.journal_io(id, slot, device, Operation::Read, block, blocks, place);
         }
     }
 
@@ -588,7 +608,11 @@ impl Engine {
         let writing = column.phase == Phase::Writing;
         if let Err(error) = result {
             column.unreadable = column.unreadable.with(slot);
-            if (writing || error == MemberError::Gone)
+            let reads = column.phase == Phase::Reading;
+            let gone = error == MemberError::Gone;
+            if reads && gone && self.reads_log() {
+                self.log_failed(member, result);
+            } else if (writing || gone)
                 && !self.put_out(member, OutReason::Error(error))
                 && self.shape.copies
             {
@@ -609,6 +633,16 @@ impl Engine {
             Phase::Recovering => self.rest_read(),
             Phase::Writing => self.rows_replayed(),
             phase => panic!("a member I/O of a replay came back in phase {phase:?}"),
+        }
+    }
+
+    /// Whether what is being read is the log, and not what is in place.
+    fn reads_log(&self) -> bool {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        match replay.stage {
+            Stage::Choosing => replay.from_log.is_some(),
+            Stage::Rolling => !self.is_settling(),
+            _ => false,
         }
     }
 
@@ -926,6 +960,13 @@ impl Engine {
 
     /// What missing members lack must be marked durably before the journals are void.
     pub(crate) fn replay_marked(&mut self) {
+        let preparing = |replay: &Replay| replay.stage == Stage::Preparing;
+        if self.replay.as_ref().is_some_and(preparing) {
+            if self.bitmaps_are_stored() || self.metadata.broken {
+                self.roll_forward();
+            }
+            return;
+        }
         let marking = |replay: &Replay| replay.stage == Stage::Marking;
         if !self.replay.as_ref().is_some_and(marking)
             || !(self.bitmaps_are_stored() || self.metadata.broken)
@@ -950,7 +991,7 @@ impl Engine {
             return;
         }
         if !self.metadata.broken {
-            self.metadata.dirty = false;
+            self.metadata.dirty = !self.all_settled;
             self.want_update();
         }
         self.end_replay();

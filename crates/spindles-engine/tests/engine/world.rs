@@ -294,6 +294,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             member,
         }),
         devices,
+        journal_device: None,
         nonce: 7,
     };
     if setup.regions {
@@ -565,6 +566,7 @@ impl World {
         let persistence = Persistence {
             array: Box::new(record.clone()),
             devices: self.devices.iter().copied().map(Some).collect(),
+            journal_device: None,
             nonce: 8,
         };
         let mut world = setup

@@ -27,11 +27,13 @@ const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
 const SCRUB_AT: usize = MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES;
 const SESSIONS_AT: usize = SCRUB_AT + 8;
 const GROWTH_AT: usize = 3976;
+const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
+const JOURNAL_ON_DEVICE_AT: usize = 4057;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
 const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= GROWTH_AT);
-const _: () = assert!(GROWTH_AT + GROWTH_BYTES <= CHECKSUM_KIND_AT);
+const _: () = assert!(GROWTH_AT + GROWTH_BYTES <= JOURNAL_DEVICE_AT);
 
 const FIELDS: &[(usize, usize, &str)] = &[
     (0, 8, "magic"),
@@ -74,9 +76,10 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4005, 3, "reserved"),
     (4008, 12, "growth from level"),
     (4020, 20, "growth from layout"),
-    (4040, 16, "reserved"),
+    (4040, 16, "journal device UUID"),
     (4056, 1, "checksum kind"),
-    (4057, 35, "reserved"),
+    (4057, 1, "journal on its device"),
+    (4058, 34, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -190,7 +193,9 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     }
     Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
     array.growth.encode(&mut out[GROWTH_AT..]);
+    Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
+    out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
     let mut writer = Writer(&mut out[SESSIONS_AT..]);
     writer.u64(array.session);
     for past in &array.past {
@@ -270,7 +275,18 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     let journal = JournalRecord {
         tail: reader.u64(),
         nonce: reader.u64(),
+        device: Uuid(Reader(&bytes[JOURNAL_DEVICE_AT..]).bytes()),
+        on_device: bytes[JOURNAL_ON_DEVICE_AT] == 1,
     };
+    let has_device = journal.device != Uuid::NIL;
+    ensure(
+        has_device == (features.refuse & Features::JOURNAL_DEVICE != 0),
+        "its journal has a device without the feature, or the other way round",
+    )?;
+    ensure(
+        bytes[JOURNAL_ON_DEVICE_AT] <= u8::from(has_device),
+        "its journal is neither on the members nor on a device",
+    )?;
 
     let mut reader = Reader(&bytes[AREAS_AT..]);
     let areas: [Area; AREAS_MAX] = core::array::from_fn(|_| {
@@ -310,6 +326,11 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
     ensure(
         !has_checksums || in_use(AreaKind::CHECKSUMS) && room_for_checksums(&device),
         "it has checksums and no room for them",
+    )?;
+
+    ensure(
+        !has_checksums || journal.device == Uuid::NIL,
+        "its blocks have checksums, and its journal has a device",
     )?;
 
     let growth = bytes[GROWTH_AT..]

@@ -4,6 +4,7 @@
 
 mod dropout;
 mod grow;
+mod journal_lost;
 mod latent_sector_error;
 mod put_out;
 mod rebuild;
@@ -52,6 +53,7 @@ pub static FAULTS: &[&Fault] = &[
     &scrub::FAULT,
     &slow::FAULT,
     &grow::FAULT,
+    &journal_lost::FAULT,
 ];
 
 impl Fault {

@@ -89,6 +89,9 @@ struct Arguments {
     /// Whether blocks have checksums: true or false
     #[arg(long, value_name = "BOOL")]
     checksums: Option<bool>,
+    /// Whether the array has a disk of its own for its journal, where it logs: true or false
+    #[arg(long, value_name = "BOOL")]
+    journal_device: Option<bool>,
     /// How every session ends
     #[arg(long, value_name = "HOW")]
     ending: Option<How>,
@@ -174,6 +177,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         },
         consistency: arguments.consistency,
         checksums: arguments.checksums,
+        journal_device: arguments.journal_device,
         ending: arguments.ending.map(|how| match how {
             How::Close => Ending::Close,
             How::ProcessCrash => Ending::ProcessCrash,

@@ -1,0 +1,109 @@
+//! A device of its own for the journal that is lost while it is replayed, or was before.
+//!
+//! What was in flight is then known by dirty regions alone: a resync settles them. Writes that were
+//! carried out again may have had successors in the log that can't be now: what their data was can't
+//! be told any more, and goes into the list of bad blocks.
+
+use super::replay::Stage;
+use crate::{
+    Engine, Mutation,
+    columns::Owner,
+    index,
+    output::{Event, Output},
+};
+use spindles_block::BlockIndex;
+use spindles_format::{BadBlockKind, JournalKind};
+use spindles_layout::GroupIndex;
+
+impl Engine {
+    /// Whether the superblocks count on a log that is not there. Before anything is written they
+    /// must not any more: it may come back.
+    pub(crate) fn journal_was_lost(&self) -> bool {
+        let persistence = self.metadata.persistence.as_ref();
+        let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
+        let journal = self.journal.as_ref();
+        tail > 0
+            && journal.is_some_and(|journal| journal.record.tail == 0)
+            && !self.mutated(Mutation::KeepLostTail)
+    }
+
+    /// Whether a column asks for a client, what its answer would be is in the log, and that is lost.
+    #[cold]
+    pub(crate) fn log_is_lost(&self, id: u32) -> bool {
+        let asks = matches!(self.columns[index(id)].owner, Owner::Request(_));
+        let journal = self.journal.as_ref();
+        asks && journal.is_some_and(|journal| journal.home.is_lost())
+    }
+
+    /// Marks the regions that a replay is about to write, before it does. Whether it must wait for
+    /// that.
+    pub(super) fn mark_before_replay(&mut self) -> bool {
+        let journal = self.journal.as_ref().expect("a replay has a journal");
+        if !journal.home.is_device() || !self.regions.stored {
+            return false;
+        }
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        for part in &replay.parts {
+            let region = self.regions.of(GroupIndex(part.entry.group));
+            self.regions.dirty.set(region);
+        }
+        self.replay().stage = Stage::Preparing;
+        self.write_bitmaps();
+        true
+    }
+
+    /// The device with the journal is lost under the replay.
+    pub(super) fn replay_lost(&mut self) {
+        let enough = self.note_stale_blocks();
+        if !enough || !self.lost.is_empty() || !self.regions.stored {
+            // Parity can't be trusted, and somebody is missing. Once the device is back, all will be
+            // as it was logged: until then nobody may see what that will change.
+            self.unreplayed = true;
+            self.all_settled = false;
+            return self.give_up_replay();
+        }
+        let journal = self.journal.as_mut().expect("a replay has a journal");
+        journal.record.tail = 0;
+        self.find_unsettled(true);
+        self.flush_replayed();
+    }
+
+    /// Notes the blocks whose last write was not carried out again, though one before it was.
+    /// Whether there is room.
+    fn note_stale_blocks(&mut self) -> bool {
+        let replay = self.replay.take().expect("a replay is under way");
+        let id = replay.column;
+        let mut enough = true;
+        for span in &replay.spans[replay.next.saturating_sub(1)..replay.intents.max(replay.next)] {
+            for part in &replay.parts[span.parts.clone()] {
+                let group = part.entry.group;
+                self.take_group(id, GroupIndex(group));
+                let data = part.entry.slot < self.shape(id).data;
+                if !data || part.entry.kind == JournalKind::Intent {
+                    continue;
+                }
+                for row in span.rows.clone() {
+                    let stale = replay.applied.iter().any(|applied| {
+                        let mut parts = replay.parts[applied.parts.clone()].iter();
+                        applied.group == group
+                            && applied.rows.contains(&row)
+                            && parts.any(|earlier| earlier.entry.slot == part.entry.slot)
+                    });
+                    if !stale {
+                        continue;
+                    }
+                    let column = &mut self.columns[index(id)];
+                    (column.low, column.blocks) = (row, 1);
+                    let blocks = self.array_blocks(id, part.entry.slot);
+                    self.output(Output::Event(Event::Lost {
+                        block: BlockIndex(blocks.start),
+                        blocks: 1,
+                    }));
+                    enough &= self.bad.add(BadBlockKind::Lost, blocks);
+                }
+            }
+        }
+        self.replay = Some(replay);
+        enough
+    }
+}

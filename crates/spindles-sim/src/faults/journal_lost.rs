@@ -1,0 +1,12 @@
+//! The disk that an array has for its journal drops out.
+
+use super::Fault;
+use crate::world::World;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "journal_lost",
+    about: "the disk of its own that an array has for its journal is gone",
+    percent: 40,
+    own_stream: true,
+    strike: World::drop_journal,
+};
