@@ -21,8 +21,8 @@ use spindles_block::{MemberIndex, MemberSet};
 
 use crate::versions::Decoded;
 use crate::{
-    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, MemberState, Reason, Refusal,
-    SpareRecord, Uuid, decode,
+    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, JournalDevice, MemberState,
+    Reason, Refusal, SpareRecord, Uuid, decode,
 };
 
 /// What was read off one device.
@@ -36,6 +36,7 @@ pub struct Found {
     /// What is wrong with the slots that are, although another one is good.
     damage: Option<DecodeError>,
     spare: Option<SpareRecord>,
+    journal: Option<JournalDevice>,
 }
 
 impl Found {
@@ -44,6 +45,7 @@ impl Found {
     #[must_use]
     pub fn new(name: String, bytes: u64, slots: [Result<&[u8], DecodeError>; 2]) -> Self {
         let spare = slots[0].and_then(SpareRecord::decode);
+        let journal = slots[0].and_then(JournalDevice::decode);
         let mut slot_of_generation = 0_u64;
         let slots = slots.map(|slot| {
             let decoded = slot.and_then(decode).and_then(|(array, device)| {
@@ -66,10 +68,15 @@ impl Found {
             )
         };
         // Where its first superblock as a member was torn it still is the spare that it was.
-        let is_spare = !slots.iter().any(|slot| slot.is_ok() || is_newer(slot));
+        let is_no_member = !slots.iter().any(|slot| slot.is_ok() || is_newer(slot));
         let (spare, slots) = match (spare, slots) {
-            (Ok(spare), slots) => (Some(spare).filter(|_| is_spare), slots),
+            (Ok(spare), slots) => (Some(spare).filter(|_| is_no_member), slots),
             // One that can't be read is no blank device.
+            (Err(error), [Err(DecodeError::NotOurs), odd]) => (None, [Err(error), odd]),
+            (Err(_), slots) => (None, slots),
+        };
+        let (journal, slots) = match (journal, slots) {
+            (Ok(journal), slots) => (Some(journal).filter(|_| is_no_member), slots),
             (Err(error), [Err(DecodeError::NotOurs), odd]) => (None, [Err(error), odd]),
             (Err(_), slots) => (None, slots),
         };
@@ -105,7 +112,14 @@ impl Found {
             record,
             damage,
             spare,
+            journal,
         }
+    }
+
+    /// What a device says of itself that holds the journal of an array: no member.
+    #[must_use]
+    pub const fn journal_device(&self) -> Option<&JournalDevice> {
+        self.journal.as_ref()
     }
 
     /// What a spare says of itself: no member, but a device that may take the place of one.

@@ -1,12 +1,11 @@
 //! What marks a device as one that holds the journal of an array, and where it lies there.
 
-use crate::{DecodeError, SUPERBLOCK_BYTES, Uuid, crc32c};
+use crate::page::Page;
+use crate::{DecodeError, SUPERBLOCK_BYTES, Uuid};
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX};
 
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"SPINDJNL";
-const VERSION: u32 = 1;
-const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 /// Where the journals begin: past both superblock slots.
 const FIRST_BYTES: u64 = 65536;
 /// The least that is of use: 64 KiB for each position.
@@ -53,40 +52,22 @@ impl JournalDevice {
     /// As it lies on the device, where superblocks of even generations do on members.
     #[must_use]
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
-        let mut bytes = [0; SUPERBLOCK_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
-        bytes[16..32].copy_from_slice(&self.device_uuid.0);
-        bytes[32..48].copy_from_slice(&self.array.0);
-        bytes[48..56].copy_from_slice(&self.device_bytes.to_le_bytes());
-        let checksum = crc32c(&bytes[..CHECKSUM_AT]);
-        bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        let mut page = Page::new(MAGIC);
+        page.set(16, &self.device_uuid.0);
+        page.set(32, &self.array.0);
+        page.set(48, &self.device_bytes.to_le_bytes());
+        let bytes = page.seal();
         assert_eq!(Self::decode(&bytes).as_ref(), Ok(self));
         bytes
     }
 
     /// Reads it from the first `SUPERBLOCK_BYTES` of `bytes`; `NotOurs` where there is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
-            .first_chunk()
-            .ok_or(DecodeError::Short { bytes: bytes.len() })?;
-        if bytes[..8] != MAGIC {
-            return Err(DecodeError::NotOurs);
-        }
-        let u32_at = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("4 bytes"));
-        let uuid_at = |at: usize| Uuid(*bytes[at..].first_chunk().expect("16 bytes"));
-        let version = u32_at(8);
-        if version != VERSION {
-            return Err(DecodeError::Version { version });
-        }
-        let (stored, computed) = (u32_at(CHECKSUM_AT), crc32c(&bytes[..CHECKSUM_AT]));
-        if stored != computed {
-            return Err(DecodeError::Checksum { stored, computed });
-        }
+        let page = Page::open(bytes, MAGIC)?;
         let device = Self {
-            device_uuid: uuid_at(16),
-            array: uuid_at(32),
-            device_bytes: u64::from_le_bytes(*bytes[48..].first_chunk().expect("8 bytes")),
+            device_uuid: page.uuid(16),
+            array: page.uuid(32),
+            device_bytes: page.u64(48),
         };
         let what = "the device of a journal without an identity, without an array or too small";
         let makes_sense = device.device_uuid != Uuid::NIL

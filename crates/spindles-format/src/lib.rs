@@ -20,6 +20,7 @@ mod error;
 mod growth;
 mod journal;
 mod journal_device;
+mod page;
 mod record;
 mod spare;
 mod text;

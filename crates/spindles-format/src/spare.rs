@@ -3,7 +3,8 @@
 //! It lies where superblocks of even generations do. The first of them overwrites it, and any good
 //! superblock counts for more: so a device is a spare or a member at every moment, never both.
 
-use crate::{DecodeError, SUPERBLOCK_BYTES, Uuid, crc32c};
+use crate::page::{FIELDS, Page};
+use crate::{DecodeError, SUPERBLOCK_BYTES, Uuid};
 use alloc::vec::Vec;
 
 /// The most arrays that a spare serves by name.
@@ -11,12 +12,10 @@ pub const SPARE_ARRAYS_MAX: usize = 64;
 
 /// The first bytes.
 const MAGIC: [u8; 8] = *b"SPINDSPR";
-const VERSION: u32 = 1;
 const ARRAYS_AT: usize = 64;
 const UUID_BYTES: usize = 16;
-const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
-const _: () = assert!(ARRAYS_AT + SPARE_ARRAYS_MAX * UUID_BYTES <= CHECKSUM_AT);
+const _: () = assert!(ARRAYS_AT + SPARE_ARRAYS_MAX * UUID_BYTES <= FIELDS.end);
 
 /// Every field, in order: offset, length, name. The table of `docs/format.md`.
 pub const SPARE_FIELDS: &[(usize, usize, &str)] = &[
@@ -88,51 +87,32 @@ impl SpareRecord {
     #[must_use]
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         assert!(self.arrays.len() <= SPARE_ARRAYS_MAX);
-        let mut bytes = [0; SUPERBLOCK_BYTES];
-        bytes[..8].copy_from_slice(&MAGIC);
-        bytes[8..12].copy_from_slice(&VERSION.to_le_bytes());
+        let mut page = Page::new(MAGIC);
         let count = u32::try_from(self.arrays.len()).expect("at most 64");
-        bytes[12..16].copy_from_slice(&count.to_le_bytes());
-        bytes[16..32].copy_from_slice(&self.device_uuid.0);
-        bytes[32..40].copy_from_slice(&self.device_bytes.to_le_bytes());
-        let places = bytes[ARRAYS_AT..].chunks_exact_mut(UUID_BYTES);
-        for (place, array) in places.zip(&self.arrays) {
-            place.copy_from_slice(&array.0);
+        page.set(12, &count.to_le_bytes());
+        page.set(16, &self.device_uuid.0);
+        page.set(32, &self.device_bytes.to_le_bytes());
+        for (index, array) in self.arrays.iter().enumerate() {
+            page.set(ARRAYS_AT + index * UUID_BYTES, &array.0);
         }
-        let checksum = crc32c(&bytes[..CHECKSUM_AT]);
-        bytes[CHECKSUM_AT..].copy_from_slice(&checksum.to_le_bytes());
+        let bytes = page.seal();
         assert_eq!(Self::decode(&bytes).as_ref(), Ok(self));
         bytes
     }
 
     /// Reads it from the first `SUPERBLOCK_BYTES` of `bytes`; `NotOurs` where there is none.
     pub fn decode(bytes: &[u8]) -> Result<Self, DecodeError> {
-        let bytes: &[u8; SUPERBLOCK_BYTES] = bytes
-            .first_chunk()
-            .ok_or(DecodeError::Short { bytes: bytes.len() })?;
-        if bytes[..8] != MAGIC {
-            return Err(DecodeError::NotOurs);
-        }
-        let u32_at = |at: usize| u32::from_le_bytes(*bytes[at..].first_chunk().expect("4 bytes"));
-        let uuid_at = |at: usize| Uuid(*bytes[at..].first_chunk().expect("16 bytes"));
-        let version = u32_at(8);
-        if version != VERSION {
-            return Err(DecodeError::Version { version });
-        }
-        let (stored, computed) = (u32_at(CHECKSUM_AT), crc32c(&bytes[..CHECKSUM_AT]));
-        if stored != computed {
-            return Err(DecodeError::Checksum { stored, computed });
-        }
-        let count = usize::try_from(u32_at(12)).unwrap_or(usize::MAX);
+        let page = Page::open(bytes, MAGIC)?;
+        let count = usize::try_from(page.u32(12)).unwrap_or(usize::MAX);
         if count > SPARE_ARRAYS_MAX {
             return Err(DecodeError::Invalid {
                 what: "a spare of more arrays than it has room for",
             });
         }
-        let arrays = (0..count).map(|index| uuid_at(ARRAYS_AT + index * UUID_BYTES));
+        let arrays = (0..count).map(|index| page.uuid(ARRAYS_AT + index * UUID_BYTES));
         let record = Self {
-            device_uuid: uuid_at(16),
-            device_bytes: u64::from_le_bytes(*bytes[32..].first_chunk().expect("8 bytes")),
+            device_uuid: page.uuid(16),
+            device_bytes: page.u64(32),
             arrays: arrays.collect(),
         };
         if record.device_uuid == Uuid::NIL || record.arrays.contains(&Uuid::NIL) {

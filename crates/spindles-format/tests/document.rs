@@ -2,8 +2,8 @@
 
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
-    AreaKind, BITMAP_FIELDS, BITMAP_PAGE_BYTES, CHECKSUM_FIELDS, CHECKSUM_PART_BYTES, SLOT_BYTES,
-    SPARE_FIELDS, SUPERBLOCK_BYTES,
+    AreaKind, BITMAP_FIELDS, BITMAP_PAGE_BYTES, CHECKSUM_FIELDS, CHECKSUM_PART_BYTES,
+    JOURNAL_DEVICE_FIELDS, SLOT_BYTES, SPARE_FIELDS, SUPERBLOCK_BYTES,
 };
 
 /// The cells of the tables in the section with that heading, one table after another.
@@ -61,6 +61,15 @@ fn spares_are_as_documented() {
     assert!(documented.into_iter().eq(fields));
 }
 
+#[test]
+fn devices_of_journals_are_as_documented() {
+    let documented = rows("## The device of a journal");
+    let fields = JOURNAL_DEVICE_FIELDS
+        .iter()
+        .map(|(offset, length, name)| [offset.to_string(), length.to_string(), (*name).to_owned()]);
+    assert!(documented.into_iter().eq(fields));
+}
+
 /// The fields of each table lie side by side.
 #[test]
 fn tables_have_no_gaps() {
@@ -73,6 +82,7 @@ fn tables_have_no_gaps() {
     for (table, bytes) in [
         (&superblock[..], SUPERBLOCK_BYTES),
         (&spares[..], SUPERBLOCK_BYTES),
+        (&rows("## The device of a journal")[..], SUPERBLOCK_BYTES),
         (&areas[..6], 32),
         (&members[..], 48),
         (&bitmap[..], BITMAP_PAGE_BYTES),
