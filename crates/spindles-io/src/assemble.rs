@@ -3,7 +3,7 @@
 
 use crate::probe::{self, Probe};
 use crate::report::positions;
-pub use crate::report::{ArrayReport, Growing, MemberReport, SpareReport};
+pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
 use crate::signatures::Sighting;
 use crate::spare::Spare;
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, attach, random, settle};
@@ -14,7 +14,7 @@ use spindles_engine::{
 };
 use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, BadBlocks, DecodeError, DeviceRecord,
-    Found, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
+    Found, JournalDevice, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
 };
 use spindles_layout::Geometry;
 use thiserror::Error;
@@ -225,6 +225,7 @@ fn build(
 ) -> Result<Build, AssembleError> {
     let mut found = look(devices)?;
     let (devices, spares) = part_spares(devices, &mut found);
+    let (devices, journals) = part_journals(&devices, &mut found);
     let devices = devices.as_slice();
     let block_size = found
         .iter()
@@ -233,16 +234,19 @@ fn build(
         block_size,
         ..options.open.clone()
     };
+    let new = |open: &OpenOptions, look_only| {
+        let force = options.force;
+        Build::new(devices, &found, &journals, open, force, look_only, grow)
+    };
     if !open.read_only {
         // First for reading only, so that what can go wrong does so before anything is written.
         let reading = OpenOptions {
             read_only: true,
             ..open.clone()
         };
-        let looked = Build::new(devices, &found, &reading, options.force, true, grow)?;
-        open.read_only = looked.report.must_read_only();
+        open.read_only = new(&reading, true)?.report.must_read_only();
     }
-    let mut build = Build::new(devices, &found, &open, options.force, false, grow)?;
+    let mut build = new(&open, false)?;
     // What took force to open may still get its members back, and with them what is in doubt.
     let forced = options.force && build.report.is_degraded() && !build.report.is_clean();
     build.provide_spares(spares, options.keep_spares || forced);
@@ -267,6 +271,22 @@ fn part_spares<'a>(devices: &[&'a str], found: &mut Vec<Found>) -> (Vec<&'a str>
     (members, spares)
 }
 
+/// Takes out what holds the journal of an array: it is no member.
+fn part_journals<'a>(
+    devices: &[&'a str],
+    found: &mut Vec<Found>,
+) -> (Vec<&'a str>, Vec<(String, JournalDevice)>) {
+    let mut journals = Vec::new();
+    found.retain(|found| {
+        let journal = found.journal_device();
+        journals.extend(journal.map(|journal| (found.name.clone(), *journal)));
+        journal.is_none()
+    });
+    let mut members = devices.to_vec();
+    members.retain(|name| !journals.iter().any(|(journal, _)| journal == name));
+    (members, journals)
+}
+
 /// What the devices say, if each of them says something and is another one.
 fn look(devices: &[&str]) -> Result<Vec<Found>, AssembleError> {
     if let Some((first, second)) = probe::same_device(devices) {
@@ -280,6 +300,7 @@ fn look(devices: &[&str]) -> Result<Vec<Found>, AssembleError> {
         let found = probe.found();
         if found.record() == Err(DecodeError::NotOurs)
             && found.spare().is_none()
+            && found.journal_device().is_none()
             && let Some(sighting) = probe.sightings()?.first()
         {
             return Err(AssembleError::SomethingElse {
@@ -322,6 +343,7 @@ impl Build {
     fn new(
         devices: &[&str],
         looked: &[Found],
+        journals: &[(String, JournalDevice)],
         open: &OpenOptions,
         force: bool,
         look_only: bool,
@@ -342,8 +364,14 @@ impl Build {
                 report: None,
             });
         }
+        let journals = journals.iter().map(|(name, device)| {
+            let node = stack.add_device(name)?;
+            Ok((name.clone(), *device, node))
+        });
+        let journals = journals.collect::<Result<Vec<_>, OpenError>>()?;
         let mut opening = Opening {
             stack,
+            journals,
             read_only: open.read_only,
             look_only,
             requests_max: open.requests_max,
@@ -369,12 +397,18 @@ impl Build {
         match opening.open(parts)? {
             Some(Part {
                 node,
-                report: Some(report),
+                report: Some(mut report),
                 ..
             }) => Ok(Self {
-                stack: opening.stack,
                 root: node,
-                report,
+                report: {
+                    let unknown = opening.journals.iter().map(|(name, ..)| {
+                        format!("{name}: it held the journal of an array, and that is not this one")
+                    });
+                    report.refused.extend(unknown);
+                    report
+                },
+                stack: opening.stack,
             }),
             _ => Err(ChooseError::NoDevices.into()),
         }
@@ -444,6 +478,8 @@ fn read_found(stack: &mut Stack, node: NodeId, name: String, bytes: u64) -> Foun
 /// The opening of one array after another.
 struct Opening {
     stack: Stack,
+    /// Devices that hold a journal, and that no array has yet.
+    journals: Vec<(String, JournalDevice, NodeId)>,
     read_only: bool,
     look_only: bool,
     requests_max: u32,
@@ -504,7 +540,8 @@ impl Opening {
             Some(drawn) => drawn,
             None => random::nonce()?,
         };
-        let config = Config {
+        let journal = self.take_journal(array);
+        let mut config = Config {
             read_only,
             look_only: self.look_only,
             tears: false,
@@ -520,6 +557,9 @@ impl Opening {
                 self.requests_max,
             )
         };
+        if let Some(persistence) = &mut config.persistence {
+            persistence.journal_device = journal.as_ref().map(|(_, device, _)| *device);
+        }
         let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes());
         let level = config.geometry.level();
         let layout = config.geometry.layout_name();
@@ -538,7 +578,12 @@ impl Opening {
         }
         let node = self
             .stack
-            .add_array(&name, config, &nodes)
+            .add_array_with_journal(
+                &name,
+                config,
+                &nodes,
+                journal.as_ref().map(|(_, _, node)| *node),
+            )
             .map_err(|error| {
                 let (array, level, members) = (name.clone(), level.name, assembly.devices.len());
                 match error {
@@ -597,6 +642,11 @@ impl Opening {
                     moved_bytes: (older.mark.0 * block_bytes).min(bytes),
                 }
             }),
+            journal: match journal {
+                Some((name, ..)) => JournalReport::Device(name),
+                None if array.journal.device == Uuid::NIL => JournalReport::Members,
+                None => JournalReport::DeviceMissing,
+            },
             members: members.collect(),
             refused,
             spares: Vec::new(),
@@ -608,6 +658,17 @@ impl Opening {
             found,
             report: Some(report),
         }))
+    }
+
+    /// The device that the array has for its journal, if it was given, and is as long as it was.
+    fn take_journal(&mut self, array: &ArrayRecord) -> Option<(String, JournalDevice, NodeId)> {
+        let at = self.journals.iter().position(|(_, device, node)| {
+            let bytes = self.stack.blocks(*node) * u64::from(array.block_size.bytes());
+            device.array == array.uuid
+                && device.device_uuid == array.journal.device
+                && device.device_bytes <= bytes + u64::from(array.block_size.bytes())
+        })?;
+        Some(self.journals.remove(at))
     }
 
     /// Writes the newest superblock to members that missed it.

@@ -50,6 +50,8 @@ pub(crate) struct Array {
     pub(crate) engine: Engine,
     pub(crate) name: String,
     pub(crate) members: Vec<Option<Node>>,
+    /// The device of its own for its journal: `JOURNAL_DEVICE`.
+    journal: Option<DeviceIndex>,
     metadata: BufferId,
     /// The array that this one is a member of. Without one, replies go to the client.
     parent: Option<(ArrayIndex, MemberIndex)>,
@@ -149,6 +151,7 @@ impl Core {
         name: &str,
         mut config: Config,
         members: &[Option<Node>],
+        journal: Option<DeviceIndex>,
     ) -> Result<ArrayIndex, spindles_engine::OpenError> {
         let index = ArrayIndex(u16::try_from(self.arrays.len()).expect("few arrays"));
         assert_ne!(index.0, CLIENT);
@@ -181,6 +184,7 @@ impl Core {
             engine,
             name: name.to_owned(),
             members: members.to_vec(),
+            journal,
             metadata,
             parent: None,
             inbox: VecDeque::new(),
@@ -778,7 +782,11 @@ impl Core {
                 .slice_mut(io.buffer, io.blocks)
                 .copy_from_slice(bytes);
         }
-        match array.members[usize::from(io.member.0)] {
+        let node = match array.members.get(usize::from(io.member.0)) {
+            Some(node) => *node,
+            None => array.journal.map(Node::Device),
+        };
+        match node {
             None => {
                 let gone = Input::Member(index, io.id, Err(MemberError::Gone));
                 self.inputs.push_back(gone);

@@ -8,10 +8,10 @@ use rustix::fs::{FallocateFlags, fallocate};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
-    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Text, TooSmall, Uuid,
-    areas_for, bad_blocks_pages_of, blank_bad_blocks, give_bad_blocks, give_checksums,
-    give_regions, uniform_bitmap,
+    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JOURNAL_DEVICE_BYTES_MIN,
+    JournalDevice, JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES,
+    SpareRecord, Text, TooSmall, Uuid, areas_for, bad_blocks_pages_of, blank_bad_blocks,
+    give_bad_blocks, give_checksums, give_regions, uniform_bitmap,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -36,6 +36,8 @@ pub struct CreateOptions {
     pub checksum: Option<ChecksumKind>,
     /// Devices that become spares of the array.
     pub spares: Vec<String>,
+    /// A device of its own for the journal.
+    pub journal: Option<String>,
     /// Take devices that hold something.
     pub force: bool,
     /// How the devices are to be opened.
@@ -54,6 +56,7 @@ impl CreateOptions {
             consistency: None,
             checksum: None,
             spares: Vec::new(),
+            journal: None,
             force: false,
             open: OpenOptions::default(),
         }
@@ -194,6 +197,24 @@ pub enum CreateError {
         /// The policy.
         policy: &'static str,
     },
+    /// Nothing of the array would be logged on the device for its journal.
+    #[error("--journal {device}: {why}")]
+    NoJournal {
+        /// The device.
+        device: String,
+        /// Why.
+        why: &'static str,
+    },
+    /// A device has no room for a journal.
+    #[error(
+        "{device} is too small for a journal: it has {bytes} bytes, and {JOURNAL_DEVICE_BYTES_MIN} are the least"
+    )]
+    JournalTooSmall {
+        /// The device.
+        device: String,
+        /// How long it is.
+        bytes: u64,
+    },
     /// The level can't be built that way.
     #[error("{0}")]
     Geometry(GeometryError),
@@ -285,8 +306,10 @@ fn create_with(
 ) -> Result<Created, CreateError> {
     check_name(&options.name)?;
     let leaves = expression.leaves();
-    let spares = options.spares.iter().map(String::as_str);
-    let all: Vec<&str> = leaves.iter().copied().chain(spares).collect();
+    let spares = options.spares.iter().chain(&options.journal);
+    let all: Vec<&str> = (leaves.iter().copied())
+        .chain(spares.map(String::as_str))
+        .collect();
     if let Some((first, second)) = probe::same_device(&all) {
         return Err(CreateError::SameDevice {
             first: all[first].to_owned(),
@@ -300,7 +323,8 @@ fn create_with(
         return Err(CreateError::Occupied { devices: occupied });
     }
 
-    let spares = devices.split_off(leaves.len());
+    let mut spares = devices.split_off(leaves.len());
+    let journal = spares.split_off(options.spares.len()).pop();
     let mut planner = Planner {
         options,
         devices: devices.iter(),
@@ -309,12 +333,15 @@ fn create_with(
             .map_or(0, |since| since.as_secs()),
         leaf_records: Vec::new(),
     };
-    let root = planner.array(expression, &options.name, Uuid::NIL)?;
+    let mut root = planner.array(expression, &options.name, Uuid::NIL)?;
     let redundant = root.is_redundant();
     let leaf_records = planner.leaf_records;
     for spare in &spares {
         spare.may_stand_for(&leaf_records)?;
     }
+    let journal = journal
+        .map(|journal| root.plan_journal(journal))
+        .transpose()?;
     let known_zero = devices.iter().zip(&leaf_records).all(|(device, record)| {
         let block_bytes = u64::from(record.block_size.bytes());
         let from = record.data_start().0 * block_bytes;
@@ -340,6 +367,9 @@ fn create_with(
             source,
         })?;
     }
+    if let Some((name, device)) = &journal {
+        spare::make(name, false, &device.encode())?;
+    }
     let mut writer = Writer {
         stack,
         devices: nodes.into_iter(),
@@ -364,7 +394,7 @@ fn create_with(
             arrays: vec![root.record.uuid],
         };
         drop(probe);
-        spare::make(&name, false, &record).map_err(|source| CreateError::Spare {
+        spare::make(&name, false, &record.encode()).map_err(|source| CreateError::Spare {
             device: name,
             source,
         })?;
@@ -379,7 +409,7 @@ fn create_with(
         block_bytes: options.block_size.bytes(),
         members: root.record.members,
         bytes: root.geometry.blocks() * block_bytes,
-        checksum: options.checksum(),
+        checksum: root.record.checksum,
         sync,
         wiped: occupied,
     })
@@ -463,6 +493,38 @@ enum Member {
 }
 
 impl Plan {
+    /// Makes a device that of the journal.
+    fn plan_journal(&mut self, journal: Device) -> Result<(String, JournalDevice), CreateError> {
+        let Device { name, probe, .. } = journal;
+        let why = match () {
+            () if self.geometry.parity_chunks() == 0 => {
+                Some("only levels with parity log what they write there")
+            }
+            () if self.policy.write_hole != WriteHole::Closed => {
+                Some("a journal goes with --consistency journal")
+            }
+            () if self.record.checksum != ChecksumKind::None => {
+                Some("it goes with --checksum none: where it is lost, checksums would not be exact")
+            }
+            () => None,
+        };
+        if let Some(why) = why {
+            return Err(CreateError::NoJournal { device: name, why });
+        }
+        if probe.bytes < JOURNAL_DEVICE_BYTES_MIN {
+            let (device, bytes) = (name, probe.bytes);
+            return Err(CreateError::JournalTooSmall { device, bytes });
+        }
+        let device = JournalDevice {
+            device_uuid: new_uuid()?,
+            array: self.record.uuid,
+            device_bytes: probe.bytes,
+        };
+        self.record.journal.device = device.device_uuid;
+        self.record.note_journal_device();
+        Ok((name, device))
+    }
+
     fn is_redundant(&self) -> bool {
         self.geometry.redundancy() > 0
             || self.members.iter().any(|member| match member {
@@ -535,7 +597,10 @@ impl Planner<'_> {
         let geometry = self.geometry(level, layout, &records, &names)?;
         // An array of arrays has those of its members.
         let of_devices = plan_members.iter().any(|it| matches!(it, Member::Device));
+        let has_journal = self.options.journal.is_some() && parent == Uuid::NIL;
         let checksum = match self.options.checksum() {
+            // Not built for a journal that may be lost.
+            _ if has_journal && self.options.checksum.is_none() => ChecksumKind::None,
             kind if of_devices => kind,
             _ => ChecksumKind::None,
         };

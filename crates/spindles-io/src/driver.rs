@@ -86,12 +86,27 @@ impl Stack {
         config: Config,
         members: &[Option<NodeId>],
     ) -> Result<NodeId, spindles_engine::OpenError> {
+        self.add_array_with_journal(name, config, members, None)
+    }
+
+    /// As `add_array`, with the device that the array has for its journal.
+    pub(crate) fn add_array_with_journal(
+        &mut self,
+        name: &str,
+        config: Config,
+        members: &[Option<NodeId>],
+        journal: Option<NodeId>,
+    ) -> Result<NodeId, spindles_engine::OpenError> {
+        let journal = journal.map(|node| match node.0 {
+            Node::Device(device) => device,
+            Node::Array(_) => panic!("a journal lies on a device"),
+        });
         let nodes: Vec<Option<Node>> = members.iter().map(|node| node.map(|node| node.0)).collect();
         let config = Config {
             tears: nodes.iter().flatten().any(|&node| self.tears(node)),
             ..config
         };
-        let array = self.core.open(name, config, &nodes)?;
+        let array = self.core.open(name, config, &nodes, journal)?;
         Ok(NodeId(Node::Array(array)))
     }
 

@@ -128,6 +128,9 @@ impl Probe {
         if found.spare().is_some() {
             return Some("a spare of Spindles arrays".to_owned());
         }
+        if found.journal_device().is_some() {
+            return Some("the journal of a Spindles array".to_owned());
+        }
         Some(match found.record() {
             Ok((array, _)) => format!("a member of the Spindles array '{}'", array.name),
             Err(DecodeError::NotOurs | DecodeError::Short { .. }) => {

@@ -34,6 +34,8 @@ pub struct ArrayReport {
     pub read_only: bool,
     /// What it was before it began to grow, while it does.
     pub growing: Option<Growing>,
+    /// Where its journal lies, if it logs.
+    pub journal: JournalReport,
     /// Every position.
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
@@ -167,6 +169,12 @@ impl ArrayReport {
                  when it is open for writing"
             ));
         }
+        if self.journal == JournalReport::DeviceMissing {
+            lines.push(format!(
+                "array '{name}' has a device for its journal that is not there: its members log \
+                 meanwhile; give that device too, and it is used again"
+            ));
+        }
         if self.read_only {
             lines.push(format!(
                 "array '{name}' uses a feature that this version can't write: it is open for \
@@ -198,6 +206,17 @@ pub struct Growing {
     pub chunk_bytes: u64,
     /// Bytes of the array that are where they will be.
     pub moved_bytes: u64,
+}
+
+/// Where the journal of an array lies, if it logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum JournalReport {
+    /// On its members.
+    Members,
+    /// On a device of its own.
+    Device(String),
+    /// On its members: the device that it has for that is not there.
+    DeviceMissing,
 }
 
 /// What fills a position.

@@ -5,7 +5,7 @@ use crate::attach::{self, ChangeError};
 use crate::probe::{self, Probe};
 use crate::{OpenError, OpenOptions, backends, create};
 use spindles_block::MemberIndex;
-use spindles_format::{DeviceRecord, SLOT_BYTES, SpareRecord, Uuid};
+use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::{fmt, io};
@@ -125,7 +125,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     }
     let mut spares = Vec::new();
     for (device, is_spare, record) in planned {
-        make(device, is_spare, &record)?;
+        make(device, is_spare, &record.encode())?;
         spares.push(SpareReport {
             name: (*device).to_owned(),
             bytes: record.device_bytes,
@@ -140,16 +140,21 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     })
 }
 
-/// Makes a spare of a device, whatever it holds; of one that `is_spare` only says so anew.
-pub(crate) fn make(device: &str, is_spare: bool, record: &SpareRecord) -> Result<(), OpenError> {
+/// Makes a device say what this page does, whatever it holds; one that is so already only says it
+/// anew.
+pub(crate) fn make(
+    device: &str,
+    already: bool,
+    page: &[u8; SUPERBLOCK_BYTES],
+) -> Result<(), OpenError> {
     // As long as it is written to, nobody else may have it.
     let held = backends::open(device, &OpenOptions::default())?;
-    let forgotten = if is_spare {
+    let forgotten = if already {
         Ok(())
     } else {
         create::forget(device)
     };
-    let written = forgotten.and_then(|()| put(device, record));
+    let written = forgotten.and_then(|()| put(device, page));
     drop(held);
     written.map_err(|source| probe::failed(device, "write to", source))
 }
@@ -161,14 +166,14 @@ pub(crate) fn claim(
     array: Uuid,
     areas: &DeviceRecord,
 ) -> io::Result<()> {
-    put(device, &spare.claimed_by(array))?;
+    put(device, &spare.claimed_by(array).encode())?;
     create::clear_spare(device, areas)
 }
 
-/// Writes what a spare says of itself, durably.
-fn put(device: &str, record: &SpareRecord) -> io::Result<()> {
+/// Writes what a device that is no member says of itself, durably.
+fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
     let file = File::options().write(true).open(device)?;
-    file.write_all_at(&record.encode(), SLOT_BYTES[0])?;
+    file.write_all_at(page, SLOT_BYTES[0])?;
     file.sync_all()
 }
 

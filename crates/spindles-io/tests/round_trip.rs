@@ -74,6 +74,7 @@ impl Devices {
             consistency: Policy::by_name("resync"),
             checksum: Some(spindles_format::ChecksumKind::None),
             spares: Vec::new(),
+            journal: None,
             force: false,
             open: OpenOptions::default(),
         };

@@ -104,6 +104,7 @@ impl Folder {
 
 fn options() -> CreateOptions {
     CreateOptions {
+        journal: None,
         name: "test".to_owned(),
         block_size: BlockSize::B4096,
         chunk_bytes: Some(64 << 10),

@@ -3,7 +3,7 @@
 use crate::ui::Ui;
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
-use spindles_io::assemble::{ArrayReport, MemberReport, SpareReport};
+use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::spare::Taken;
 
 /// A size for people: `1.5 GiB`, `512 bytes`.
@@ -122,6 +122,11 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "state": state(report),
         "members": members.collect::<Vec<_>>(),
         "refused": report.refused,
+        "journal": match &report.journal {
+            JournalReport::Members => json!({ "device": null }),
+            JournalReport::Device(name) => json!({ "device": name }),
+            JournalReport::DeviceMissing => json!({ "device": null, "missing": true }),
+        },
         "spares": spares(&report.spares),
     })
 }

@@ -47,6 +47,7 @@ fn folder(data_bytes: usize) -> TempDir {
         consistency: None,
         checksum: Some(spindles_format::ChecksumKind::None),
         spares: Vec::new(),
+        journal: None,
         force: false,
         open: OpenOptions::default(),
     };

@@ -68,6 +68,10 @@ struct Arguments {
     /// A device that takes the place of a lost member by itself; may be given several times
     #[arg(long = "spare", value_name = "DEV")]
     spares: Vec<String>,
+    /// A device of its own for the journal, a fast one: what parity needs is logged there and not on
+    /// the members. Where it is lost the members log, and nothing else is. Goes with --checksum none
+    #[arg(long, value_name = "DEV")]
+    journal: Option<String>,
     /// Overwrite what the devices hold
     #[arg(long)]
     force: bool,
@@ -118,6 +122,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         consistency: policy,
         checksum: arguments.checksum.as_deref().map(checksum).transpose()?,
         spares: arguments.spares.clone(),
+        journal: arguments.journal.clone(),
         force: arguments.force,
         open: OpenOptions::default(),
     };
@@ -129,17 +134,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         CreateError::Name { .. }
         | CreateError::Geometry(_)
         | CreateError::Inexact { .. }
+        | CreateError::NoJournal { .. }
         | CreateError::SameDevice { .. } => Usage::error(error),
         error => error.into(),
     })?;
     for note in expression.notes() {
         ui.note(note);
     }
-    tell(&created, &expression, &arguments.spares, ui);
+    tell(&created, &expression, &arguments, ui);
     Ok(())
 }
 
-fn tell(created: &Created, expression: &Expression, spares: &[String], ui: &Ui) {
+fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &Ui) {
     for (device, what) in &created.wiped {
         ui.line(format!("{device}: {what} was overwritten"));
     }
@@ -179,12 +185,14 @@ fn tell(created: &Created, expression: &Expression, spares: &[String], ui: &Ui) 
         ),
     };
     ui.line(line);
-    let spares = spares.iter().map(String::as_str);
-    let devices: Vec<&str> = expression
-        .leaves()
-        .into_iter()
-        .chain(spares.clone())
-        .collect();
+    if let Some(journal) = &arguments.journal {
+        ui.line(format!(
+            "its journal lies on {journal}; without that device its members log"
+        ));
+    }
+    let others = arguments.spares.iter().chain(&arguments.journal);
+    let others = others.map(String::as_str);
+    let devices: Vec<&str> = expression.leaves().into_iter().chain(others).collect();
     let devices = devices.join(",");
     ui.line(format!("use it as array:{devices}"));
     ui.json(&json!({
@@ -198,7 +206,8 @@ fn tell(created: &Created, expression: &Expression, spares: &[String], ui: &Ui) 
         "members": created.members,
         "checksum": created.checksum.name(),
         "devices": expression.leaves(),
-        "spares": spares.collect::<Vec<_>>(),
+        "spares": arguments.spares,
+        "journal": arguments.journal,
         "initial_sync": sync,
         "overwritten": created.wiped.iter().map(|(device, what)| {
             json!({ "device": device, "what": what })

@@ -78,6 +78,16 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
     let mut document = match found.record() {
         Ok((array, device)) => describe_member(name, array, device, areas, ui),
         Err(_) if let Some(spare) = found.spare() => describe_spare(name, spare, ui),
+        Err(_) if let Some(journal) = found.journal_device() => {
+            ui.line(format!("{name}: the journal of array {}", journal.array));
+            json!({
+                "device": name,
+                "journal": true,
+                "array": journal.array.to_string(),
+                "device_uuid": journal.device_uuid.to_string(),
+                "device_bytes": journal.device_bytes,
+            })
+        }
         Err(error) => {
             let also = holds.first().filter(|_| error == DecodeError::NotOurs);
             let also = also

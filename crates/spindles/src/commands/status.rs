@@ -7,7 +7,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::Status;
 use spindles_io::OpenOptions;
-use spindles_io::assemble::{ArrayReport, AssembleOptions, MemberReport, assemble};
+use spindles_io::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport, assemble};
 
 pub(crate) static COMMAND: Command = Command {
     name: "status",
@@ -143,6 +143,13 @@ fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
             MemberReport::Missing { out_since: None } => {
                 line(format!("  member {index}: not there"));
             }
+        }
+    }
+    match &report.journal {
+        JournalReport::Members => {}
+        JournalReport::Device(name) => line(format!("  journal: {name}")),
+        JournalReport::DeviceMissing => {
+            line("  journal: on the members, its device is not there".to_owned());
         }
     }
     for spare in &report.spares {
