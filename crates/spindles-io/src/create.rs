@@ -207,7 +207,9 @@ pub enum CreateError {
     },
     /// A device has no room for a journal.
     #[error(
-        "{device} is too small for a journal: it has {bytes} bytes, and {JOURNAL_DEVICE_BYTES_MIN} are the least"
+        "{device} is too small for a journal: it has {}, and {} is the least",
+        SizeBytes(*bytes),
+        SizeBytes(JOURNAL_DEVICE_BYTES_MIN)
     )]
     JournalTooSmall {
         /// The device.

@@ -218,7 +218,7 @@ mod tests {
                 device_bytes: 1 << 20,
                 arrays,
             };
-            make(&path, false, &spare).unwrap();
+            make(&path, false, &spare.encode()).unwrap();
             let found = Probe::open(&path).unwrap().found();
             assert_eq!(found.spare(), Some(&spare));
             let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();

@@ -51,7 +51,11 @@ fn array(devices: &[&str]) -> String {
     format!("array:{}", devices.join(","))
 }
 
-/// An array that holds the old file, in `folder/base`, on as many devices.
+/// The name of the device for the journal.
+const JOURNAL: &str = "journal";
+
+/// An array that holds the old file, in `folder/base`, on as many devices; one of them may be for
+/// its journal.
 fn prepare(folder: &Path, level: &str, devices: &[&str], checksum: ChecksumKind) {
     let base = folder.join("base");
     std::fs::create_dir(&base).expect("a folder");
@@ -67,10 +71,13 @@ fn prepare(folder: &Path, level: &str, devices: &[&str], checksum: ChecksumKind)
         block_size: BlockSize::B4096,
         chunk_bytes: Some(16 << 10),
         checksum: Some(checksum),
+        journal: paths.iter().find(|path| path.ends_with(JOURNAL)).cloned(),
         open: OpenOptions::default(),
         ..CreateOptions::new("box")
     };
-    let expression = format!("{level}({})", paths.join(","));
+    let members = paths.iter().filter(|path| !path.ends_with(JOURNAL));
+    let members: Vec<&str> = members.map(String::as_str).collect();
+    let expression = format!("{level}({})", members.join(","));
     let expression = Expression::parse(&expression).expect("an expression");
     create(&expression, &options, &mut |_, _| true).expect("an array");
     let done = copy(&base, "../old", &array(devices)).wait_with_output();
@@ -137,14 +144,17 @@ fn kill_rounds(
     members: usize,
     tolerance: usize,
     checksum: ChecksumKind,
-    rounds: usize,
+    journal: bool,
 ) {
+    let rounds = rounds();
     let folder = TempDir::new().expect("a folder");
     let folder = folder.path();
     let (old, new) = (pattern(1), pattern(2));
     std::fs::write(folder.join("old"), &old).expect("old");
     std::fs::write(folder.join("new"), &new).expect("new");
-    let devices = &["a", "b", "c", "d", "e"][..members];
+    let mut devices = ["a", "b", "c", "d", "e"][..members].to_vec();
+    devices.extend(journal.then_some(JOURNAL));
+    let devices = devices.as_slice();
     prepare(folder, level, devices, checksum);
     let round = folder.join("round");
     let fresh = || {
@@ -163,6 +173,11 @@ fn kill_rounds(
     let takes_us = usize::try_from(start.elapsed().as_micros()).expect("short");
 
     let seed = std::process::id();
+    let level = if journal {
+        "raid5, journal of its own"
+    } else {
+        level
+    };
     println!("{level}: a copy takes {takes_us} us; seed {seed}");
     let mut random = Random(u64::from(seed) << 20 | 1);
     let mut in_the_middle = 0;
@@ -181,14 +196,21 @@ fn kill_rounds(
         child.kill().expect("SIGKILL");
         child.wait().expect("it ended");
         let mut left = devices.to_vec();
-        for _ in 0..random.below(tolerance + 1) {
-            left.remove(random.below(left.len()));
+        if journal && random.below(3) == 0 {
+            left.truncate(members);
+        } else {
+            for gone in 0..random.below(tolerance + 1) {
+                left.remove(random.below(members - gone));
+            }
         }
         let what = format!("{level}, round {number}, killed after {at_us} us, {left:?} left");
         // Twice: what was read once stays.
         let out = blocks_of(&round, &left);
         let (came, stayed, lost) = judge(&out, &old, &new, &what);
-        assert!(lost == 0 || left.len() < members, "{what}: {lost} are lost");
+        assert!(
+            lost == 0 || left.len() < devices.len(),
+            "{what}: {lost} are lost"
+        );
         assert!(
             out == blocks_of(&round, &left),
             "{what}: read again it is different"
@@ -219,25 +241,31 @@ fn rounds() -> usize {
 
 #[test]
 fn parity_on_three() {
-    kill_rounds("raid5", 3, 1, ChecksumKind::None, rounds());
+    kill_rounds("raid5", 3, 1, ChecksumKind::None, false);
 }
 
 #[test]
 fn parity_with_checksums() {
-    kill_rounds("raid5", 4, 1, ChecksumKind::Crc32c, rounds());
+    kill_rounds("raid5", 4, 1, ChecksumKind::Crc32c, false);
 }
 
 #[test]
 fn double_parity_on_five() {
-    kill_rounds("raid6", 5, 2, ChecksumKind::None, rounds());
+    kill_rounds("raid6", 5, 2, ChecksumKind::None, false);
 }
 
 #[test]
 fn a_mirror() {
-    kill_rounds("raid1", 2, 1, ChecksumKind::None, rounds());
+    kill_rounds("raid1", 2, 1, ChecksumKind::None, false);
 }
 
 #[test]
 fn a_mirror_with_checksums() {
-    kill_rounds("raid1", 2, 1, ChecksumKind::Crc32c, rounds());
+    kill_rounds("raid1", 2, 1, ChecksumKind::Crc32c, false);
+}
+
+/// The device with the journal may be what is taken away.
+#[test]
+fn parity_with_a_journal_of_its_own() {
+    kill_rounds("raid5", 4, 1, ChecksumKind::None, true);
 }
