@@ -59,7 +59,7 @@ struct Arguments {
     consistency: Option<String>,
     /// How blocks are summed up: crc32c or none. Rot is then found by whoever reads it, and repaired
     /// where there is redundancy. Takes --consistency journal [default: crc32c; none with another
-    /// policy]
+    /// policy, and with --journal]
     #[arg(long, value_name = "KIND")]
     checksum: Option<String>,
     /// The unit in which the array is addressed: 512 or 4K
