@@ -49,7 +49,7 @@ pub use member::{ArrayState, Member};
 pub use mutation::Mutation;
 pub use output::{Busy, Command, CommandError, Event, OutReason, Output, ReplaceEnd};
 pub use read_policies::{READ_POLICIES, ReadPolicy};
-pub use status::{GrowthStatus, JournalStatus, MemberStatus, Status};
+pub use status::{GrowthStatus, JournalStatus, MemberStatus, RegionsStatus, Status};
 pub use system_io::MetadataRead;
 
 /// Set in the ids of member I/O that belongs to no column.

@@ -278,6 +278,27 @@ impl Regions {
         self.next_group(&self.written.bits, group)
     }
 
+    /// In how many regions there is a group, from `from` on, that holds a part of the array and that
+    /// `next` stops at: it answers the first such group from the one given on.
+    pub(crate) fn live_regions(
+        &self,
+        from: GroupIndex,
+        next: impl Fn(GroupIndex) -> GroupIndex,
+    ) -> u64 {
+        let mut regions = 0;
+        for part in [Some(&self.part), self.older.as_ref()]
+            .into_iter()
+            .flatten()
+        {
+            let mut group = next(GroupIndex(from.0.max(part.live.start)));
+            while part.live.contains(&group.0) {
+                regions += 1;
+                group = next(GroupIndex(self.groups(part.of(group)).end));
+            }
+        }
+        regions
+    }
+
     /// When the engine is to be woken for a sweep.
     pub(crate) fn wake(&self) -> Option<Instant> {
         match self.sweep {

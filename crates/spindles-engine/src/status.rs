@@ -9,6 +9,7 @@ use crate::{
 use alloc::vec::Vec;
 use spindles_block::MemberIndex;
 use spindles_format::BadBlockKind;
+use spindles_layout::GroupIndex;
 
 /// The state of a running array.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +32,25 @@ pub struct Status {
     pub growth: Option<GrowthStatus>,
     /// What the scrub under way found, or else the last one since opening.
     pub scrub: ScrubStatus,
+    /// What the bitmaps say; `None` for an array without them.
+    pub regions: Option<RegionsStatus>,
+}
+
+/// What the bitmaps of an array say, in regions.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionsStatus {
+    /// How many there are.
+    pub total: u64,
+    /// Bytes of the array in one; where groups differ in size, on average.
+    pub region_bytes: u64,
+    /// Those that were ever written; others read as zeros.
+    pub written: u64,
+    /// Those with a dirty bit: written to a short time ago, or without a member that is missing, or
+    /// about to be when a crash came.
+    pub dirty: u64,
+    /// Those that a crash left dirty, until the resync was there; none where journals tell what the
+    /// crash left undone.
+    pub unsettled: u64,
 }
 
 /// Where an array logs its writes.
@@ -70,6 +90,9 @@ pub struct MemberStatus {
     pub slow: bool,
     /// How long a read of it takes of late, in nanoseconds; 0 where that is not known.
     pub read_ns: u64,
+    /// Regions of which it does not hold all that was written: since it is out, or that are still
+    /// to be filled. 0 for an array without bitmaps.
+    pub lacks_regions: u64,
 }
 
 impl Status {
@@ -94,6 +117,7 @@ impl Engine {
                     faults: self.faults_of(member.index),
                     slow: self.slow.members.contains(member.index),
                     read_ns: self.slow.average_ns(member.index),
+                    lacks_regions: self.lacks_regions(member.index),
                 })
                 .collect(),
             generation: self.metadata.generation(),
@@ -103,6 +127,50 @@ impl Engine {
             journal: self.journal_status(),
             growth: self.growth_status(),
             scrub: self.scrub.found,
+            regions: self.regions.stored.then(|| self.regions_status()),
+        }
+    }
+
+    fn regions_status(&self) -> RegionsStatus {
+        let regions = &self.regions;
+        let start = GroupIndex(0);
+        let bytes = self.geometry.blocks() * u64::from(self.block_size.bytes());
+        RegionsStatus {
+            total: regions.live_regions(start, |group| group),
+            region_bytes: (bytes / self.geometry.groups()) << regions.part.shift(),
+            written: regions.live_regions(start, |group| regions.next_written(group)),
+            dirty: regions.live_regions(start, |group| {
+                regions.next_group(&regions.dirty.bits, group)
+            }),
+            unsettled: if self.would_settle() {
+                regions.live_regions(start, |group| regions.next_missed(group))
+            } else {
+                regions.live_regions(start, |group| regions.next_unsettled(group))
+            },
+        }
+    }
+
+    /// Whether what a crash left is only looked at, and a resync would settle it.
+    fn would_settle(&self) -> bool {
+        let persistence = self.metadata.persistence.as_ref();
+        let clean = persistence.is_none_or(|persistence| persistence.array.clean);
+        self.read_only && !clean && !self.unreplayed && !self.believes
+    }
+
+    fn lacks_regions(&self, member: MemberIndex) -> u64 {
+        let regions = &self.regions;
+        if !regions.stored || !self.lost.contains(member) {
+            return 0;
+        }
+        let missed = |group| regions.next_missed(group);
+        if self.missing.contains(member) {
+            return regions.live_regions(GroupIndex(0), missed);
+        }
+        let from = self.filled_below(member).group;
+        if self.rebuild.returning.contains(member) {
+            regions.live_regions(from, missed)
+        } else {
+            regions.live_regions(from, |group| regions.next_written(group))
         }
     }
 }

@@ -484,6 +484,11 @@ impl Target for Driver {
         }
     }
 
+    fn status_of(&self, name: &str) -> Option<Status> {
+        let array = self.core.arrays.iter().find(|array| array.name == name)?;
+        Some(array.engine.status())
+    }
+
     fn command(&mut self, command: Command) -> Result<(), CommandError> {
         match self.root {
             Node::Device(_) => Err(CommandError::NoSuchMember),

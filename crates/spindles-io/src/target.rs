@@ -48,6 +48,11 @@ pub trait Target {
         None
     }
 
+    /// The state of the array of that name: this one, or one inside it.
+    fn status_of(&self, _array: &str) -> Option<Status> {
+        None
+    }
+
     /// Asks something of an array. To close it, use `close`.
     ///
     /// # Errors

@@ -791,6 +791,20 @@ fn what_is_stopped_goes_on_or_leaves_all_as_it_was() {
     assert!(!rebuilt.through && rebuilt.members.is_empty());
     let new = folder.path("d");
     let with_it = [left[0], left[1], &new];
+    let assembled = assemble(&with_it, &read_only()).unwrap();
+    let (mut looked, name) = (assembled.target, assembled.report.name);
+    while looked.work() {}
+    let status = looked.status_of(&name).unwrap();
+    let written = status.regions.unwrap().written;
+    assert!(written > 0);
+    let lacks: Vec<u64> = (status.members.iter())
+        .map(|member| member.lacks_regions)
+        .collect();
+    // As far as the mark it is good.
+    assert!(lacks[0] == 0 && lacks[2] == 0, "{lacks:?}");
+    assert!((1..=written).contains(&lacks[1]), "{lacks:?} of {written}");
+    assert!(looked.status_of("another").is_none());
+    drop(looked);
     let rebuilt = rebuild(&with_it, &RebuildOptions::default(), &mut |_, _| true).unwrap();
     assert!(rebuilt.through && rebuilt.members.len() == 1);
     check(&folder, &["d", "c"], 4);

@@ -102,7 +102,7 @@ impl Engine {
     }
 
     /// Up to where a device that is being filled is.
-    fn filled_below(&self, member: MemberIndex) -> Place {
+    pub(crate) fn filled_below(&self, member: MemberIndex) -> Place {
         let from = self.members[usize::from(member.0)].filled_from_start;
         from.max(self.jobs.walk(&JOB).mark)
     }

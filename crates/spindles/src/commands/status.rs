@@ -5,9 +5,9 @@ use crate::arrays;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_engine::Status;
-use spindles_io::OpenOptions;
+use spindles_engine::{Member, RegionsStatus, Status};
 use spindles_io::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport, assemble};
+use spindles_io::{OpenOptions, Target};
 
 pub(crate) static COMMAND: Command = Command {
     name: "status",
@@ -41,8 +41,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let mut assembled = assemble(&devices, &options)?;
     let report = assembled.report;
-    show(&report, 0, ui);
     while assembled.target.work() {}
+    let mut document = arrays::to_json(&report);
+    show(&report, assembled.target.as_ref(), 0, ui, &mut document);
     let bad = assembled
         .target
         .status()
@@ -51,7 +52,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for warning in &warnings {
         ui.note(warning);
     }
-    let mut document = arrays::to_json(&report);
     document["warnings"] = json!(warnings);
     document["bad_blocks"] = json!(bad);
     ui.json(&document);
@@ -82,7 +82,41 @@ fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
     json!({ "lost": lost, "members": members })
 }
 
-fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
+/// What the bitmaps say, for people.
+fn regions_line(regions: &RegionsStatus) -> String {
+    let unsettled = match regions.unsettled {
+        0 => String::new(),
+        count => format!(", {count} to be settled after a crash"),
+    };
+    format!(
+        "{} of {} regions of {} written, {} dirty{unsettled}",
+        regions.written,
+        regions.total,
+        arrays::size(regions.region_bytes),
+        regions.dirty
+    )
+}
+
+/// What a member lacks, for people.
+fn lacks(status: &Status, member: usize) -> String {
+    let (Some(regions), Some(member)) = (&status.regions, status.members.get(member)) else {
+        return String::new();
+    };
+    let count = member.lacks_regions;
+    let s = if count == 1 { "" } else { "s" };
+    match member.state {
+        Member::Active => String::new(),
+        Member::Rebuilding { .. } => format!(", {count} region{s} to go"),
+        Member::Missing { .. } => format!(
+            "; if it comes back it lacks {count} region{s}, a new device {}",
+            regions.written
+        ),
+    }
+}
+
+/// Shows an array and those inside it, and adds to the document what the bitmaps say.
+fn show(report: &ArrayReport, target: &dyn Target, depth: usize, ui: &Ui, document: &mut Value) {
+    let status = target.status_of(&report.name).expect("it is assembled");
     let indent = "  ".repeat(depth);
     let line = |text: String| ui.line(format!("{indent}{text}"));
     line(format!("array '{}' ({})", report.name, report.uuid));
@@ -108,7 +142,24 @@ fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
         arrays::state(report),
         report.generation
     ));
+    document["regions"] = json!(status.regions.map(|regions| json!({
+        "total": regions.total,
+        "region_bytes": regions.region_bytes,
+        "written": regions.written,
+        "dirty": regions.dirty,
+        "unsettled": regions.unsettled,
+    })));
+    if let Some(regions) = &status.regions {
+        line(format!("  {}", regions_line(regions)));
+    }
     for (index, member) in report.members.iter().enumerate() {
+        let lacks = lacks(&status, index);
+        let document = &mut document["members"][index];
+        document["lacks_regions"] = json!(
+            (status.regions.as_ref())
+                .and(status.members.get(index))
+                .map(|member| member.lacks_regions)
+        );
         match member {
             MemberReport::Device {
                 name,
@@ -126,22 +177,22 @@ fn show(report: &ArrayReport, depth: usize, ui: &Ui) {
                         format!("rebuilding, good below {}", arrays::size(*bytes))
                     }
                 };
-                line(format!("  member {index}: {name}, {state}{lagging}"));
+                line(format!("  member {index}: {name}, {state}{lacks}{lagging}"));
             }
             MemberReport::Array(inner) => {
                 line(format!(
-                    "  member {index}: an array, {}",
+                    "  member {index}: an array, {}{lacks}",
                     arrays::state(inner)
                 ));
-                show(inner, depth + 2, ui);
+                show(inner, target, depth + 2, ui, &mut document["array"]);
             }
             MemberReport::Missing {
                 out_since: Some(since),
             } => line(format!(
-                "  member {index}: missing since generation {since}"
+                "  member {index}: missing since generation {since}{lacks}"
             )),
             MemberReport::Missing { out_since: None } => {
-                line(format!("  member {index}: not there"));
+                line(format!("  member {index}: not there{lacks}"));
             }
         }
     }

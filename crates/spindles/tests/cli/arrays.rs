@@ -469,6 +469,67 @@ fn status_tells_stale_truncated_and_corrupt_members() {
     }
 }
 
+/// How much of an array is written, and how much a member lacks that comes back or is replaced.
+#[test]
+fn status_tells_what_members_lack() {
+    let folder = Folder::new("a b c", 16 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let bytes: Vec<u8> = (0..5 * MIB).map(|at| at.to_le_bytes()[1] | 1).collect();
+    fs::write(folder.path("file"), bytes).expect("room");
+    let says = |devices: &str, text: &str| {
+        let status = folder.run(&format!("status {devices}")).ok();
+        assert!(status.out.contains(text), "no {text:?} in {}", status.out);
+    };
+    says("@a @b @c", "0 of 63 regions of 512 KiB written, 0 dirty\n");
+    folder.run("copy @file array:@a,@b,@c").ok();
+    says("@a @b @c", "10 of 63 regions of 512 KiB written, 0 dirty\n");
+    says(
+        "@a @b",
+        "member 2: not there; if it comes back it lacks 0 regions, a new device 10",
+    );
+    folder.run("copy @file array:@a,@b --bytes 2M").ok();
+    let lacks = "member 2: missing since generation 4; if it comes back it lacks 4 regions, a new \
+                 device 10";
+    says("@a @b", lacks);
+    says("@a @b @c", lacks);
+    let json = folder.run("status @a @b --json").ok().json();
+    assert_eq!(json["regions"]["total"], 63);
+    assert_eq!(json["regions"]["region_bytes"], 512 << 10);
+    assert_eq!(json["regions"]["written"], 10);
+    assert_eq!(json["regions"]["dirty"], 4);
+    assert_eq!(json["regions"]["unsettled"], 0);
+    assert_eq!(json["members"][0]["lacks_regions"], 0);
+    assert_eq!(json["members"][2]["lacks_regions"], 4);
+    // Whatever writes to the array brings it up to date.
+    folder.run("scrub @a @b @c").ok();
+    says("@a @b @c", "10 of 63 regions of 512 KiB written, 0 dirty\n");
+    says("@a @b @c", "/c, active\n");
+
+    // What a crash left, in an array without a journal, in one of the inner arrays.
+    let folder = Folder::new("a b c d", 8 * MIB);
+    folder
+        .run("create n raid0(raid1(@a,@b),raid1(@c,@d)) --consistency resync")
+        .ok();
+    folder.advance(&["c", "d"], &[], false);
+    let json = folder.run("status @a @b @c @d --json").ok().json();
+    assert_eq!(json["regions"], serde_json::Value::Null);
+    assert_eq!(json["members"][0]["array"]["regions"]["unsettled"], 0);
+    assert_eq!(json["members"][1]["array"]["regions"]["unsettled"], 7);
+    let status = folder.run("status @a @b @c @d").ok();
+    assert!(
+        status
+            .out
+            .contains("7 dirty, 7 to be settled after a crash\n"),
+        "{}",
+        status.out
+    );
+    // An array without bitmaps.
+    let folder = Folder::new("a b", 8 * MIB);
+    folder.run("create z raid0(@a,@b) --checksum none").ok();
+    let status = folder.run("status @a @b").ok();
+    assert!(!status.out.contains("regions"), "{}", status.out);
+}
+
 #[test]
 fn split_brain_is_refused_and_shown() {
     let folder = Folder::new("a b", 8 * MIB);
