@@ -649,6 +649,9 @@ impl Opening {
             },
             members: members.collect(),
             refused,
+            returning: (assembly.refused.iter().filter(knows))
+                .filter_map(|refusal| refusal.member)
+                .collect(),
             spares: Vec::new(),
             taken: Vec::new(),
         };

@@ -11,7 +11,8 @@ use spindles_engine::Event;
 pub struct RebuildOptions {
     /// How the array is to be assembled.
     pub assemble: AssembleOptions,
-    /// The device that takes the place; `None` goes on with a rebuild that was stopped.
+    /// The device that takes the place; `None` goes on with a rebuild that was stopped, and gives
+    /// members that came back what they missed.
     pub onto: Option<String>,
     /// The position; `None` for the first that is missing.
     pub member: Option<MemberIndex>,
@@ -65,6 +66,7 @@ pub fn rebuild(
     match onto {
         Some(onto) => looked.target.may_attach(onto, options.member)?,
         None if looked.target.rebuild_progress().is_some() => {}
+        None if looked.report.has_returning() => {}
         None if looked.report.is_degraded() && !looked.report.spares.is_empty() => {}
         None => return Err(ChangeError::NothingToRebuild { array }),
     }

@@ -40,6 +40,8 @@ pub struct ArrayReport {
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
     pub refused: Vec<String>,
+    /// Members of those that get what they missed as soon as the array is open for writing.
+    pub returning: MemberSet,
     /// Spares that were given, for it and for arrays inside it.
     pub spares: Vec<SpareReport>,
     /// What of them takes a place since it was opened.
@@ -76,6 +78,15 @@ impl ArrayReport {
             MemberReport::Array(inner) => inner.is_degraded(),
             MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
         })
+    }
+
+    /// Whether a member of this array or of one inside it is about to get what it missed.
+    pub(crate) fn has_returning(&self) -> bool {
+        !self.returning.is_empty()
+            || self.members.iter().any(|member| match member {
+                MemberReport::Array(inner) => inner.has_returning(),
+                MemberReport::Device { .. } | MemberReport::Missing { .. } => false,
+            })
     }
 
     /// The array of that name: this one, or one inside it.

@@ -21,7 +21,8 @@ pub(crate) static COMMAND: Command = Command {
               Stopped with Ctrl-C, or by a crash, the rebuild goes on where it was as soon as the \
               array is used with its new device: by any program that writes to it, or by this \
               command without --onto. Without --onto it also waits for spares that are given with \
-              the devices and take places by themselves (spindles spare).\n\n\
+              the devices and take places by themselves (spindles spare), and for members that \
+              came back and get what they missed.\n\n\
               spindles rebuild a.img c.img --onto new.img",
     hidden: false,
     arguments: Arguments::augment_args,
