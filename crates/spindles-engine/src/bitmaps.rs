@@ -472,7 +472,9 @@ impl Engine {
         }
         regions.note_all_written();
         self.find_unsettled(!self.all_settled);
-        self.regions.want_sweep();
+        if !self.read_only {
+            self.regions.want_sweep();
+        }
         self.write_bitmaps();
         self.opening_goes_on();
     }
