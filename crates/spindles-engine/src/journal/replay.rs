@@ -6,7 +6,7 @@
 //!
 //!  one write:  reading the log ──▶ checking it ──▶ writing
 //!                                      └──not whole──▶ (reading data ──▶ redundancy ──▶ writing it)
-//!  one intent: reading what is in place ──▶ checking it ──▶ (recovering or settling ──▶ writing)
+//!  one intent: pages ──▶ reading what is in place ──▶ checking it ──▶ (recovering or settling ──▶ writing)
 //! ```
 //!
 //! A write is carried out where every member that is there has its part of the log; what missing
@@ -18,7 +18,8 @@
 //! An *intent* has checksums only. What came before it in its rows is not carried out: the intent's
 //! own blocks, or what was written after them, may be there already. After all writes come the
 //! intents, row by row. As many chunks as there are data chunks that hold what was written last give
-//! all others. Where there are fewer, data stays as it is, old or new, and redundancy is made from
+//! all others. Where there are fewer, as many that hold what was there before do, as far as checksums
+//! tell. Where there are fewer of these too, data stays as it is, old or new, and redundancy is made from
 //! it. What a missing member had there can't be told then: it goes into the list of bad blocks.
 
 use super::choosing::Version;
@@ -38,6 +39,7 @@ use spindles_block::{
 };
 use spindles_format::{
     BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind, block_checksum,
+    stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex};
 
@@ -227,10 +229,12 @@ impl Engine {
 
     /// The pages of the rows under way are there.
     pub(crate) fn replay_paged(&mut self, id: u32) {
-        if self.is_summing() {
-            return self.sum_paged(id);
+        match self.replay().stage {
+            Stage::Summing { .. } => self.sum_paged(id),
+            Stage::Choosing => self.choose_paged(id),
+            Stage::Rolling => self.read_settling(),
+            stage => panic!("pages came in stage {stage:?}"),
         }
-        self.choose_paged(id);
     }
 
     /// Whether checksums are being put in order.
@@ -530,13 +534,15 @@ impl Engine {
 
     /// Whether an intent under way says anything: one that was not logged everywhere began nothing,
     /// though where all are there redundancy is made anew, in case its log was there and is not any
-    /// more. What was never written, or given back, is zeros.
+    /// more. With checksums each block tells by itself what it holds. What was never written, or given
+    /// back, is zeros.
     fn concerns(&self, group: GroupIndex) -> bool {
         let counts = self
             .replay
             .as_ref()
             .is_some_and(|replay| replay.span.counts);
-        (counts || self.lost.is_empty())
+        let checked = self.has_checksums() && !self.mutated(Mutation::ReplayLaunders);
+        (counts || self.lost.is_empty() && !checked)
             && self.regions.is_written(group)
             && !self.mutated(Mutation::TrustIntents)
     }
@@ -565,7 +571,7 @@ impl Engine {
         column.phase = Phase::Reading;
         column.plan.strategy = Strategy::Reconstruct;
         if settling {
-            return self.read_settling();
+            return self.begin_settling();
         }
         let replay = self.replay.as_ref().expect("a replay is under way");
         let mut data = SlotSet::EMPTY;
@@ -784,8 +790,9 @@ impl Engine {
     }
 
     fn rows_replayed(&mut self) {
-        let replay = self.replay.as_ref().expect("a replay is under way");
-        let blocks = self.columns[index(replay.column)].blocks;
+        let id = self.replay().column;
+        self.let_go_pages(id);
+        let blocks = self.columns[index(id)].blocks;
         self.replay().low += blocks;
         self.next_rows();
     }
@@ -801,12 +808,29 @@ impl Engine {
         replay.applied.push(Applied { group, parts, rows });
     }
 
+    /// What is in place is about to be read: its checksums are needed too.
+    fn begin_settling(&mut self) {
+        let id = self.replay().column;
+        if !self.has_checksums() {
+            return self.read_settling();
+        }
+        let there = self.shape(id).all().minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.plan.reads = there;
+        column.plan.writes = SlotSet::EMPTY;
+        column.phase = Phase::Paging;
+        if self.hold_pages(id) {
+            self.read_settling();
+        }
+    }
+
     /// Reads what is in place.
     fn read_settling(&mut self) {
         let id = self.replay().column;
         let there = self.shape(id).all().minus(self.missing_slots(id));
         let column = &mut self.columns[index(id)];
         column.log_data = there;
+        column.phase = Phase::Reading;
         column.pending = there.count();
         for slot in there.iter() {
             let place = self.row(id, slot);
@@ -821,11 +845,7 @@ impl Engine {
         let checksum = |parts: &Range<usize>| {
             let mut parts = replay.parts[parts.clone()].iter();
             let part = parts.find(|part| part.entry.slot == slot)?;
-            let first = part.checksums.start;
-            Some(match part.entry.kind {
-                JournalKind::Zeros => replay.zero_checksum,
-                _ => replay.checksums[first + index(row - part.entry.low)],
-            })
+            Some(replay.checksum(part, row))
         };
         let intent = &replay.span.parts;
         let group = replay.parts[intent.start].entry.group;
@@ -862,14 +882,75 @@ impl Engine {
         known.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
+    /// Slots that hold what was there before the intent under way, in one of the rows under way: what
+    /// the log has of the last write before, or what their checksums say where it has none. All of them
+    /// are of one mind.
+    fn known_before(&self, row: u32) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let Some(pages) = &self.pages else {
+            return SlotSet::EMPTY;
+        };
+        let (id, of_column) = (replay.column, self.checksums_of_column);
+        let column = &self.columns[index(id)];
+        let (read, blocks, at) = (column.log_data, column.blocks, index(row - column.low));
+        let held = read.minus(self.slots_not_held(id, column.low + blocks));
+        let group = column.group.0;
+        if self.grow.is_staged(column.group) {
+            return SlotSet::EMPTY; // Its checksums are elsewhere.
+        }
+        let earlier = replay.parts[..replay.span.parts.start].iter().rev();
+        let earlier = earlier.filter(|part| {
+            let rows = part.entry.low..part.entry.low + part.entry.blocks;
+            part.entry.group == group && rows.contains(&row)
+        });
+        let later = replay.parts[replay.span.parts.start..].iter();
+        let later = later.filter(|part| {
+            let rows = part.entry.low..part.entry.low + part.entry.blocks;
+            part.entry.group == group && rows.contains(&row)
+        });
+        let intent = &replay.parts[replay.span.parts.clone()];
+        let since = |slot| intent.iter().any(|part| part.entry.slot == slot);
+        let is_since = |slot, sum| {
+            let mut of_slot = later.clone().filter(|part| part.entry.slot == slot);
+            of_slot.any(|part| replay.checksum(part, row) == sum)
+        };
+        let holds = |&slot: &u8| {
+            let sums = super::checksum_range(id, read, slot, blocks, of_column);
+            let sum = self.checksums[sums][at];
+            let writes = |part: &&Part| SlotSet::from_bits(part.entry.slots).contains(slot);
+            let Some(last) = earlier.clone().find(writes) else {
+                // Its checksum may be that of what was written since.
+                if !since(slot) || is_since(slot, sum) {
+                    return false;
+                }
+                let first = self.block_of_slot(id, slot);
+                let block = first.plus(u64::from(row - column.low));
+                let kept = pages.kept_at(&self.metadata_buffer, (id, slot, first), block);
+                return kept == stored_checksum(sum);
+            };
+            let mut of_last = earlier.clone().filter(|part| part.write() == last.write());
+            let part = of_last.find(|part| part.entry.slot == slot);
+            part.is_some_and(|part| replay.checksum(part, row) == sum)
+        };
+        let before = held.iter().filter(holds);
+        before.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
     /// It is known what the rows under way hold: the first of them, as many as are alike, are dealt
     /// with.
     fn settle_checked(&mut self) {
         let id = self.replay().column;
         let column = &self.columns[index(id)];
         let (low, read) = (column.low, column.log_data);
-        let known = self.known(low);
-        let alike = (low..column.end).take_while(|&row| self.known(row) == known);
+        let data = u32::from(column.shape.data);
+        let found = |row| {
+            let known = self.known(row);
+            let is_new = known.count() >= data;
+            let before = (!is_new).then(|| self.known_before(row));
+            (known, before.unwrap_or(SlotSet::EMPTY))
+        };
+        let (known, before) = found(low);
+        let alike = (low..column.end).take_while(|&row| found(row) == (known, before));
         let blocks = u32::try_from(alike.count()).expect("rows of a column");
         let column = &mut self.columns[index(id)];
         column.blocks = blocks;
@@ -878,8 +959,14 @@ impl Engine {
         if known == there {
             return self.rows_replayed();
         }
-        if known.count() >= u32::from(self.shape(id).data) {
+        if known.count() >= data {
             return self.settle(known, there.minus(known), SlotSet::EMPTY);
+        }
+        let told = known.or(before);
+        if before.count() >= data && !self.shape(id).all().minus(told).is_empty() {
+            // What was there before is there still, and gives what is torn, rotten or missing.
+            self.note_settled(id);
+            return self.settle(before, there.minus(before), SlotSet::EMPTY);
         }
         // Old or new, each by itself. What is not there, or not there yet, is neither.
         let not_held = self.slots_not_held(id, low + blocks);
@@ -895,13 +982,16 @@ impl Engine {
                 return self.too_much_lost();
             }
         }
-        let group = self.columns[index(id)].group.0;
-        let replay = self.replay();
-        replay
-            .settled
-            .extend((low..low + blocks).map(|row| (group, row)));
+        self.note_settled(id);
         let redundant = self.shape(id).redundant().and(there);
         self.settle(self.shape(id).all_data(), redundant, gone);
+    }
+
+    /// The rows under way are left, or made, such that the log does not tell of them.
+    fn note_settled(&mut self, id: u32) {
+        let column = &self.columns[index(id)];
+        let (group, rows) = (column.group.0, column.low..column.low + column.blocks);
+        self.replay().settled.extend(rows.map(|row| (group, row)));
     }
 
     /// What a slot holds in the rows under way goes into the list. Whether that has room.
@@ -999,6 +1089,7 @@ impl Engine {
 
     fn end_replay(&mut self) {
         let replay = self.replay.take().expect("a replay is under way");
+        self.let_go_pages(replay.column);
         let column = &mut self.columns[index(replay.column)];
         column.phase = Phase::Free;
         column.owner = Owner::Nobody;
@@ -1012,6 +1103,14 @@ impl Engine {
 }
 
 impl Replay {
+    /// The checksum that a part says a row has.
+    fn checksum(&self, part: &Part, row: u32) -> u32 {
+        match part.entry.kind {
+            JournalKind::Zeros => self.zero_checksum,
+            _ => self.checksums[part.checksums.start + index(row - part.entry.low)],
+        }
+    }
+
     /// The part of the write under way for `slot`.
     fn part(&self, slot: u8) -> Option<&Part> {
         self.parts[self.span.parts.clone()]

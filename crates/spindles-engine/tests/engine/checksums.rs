@@ -2,7 +2,7 @@
 
 use crate::contents::{arrays, exercise, model_of, survivable};
 use crate::world::{BLOCK, Setup, World};
-use spindles_block::{BlockIndex, MemberError, MemberIndex, RequestError};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, Operation, RequestError};
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_layout::{Geometry, Level, Spec};
 
@@ -325,6 +325,55 @@ fn a_replay_does_not_take_rot_for_data() {
                 }
             }
             assert_eq!(world.read(LAST, 1).is_err(), lost, "{level}");
+        }
+    }
+}
+
+/// A whole stripe that was about to be written is as it was, or gets so: that what was rotten there
+/// is neither old nor new makes it none of both.
+#[test]
+fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
+    for (level, members) in [("raid4", 3), ("raid5", 2), ("raid5", 4), ("raid6", 5)] {
+        for (tears, closes) in [(false, false), (false, true), (true, false), (true, true)] {
+            let setup = Setup {
+                policy: "journal",
+                tears,
+                ..setup(&spec(level, members), 64, 17)
+            };
+            let mut logged = 0;
+            for steps in 0.. {
+                let (mut world, model) = filled(&setup);
+                if closes {
+                    assert!(world.close());
+                    world = world.reopen(&setup);
+                    world.run();
+                }
+                let before = world.members.clone();
+                let stripe = 8 * u64::from(world.engine.geometry().data_chunks());
+                let bytes = vec![0x77; usize::try_from(stripe).unwrap() * BLOCK];
+                let write = Operation::Write { fua: false };
+                world.submit(write, 2 * stripe, bytes, u32::try_from(stripe).unwrap());
+                for _ in 0..steps {
+                    world.step();
+                }
+                let place = world.engine.geometry().locate(BlockIndex(2 * stripe));
+                let data = |members: &[Vec<u8>], member: usize| {
+                    let at = usize::try_from(world.data_start[member]).unwrap() * BLOCK;
+                    members[member][at..].to_vec()
+                };
+                let untouched = |member| data(&before, member) == data(&world.members, member);
+                if !(0..members).all(untouched) {
+                    break;
+                }
+                logged += u32::from(before != world.members);
+                rot(&mut world, usize::from(place.member.0), place.offset.0 + 3);
+                let mut world = world.reopen(&setup);
+                let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+                assert!(world.read(0, blocks).unwrap() == model, "{level}: {steps}");
+                assert!(world.close(), "{level}: {steps}");
+                assert_eq!(world.wrong_checksums(), [], "{level}: {steps}");
+            }
+            assert!(logged > 0, "{level}: it crashed with a log");
         }
     }
 }
