@@ -8,7 +8,8 @@ use spindles_format::{
     CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, block_checksum, checksum_in,
     open_checksums, seal_checksums, set_checksum_in, stored_checksum,
 };
-use spindles_layout::{Group, GroupIndex};
+use spindles_layout::{Group, GroupIndex, Role};
+use std::collections::BTreeSet;
 
 /// Where the checksums of an array are.
 #[derive(Clone, Debug)]
@@ -222,8 +223,68 @@ impl World {
         })
     }
 
-    /// A crash comes: what is being written over rot might be torn, and nobody could tell.
-    pub(crate) fn cure_what_may_tear(&mut self) {
+    /// Whether clients were writing what a block of a disk holds, if these sectors are those that they
+    /// were writing to: after a crash it may be torn, and so may all that it could be told by.
+    fn is_in_doubt(&self, disk: usize, block: BlockIndex, doubts: &BTreeSet<u64>) -> bool {
+        let sectors = self.stack.sectors(disk, block);
+        let (array, member) = self.stack.position(disk);
+        let this = &self.stack.arrays[array];
+        let start = this.data_start[usize::from(member.0)];
+        let offset = block.0.checked_sub(start.0).map(BlockIndex);
+        let found = offset.and_then(|offset| this.geometry.find(member, offset));
+        let Some((index, _, row)) = found else {
+            return false;
+        };
+        if array != self.stack.top() {
+            return !doubts.is_empty();
+        }
+        let mut group = Group::empty();
+        this.geometry.group_into(index, &mut group);
+        let slot = group.slots().iter().find(|slot| slot.member == member);
+        let chunk = match slot.expect("it was found there").role {
+            Role::Data(chunk) => u64::from(chunk),
+            Role::Copy(_) => 0,
+            Role::Parity(_) => return false, // It is made anew.
+        };
+        let first = group.first_block.0 + chunk * u64::from(group.blocks) + u64::from(row);
+        let per_block = sectors.end - sectors.start;
+        let written = first * per_block..(first + 1) * per_block;
+        doubts.range(written).next().is_some()
+    }
+
+    /// Whether another block in the row of a disk's block is being written, or not durable.
+    fn is_row_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
+        let (array, member) = self.stack.position(disk);
+        let this = &self.stack.arrays[array];
+        let start = this.data_start[usize::from(member.0)];
+        let offset = block.0.checked_sub(start.0).map(BlockIndex);
+        let found = offset.and_then(|offset| this.geometry.find(member, offset));
+        let Some((index, _, row)) = found else {
+            return false;
+        };
+        let mut group = Group::empty();
+        this.geometry.group_into(index, &mut group);
+        group.slots().iter().any(|slot| {
+            let at = usize::from(slot.member.0);
+            let Below::Disk(disk) = this.members[at] else {
+                return false;
+            };
+            let block = this.data_start[at].plus(slot.offset.0 + u64::from(row));
+            let mut current = vec![0; self.stack.block_bytes];
+            let mut durable = current.clone();
+            self.stack
+                .disk_block(disk, block, View::Current, &mut current);
+            self.stack
+                .disk_block(disk, block, View::Durable, &mut durable);
+            current != durable || self.is_in_flight(disk, block)
+        })
+    }
+
+    /// A crash comes: what is being written over rot might be torn, and nobody could tell. The same
+    /// goes for rot in a row that is about to be written as a whole: some of what it could be told by
+    /// is old then, some is new.
+    pub(crate) fn cure_what_may_tear(&mut self, power: bool) {
+        let doubts: BTreeSet<u64> = self.client.history.in_doubt(power).into_iter().collect();
         let places: Vec<_> = self.stack.decayed.keys().copied().collect();
         for (disk, block) in places {
             let mut current = vec![0; self.stack.block_bytes];
@@ -231,7 +292,10 @@ impl World {
             let stack = &self.stack;
             stack.disk_block(disk, BlockIndex(block), View::Current, &mut current);
             stack.disk_block(disk, BlockIndex(block), View::Durable, &mut durable);
-            if current != durable || self.is_in_flight(disk, BlockIndex(block)) {
+            let is_written = current != durable || self.is_in_flight(disk, BlockIndex(block));
+            let is_mixed = self.is_in_doubt(disk, BlockIndex(block), &doubts)
+                && self.is_row_in_flight(disk, BlockIndex(block));
+            if is_written || is_mixed {
                 let torn = (disk, BlockIndex(block));
                 self.stack.cure(|disk, block| (disk, block) == torn);
             }
@@ -239,7 +303,7 @@ impl World {
     }
 
     /// Whether the budget has room for a block that rots: as for one that can't be read, where
-    /// checksums find it, and nobody is about to write it.
+    /// checksums find it, and nobody is about to write it, or was when a crash came.
     fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
@@ -259,6 +323,7 @@ impl World {
             && !this.lost.contains(member)
             && !self.is_gone(disk)
             && !in_flight
+            && !self.is_in_doubt(disk, block, &self.in_doubt)
             && !self.stack.is_rotten(disk, block)
             && written(View::Current)
             && written(View::Durable)

@@ -274,7 +274,7 @@ impl World {
 
     /// The process ends, and with it what is in flight.
     pub(crate) fn crash(&mut self, power: bool) {
-        self.cure_what_may_tear();
+        self.cure_what_may_tear(power);
         let ios: Vec<DiskIo> = self.ios.drain(..).flatten().collect();
         let beside = self.beside.as_ref().map(|_| self.beside_number());
         let journal = self.journal.as_ref().map(|_| self.journal_number());

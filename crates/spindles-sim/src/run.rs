@@ -200,7 +200,7 @@ pub(crate) fn close(world: &mut World) {
         }
         world.command(array, Command::Close);
         while world.closed[array].is_none() && world.step() {}
-        let failed = world.stack.is_given_up(array);
+        let failed = world.stack.is_given_up(array) || may_not_settle(world, array);
         match world.closed[array] {
             None if world.failure.is_none() => {
                 return world.stalled(&format!("array {array} does not close"));
@@ -216,6 +216,17 @@ pub(crate) fn close(world: &mut World) {
         world.show(&Seen::ClosedClean);
     }
     world.stop();
+}
+
+/// Whether a crash may have taken all copies of a block of an array of arrays. None of these is to be
+/// had then until it is written, so that redundancy is not known to agree, and the array stays unclean.
+fn may_not_settle(world: &World, array: usize) -> bool {
+    let mut members = world.stack.arrays[array].members.iter();
+    let loses = |below: &Below| match below {
+        Below::Disk(_) => false,
+        Below::Array(below) => world.stack.may_lose_blocks(*below),
+    };
+    !world.in_doubt.is_empty() && members.any(loses)
 }
 
 /// Until nothing is in flight: everything is answered and resynchronised.
