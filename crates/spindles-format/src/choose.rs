@@ -25,6 +25,17 @@ use crate::{
     Reason, Refusal, SpareRecord, Uuid, decode,
 };
 
+/// What a device says that is no member, in the place of a superblock. What is wrong with that counts,
+/// where there is no superblock: one that can't be read is no blank device.
+fn set_apart<T>(said: Result<T, DecodeError>, slot: &mut Decoded) -> Option<T> {
+    said.map_err(|error| {
+        if matches!(slot, Err(DecodeError::NotOurs)) {
+            *slot = Err(error);
+        }
+    })
+    .ok()
+}
+
 /// What was read off one device.
 #[derive(Clone, Debug)]
 pub struct Found {
@@ -47,7 +58,7 @@ impl Found {
         let spare = slots[0].and_then(SpareRecord::decode);
         let journal = slots[0].and_then(JournalDevice::decode);
         let mut slot_of_generation = 0_u64;
-        let slots = slots.map(|slot| {
+        let mut slots = slots.map(|slot| {
             let decoded = slot.and_then(decode).and_then(|(array, device)| {
                 if array.generation % 2 == slot_of_generation {
                     Ok((array, device))
@@ -69,17 +80,8 @@ impl Found {
         };
         // Where its first superblock as a member was torn it still is the spare that it was.
         let is_no_member = !slots.iter().any(|slot| slot.is_ok() || is_newer(slot));
-        let (spare, slots) = match (spare, slots) {
-            (Ok(spare), slots) => (Some(spare).filter(|_| is_no_member), slots),
-            // One that can't be read is no blank device.
-            (Err(error), [Err(DecodeError::NotOurs), odd]) => (None, [Err(error), odd]),
-            (Err(_), slots) => (None, slots),
-        };
-        let (journal, slots) = match (journal, slots) {
-            (Ok(journal), slots) => (Some(journal).filter(|_| is_no_member), slots),
-            (Err(error), [Err(DecodeError::NotOurs), odd]) => (None, [Err(error), odd]),
-            (Err(_), slots) => (None, slots),
-        };
+        let spare = set_apart(spare, &mut slots[0]).filter(|_| is_no_member);
+        let journal = set_apart(journal, &mut slots[0]).filter(|_| is_no_member);
         let (record, damage) = match slots {
             [Ok(even), Ok(odd)] if even.0.generation > odd.0.generation => (Ok(even), None),
             [Ok(_), Ok(odd)] => (Ok(odd), None),

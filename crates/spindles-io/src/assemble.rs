@@ -224,8 +224,17 @@ fn build(
     grow: Option<&GrowthTarget>,
 ) -> Result<Build, AssembleError> {
     let mut found = look(devices)?;
-    let (devices, spares) = part_spares(devices, &mut found);
-    let (devices, journals) = part_journals(&devices, &mut found);
+    let (devices, spares) = set_apart(devices, &mut found, |found| {
+        found.spare().map(|record| Spare {
+            name: found.name.clone(),
+            bytes: found.bytes,
+            record: record.clone(),
+        })
+    });
+    let (devices, journals) = set_apart(&devices, &mut found, |found| {
+        let journal = found.journal_device()?;
+        Some((found.name.clone(), *journal))
+    });
     let devices = devices.as_slice();
     let block_size = found
         .iter()
@@ -253,38 +262,25 @@ fn build(
     Ok(build)
 }
 
-/// Takes the spares out: they are no members, and never taken for any.
-fn part_spares<'a>(devices: &[&'a str], found: &mut Vec<Found>) -> (Vec<&'a str>, Vec<Spare>) {
-    let mut spares = Vec::new();
-    found.retain(|found| {
-        let spare = found.spare().map(|record| Spare {
-            name: found.name.clone(),
-            bytes: found.bytes,
-            record: record.clone(),
-        });
-        let is_spare = spare.is_some();
-        spares.extend(spare);
-        !is_spare
-    });
-    let mut members = devices.to_vec();
-    members.retain(|name| !spares.iter().any(|spare| spare.name == *name));
-    (members, spares)
-}
-
-/// Takes out what holds the journal of an array: it is no member.
-fn part_journals<'a>(
+/// Takes out the devices that say something else than that they are members: none of them is ever
+/// taken for one.
+fn set_apart<'a, T>(
     devices: &[&'a str],
     found: &mut Vec<Found>,
-) -> (Vec<&'a str>, Vec<(String, JournalDevice)>) {
-    let mut journals = Vec::new();
-    found.retain(|found| {
-        let journal = found.journal_device();
-        journals.extend(journal.map(|journal| (found.name.clone(), *journal)));
-        journal.is_none()
-    });
+    says: impl Fn(&Found) -> Option<T>,
+) -> (Vec<&'a str>, Vec<T>) {
+    let mut apart = Vec::new();
     let mut members = devices.to_vec();
-    members.retain(|name| !journals.iter().any(|(journal, _)| journal == name));
-    (members, journals)
+    found.retain(|found| {
+        let said = says(found);
+        if said.is_some() {
+            members.retain(|name| *name != found.name);
+        }
+        let is_member = said.is_none();
+        apart.extend(said);
+        is_member
+    });
+    (members, apart)
 }
 
 /// What the devices say, if each of them says something and is another one.
@@ -403,7 +399,9 @@ impl Build {
                 root: node,
                 report: {
                     let unknown = opening.journals.iter().map(|(name, ..)| {
-                        format!("{name}: it held the journal of an array, and that is not this one")
+                        format!(
+                            "{name}: it has the journal of another array, or is shorter than it was"
+                        )
                     });
                     report.refused.extend(unknown);
                     report

@@ -21,9 +21,9 @@
 use super::checksum_range;
 use crate::{
     Engine, Mutation,
-    columns::{Owner, Phase},
+    columns::Phase,
     index,
-    plan::{Ask, Plan, Shape, Strategy, Work},
+    plan::{Shape, Strategy, Work},
     slots::SlotSet,
 };
 use alloc::vec::Vec;
@@ -154,26 +154,7 @@ impl Engine {
         }
         self.take_group(id, group);
         let there = self.shape(id).all().minus(self.missing_slots(id));
-        let column = &mut self.columns[index(id)];
-        column.reset();
-        column.group = group;
-        column.owner = Owner::Replay;
-        column.ask = Ask::Settle;
-        column.touched = SlotSet::EMPTY;
-        column.zeros = SlotSet::EMPTY;
-        column.low = low;
-        column.blocks = blocks;
-        column.end = low + blocks;
-        column.plan = Plan {
-            strategy: Strategy::Settle,
-            reads: there,
-            recover: SlotSet::EMPTY,
-            encode: SlotSet::EMPTY,
-            writes: SlotSet::EMPTY,
-            writes_always: SlotSet::EMPTY,
-        };
-        column.phase = Phase::Paging;
-        if self.hold_pages(id) {
+        if self.begin_rows(id, group, low..low + blocks, Strategy::Settle, there) {
             self.choose_paged(id);
         }
     }

@@ -526,6 +526,38 @@ impl Engine {
         self.next_rows();
     }
 
+    /// Turns to rows of a group, of which these slots are to be read with their checksums. Whether the
+    /// pages of those are there; else `replay_paged` is told.
+    pub(super) fn begin_rows(
+        &mut self,
+        id: u32,
+        group: GroupIndex,
+        rows: Range<u32>,
+        strategy: Strategy,
+        reads: SlotSet,
+    ) -> bool {
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        column.group = group;
+        column.owner = Owner::Replay;
+        column.ask = Ask::Settle;
+        column.touched = SlotSet::EMPTY;
+        column.zeros = SlotSet::EMPTY;
+        column.low = rows.start;
+        column.blocks = rows.end - rows.start;
+        column.end = rows.end;
+        column.plan = Plan {
+            strategy,
+            reads,
+            recover: SlotSet::EMPTY,
+            encode: SlotSet::EMPTY,
+            writes: SlotSet::EMPTY,
+            writes_always: SlotSet::EMPTY,
+        };
+        column.phase = Phase::Paging;
+        self.hold_pages(id)
+    }
+
     /// Whether all writes are carried out: what is under way are intents.
     fn is_settling(&self) -> bool {
         let settling = |replay: &Replay| replay.next > replay.intents;

@@ -9,9 +9,9 @@
 use super::replay::Stage;
 use crate::{
     Engine, Mutation,
-    columns::{Owner, Phase},
+    columns::Phase,
     index,
-    plan::{Ask, Plan, Shape, Strategy, Work},
+    plan::{Shape, Strategy, Work},
     slots::SlotSet,
 };
 use spindles_block::Operation;
@@ -69,26 +69,10 @@ impl Engine {
                 (*at, *rows) = (*at + 1, 0); // They were, when one was chosen.
                 continue;
             }
-            let column = &mut self.columns[index(id)];
-            column.reset();
-            column.group = group;
-            column.owner = Owner::Replay;
-            column.ask = Ask::Settle;
-            column.touched = SlotSet::EMPTY;
-            column.zeros = SlotSet::EMPTY;
-            column.low = entry.low + done;
-            column.blocks = limit.min(entry.blocks - done);
-            column.end = column.low + column.blocks;
-            column.plan = Plan {
-                strategy: Strategy::Direct,
-                reads: SlotSet::one(entry.slot),
-                recover: SlotSet::EMPTY,
-                encode: SlotSet::EMPTY,
-                writes: SlotSet::EMPTY,
-                writes_always: SlotSet::EMPTY,
-            };
-            column.phase = Phase::Paging;
-            if self.hold_pages(id) {
+            let low = entry.low + done;
+            let rows = low..low + limit.min(entry.blocks - done);
+            let reads = SlotSet::one(entry.slot);
+            if self.begin_rows(id, group, rows, Strategy::Direct, reads) {
                 self.sum_paged(id);
             }
             return;
