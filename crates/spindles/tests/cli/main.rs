@@ -5,6 +5,7 @@ mod arrays;
 mod bad_input;
 mod binary;
 mod every_command;
+mod journal;
 mod json;
 mod lab;
 mod rebuild;
