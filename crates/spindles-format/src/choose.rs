@@ -158,15 +158,6 @@ struct Class<'found> {
     holders: Vec<usize>,
 }
 
-/// Which of two records has to give way.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Loser {
-    Newer,
-    Older,
-    /// Two histories.
-    Neither,
-}
-
 /// Puts an array together of what was found: in any order, with members missing, each device that
 /// can't take part refused with its reason.
 pub fn choose(found: &[Found]) -> Result<Assembly, AssembleError> {
@@ -300,10 +291,9 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
     let mut split = Vec::new();
     for newer in 0..classes.len() {
         for older in newer + 1..classes.len() {
-            match loser(found, &classes[newer], &classes[older]) {
-                Loser::Newer => lost[newer] = true,
-                Loser::Older => lost[older] = true,
-                Loser::Neither => split.push((newer, older)),
+            match loser(found, classes, newer, older) {
+                Some(loser) => lost[loser] = true,
+                None => split.push((newer, older)),
             }
         }
     }
@@ -353,30 +343,39 @@ fn position(record: &ArrayRecord, device: &Found) -> Option<MemberState> {
     (position.device_uuid == uuid).then_some(position.state)
 }
 
-fn loser(found: &[Found], newer: &Class<'_>, older: &Class<'_>) -> Loser {
-    if newer.record.follows(older.record) {
+/// Which of two records gives way, the newer being the first of them. `None` where they are two
+/// histories.
+fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> Option<usize> {
+    let [new, old] = [newer, older].map(|class| classes[class].record);
+    if new.follows(old) {
         // Each the other: they are different, and of one opening and generation.
-        let same = older.record.follows(newer.record);
-        return if same { Loser::Neither } else { Loser::Older };
+        return (!old.follows(new)).then_some(older);
     }
     // They parted. Of a record that counts on a device that went the other way nothing was done,
     // unless there was one before it that this device must have had as well.
-    let common = newer.record.common_generation(older.record);
-    let never_finished = |one: &Class<'_>, other: &Class<'_>| {
+    let common = new.common_generation(old);
+    let never_finished = |one: usize, other: usize| {
+        let generation = classes[one].record.generation;
         let first = match common {
-            Some(common) => one.record.generation <= common + 1,
-            None => one.record.generation < other.record.generation,
+            Some(common) => generation <= common + 1,
+            None => generation < classes[other].record.generation,
         };
-        first && sees(one.record, found, &other.holders)
+        first && sees(classes[one].record, found, &classes[other].holders)
     };
     match (never_finished(newer, older), never_finished(older, newer)) {
-        (true, false) => Loser::Newer,
+        (true, false) => return Some(newer),
         // Of two that were never finished either is as good.
-        (false | true, true) => Loser::Older,
-        (false, false) if is_unfinished(newer.record, found) => Loser::Newer,
-        (false, false) if is_unfinished(older.record, found) => Loser::Older,
-        (false, false) => Loser::Neither,
+        (false | true, true) => return Some(older),
+        (false, false) => {}
     }
+    // What nothing was done on the strength of gives way, unless what it followed stands.
+    for (one, other) in [(newer, older), (older, newer)] {
+        if let Some(before) = before_unfinished(found, classes, one) {
+            let stands = loser(found, classes, before.min(other), before.max(other)) == Some(other);
+            return Some(if stands { other } else { one });
+        }
+    }
+    None
 }
 
 /// Whether a device that missed everything since that generation needs no more than the regions
@@ -403,16 +402,18 @@ fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) ->
     covered && truth.region_groups > 0 && found.bytes >= device_bytes
 }
 
-/// Whether a device shows that `record` was never finished, so that nothing was done on the
-/// strength of it: one that it counts on is a generation behind.
-fn is_unfinished(record: &ArrayRecord, found: &[Found]) -> bool {
-    found.iter().any(|device| {
-        let counted_on = position(record, device) == Some(MemberState::Active);
-        let behind = |(array, _): &(ArrayRecord, DeviceRecord)| {
-            record.follows(array) && array.generation + 1 == record.generation
-        };
-        counted_on && device.record().is_ok_and(behind)
-    })
+/// Where a device shows that a record was never finished, so that nothing was done on the strength of
+/// it, the record that came before it: a device that it counts on has that.
+fn before_unfinished(found: &[Found], classes: &[Class<'_>], class: usize) -> Option<usize> {
+    let record = classes[class].record;
+    let behind = |before: &Class<'_>| {
+        let counted_on =
+            |holder: &usize| position(record, &found[*holder]) == Some(MemberState::Active);
+        record.follows(before.record)
+            && before.record.generation + 1 == record.generation
+            && before.holders.iter().any(counted_on)
+    };
+    classes.iter().position(behind)
 }
 
 /// Whether the device may take part, and if so whether it lags.

@@ -317,6 +317,26 @@ fn of_two_records_that_were_never_finished_one_gives_way() {
     }
 }
 
+/// a dropped out, and before c knew, all crashed. a and c were opened without b, went on, and before c
+/// knew of what followed, all crashed again: that was never finished, and what came before it was.
+#[test]
+fn what_a_record_followed_that_was_never_finished_stands() {
+    let first = array(3, 7);
+    let mut all = devices(&first);
+    all[1].write(&without(&first, &[0]));
+    let finished = opened(2, &first, &[1]);
+    all[0].write(&finished);
+    all[2].write(&finished);
+    let next = without(&finished, &[]);
+    all[0].write(&next);
+    for order in [[0, 1, 2], [2, 1, 0]] {
+        let assembly = chosen(&order.map(|index| &all[index])).unwrap();
+        assert_eq!(assembly.array, next);
+        assert_eq!(assembly.missing, set(&[1]));
+        assert_eq!(assembly.lagging, set(&[2]));
+    }
+}
+
 /// c went on by itself, and so did a and b, whose devices were replaced since by new ones: c never
 /// heard of them, and was out for long when they came. What c wrote is not theirs.
 #[test]
