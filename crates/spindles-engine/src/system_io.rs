@@ -351,7 +351,8 @@ impl Engine {
     }
 
     /// The bytes of `MemberIo`s whose buffer is `Config::metadata`: block `first_block` of that
-    /// buffer is here. What the engine writes stays as it is until the write comes back.
+    /// buffer is here. A driver copies what is written before it gives the engine anything more: pages
+    /// of checksums go on changing.
     pub fn metadata(&self) -> &[u8] {
         &self.metadata_buffer.bytes
     }

@@ -862,19 +862,13 @@ impl Engine {
         journal.batch.as_mut().expect("a batch is under way")
     }
 
-    /// All of a batch is durable: its columns go to their places. Where a member failed, only after
-    /// that is durable: its journal lacks what the others are about to change.
+    /// All of a batch is durable: its columns go to their places.
     fn batch_committed(&mut self) {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
-        let wait = self.metadata.busy();
         while let Some(id) = self.journal.as_mut().and_then(|j| j.batch_columns.pop()) {
             self.columns[index(id)].phase = Phase::Committing;
-            if wait {
-                self.gated.push_back(id);
-            } else {
-                self.ready.push_back(id);
-            }
+            self.ready.push_back(id);
         }
         self.begin_batch();
     }
