@@ -17,6 +17,12 @@ fn main() -> ExitCode {
             bounds = Bounds::SHORT;
             continue;
         }
+        if name == "--list" {
+            for scenario in scenarios(&bounds) {
+                println!("{} {scenario}", scenario.member_writes());
+            }
+            return ExitCode::SUCCESS;
+        }
         let value = arguments.next().expect("every option has a value");
         match name.as_str() {
             "--requests" => bounds.requests = value.parse().expect("a number"),

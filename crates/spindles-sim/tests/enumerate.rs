@@ -2,7 +2,7 @@
 
 #![allow(clippy::print_stdout, reason = "the figures")]
 
-use spindles_engine::POLICIES;
+use spindles_engine::{POLICIES, WriteHole};
 use spindles_layout::{LEVELS, Redundancy};
 use spindles_sim::enumerate::{Bounds, Scenario, Summary, explore, scenarios};
 use std::sync::Mutex;
@@ -40,6 +40,9 @@ fn enumerate(all: Vec<(Scenario, Bounds)>) -> Summary {
 /// The smallest array with a parity that moves.
 const ARRAY: &str = "raid5:left-symmetric(3) journal";
 
+/// The smallest array of copies.
+const MIRROR: &str = "raid1(2) journal";
+
 /// The scenario of these words.
 fn named(name: &str, bounds: &Bounds) -> Scenario {
     let bounds = Bounds {
@@ -54,21 +57,43 @@ fn named(name: &str, bounds: &Bounds) -> Scenario {
 /// Everything within the bounds, and of what goes beyond them: whole stripes, of which the journal
 /// holds checksums only, by themselves and on an array that is degraded already, where a small durable
 /// write comes into the same rows (with members missing after the crash some blocks answer errors);
-/// and an array that logs its writes and is being rebuilt.
+/// an array that logs its writes and is being rebuilt; and with checksums members that drop out in the
+/// middle of a write, copies and rows that are written twice, discards, and two parities.
 #[test]
 fn small_arrays_keep_all_promises() {
     let once = Bounds {
         crashes: 1,
         ..Bounds::SHORT
     };
+    let twice = Bounds::SHORT;
+    let with_checksums = "regions checksums";
     let more = [
-        (" without {0}: member 0 is rebuilt, write 0+1", once),
-        (": write 0+4, close", Bounds::SHORT),
-        (" without {0}: write 0+4, write durably 1+2", once),
+        (ARRAY, " without {0}: member 0 is rebuilt, write 0+1", once),
+        (ARRAY, ": write 0+4, close", twice),
+        (ARRAY, " without {0}: write 0+4, write durably 1+2", once),
+        (ARRAY, ": write 0+1, member 0 drops out", twice),
     ];
-    let mut all: Vec<_> = more
-        .map(|(events, bounds)| (named(&format!("{ARRAY}{events}"), &bounds), bounds))
-        .into();
+    let checked = [
+        (MIRROR, "write 0+1, member 0 drops out", twice),
+        (MIRROR, "write 0+1, write 0+1", twice),
+        (MIRROR, "discard 0+2, close", twice),
+        ("raid1(3) journal", "write 0+1, member 0 drops out", twice),
+        ("raid1(3) journal", "write 0+1, close", twice),
+        (
+            "raid10:near 2(3) journal",
+            "write 0+1, member 0 drops out",
+            twice,
+        ),
+        (ARRAY, "write 0+1, member 0 drops out", twice),
+        (ARRAY, "write 0+1, member 1 drops out", twice),
+        (ARRAY, "discard 0+2, close", once),
+        ("raid6:left-symmetric(4) journal", "write 0+1, close", once),
+    ];
+    let more = more.map(|(array, events, bounds)| (format!("{array}{events}"), bounds));
+    let checked = checked
+        .map(|(array, events, bounds)| (format!("{array} {with_checksums}: {events}"), bounds));
+    let named = |(name, bounds): (String, Bounds)| (named(&name, &bounds), bounds);
+    let mut all: Vec<_> = more.into_iter().chain(checked).map(named).collect();
     let within = scenarios(&Bounds::SHORT).into_iter();
     all.extend(within.map(|scenario| (scenario, Bounds::SHORT)));
     let total = enumerate(all);
@@ -98,6 +123,9 @@ fn every_level_with_redundancy_and_every_policy_is_enumerated() {
                     ") {} regions without {{0}}: member 0 is rebuilt",
                     policy.name
                 ));
+            }
+            if policy.write_hole == WriteHole::Closed {
+                kinds.push(format!(") {} regions checksums: ", policy.name));
             }
             for kind in kinds {
                 let mut names = names.iter();
@@ -164,19 +192,33 @@ fn planted_faults_are_found() {
 #[test]
 fn planted_faults_of_regions_and_rebuilds_are_found() {
     use spindles_engine::Mutation;
-    for (mutation, events) in [
+    for (mutation, array, events) in [
         (
             Mutation::RebuildUnflushed,
+            "raid1(2) resync",
             " without {0}: member 0 is rebuilt, write 0+1",
         ),
-        (Mutation::SkipRegionMark, " regions: write 0+1, flush"),
-        (Mutation::ClearBitEarly, " regions: write 0+1, flush"),
+        (
+            Mutation::SkipRegionMark,
+            "raid1(2) resync",
+            " regions: write 0+1, flush",
+        ),
+        (
+            Mutation::ClearBitEarly,
+            "raid1(2) resync",
+            " regions: write 0+1, flush",
+        ),
+        (
+            Mutation::PlaceUnrecorded,
+            ARRAY,
+            " regions checksums: write 0+1, member 0 drops out",
+        ),
     ] {
         let bounds = Bounds {
             mutation,
             ..Bounds::SHORT
         };
-        let scenario = named(&format!("raid1(2) resync{events}"), &bounds);
+        let scenario = named(&format!("{array}{events}"), &bounds);
         let summary = explore(&scenario, &bounds);
         let finding = summary.findings.first();
         println!("{mutation:?}: {} states: {finding:?}", summary.states);
@@ -184,11 +226,11 @@ fn planted_faults_of_regions_and_rebuilds_are_found() {
     }
 }
 
-/// What is planted in how whole stripes are logged shows in few scenarios: each is found in the one
+/// What is planted in how stripes are logged shows in few scenarios: each is found in the one
 /// that is named, which the engine without a fault passes.
 #[cfg(feature = "canary")]
 #[test]
-fn planted_faults_of_whole_stripes_are_found() {
+fn planted_faults_of_the_journal_are_found() {
     use spindles_engine::Mutation;
     for (mutation, events, crashes) in [
         (Mutation::TrustIntents, "write 0+4, flush", 1),

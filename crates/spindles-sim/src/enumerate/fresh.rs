@@ -12,8 +12,8 @@ use crate::run::plain_config;
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
 use spindles_format::{
-    AreaKind, Assembly, BITMAPS, bad_blocks_pages_of, blank_bad_blocks, blank_bitmap,
-    give_bad_blocks, give_regions,
+    AreaKind, Assembly, BITMAPS, ChecksumKind, bad_blocks_pages_of, blank_bad_blocks, blank_bitmap,
+    give_bad_blocks, give_checksums, give_regions,
 };
 use std::rc::Rc;
 
@@ -42,6 +42,9 @@ impl Explorer<'_> {
         }
         if scenario.is_logged() || scenario.regions {
             give_bad_blocks(&mut array, &mut devices);
+        }
+        if scenario.checksums {
+            give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c); // Fresh disks are zeros.
         }
         self.devices.clone_from(&devices);
         for kind in BITMAPS.into_iter().filter(|_| scenario.regions) {

@@ -196,8 +196,7 @@ impl Machine {
         }
         if let (Operation::Write { .. }, Some(write)) = (io.operation, &write) {
             let same = match io.buffer.buffer {
-                METADATA => store.is(&write.atoms, self.engine.metadata_of(&io)),
-                BufferId::ZEROS => true,
+                METADATA | BufferId::ZEROS => true, // Copied when it was sent.
                 _ => self.buffers[self.place(io.buffer, io.blocks)] == *write.atoms,
             };
             if !same {

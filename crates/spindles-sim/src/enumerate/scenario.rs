@@ -90,6 +90,8 @@ pub struct Scenario {
     pub(super) policy: &'static Policy,
     /// Whether each row of chunks is a region with its bits in the bitmaps.
     pub(super) regions: bool,
+    /// Whether blocks have checksums.
+    pub(super) checksums: bool,
     /// Members that are missing from the beginning.
     pub(super) missing: MemberSet,
     /// What is done, in this order, as soon as it likes.
@@ -117,7 +119,7 @@ impl Scenario {
 
     /// Writes to members that the requests need, roughly: what an enumeration grows with. What is
     /// in flight when a member drops out may land or not, which counts as more; closing the write
-    /// hole takes each write twice.
+    /// hole takes each write twice, and with checksums each row of a discard is logged by itself.
     pub fn member_writes(&self) -> u32 {
         let chunks = |blocks: &Range<u64>| {
             let chunk = u64::from(CHUNK_BLOCKS);
@@ -125,10 +127,14 @@ impl Scenario {
         };
         let redundancy = u32::from(self.geometry.redundancy());
         let writes = self.events.iter().map(|event| match event.asks() {
-            Some((operation, blocks)) if operation.is_write() && self.has_parity() => {
-                chunks(&blocks) + redundancy
+            Some((operation, blocks)) if operation.is_write() => {
+                let writes = if self.has_parity() {
+                    chunks(&blocks) + redundancy
+                } else {
+                    chunks(&blocks) * (1 + redundancy)
+                };
+                writes << u32::from(operation == Operation::Discard && self.checksums)
             }
-            Some((operation, blocks)) if operation.is_write() => chunks(&blocks) * (1 + redundancy),
             _ => match event {
                 Event::Drop(_) => 3,
                 // Superblocks, and bits, go to all the others as well.
@@ -141,7 +147,8 @@ impl Scenario {
 
     /// Whether writes are logged.
     pub(super) fn is_logged(&self) -> bool {
-        self.policy.write_hole == WriteHole::Closed && self.has_parity()
+        let logs = self.has_parity() || self.checksums;
+        self.policy.write_hole == WriteHole::Closed && logs
     }
 
     /// Every set of members that may be missing besides `lost`.
@@ -181,6 +188,9 @@ impl fmt::Display for Scenario {
         if self.regions {
             f.write_str(" regions")?;
         }
+        if self.checksums {
+            f.write_str(" checksums")?;
+        }
         if !self.missing.is_empty() {
             write!(f, " without {:?}", self.missing)?;
         }
@@ -198,16 +208,18 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     for level in LEVELS.iter().copied() {
         for (geometry, devices, first) in arrays(level, bounds.all_arrays) {
             for policy in POLICIES.iter().copied() {
-                for regions in [false, true] {
+                for (regions, checksums) in [(false, false), (true, false), (true, true)] {
                     let whole = Scenario {
                         geometry: geometry.clone(),
                         devices: devices.clone(),
                         policy,
                         regions,
+                        checksums,
                         missing: MemberSet::EMPTY,
                         events: Vec::new(),
                     };
-                    if !regions || policy.has_regions() {
+                    let logs = policy.write_hole == WriteHole::Closed;
+                    if (!regions || policy.has_regions()) && (!checksums || logs) {
                         add(&mut all, &whole, bounds, first);
                     }
                 }
@@ -290,9 +302,9 @@ fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) 
     let geometry = &whole.geometry;
     let stripe = CHUNK_BLOCKS * u32::from(geometry.data_chunks());
     let mut requests = requests(stripe.max(CHUNK_BLOCKS + 1));
-    if whole.regions {
-        // A whole region.
-        requests.push(ask(Operation::Discard, 0, stripe));
+    let whole_region = ask(Operation::Discard, 0, stripe);
+    if whole.regions && !requests.contains(&whole_region) {
+        requests.push(whole_region);
     }
     let mut push = |missing: MemberSet, events: Vec<Event>| {
         all.push(Scenario {

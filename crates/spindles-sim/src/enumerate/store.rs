@@ -89,12 +89,6 @@ impl Store {
             .collect()
     }
 
-    /// Whether these atoms hold these bytes.
-    pub(super) fn is(&self, atoms: &[Content], bytes: &[u8]) -> bool {
-        let held = atoms.iter().map(|atom| self.held(*atom));
-        held.eq(bytes.chunks_exact(self.atom_bytes))
-    }
-
     fn held(&self, atom: Content) -> &[u8] {
         &self.contents[usize::try_from(atom).expect("they are in memory")]
     }
