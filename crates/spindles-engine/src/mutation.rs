@@ -88,6 +88,8 @@ pub enum Mutation {
     ReplaySuperseded,
     /// What the journal has only checksums of is taken for being in its place.
     TrustIntents,
+    /// After a crash, what is in a whole stripe and is nothing that the log knows is taken for right.
+    TrustUntold,
     /// A durable write is answered while what else is in its rows is in the members' caches only.
     SkipIntentFlush,
     /// Blocks that a crash took are not told to the members.
@@ -140,6 +142,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::ReplaceUnflushed,
     Mutation::ReplaySuperseded,
     Mutation::TrustIntents,
+    Mutation::TrustUntold,
     Mutation::SkipIntentFlush,
     Mutation::ForgetLost,
     Mutation::StageUnflushed,

@@ -38,19 +38,15 @@ pub enum JournalKind {
     Zeros,
     /// The new blocks are not in the journal, only their checksums.
     Intent,
-    /// As `Intent`, and after those the checksums of the blocks that they replace, as the checksum
-    /// area has them.
-    Exchange,
 }
 
 impl JournalKind {
-    /// How many checksums an entry of so many blocks carries.
+    /// How many checksums of new blocks an entry of so many carries.
     #[must_use]
-    pub fn checksums(self, blocks: u32) -> u64 {
+    pub fn new_checksums(self, blocks: u32) -> u32 {
         match self {
-            Self::Data | Self::Intent => u64::from(blocks),
+            Self::Data | Self::Intent => blocks,
             Self::Zeros => 0,
-            Self::Exchange => 2 * u64::from(blocks),
         }
     }
 }
@@ -71,15 +67,18 @@ pub struct JournalEntry {
     pub slot: u8,
     /// What is known of the new blocks.
     pub kind: JournalKind,
+    /// Whether the checksums of the blocks that they replace follow, as the checksum area has them.
+    pub old: bool,
     /// Where the new blocks lie, in blocks from the start of the journal; 0 without.
     pub place: u32,
 }
 
 impl JournalEntry {
-    /// How many checksums it carries.
+    /// How many checksums it carries: those of new blocks, then those of old ones.
     #[must_use]
     pub fn checksums(&self) -> u64 {
-        self.kind.checksums(self.blocks)
+        let old = if self.old { self.blocks } else { 0 };
+        u64::from(self.kind.new_checksums(self.blocks)) + u64::from(old)
     }
 
     fn length(&self) -> usize {
@@ -139,8 +138,8 @@ impl<'out> JournalWriter<'out> {
             JournalKind::Data => 1,
             JournalKind::Zeros => 2,
             JournalKind::Intent => 3,
-            JournalKind::Exchange => 4,
         };
+        bytes[30] = u8::from(entry.old);
         let mut checksums = checksums.into_iter();
         for bytes in bytes[ENTRY_BYTES..].chunks_exact_mut(4) {
             let checksum = checksums.next().expect("as many as the kind has");
@@ -237,11 +236,12 @@ fn split_entry(bytes: &[u8]) -> Option<(JournalEntry, &[u8], &[u8])> {
             1 => JournalKind::Data,
             2 => JournalKind::Zeros,
             3 => JournalKind::Intent,
-            4 => JournalKind::Exchange,
             _ => return None,
         },
+        old: fixed[30] == 1,
     };
-    let sane = entry.blocks > 0 && entry.slot < 64 && entry.slots >> entry.slot & 1 == 1;
+    let sane =
+        fixed[30] < 2 && entry.blocks > 0 && entry.slot < 64 && entry.slots >> entry.slot & 1 == 1;
     let checksums = usize::try_from(entry.checksums()).ok()?.checked_mul(4)?;
     let (checksums, rest) = rest.split_at_checked(checksums)?;
     sane.then_some((entry, checksums, rest))
@@ -274,7 +274,7 @@ mod tests {
     };
 
     fn example() -> (Vec<(JournalEntry, Vec<u32>)>, Vec<u8>) {
-        let entry = |group, kind, blocks: u32| {
+        let entry = |group, kind, old, blocks: u32| {
             let entry = JournalEntry {
                 group,
                 low: 8,
@@ -282,6 +282,7 @@ mod tests {
                 slots: 0b1_0010,
                 slot: 4,
                 kind,
+                old,
                 place: 97,
             };
             let count = u32::try_from(entry.checksums()).unwrap();
@@ -289,11 +290,12 @@ mod tests {
             (entry, checksums)
         };
         let entries: Vec<(JournalEntry, Vec<u32>)> = [
-            entry(1 << 40, JournalKind::Data, 16),
-            entry(3, JournalKind::Zeros, 1 << 20),
-            entry(u64::MAX, JournalKind::Data, 1),
-            entry(5, JournalKind::Intent, 9),
-            entry(6, JournalKind::Exchange, 5),
+            entry(1 << 40, JournalKind::Data, false, 16),
+            entry(3, JournalKind::Zeros, false, 1 << 20),
+            entry(u64::MAX, JournalKind::Data, true, 1),
+            entry(5, JournalKind::Intent, false, 9),
+            entry(6, JournalKind::Intent, true, 5),
+            entry(7, JournalKind::Zeros, true, 3),
         ]
         .into();
         let mut bytes = [0xee; JOURNAL_HEADER_BYTES].to_vec();
@@ -363,6 +365,7 @@ mod tests {
             slots: 1,
             slot: 0,
             kind: JournalKind::Data,
+            old: false,
             place: 1,
         };
         let count = JournalWriter::room_bytes() / JournalWriter::entry_bytes(1);

@@ -280,10 +280,18 @@ impl World {
         })
     }
 
+    /// Whether a crash may leave a block half written.
+    pub(crate) fn tears(&self) -> bool {
+        self.options.sector_bytes < self.options.block_size.bytes()
+    }
+
     /// A crash comes: what is being written over rot might be torn, and nobody could tell. The same
     /// goes for rot in a row that is about to be written as a whole: some of what it could be told by
     /// is old then, some is new.
     pub(crate) fn cure_what_may_tear(&mut self, power: bool) {
+        if !self.tears() {
+            return;
+        }
         let doubts: BTreeSet<u64> = self.client.history.in_doubt(power).into_iter().collect();
         let places: Vec<_> = self.stack.decayed.keys().copied().collect();
         for (disk, block) in places {
@@ -303,7 +311,8 @@ impl World {
     }
 
     /// Whether the budget has room for a block that rots: as for one that can't be read, where
-    /// checksums find it, and nobody is about to write it, or was when a crash came.
+    /// checksums find it, and nobody is about to write it, or was when a crash came that may have torn
+    /// it.
     fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
@@ -312,6 +321,7 @@ impl World {
             return false; // Metadata.
         };
         let in_flight = self.is_in_flight(disk, block);
+        let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt);
         let is = |view| {
             let mut bytes = vec![0; self.stack.block_bytes];
             self.stack.disk_block(disk, block, view, &mut bytes);
@@ -323,7 +333,7 @@ impl World {
             && !this.lost.contains(member)
             && !self.is_gone(disk)
             && !in_flight
-            && !self.is_in_doubt(disk, block, &self.in_doubt)
+            && !may_be_torn
             && !self.stack.is_rotten(disk, block)
             && written(View::Current)
             && written(View::Durable)

@@ -97,12 +97,15 @@ impl Stack {
     }
 
     /// Whether a crash may have taken blocks of an array for good: somebody is missing, or being
-    /// filled, or can't read everything.
+    /// filled, or can't read everything, or something was rotten.
     pub(crate) fn may_lose_blocks(&self, array: usize) -> bool {
         let Array { lost, members, .. } = &self.arrays[array];
         !lost.is_empty()
             || members.iter().any(|below| match below {
-                Below::Disk(disk) => self.disks[*disk].unreadable().next().is_some(),
+                Below::Disk(disk) => {
+                    let mut decayed = self.decayed.range((*disk, 0)..=(*disk, u64::MAX));
+                    self.disks[*disk].unreadable().next().is_some() || decayed.next().is_some()
+                }
                 Below::Array(_) => true,
             })
     }
@@ -225,7 +228,11 @@ impl Stack {
                 Below::Disk(disk) => {
                     let mut bytes = vec![0; self.block_bytes];
                     self.disk_block(disk, block, view, &mut bytes);
-                    places.push((format!("disk {disk}"), bytes));
+                    // What a crash took of a block that rotted is zeros, and in the list of bad blocks.
+                    let rotted = self.decayed.contains_key(&(disk, block.0));
+                    if !rotted || bytes.iter().any(|&byte| byte != 0) {
+                        places.push((format!("disk {disk}"), bytes));
+                    }
                 }
                 Below::Array(below) => places.extend(self.places(below, block, view)),
             }

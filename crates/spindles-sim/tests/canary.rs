@@ -48,6 +48,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
     (Mutation::SkipSumming, "checksums", 400),
     (Mutation::ReplayLaunders, "history", 300),
+    (Mutation::TrustUntold, "history", 600),
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
     (Mutation::StageUnflushed, "history", 300),
@@ -75,6 +76,16 @@ fn scenario(mutation: Mutation) -> Fixed {
             level: Level::by_name("raid6"),
             checksums: Some(true),
             requests: Some(60),
+            ending: Some(Ending::PowerLoss),
+            faults: Some(Fault::by_name("rot_met").into_iter().collect()),
+            ..Fixed::default()
+        },
+        // Whole stripes that a crash leaves half written, and rot in them.
+        Mutation::TrustUntold => Fixed {
+            level: Level::by_name("raid5"),
+            members: Some(3),
+            checksums: Some(true),
+            requests: Some(10),
             ending: Some(Ending::PowerLoss),
             faults: Some(Fault::by_name("rot_met").into_iter().collect()),
             ..Fixed::default()

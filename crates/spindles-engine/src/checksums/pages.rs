@@ -454,6 +454,18 @@ impl Pages {
         checksum_in(bytes, place)
     }
 
+    /// What is kept of `blocks` blocks from `first` on that are held.
+    pub(crate) fn kept(
+        &self,
+        buffer: &MetadataBuffer,
+        (holder, slot): (u32, u8),
+        first: BlockIndex,
+        blocks: u32,
+    ) -> impl Iterator<Item = u32> {
+        let rows = (first.0..).map(BlockIndex).take(index(blocks));
+        rows.map(move |block| self.kept_at(buffer, (holder, slot, first), block))
+    }
+
     /// Keeps the checksums of `blocks` blocks; `sums` are as many, or none for zeros.
     pub(crate) fn set(
         &mut self,

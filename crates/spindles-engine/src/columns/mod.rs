@@ -227,7 +227,6 @@ impl Column {
     /// How the journal has what goes to a slot.
     pub(crate) fn journal_kind(&self, slot: u8) -> JournalKind {
         match (self.log_data.contains(slot), self.intent) {
-            (_, true) if self.shape.copies => JournalKind::Exchange,
             (true, true) => JournalKind::Intent,
             (true, false) => JournalKind::Data,
             (false, _) => JournalKind::Zeros,

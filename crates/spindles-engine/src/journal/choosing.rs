@@ -91,18 +91,17 @@ impl Engine {
             if !Shape::of(&group).copies {
                 continue;
             }
-            let sums = &replay.checksums[part.checksums.clone()];
-            let (new, old) = sums.split_at(sums.len().min(index(entry.blocks)));
-            versions.extend((0..entry.blocks).map(|row| Version {
+            let rows = entry.low..entry.low + entry.blocks;
+            versions.extend(rows.map(|row| Version {
                 group: entry.group,
-                row: entry.low + row,
+                row,
                 sequence: part.sequence,
-                new: *new.get(index(row)).unwrap_or(&replay.zero_checksum),
-                old: old.get(index(row)).copied(),
+                new: replay.checksum(part, row),
+                old: replay.old_checksum(part, row),
                 contents: match entry.kind {
                     JournalKind::Data => Contents::Logged(at),
                     JournalKind::Zeros => Contents::Zeros,
-                    JournalKind::Intent | JournalKind::Exchange => Contents::InPlace,
+                    JournalKind::Intent => Contents::InPlace,
                 },
             }));
         }
@@ -308,25 +307,9 @@ impl Engine {
 
     /// The slots get the checksums from `sums` on, those of the rows under way; or of zeros.
     fn keep_chosen(&mut self, id: u32, slots: SlotSet, sums: Option<usize>) {
-        if self.mutated(Mutation::SkipSumming) {
-            return;
-        }
         let blocks = self.columns[index(id)].blocks;
-        let first_row = self.columns[index(id)].low;
-        let pages = self
-            .pages
-            .as_mut()
-            .expect("what has no parity has checksums");
         for slot in slots.iter() {
-            let place = self.groups[index(id)].slots()[usize::from(slot)];
-            let first = place.offset.plus(u64::from(first_row));
-            for row in 0..blocks {
-                let sum = sums.map_or(pages.of_zeros, |at| self.checksums[at + index(row)]);
-                let (of, block) = ((id, slot, first), first.plus(u64::from(row)));
-                if !pages.agrees_at(&self.metadata_buffer, of, block, sum) {
-                    pages.set_at(&mut self.metadata_buffer, of, block, sum);
-                }
-            }
+            self.keep_slot(id, slot, blocks, sums);
         }
     }
 

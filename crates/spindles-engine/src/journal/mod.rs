@@ -17,6 +17,7 @@ mod choosing;
 mod home;
 mod lost;
 pub(crate) mod replay;
+mod settling;
 mod summing;
 
 pub use home::JOURNAL_DEVICE;
@@ -39,8 +40,8 @@ use spindles_block::{
     MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalKind, JournalRecord,
-    JournalWriter, Uuid,
+    DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalRecord, JournalWriter,
+    Uuid,
 };
 use spindles_layout::GroupIndex;
 
@@ -205,8 +206,7 @@ impl Journal {
     pub(crate) fn column_blocks_max(&self) -> u32 {
         let header_room = JournalWriter::room_bytes() - JournalWriter::entry_bytes(0);
         let checksums = u32::try_from(header_room / 4).expect("small");
-        let each = u32::try_from(JournalKind::Exchange.checksums(1)).expect("two");
-        (self.home.half_blocks_min() - self.headers.blocks).min(checksums / each)
+        (self.home.half_blocks_min() - self.headers.blocks).min(checksums / 2) // New ones and old ones.
     }
 
     /// An array that is clean, or has been made so, is about to be written for the first time:
@@ -552,6 +552,7 @@ impl Engine {
         journal.batch_columns.clear();
         journal.loads.fill(Load::default());
         let room = (journal.home.half_blocks() - journal.used).checked_sub(journal.headers.blocks);
+        let old = self.has_checksums();
         while let Some(&id) = journal.waiting.front()
             && let Some(room) = room
         {
@@ -560,8 +561,8 @@ impl Engine {
             let intended = if column.intent { rows } else { 0 };
             // Checksums in the header, and blocks after it.
             let takes = |slot| {
-                let sums = column.journal_kind(slot).checksums(rows);
-                let sums = u32::try_from(sums).expect("a column fits a header");
+                let new = column.journal_kind(slot).new_checksums(rows);
+                let sums = new + if old { rows } else { 0 };
                 let logged = column.logged_blocks().contains(slot);
                 (
                     JournalWriter::entry_bytes(sums),
@@ -642,28 +643,16 @@ impl Engine {
                     slots: column.log_slots.bits(),
                     slot,
                     kind: column.journal_kind(slot),
+                    old: self.has_checksums(),
                     place: if logged { taken } else { 0 },
                 };
                 let first = slots[usize::from(slot)].offset.plus(u64::from(column.low));
-                let pages = self.pages.as_ref();
-                let new = |row: u32| {
-                    if column.log_data.contains(slot) {
-                        self.checksums[self.written_sums(id, slot)][index(row)]
-                    } else {
-                        pages.expect("they tell what it replaces").of_zeros
-                    }
-                };
-                let old = |row: u32| {
-                    let pages = pages.expect("they tell what it replaces");
-                    let block = first.plus(u64::from(row));
-                    pages.kept_at(&self.metadata_buffer, (id, slot, first), block)
-                };
-                let count = u32::try_from(entry.checksums()).expect("a column fits a header");
-                let sums = (0..count).map(|at| match at.checked_sub(column.blocks) {
-                    None => new(at),
-                    Some(row) => old(row),
+                let count = entry.kind.new_checksums(column.blocks);
+                let new = &self.checksums[self.written_sums(id, slot)][..index(count)];
+                let old = self.pages.iter().flat_map(|pages| {
+                    pages.kept(&self.metadata_buffer, (id, slot), first, column.blocks)
                 });
-                writer.entry(&entry, sums);
+                writer.entry(&entry, new.iter().copied().chain(old));
                 taken += if logged { column.blocks } else { 0 };
             }
             writer.finish();

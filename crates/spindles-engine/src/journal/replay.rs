@@ -39,7 +39,6 @@ use spindles_block::{
 };
 use spindles_format::{
     BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind, block_checksum,
-    stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex};
 
@@ -72,7 +71,7 @@ pub(super) struct Span {
     pub(super) parts: Range<usize>,
     pub(super) rows: Range<u32>,
     /// Whether every member that is there has its part of the log.
-    counts: bool,
+    pub(super) counts: bool,
 }
 
 /// Rows of a write that were carried out.
@@ -163,6 +162,8 @@ pub(crate) struct Replay {
     window: Place,
     scans: Vec<Scan>,
     pub(super) parts: Vec<Part>,
+    /// The same, each group's together, in order.
+    pub(super) by_group: Vec<usize>,
     pub(super) checksums: Vec<u32>,
     /// What is to be carried out, in order; then the intents to be looked at.
     pub(super) spans: Vec<Span>,
@@ -182,8 +183,8 @@ pub(crate) struct Replay {
     pub(super) from_log: Option<usize>,
     /// The checksum of a block of zeros.
     pub(super) zero_checksum: u32,
-    /// Rows in which data was left as it is, whole or torn: checksums follow it. Sorted.
-    pub(super) settled: Vec<(u64, u32)>,
+    /// Slots of the rows of an intent under way that were made, and are being summed up.
+    pub(super) made: SlotSet,
     /// What was computed, and is in no log.
     pub(super) recovered: Vec<Part>,
     pub(super) column: u32,
@@ -204,6 +205,7 @@ impl Engine {
             window,
             scans: vec![Scan::default(); usize::from(members)],
             parts: Vec::new(),
+            by_group: Vec::new(),
             checksums: Vec::new(),
             spans: Vec::new(),
             intents: 0,
@@ -218,8 +220,8 @@ impl Engine {
             versions: Vec::new(),
             choose_from: (0, 0),
             from_log: None,
-            settled: Vec::new(),
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
+            made: SlotSet::EMPTY,
             recovered: Vec::new(),
             column: self.free_job_columns.pop().expect("all are free"),
             valid: SlotSet::EMPTY,
@@ -402,6 +404,8 @@ impl Engine {
         replay
             .parts
             .sort_by_key(|part| (part.write(), part.entry.slot));
+        replay.by_group = (0..replay.parts.len()).collect();
+        (replay.by_group).sort_by_key(|&part| replay.parts[part].entry.group);
         self.find_versions();
         self.find_spans();
         self.replay_recorded();
@@ -612,8 +616,7 @@ impl Engine {
             match part.entry.kind {
                 JournalKind::Data => data = data.with(part.entry.slot),
                 JournalKind::Zeros => zeros = zeros.with(part.entry.slot),
-                // An intent is none of these writes, or a part that is none of its own.
-                JournalKind::Intent | JournalKind::Exchange => {}
+                JournalKind::Intent => {} // It is none of these writes.
             }
         }
         let column = &mut self.columns[index(id)];
@@ -699,7 +702,7 @@ impl Engine {
     pub(crate) fn replay_computed(&mut self, id: u32, work: Work, result: ComputeResult) {
         assert_eq!(result, ComputeResult::Done, "nothing was compared");
         match work {
-            Work::Checksum if self.is_settling() => self.settle_checked(),
+            Work::Checksum if self.is_settling() => self.settle_summed(id),
             Work::Checksum => {
                 let replay = self.replay.as_ref().expect("a replay is under way");
                 let column = &self.columns[index(id)];
@@ -722,6 +725,7 @@ impl Engine {
             }
             Work::Verify if self.replay().stage == Stage::Choosing => self.chosen_summed(id),
             Work::Verify => self.summed(id),
+            Work::Recover if self.is_settling() => self.sum_settled(id),
             Work::Recover => self.write_replayed(),
             work => panic!("a replay computes no {work:?}"),
         }
@@ -803,7 +807,7 @@ impl Engine {
         self.write_replayed();
     }
 
-    fn write_replayed(&mut self) {
+    pub(super) fn write_replayed(&mut self) {
         let id = self.replay().column;
         let writes = self.columns[index(id)]
             .plan
@@ -821,7 +825,7 @@ impl Engine {
         }
     }
 
-    fn rows_replayed(&mut self) {
+    pub(super) fn rows_replayed(&mut self) {
         let id = self.replay().column;
         self.let_go_pages(id);
         let blocks = self.columns[index(id)].blocks;
@@ -840,192 +844,6 @@ impl Engine {
         replay.applied.push(Applied { group, parts, rows });
     }
 
-    /// What is in place is about to be read: its checksums are needed too.
-    fn begin_settling(&mut self) {
-        let id = self.replay().column;
-        if !self.has_checksums() {
-            return self.read_settling();
-        }
-        let there = self.shape(id).all().minus(self.missing_slots(id));
-        let column = &mut self.columns[index(id)];
-        column.plan.reads = there;
-        column.plan.writes = SlotSet::EMPTY;
-        column.phase = Phase::Paging;
-        if self.hold_pages(id) {
-            self.read_settling();
-        }
-    }
-
-    /// Reads what is in place.
-    fn read_settling(&mut self) {
-        let id = self.replay().column;
-        let there = self.shape(id).all().minus(self.missing_slots(id));
-        let column = &mut self.columns[index(id)];
-        column.log_data = there;
-        column.phase = Phase::Reading;
-        column.pending = there.count();
-        for slot in there.iter() {
-            let place = self.row(id, slot);
-            self.slot_io(id, slot, Operation::Read, place);
-        }
-    }
-
-    /// The checksum that was last to be in a slot in one of the rows under way, as far as the log
-    /// tells.
-    fn expected(&self, slot: u8, row: u32) -> Option<u32> {
-        let replay = self.replay.as_ref().expect("a replay is under way");
-        let checksum = |parts: &Range<usize>| {
-            let mut parts = replay.parts[parts.clone()].iter();
-            let part = parts.find(|part| part.entry.slot == slot)?;
-            Some(replay.checksum(part, row))
-        };
-        let intent = &replay.span.parts;
-        let group = replay.parts[intent.start].entry.group;
-        let first = replay
-            .applied
-            .partition_point(|applied| applied.group < group);
-        let of_group = replay.applied[first..].iter();
-        let later = of_group
-            .take_while(|applied| applied.group == group)
-            .filter(|applied| applied.parts.start > intent.start && applied.rows.contains(&row));
-        // Who writes a slot of which it logged nothing that is there makes it unknown.
-        let last = later.fold(checksum(intent), |last, applied| {
-            let slots = SlotSet::from_bits(replay.parts[applied.parts.start].entry.slots);
-            if slots.contains(slot) {
-                checksum(&applied.parts)
-            } else {
-                last
-            }
-        });
-        last.filter(|_| replay.span.counts)
-    }
-
-    /// Slots that hold what was last to be there, in one of the rows under way.
-    fn known(&self, row: u32) -> SlotSet {
-        let replay = self.replay.as_ref().expect("a replay is under way");
-        let (id, of_column) = (replay.column, self.checksums_of_column);
-        let column = &self.columns[index(id)];
-        let (read, blocks, at) = (column.log_data, column.blocks, index(row - column.low));
-        let holds = |&slot: &u8| {
-            let sums = super::checksum_range(id, read, slot, blocks, of_column);
-            self.expected(slot, row) == Some(self.checksums[sums][at])
-        };
-        let known = read.iter().filter(holds);
-        known.fold(SlotSet::EMPTY, SlotSet::with)
-    }
-
-    /// Slots that hold what was there before the intent under way, in one of the rows under way: what
-    /// the log has of the last write before, or what their checksums say where it has none. All of them
-    /// are of one mind.
-    fn known_before(&self, row: u32) -> SlotSet {
-        let replay = self.replay.as_ref().expect("a replay is under way");
-        let Some(pages) = &self.pages else {
-            return SlotSet::EMPTY;
-        };
-        let (id, of_column) = (replay.column, self.checksums_of_column);
-        let column = &self.columns[index(id)];
-        let (read, blocks, at) = (column.log_data, column.blocks, index(row - column.low));
-        let held = read.minus(self.slots_not_held(id, column.low + blocks));
-        let group = column.group.0;
-        if self.grow.is_staged(column.group) {
-            return SlotSet::EMPTY; // Its checksums are elsewhere.
-        }
-        let earlier = replay.parts[..replay.span.parts.start].iter().rev();
-        let earlier = earlier.filter(|part| {
-            let rows = part.entry.low..part.entry.low + part.entry.blocks;
-            part.entry.group == group && rows.contains(&row)
-        });
-        let later = replay.parts[replay.span.parts.start..].iter();
-        let later = later.filter(|part| {
-            let rows = part.entry.low..part.entry.low + part.entry.blocks;
-            part.entry.group == group && rows.contains(&row)
-        });
-        let intent = &replay.parts[replay.span.parts.clone()];
-        let since = |slot| intent.iter().any(|part| part.entry.slot == slot);
-        let is_since = |slot, sum| {
-            let mut of_slot = later.clone().filter(|part| part.entry.slot == slot);
-            of_slot.any(|part| replay.checksum(part, row) == sum)
-        };
-        let holds = |&slot: &u8| {
-            let sums = super::checksum_range(id, read, slot, blocks, of_column);
-            let sum = self.checksums[sums][at];
-            let writes = |part: &&Part| SlotSet::from_bits(part.entry.slots).contains(slot);
-            let Some(last) = earlier.clone().find(writes) else {
-                // Its checksum may be that of what was written since.
-                if !since(slot) || is_since(slot, sum) {
-                    return false;
-                }
-                let first = self.block_of_slot(id, slot);
-                let block = first.plus(u64::from(row - column.low));
-                let kept = pages.kept_at(&self.metadata_buffer, (id, slot, first), block);
-                return kept == stored_checksum(sum);
-            };
-            let mut of_last = earlier.clone().filter(|part| part.write() == last.write());
-            let part = of_last.find(|part| part.entry.slot == slot);
-            part.is_some_and(|part| replay.checksum(part, row) == sum)
-        };
-        let before = held.iter().filter(holds);
-        before.fold(SlotSet::EMPTY, SlotSet::with)
-    }
-
-    /// It is known what the rows under way hold: the first of them, as many as are alike, are dealt
-    /// with.
-    fn settle_checked(&mut self) {
-        let id = self.replay().column;
-        let column = &self.columns[index(id)];
-        let (low, read) = (column.low, column.log_data);
-        let data = u32::from(column.shape.data);
-        let found = |row| {
-            let known = self.known(row);
-            let is_new = known.count() >= data;
-            let before = (!is_new).then(|| self.known_before(row));
-            (known, before.unwrap_or(SlotSet::EMPTY))
-        };
-        let (known, before) = found(low);
-        let alike = (low..column.end).take_while(|&row| found(row) == (known, before));
-        let blocks = u32::try_from(alike.count()).expect("rows of a column");
-        let column = &mut self.columns[index(id)];
-        column.blocks = blocks;
-        column.end = low + blocks;
-        let there = self.shape(id).all().minus(self.missing_slots(id));
-        if known == there {
-            return self.rows_replayed();
-        }
-        if known.count() >= data {
-            return self.settle(known, there.minus(known), SlotSet::EMPTY);
-        }
-        let told = known.or(before);
-        if before.count() >= data && !self.shape(id).all().minus(told).is_empty() {
-            // What was there before is there still, and gives what is torn, rotten or missing.
-            self.note_settled(id);
-            return self.settle(before, there.minus(before), SlotSet::EMPTY);
-        }
-        // Old or new, each by itself. What is not there, or not there yet, is neither.
-        let not_held = self.slots_not_held(id, low + blocks);
-        let good = read.minus(not_held).or(known);
-        let gone = self.shape(id).all_data().minus(good);
-        let counts = self.replay().span.counts;
-        if !counts && !gone.is_empty() {
-            // Nothing was begun: redundancy still knows what can't be read.
-            return self.rows_replayed();
-        }
-        for slot in gone.iter() {
-            if !self.lose_rows(id, slot) {
-                return self.too_much_lost();
-            }
-        }
-        self.note_settled(id);
-        let redundant = self.shape(id).redundant().and(there);
-        self.settle(self.shape(id).all_data(), redundant, gone);
-    }
-
-    /// The rows under way are left, or made, such that the log does not tell of them.
-    fn note_settled(&mut self, id: u32) {
-        let column = &self.columns[index(id)];
-        let (group, rows) = (column.group.0, column.low..column.low + column.blocks);
-        self.replay().settled.extend(rows.map(|row| (group, row)));
-    }
-
     /// What a slot holds in the rows under way goes into the list. Whether that has room.
     pub(super) fn lose_rows(&mut self, id: u32, slot: u8) -> bool {
         let blocks = self.array_blocks(id, slot);
@@ -1034,26 +852,6 @@ impl Engine {
             blocks: self.columns[index(id)].blocks,
         }));
         self.bad.add(BadBlockKind::Lost, blocks)
-    }
-
-    /// Makes `recover` from `known`, of which `zeros` count as zeros and are made so.
-    fn settle(&mut self, known: SlotSet, recover: SlotSet, zeros: SlotSet) {
-        let id = self.replay().column;
-        let writes = recover.or(zeros);
-        let column = &mut self.columns[index(id)];
-        column.zeros = zeros;
-        column.plan = Plan {
-            strategy: Strategy::Reconstruct,
-            reads: known,
-            recover,
-            encode: SlotSet::EMPTY,
-            writes,
-            writes_always: writes,
-        };
-        if recover.is_empty() {
-            return self.write_replayed();
-        }
-        self.work_step(id, Work::Recover);
     }
 
     /// The list has no room for all that is lost: nothing more is written, and what is not there
@@ -1135,12 +933,37 @@ impl Engine {
 }
 
 impl Replay {
-    /// The checksum that a part says a row has.
-    fn checksum(&self, part: &Part, row: u32) -> u32 {
+    /// The checksum that a part says a row gets.
+    pub(super) fn checksum(&self, part: &Part, row: u32) -> u32 {
         match part.entry.kind {
             JournalKind::Zeros => self.zero_checksum,
             _ => self.checksums[part.checksums.start + index(row - part.entry.low)],
         }
+    }
+
+    /// The checksum, as it was kept, of what a part says is replaced in a row.
+    pub(super) fn old_checksum(&self, part: &Part, row: u32) -> Option<u32> {
+        let Part {
+            entry, checksums, ..
+        } = part;
+        let after = entry.low + entry.blocks - row;
+        entry
+            .old
+            .then(|| self.checksums[checksums.end - index(after)])
+    }
+
+    /// The parts that say something of a row, in order.
+    pub(super) fn parts_of_row(&self, group: u64, row: u32) -> impl Iterator<Item = &Part> {
+        let parts = |group| {
+            let before = |&part: &usize| self.parts[part].entry.group < group;
+            self.by_group.partition_point(before)
+        };
+        let of_group = &self.by_group[parts(group)..parts(group + 1)];
+        let of_group = of_group.iter().map(|&part| &self.parts[part]);
+        of_group.filter(move |part| {
+            let Part { entry, .. } = part;
+            (entry.low..entry.low + entry.blocks).contains(&row)
+        })
     }
 
     /// The part of the write under way for `slot`.

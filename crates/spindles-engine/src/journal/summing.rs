@@ -26,7 +26,6 @@ impl Engine {
             return self.flush_replayed();
         };
         replay.stage = Stage::Summing { part: 0, rows: 0 };
-        replay.settled.sort_unstable();
         self.sum_next();
     }
 
@@ -114,20 +113,18 @@ impl Engine {
         let logged = match part.entry.kind {
             JournalKind::Zeros => None,
             _ if is_recovered => None,
-            JournalKind::Data | JournalKind::Intent | JournalKind::Exchange => {
+            JournalKind::Data | JournalKind::Intent => {
                 let start = part.checksums.start + index(rows);
                 Some(&replay.checksums[start..start + index(blocks)])
             }
         };
-        let (group, low) = (part.entry.group, part.entry.low + rows);
-        let settled = |row: u32| replay.settled.binary_search(&(group, low + row)).is_ok();
         let pages = self.pages.as_mut().expect("something was summed up");
         for (row, &sum) in (0..).zip(sums) {
             let expected = logged.map_or(pages.of_zeros, |logged| logged[index(row)]);
             let block = first.plus(u64::from(row));
             let of = (id, slot, first);
             if !pages.agrees_at(&self.metadata_buffer, of, block, sum)
-                && (is_recovered || expected == sum || settled(row))
+                && (is_recovered || expected == sum)
             {
                 pages.set_at(&mut self.metadata_buffer, of, block, sum);
             }

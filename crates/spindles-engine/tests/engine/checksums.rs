@@ -378,6 +378,60 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
     }
 }
 
+/// What rots in a whole stripe that a crash caught half written is neither what was there nor what was
+/// being written: it is made good from either, or else it is lost.
+#[test]
+fn rot_in_a_stripe_that_a_crash_left_half_written_is_not_believed() {
+    for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
+        let setup = Setup {
+            policy: "journal",
+            ..setup(&spec(level, members), 64, 18)
+        };
+        let (mut good, mut lost) = (0, 0);
+        for steps in 0.. {
+            let (mut world, model) = filled(&setup);
+            let data = u64::from(world.engine.geometry().data_chunks());
+            let stripe = 8 * data;
+            let bytes = vec![0x77; usize::try_from(stripe).unwrap() * BLOCK];
+            let write = Operation::Write { fua: false };
+            world.submit(write, 2 * stripe, bytes, u32::try_from(stripe).unwrap());
+            for _ in 0..steps {
+                world.step();
+            }
+            if !world.replies.is_empty() {
+                break;
+            }
+            let rotten = 2 * stripe + 8 * (steps % data) + 3;
+            let place = world.engine.geometry().locate(BlockIndex(rotten));
+            rot(&mut world, usize::from(place.member.0), place.offset.0);
+            let mut world = world.reopen(&setup);
+            let mut read = |block| world.read(block, 1);
+            for (block, old) in (0..).zip(model.chunks_exact(BLOCK)) {
+                let written = (2 * stripe..3 * stripe).contains(&block);
+                match read(block) {
+                    Ok(bytes) => {
+                        let is_new = written && bytes == [0x77; BLOCK];
+                        assert!(bytes == old || is_new, "{level}, {steps}: block {block}");
+                        good += u32::from(block == rotten);
+                    }
+                    Err(error) => {
+                        assert_eq!(
+                            (error, block),
+                            (RequestError::BeyondTolerance, rotten),
+                            "{level}, {steps}"
+                        );
+                        lost += 1;
+                    }
+                }
+            }
+            scrub(&mut world);
+            assert!(world.close(), "{level}: {steps}");
+            assert_eq!(world.wrong_checksums(), [], "{level}: {steps}");
+        }
+        assert!(good > 10 && lost > 0, "{level}: {good} good, {lost} lost");
+    }
+}
+
 /// Whoever looks whether there is an array on an array that a crash left sees what is there.
 #[test]
 fn who_only_looks_believes_what_the_replay_will_vouch_for() {

@@ -1,0 +1,302 @@
+//! After a crash: rows that were being written as a whole, of which the log has checksums only.
+//!
+//! ```text
+//!  rows: pages ──▶ reading what is in place ──▶ summing it up ──▶ judging
+//!                                                                   └──▶ making what is not there ──▶ summing that up ──▶ writing
+//! ```
+//!
+//! As many chunks as there are data chunks that hold what was written last give all others. Where
+//! there are fewer, each chunk of data stays what it is, old or new, and redundancy is made from them:
+//! if the log has a checksum of it, as of something that was written there or was there before.
+//!
+//! A chunk of which it has none is rotten, or torn. If the rest is as it was before the rows were written
+//! as a whole, that gives it. So it does what a missing member held. Otherwise it can't be told what
+//! was there, and it goes into the list of bad blocks. Only where blocks can be torn, and in arrays
+//! without checksums, where the log knows nothing of what was there before, it stays what it is.
+
+use crate::{
+    Engine, Mutation,
+    columns::Phase,
+    index,
+    plan::{Plan, Strategy, Work},
+    slots::SlotSet,
+};
+use core::ops::Range;
+use spindles_block::Operation;
+use spindles_format::stored_checksum;
+
+/// What becomes of a row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    /// It is left alone: it is all there, or nothing was begun, and redundancy still knows what can't be
+    /// read.
+    Leave,
+    /// These slots, which are of one mind, give all others.
+    From(SlotSet),
+    /// Data stays what it is, except for what is gone, and redundancy is made from it.
+    Stay { gone: SlotSet },
+}
+
+impl Engine {
+    /// What is in place is about to be read: its checksums are needed too.
+    pub(super) fn begin_settling(&mut self) {
+        self.replay().made = SlotSet::EMPTY;
+        let id = self.replay().column;
+        if !self.has_checksums() {
+            return self.read_settling();
+        }
+        let there = self.shape(id).all().minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.plan.reads = there;
+        column.plan.writes = SlotSet::EMPTY;
+        column.phase = Phase::Paging;
+        if self.hold_pages(id) {
+            self.read_settling();
+        }
+    }
+
+    /// Reads what is in place.
+    pub(super) fn read_settling(&mut self) {
+        let id = self.replay().column;
+        let there = self.shape(id).all().minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.log_data = there;
+        column.phase = Phase::Reading;
+        column.pending = there.count();
+        for slot in there.iter() {
+            let place = self.row(id, slot);
+            self.slot_io(id, slot, Operation::Read, place);
+        }
+    }
+
+    /// The checksum that was last to be in a slot in one of the rows under way, as far as the log
+    /// tells.
+    fn expected(&self, slot: u8, row: u32) -> Option<u32> {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let checksum = |parts: &Range<usize>| {
+            let mut parts = replay.parts[parts.clone()].iter();
+            let part = parts.find(|part| part.entry.slot == slot)?;
+            Some(replay.checksum(part, row))
+        };
+        let intent = &replay.span.parts;
+        let group = replay.parts[intent.start].entry.group;
+        let first = replay
+            .applied
+            .partition_point(|applied| applied.group < group);
+        let of_group = replay.applied[first..].iter();
+        let later = of_group
+            .take_while(|applied| applied.group == group)
+            .filter(|applied| applied.parts.start > intent.start && applied.rows.contains(&row));
+        // Who writes a slot of which it logged nothing that is there makes it unknown.
+        let last = later.fold(checksum(intent), |last, applied| {
+            let slots = SlotSet::from_bits(replay.parts[applied.parts.start].entry.slots);
+            if slots.contains(slot) {
+                checksum(&applied.parts)
+            } else {
+                last
+            }
+        });
+        last.filter(|_| replay.span.counts)
+    }
+
+    /// Slots that hold what was last to be there, in one of the rows under way.
+    fn known(&self, row: u32) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let read = self.columns[index(replay.column)].log_data;
+        let known = (read.iter())
+            .filter(|&slot| self.expected(slot, row) == Some(self.found_sum(slot, row)));
+        known.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// Slots that hold what they did before the intent under way, in one of the rows under way: all of
+    /// them are of one mind.
+    fn known_before(&self, row: u32) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let intent = replay.parts[replay.span.parts.clone()].iter();
+        let held = self.held(row).iter().filter(|&slot| {
+            let sum = Some(stored_checksum(self.found_sum(slot, row)));
+            let mut intent = intent.clone();
+            let part = intent.find(|part| part.entry.slot == slot);
+            part.is_some_and(|part| replay.old_checksum(part, row) == sum)
+        });
+        held.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// Slots that hold something that the log knows, in one of the rows under way.
+    fn told(&self, row: u32) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let group = self.columns[index(replay.column)].group.0;
+        let held = self.held(row).iter().filter(|&slot| {
+            let sum = self.found_sum(slot, row);
+            let parts = replay.parts_of_row(group, row);
+            let mut of_slot = parts.filter(|part| part.entry.slot == slot);
+            of_slot.any(|part| {
+                let old = replay.old_checksum(part, row);
+                replay.checksum(part, row) == sum || old == Some(stored_checksum(sum))
+            })
+        });
+        held.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// Slots whose block in one of the rows under way was read, and is counted on.
+    fn held(&self, row: u32) -> SlotSet {
+        let id = self.replay.as_ref().expect("a replay is under way").column;
+        let read = self.columns[index(id)].log_data;
+        read.minus(self.slots_not_held(id, row + 1))
+    }
+
+    /// The checksum of what was read of a slot in one of the rows under way.
+    fn found_sum(&self, slot: u8, row: u32) -> u32 {
+        let id = self.replay.as_ref().expect("a replay is under way").column;
+        let column = &self.columns[index(id)];
+        let (read, blocks) = (column.log_data, column.blocks);
+        let sums = super::checksum_range(id, read, slot, blocks, self.checksums_of_column);
+        self.checksums[sums.start + index(row - column.low)]
+    }
+
+    /// What becomes of one of the rows under way.
+    fn judge(&self, row: u32) -> Verdict {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let (id, counts) = (replay.column, replay.span.counts);
+        let shape = self.shape(id);
+        let data = u32::from(shape.data);
+        let known = self.known(row);
+        if known == shape.all().minus(self.missing_slots(id)) {
+            return Verdict::Leave;
+        }
+        if known.count() >= data {
+            return Verdict::From(known);
+        }
+        let told = known.or(self.told(row));
+        let untold = shape.all_data().minus(told);
+        let before = self.known_before(row);
+        if !untold.is_empty() && before.count() >= data {
+            return Verdict::From(before);
+        }
+        let believes = self.tears || !self.has_checksums() || self.mutated(Mutation::TrustUntold);
+        let gone = if believes {
+            untold.minus(self.held(row))
+        } else {
+            untold
+        };
+        if !counts && !gone.is_empty() {
+            return Verdict::Leave;
+        }
+        Verdict::Stay { gone }
+    }
+
+    /// What is in place is summed up, or what was made for it.
+    pub(super) fn settle_summed(&mut self, id: u32) {
+        let made = self.replay().made;
+        if made.is_empty() {
+            return self.settle_checked(id);
+        }
+        self.keep_settled(id, made, self.columns[index(id)].blocks);
+        self.write_replayed();
+    }
+
+    /// It is known what the rows under way hold: the first of them, as many as are alike, are dealt
+    /// with.
+    fn settle_checked(&mut self, id: u32) {
+        let column = &self.columns[index(id)];
+        let (low, end) = (column.low, column.low + column.blocks);
+        let verdict = self.judge(low);
+        let alike = (low..end).take_while(|&row| self.judge(row) == verdict);
+        let blocks = u32::try_from(alike.count()).expect("rows of a column");
+        let shape = self.shape(id);
+        let there = shape.all().minus(self.missing_slots(id));
+        match verdict {
+            Verdict::Leave => {
+                self.take_rows(id, blocks);
+                self.rows_replayed();
+            }
+            Verdict::From(known) => {
+                self.keep_settled(id, known, blocks);
+                self.take_rows(id, blocks);
+                self.settle(known, there.minus(known), SlotSet::EMPTY);
+            }
+            Verdict::Stay { gone } => {
+                let stays = shape.all_data().minus(gone);
+                self.keep_settled(id, stays, blocks);
+                self.take_rows(id, blocks);
+                for slot in gone.iter() {
+                    if !self.lose_rows(id, slot) {
+                        return self.too_much_lost();
+                    }
+                }
+                let redundant = shape.redundant().and(there);
+                self.settle(shape.all_data(), redundant, gone);
+            }
+        }
+    }
+
+    /// No more of the rows under way than these are dealt with.
+    fn take_rows(&mut self, id: u32, blocks: u32) {
+        let column = &mut self.columns[index(id)];
+        column.blocks = blocks;
+        column.end = column.low + blocks;
+    }
+
+    /// Makes `recover` from `known`, of which `zeros` count as zeros and are made so.
+    fn settle(&mut self, known: SlotSet, recover: SlotSet, zeros: SlotSet) {
+        let id = self.replay().column;
+        let writes = recover.or(zeros);
+        let column = &mut self.columns[index(id)];
+        column.zeros = zeros;
+        column.plan = Plan {
+            strategy: Strategy::Reconstruct,
+            reads: known,
+            recover,
+            encode: SlotSet::EMPTY,
+            writes,
+            writes_always: writes,
+        };
+        for slot in zeros.minus(self.missing_slots(id)).iter() {
+            self.keep_slot(id, slot, self.columns[index(id)].blocks, None);
+        }
+        if recover.is_empty() {
+            return self.write_replayed();
+        }
+        self.work_step(id, Work::Recover);
+    }
+
+    /// What was made of the rows under way is summed up, where blocks have checksums.
+    pub(super) fn sum_settled(&mut self, id: u32) {
+        if !self.has_checksums() {
+            return self.write_replayed();
+        }
+        let column = &mut self.columns[index(id)];
+        let made = column.plan.recover;
+        column.log_data = made;
+        self.replay().made = made;
+        self.work_step(id, Work::Checksum);
+    }
+
+    /// Blocks of slots in the first `blocks` of the rows that were summed up get the checksums of that.
+    fn keep_settled(&mut self, id: u32, slots: SlotSet, blocks: u32) {
+        for slot in slots.iter() {
+            let column = &self.columns[index(id)];
+            let (summed, all) = (column.log_data, column.blocks);
+            let sums = super::checksum_range(id, summed, slot, all, self.checksums_of_column);
+            self.keep_slot(id, slot, blocks, Some(sums.start));
+        }
+    }
+
+    /// The first blocks of a slot in the rows under way get the checksums from `sums` on, or of zeros.
+    pub(super) fn keep_slot(&mut self, id: u32, slot: u8, blocks: u32, sums: Option<usize>) {
+        if self.mutated(Mutation::SkipSumming) {
+            return;
+        }
+        let first = self.block_of_slot(id, slot);
+        let Some(pages) = self.pages.as_mut() else {
+            return;
+        };
+        for row in 0..blocks {
+            let sum = sums.map_or(pages.of_zeros, |at| self.checksums[at + index(row)]);
+            let (of, block) = ((id, slot, first), first.plus(u64::from(row)));
+            if !pages.agrees_at(&self.metadata_buffer, of, block, sum) {
+                pages.set_at(&mut self.metadata_buffer, of, block, sum);
+            }
+        }
+    }
+}
