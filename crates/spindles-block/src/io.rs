@@ -56,6 +56,9 @@ pub struct Reply {
     pub token: u64,
     /// Done, or why not.
     pub result: Result<(), RequestError>,
+    /// Where what was read is, if not in the request's buffer: that is the client's from now on, and
+    /// the request's buffer is not. Only where the client agreed to that.
+    pub exchanged: Option<BufferSlice>,
 }
 
 /// Names a member I/O between its output and its completion.

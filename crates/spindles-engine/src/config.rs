@@ -14,6 +14,8 @@ pub struct Limits {
     pub requests: u32,
     /// Columns under way for requests, at least one. More let one large request use all members.
     pub columns: u32,
+    /// Reads hedged at once: from when redundancy is asked until both are back.
+    pub hedges: u32,
     /// Length of a column that needs scratch space, in blocks.
     pub column_blocks: u32,
     /// Pages of checksums kept in memory, 4 KiB each, for 1000 blocks of a member each.
@@ -27,6 +29,7 @@ impl Limits {
         Self {
             requests,
             columns: requests.clamp(32, 4096),
+            hedges: requests.min(64),
             column_blocks: (64 * 1024) / block_size.bytes(),
             checksum_pages: 2048,
         }
@@ -64,11 +67,19 @@ pub struct FaultLimits {
     pub slow_after_ns: u64,
     /// Reads that may compute what a slow member holds, at once. More wait for the member.
     pub around_max: u32,
+    /// A member stalls while a read waits at it for more than so many times what those of the
+    /// member in the middle of its peers take; 0 for never.
+    pub stall_factor: u32,
+    /// And for no less than so many nanoseconds.
+    pub stall_min_ns: u64,
+    /// One of so many reads may be hedged, beyond the first `Limits::hedges`.
+    pub hedge_share: u32,
 }
 
 impl FaultLimits {
     /// Twenty errors in ten minutes: as many as md takes, in less time than it does. Five times as
-    /// slow for five seconds, and a millisecond at least.
+    /// slow for five seconds, and a millisecond at least. A read that waits ten times as long, and
+    /// 20 ms at least, may be hedged, as one of twenty.
     pub const DEFAULT: Self = Self {
         errors_max: 20,
         errors_window_ns: 600_000_000_000,
@@ -76,6 +87,9 @@ impl FaultLimits {
         slow_min_ns: 1_000_000,
         slow_after_ns: 5_000_000_000,
         around_max: 8,
+        stall_factor: 10,
+        stall_min_ns: 20_000_000,
+        hedge_share: 20,
     };
 }
 

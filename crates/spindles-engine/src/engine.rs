@@ -9,7 +9,9 @@ use crate::{
     config::{Config, Limits, OpenError},
     consistency::Policy,
     faults::Faults,
-    growth, index,
+    growth,
+    hedges::Hedges,
+    index,
     jobs::{
         JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
@@ -30,7 +32,7 @@ use crate::{
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex,
-    MemberIoId, MemberResult, MemberSet, Operand, Request, StepId,
+    MemberIoId, MemberResult, MemberSet, Operand, Operation, Request, StepId,
 };
 use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
 use spindles_layout::{Geometry, Group};
@@ -104,6 +106,7 @@ pub struct Engine {
     pub(crate) faults: Faults,
     pub(crate) bad: BadList,
     pub(crate) slow: Slow,
+    pub(crate) hedges: Hedges,
     pub(crate) requests: Vec<RequestSlot>,
     pub(crate) free_requests: Vec<u32>,
     pub(crate) columns: Vec<Column>,
@@ -211,7 +214,10 @@ impl Engine {
                 },
             })
             .collect();
-        let all_columns = config.limits.columns + JOB_COLUMNS;
+        let redundancy = shape.slots > shape.data;
+        let hedges = Hedges::new(&config.limits, config.faults, count, redundancy, now);
+        let client_columns = config.limits.columns + hedges.columns;
+        let all_columns = client_columns + JOB_COLUMNS;
         // What a column does, and two pages of checksums for each of that.
         let outputs_max = index(all_columns) * (3 * usize::from(shape.slots.max(count)) + 1)
             + index(config.limits.requests)
@@ -328,8 +334,11 @@ impl Engine {
             bad,
             slow: Slow::new(config.faults, count),
             grow,
-            // And one for the array's own.
-            requests: vec![RequestSlot::free(); index(config.limits.requests) + 1],
+            // And one for the array's own, and those of hedges.
+            requests: vec![
+                RequestSlot::free();
+                index(config.limits.requests) + 1 + index(hedges.most())
+            ],
             free_requests: (0..config.limits.requests).rev().collect(),
             columns: vec![Column::free(shape); index(all_columns)],
             groups: vec![Group::empty(); index(all_columns)],
@@ -340,9 +349,10 @@ impl Engine {
                 };
                 index(all_columns) * operands_per_column
             ],
-            free_columns: (0..config.limits.columns).rev().collect(),
-            free_job_columns: (config.limits.columns..all_columns).rev().collect(),
-            stalled: VecDeque::with_capacity(index(config.limits.requests)),
+            free_columns: (0..client_columns).rev().collect(),
+            free_job_columns: (client_columns..all_columns).rev().collect(),
+            stalled: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
+            hedges,
             ready: VecDeque::with_capacity(index(all_columns)),
             gated: VecDeque::with_capacity(index(all_columns)),
             locks: Locks::new(all_columns),
@@ -492,7 +502,7 @@ impl Engine {
     /// The first column with scratch space: where there is nothing to compute, jobs alone need some.
     pub(crate) fn first_with_scratch(&self) -> u32 {
         match self.shape.slots {
-            1 => self.limits.columns,
+            1 => self.client_columns(),
             _ => 0,
         }
     }
@@ -512,7 +522,7 @@ impl Engine {
     /// How many member I/Os one member can have in flight: what an array below must take.
     pub fn member_ios_per_member_max(&self) -> u32 {
         // Columns, a superblock, both bitmaps, bad blocks, zeros, and flushes of four kinds.
-        let without = self.limits.columns + JOB_COLUMNS + 9;
+        let without = self.client_columns() + JOB_COLUMNS + 9;
         self.pages.as_ref().map_or(without, |_| 3 * without)
     }
 
@@ -559,6 +569,15 @@ impl Engine {
         Ok(())
     }
 
+    /// As `submit`. Where the request is a read, its answer may name other memory than the request
+    /// (`Reply::exchanged`): the two change hands then, each as long as what was lent (`lend`).
+    pub fn submit_exchangeable(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
+        self.hedges.exchanges = request.operation == Operation::Read;
+        let taken = self.submit(now, request);
+        self.hedges.exchanges = false;
+        taken
+    }
+
     /// A member I/O came back.
     pub fn complete_member(&mut self, now: Instant, id: MemberIoId, result: MemberResult) {
         self.assert_drained();
@@ -587,19 +606,18 @@ impl Engine {
         self.assert_drained();
         self.now = now;
         self.sweep(now);
+        self.look_at_waiting();
         self.pump(now);
     }
 
-    /// When the engine wants to be woken: while a job waits for the clients to be done, and while
-    /// regions are dirty that may become clean.
+    /// When the engine wants to be woken: while a job waits for the clients to be done, while
+    /// regions are dirty that may become clean, and while reads wait at members.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let sweep = (self.closing == Closing::Open)
             .then(|| self.regions.wake())
             .flatten();
-        match (self.jobs.wake(), sweep) {
-            (Some(jobs), Some(sweep)) => Some(jobs.min(sweep)),
-            (jobs, sweep) => jobs.or(sweep),
-        }
+        let all = [self.jobs.wake(), sweep, self.look_at()];
+        all.into_iter().flatten().min()
     }
 
     /// Asks something of the running array.

@@ -281,7 +281,7 @@ impl Engine {
 
     /// Which members are not read without a look at what is known of them.
     pub(crate) fn choose_direct(&mut self) {
-        self.indirect = self.bad.members().union(self.slow.members);
+        self.indirect = self.bad.members().union(self.slow.avoided());
     }
 
     /// A member is out: what takes its place is another device.

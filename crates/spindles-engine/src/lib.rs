@@ -19,6 +19,7 @@ pub mod consistency;
 mod engine;
 mod faults;
 mod growth;
+mod hedges;
 pub mod jobs;
 mod journal;
 mod locks;

@@ -98,6 +98,10 @@ pub enum Mutation {
     StageUnflushed,
     /// What a growth moved is not flushed before it counts as moved.
     MarkUnflushed,
+    /// A hedge reads into the memory that the late read will still write into.
+    HedgeInPlace,
+    /// However many reads were hedged, one more is.
+    HedgeUnlimited,
 }
 
 /// Every planted fault.
@@ -147,4 +151,6 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::ForgetLost,
     Mutation::StageUnflushed,
     Mutation::MarkUnflushed,
+    Mutation::HedgeInPlace,
+    Mutation::HedgeUnlimited,
 ];

@@ -46,6 +46,14 @@ pub enum Event {
         /// Whether it is, from now on.
         slow: bool,
     },
+    /// A read waits at a member for much longer than its peers take, or none does any more. Meanwhile
+    /// other reads go around it, and those that wait are hedged, where redundancy allows.
+    MemberStalls {
+        /// Which.
+        member: MemberIndex,
+        /// Whether it does, from now on.
+        stalls: bool,
+    },
     /// The device of its own that the array has for its journal failed: from now on writes are
     /// logged on the members.
     JournalDeviceOut {

@@ -8,6 +8,7 @@ use crate::{
     Engine, Mutation,
     columns::{Owner, Phase},
     engine::Closing,
+    hedges::Pairing,
     index,
     output::{Busy, Output},
     plan::Ask,
@@ -30,6 +31,9 @@ pub(crate) struct RequestSlot {
     handed_out: bool,
     pub(crate) pending: u32,
     pub(crate) error: Option<RequestError>,
+    /// Whether the answer may name other memory than `buffer`.
+    pub(crate) exchangeable: bool,
+    pub(crate) pairing: Pairing,
 }
 
 impl RequestSlot {
@@ -51,12 +55,19 @@ impl RequestSlot {
             handed_out: false,
             pending: 0,
             error: None,
+            exchangeable: false,
+            pairing: Pairing::Single,
         }
     }
 
     /// Whether all its columns were handed out.
     pub(crate) const fn is_handed_out(&self) -> bool {
         self.handed_out
+    }
+
+    /// No more columns are handed out.
+    pub(crate) const fn stop(&mut self) {
+        self.handed_out = true;
     }
 
     /// Whether some columns of a group were, and others not.
@@ -76,6 +87,8 @@ impl RequestSlot {
             handed_out: false,
             pending: 0,
             error: None,
+            exchangeable: false,
+            pairing: Pairing::Single,
         }
     }
 
@@ -111,6 +124,7 @@ impl Engine {
             self.output(Output::Reply(Reply {
                 token: request.token,
                 result: Err(error),
+                exchanged: None,
             }));
             return Ok(());
         }
@@ -130,6 +144,7 @@ impl Engine {
             request.block.plus(u64::from(request.blocks)),
             request.buffer,
         );
+        self.requests[index(slot)].exchangeable = self.hedges.exchanges;
         if !self.stalled.is_empty() || !self.advance(slot) {
             self.stalled.push_back(slot);
         }
@@ -160,7 +175,8 @@ impl Engine {
         }
         while !self.requests[index(request)].handed_out {
             let waits = self.holds_back() && !own && !self.requests[index(request)].is_midway();
-            if waits || self.free_columns.is_empty() {
+            let few = self.free_columns.len() <= index(self.hedges.kept_columns);
+            if waits || few && self.must_leave_columns(request) {
                 return false;
             }
             match self.requests[index(request)].operation {
@@ -206,7 +222,8 @@ impl Engine {
             (location.data_index, location.member, location.offset)
         };
         // What spans chunks of a degraded stripe is read once for all of them, as a column.
-        let spans = !last && !self.shape.copies && !self.lost.is_empty();
+        let whole = self.lost.is_empty() && self.slow.stalled.is_empty();
+        let spans = !(last || self.shape.copies || whole);
         let end = location.block_in_chunk + blocks;
         let holds = match ask {
             Ask::Write => !self.missing.contains(member),
@@ -371,8 +388,8 @@ impl Engine {
     #[inline]
     pub(crate) fn answer(&mut self, request: u32) {
         let slot = &self.requests[index(request)];
-        if request == self.own_request() {
-            return self.own_request_done(slot.error);
+        if slot.pairing != Pairing::Single {
+            return self.answer_paired(request);
         }
         let reply = Reply {
             token: slot.token,
@@ -380,6 +397,7 @@ impl Engine {
                 None => Ok(()),
                 Some(error) => Err(error),
             },
+            exchanged: None,
         };
         self.free_requests.push(request);
         self.output(Output::Reply(reply));

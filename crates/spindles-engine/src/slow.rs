@@ -2,7 +2,7 @@
 //! around where redundancy allows. A read goes to such a member now and then all the same, to see
 //! whether it is quick again.
 //!
-//! Who reads around never asked the slow member, so no late answer finds its buffer in use.
+//! Of a member that does not answer at all for a while: `hedges.rs`.
 
 use crate::{
     Engine,
@@ -37,9 +37,11 @@ struct Latency {
 /// What the engine keeps about slow members.
 #[derive(Clone, Debug)]
 pub(crate) struct Slow {
-    limits: FaultLimits,
+    pub(crate) limits: FaultLimits,
     latencies: Vec<Latency>,
     pub(crate) members: MemberSet,
+    /// Members at which a read waits for too long.
+    pub(crate) stalled: MemberSet,
     /// Reads that went, or could have gone, around one.
     reads: u32,
     /// Columns that compute what a slow member holds.
@@ -52,6 +54,7 @@ impl Slow {
             limits,
             latencies: vec![Latency::default(); usize::from(members)],
             members: MemberSet::EMPTY,
+            stalled: MemberSet::EMPTY,
             reads: 0,
             around: 0,
         }
@@ -62,16 +65,27 @@ impl Slow {
         self.latencies[usize::from(member.0)].average_ns
     }
 
+    /// Members that are read around.
+    #[inline]
+    pub(crate) fn avoided(&self) -> MemberSet {
+        self.members.union(self.stalled)
+    }
+
+    /// Reads of all members that came back.
+    pub(crate) fn reads_of_all(&self) -> u64 {
+        self.latencies.iter().map(|it| u64::from(it.reads)).sum()
+    }
+
     /// Another read of `member` came back. Whether to time it.
     #[inline]
     fn is_timed(&mut self, member: MemberIndex) -> bool {
         let reads = &mut self.latencies[usize::from(member.0)].reads;
         *reads = reads.wrapping_add(1);
-        reads.is_multiple_of(TIME_EVERY) || *reads <= TIME_FIRST || !self.members.is_empty()
+        reads.is_multiple_of(TIME_EVERY) || *reads <= TIME_FIRST || !self.avoided().is_empty()
     }
 
     /// The average of the member in the middle, of those besides `member` that were read enough.
-    fn median_ns(&self, member: MemberIndex, missing: MemberSet) -> Option<u64> {
+    pub(crate) fn median_ns(&self, member: MemberIndex, missing: MemberSet) -> Option<u64> {
         let mut averages = [0; MEMBERS_MAX as usize];
         let mut count = 0;
         for (peer, latency) in (0..).map(MemberIndex).zip(&self.latencies) {
@@ -102,6 +116,9 @@ impl Engine {
         latency.average_ns = latency.average_ns - (latency.average_ns >> 3) + (ns >> 3);
         if latency.reads.is_multiple_of(LOOK_EVERY) {
             self.look_at_latency(member);
+        }
+        if self.slow.stalled.contains(member) {
+            self.look_again();
         }
     }
 
@@ -145,6 +162,7 @@ impl Engine {
     pub(crate) fn forget_latency(&mut self, member: MemberIndex) {
         self.slow.latencies[usize::from(member.0)] = Latency::default();
         self.slow.members = self.slow.members.without(member);
+        self.slow.stalled = self.slow.stalled.without(member);
     }
 
     /// Slots that a column's read would rather go around, and those that it would rather go to, to

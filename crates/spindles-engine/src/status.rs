@@ -88,6 +88,10 @@ pub struct MemberStatus {
     pub faults: MemberFaults,
     /// Whether it is much slower than its peers.
     pub slow: bool,
+    /// Whether a read waits at it for much longer than its peers take.
+    pub stalls: bool,
+    /// Reads that were hedged since opening, because it kept them waiting.
+    pub hedged_reads: u64,
     /// How long a read of it takes of late, in nanoseconds; 0 where that is not known.
     pub read_ns: u64,
     /// Regions of which it does not hold all that was written: since it is out, or that are still
@@ -116,6 +120,8 @@ impl Engine {
                     state: member.state,
                     faults: self.faults_of(member.index),
                     slow: self.slow.members.contains(member.index),
+                    stalls: self.slow.stalled.contains(member.index),
+                    hedged_reads: self.hedges.of(member.index),
                     read_ns: self.slow.average_ns(member.index),
                     lacks_regions: self.lacks_regions(member.index),
                 })
@@ -129,6 +135,11 @@ impl Engine {
             scrub: self.scrub.found,
             regions: self.regions.stored.then(|| self.regions_status()),
         }
+    }
+
+    /// Reads that were hedged since opening.
+    pub fn hedged_reads(&self) -> u64 {
+        self.hedges.all()
     }
 
     fn regions_status(&self) -> RegionsStatus {

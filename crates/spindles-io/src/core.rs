@@ -13,8 +13,8 @@ use crate::spare::{self, Spare, Taken};
 use crate::transfer::Tag;
 use crate::{Clock, Counters, OpenError, OpenOptions, compute};
 use spindles_block::{
-    BufferId, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo, MemberIoId,
-    MemberResult, Operation, Reply, Request, RequestError, StepId,
+    BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
+    MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, CommandError, Config, Engine, Event, Member, Output};
 use spindles_format::{DeviceRecord, SpareRecord, Uuid, areas_to_join};
@@ -195,8 +195,21 @@ impl Core {
         Ok(index)
     }
 
-    /// A client's request to a node.
-    pub(crate) fn submit(&mut self, node: Node, request: Request) -> Result<(), Full> {
+    /// Lends the node memory for reads that are hedged. Whether it has a use for it.
+    pub(crate) fn lend(&mut self, node: Node, area: BufferSlice, blocks: u32) -> bool {
+        match node {
+            Node::Device(_) => false,
+            Node::Array(array) => self.arrays[array.index()].engine.lend(area, blocks),
+        }
+    }
+
+    /// A client's request to a node, whose answer may name other memory if it is `exchangeable`.
+    pub(crate) fn submit(
+        &mut self,
+        node: Node,
+        request: Request,
+        exchangeable: bool,
+    ) -> Result<(), Full> {
         match node {
             Node::Device(device) => {
                 let slot = self.free.pop().ok_or(Full)?;
@@ -215,7 +228,12 @@ impl Core {
             Node::Array(array) => {
                 self.tick();
                 let engine = &mut self.arrays[array.index()].engine;
-                engine.submit(self.now, request).map_err(|_| Full)?;
+                let taken = if exchangeable {
+                    engine.submit_exchangeable(self.now, request)
+                } else {
+                    engine.submit(self.now, request)
+                };
+                taken.map_err(|_| Full)?;
                 self.drain(array);
                 self.settle();
             }
@@ -231,6 +249,7 @@ impl Core {
                 MemberError::Gone | MemberError::Medium => RequestError::BeyondTolerance,
                 MemberError::Corrupt => RequestError::Corrupt,
             }),
+            exchanged: None,
         });
     }
 

@@ -74,6 +74,15 @@ impl Stack {
         NodeId(Node::Device(self.core.members.add_inline(facts, inline)))
     }
 
+    /// Puts a queue of a test's own before the one that carries I/O on files.
+    #[cfg(test)]
+    pub(crate) fn wrap_queue(
+        &mut self,
+        wrap: impl FnOnce(Box<dyn crate::queues::Queue>) -> Box<dyn crate::queues::Queue>,
+    ) {
+        self.core.members.wrap_queue(wrap);
+    }
+
     /// Opens an array over nodes that are not members of another. The buffers that `config` names
     /// are replaced by the stack's own. Work that is due at opening has begun when this returns.
     ///
@@ -274,7 +283,7 @@ impl Stack {
             buffer,
         };
         self.core
-            .submit(node.0, request)
+            .submit(node.0, request, false)
             .expect("nothing else is in flight");
         loop {
             if let Some(reply) = self.core.replies.pop_front() {
@@ -367,6 +376,32 @@ impl Driver {
         (self.facts.read_only && request.operation.is_write()).then_some(RequestError::ReadOnly)
     }
 
+    fn take(&mut self, request: Request, exchangeable: bool) -> Result<(), Busy> {
+        assert!(
+            request.blocks <= self.facts.request_blocks_max,
+            "a request of {} blocks is longer than the target takes",
+            request.blocks
+        );
+        if self.in_flight >= self.facts.requests_max {
+            return Err(Busy);
+        }
+        // An engine looks for itself.
+        if let Node::Device(_) = self.root
+            && let Some(error) = self.refuse(&request)
+        {
+            self.core.replies.push_back(Reply {
+                token: request.token,
+                result: Err(error),
+                exchanged: None,
+            });
+        } else {
+            let taken = self.core.submit(self.root, request, exchangeable);
+            taken.map_err(|_| Busy)?;
+        }
+        self.in_flight += 1;
+        Ok(())
+    }
+
     fn close_array(&mut self, index: crate::core::ArrayIndex) -> Result<(), CloseError> {
         let not_durable = |name: &str, reason: &str| CloseError::NotDurable {
             target: name.to_owned(),
@@ -430,27 +465,15 @@ impl Target for Driver {
     }
 
     fn submit(&mut self, request: Request) -> Result<(), Busy> {
-        assert!(
-            request.blocks <= self.facts.request_blocks_max,
-            "a request of {} blocks is longer than the target takes",
-            request.blocks
-        );
-        if self.in_flight >= self.facts.requests_max {
-            return Err(Busy);
-        }
-        // An engine looks for itself.
-        if let Node::Device(_) = self.root
-            && let Some(error) = self.refuse(&request)
-        {
-            self.core.replies.push_back(Reply {
-                token: request.token,
-                result: Err(error),
-            });
-        } else {
-            self.core.submit(self.root, request).map_err(|_| Busy)?;
-        }
-        self.in_flight += 1;
-        Ok(())
+        self.take(request, false)
+    }
+
+    fn submit_exchangeable(&mut self, request: Request) -> Result<(), Busy> {
+        self.take(request, true)
+    }
+
+    fn lend(&mut self, area: BufferSlice, blocks: u32) -> bool {
+        self.core.lend(self.root, area, blocks)
     }
 
     fn poll(&mut self, wait: bool) -> Option<Reply> {

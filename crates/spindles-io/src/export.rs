@@ -43,6 +43,10 @@ pub struct Answer {
     pub result: Result<(), RequestError>,
 }
 
+/// Memory of accesses that is lent for hedged reads: so many areas, and so many bytes, at most.
+const LENT_AREAS: u32 = 64;
+const LENT_BYTES: u32 = 32 << 20;
+
 /// A target with access by bytes.
 pub struct Export {
     target: Box<dyn Target>,
@@ -84,6 +88,8 @@ enum Phase {
 struct Slot {
     phase: Phase,
     access: Access,
+    /// Which of the areas has its payload: another one after a read that was hedged.
+    area: u32,
     /// Requests to the target that are not answered.
     pending: u32,
     result: Result<(), RequestError>,
@@ -140,11 +146,28 @@ impl Export {
         let block_bytes = target.facts().block_size.bytes();
         // One more for a payload that begins in the middle of a block.
         let area_blocks = limits.access_bytes_max.div_ceil(block_bytes) + 1;
-        let areas = target.allocate(area_blocks * u32::from(limits.slots));
+        let slots = u32::from(limits.slots);
+        let lent = match &target.facts().array {
+            Some(array) if array.redundancy > 0 => (LENT_BYTES / (area_blocks * block_bytes))
+                .clamp(1, LENT_AREAS)
+                .min(slots),
+            _ => 0,
+        };
+        let areas = target.allocate(area_blocks * (slots + lent));
+        for area in slots..slots + lent {
+            let area = BufferSlice {
+                buffer: areas,
+                first_block: area * area_blocks,
+            };
+            if !target.lend(area, area_blocks) {
+                break;
+            }
+        }
         let edges = target.allocate(2 * u32::from(limits.slots));
         let pieces_max = area_blocks.div_ceil(target.facts().request_blocks_max) + 2;
         let count = usize::from(limits.slots);
-        let slot = || Slot {
+        let slot = |area| Slot {
+            area,
             phase: Phase::Idle,
             access: Access {
                 operation: Operation::Flush,
@@ -160,7 +183,7 @@ impl Export {
             area_blocks,
             areas,
             edges,
-            slots: (0..count).map(|_| slot()).collect(),
+            slots: (0..slots).map(slot).collect(),
             free: (0..limits.slots).rev().map(SlotId).collect(),
             waiting: VecDeque::with_capacity(count),
             pieces: VecDeque::with_capacity(count * size(pieces_max)),
@@ -195,6 +218,7 @@ impl Export {
         *slot = Slot {
             phase: Phase::Taken,
             access,
+            area: slot.area,
             pending: 0,
             result: Ok(()),
         };
@@ -212,7 +236,7 @@ impl Export {
         let access = &self.slots[usize::from(id.0)].access;
         let (before, _) = access.margins(self.block_bytes);
         let area_bytes = size(self.area_blocks) * size(self.block_bytes);
-        let start = usize::from(id.0) * area_bytes + size(before);
+        let start = size(self.slots[usize::from(id.0)].area) * area_bytes + size(before);
         assert!(
             size(before) + size(access.bytes) <= area_bytes,
             "an access is too long"
@@ -255,8 +279,16 @@ impl Export {
             if let Some(answer) = self.answers.pop_front() {
                 return Some(answer);
             }
-            let Reply { token, result } = self.target.poll(wait)?;
+            let Reply {
+                token,
+                result,
+                exchanged,
+            } = self.target.poll(wait)?;
             let id = SlotId(u16::try_from(token).expect("we named it"));
+            if let Some(area) = exchanged {
+                assert_eq!(area.buffer, self.areas, "memory of another kind");
+                self.slots[usize::from(id.0)].area = area.first_block / self.area_blocks;
+            }
             self.reply(id, result);
         }
     }
@@ -439,7 +471,7 @@ impl Export {
     fn area(&self, id: SlotId) -> BufferSlice {
         BufferSlice {
             buffer: self.areas,
-            first_block: u32::from(id.0) * self.area_blocks,
+            first_block: self.slots[usize::from(id.0)].area * self.area_blocks,
         }
     }
 
@@ -574,7 +606,17 @@ impl Export {
 
     fn push_pieces(&mut self) {
         while let Some(piece) = self.pieces.front() {
-            if self.target.submit(*piece).is_err() {
+            let id = usize::try_from(piece.token).expect("we named it");
+            let slot = &self.slots[id];
+            let blocks = slot.access.blocks(self.block_bytes);
+            let whole = u64::from(piece.blocks) == blocks.end - blocks.start;
+            // A payload that is read in one piece may come in another area.
+            let taken = if whole && slot.access.operation == Operation::Read {
+                self.target.submit_exchangeable(*piece)
+            } else {
+                self.target.submit(*piece)
+            };
+            if taken.is_err() {
                 return;
             }
             self.pieces.pop_front();

@@ -29,6 +29,8 @@ pub mod scratch;
 pub mod scrub;
 pub mod signatures;
 pub mod spare;
+#[cfg(test)]
+mod stalls;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -131,6 +131,17 @@ impl Members {
         DeviceIndex(index)
     }
 
+    /// Puts another queue before the one that carries I/O on files.
+    #[cfg(test)]
+    pub(crate) fn wrap_queue(
+        &mut self,
+        wrap: impl FnOnce(Box<dyn queues::Queue>) -> Box<dyn queues::Queue>,
+    ) {
+        let Chosen { queue, reason } = self.queue.take().expect("there are files");
+        let queue = wrap(queue);
+        self.queue = Some(Chosen { queue, reason });
+    }
+
     /// The queue, opened for the first file.
     fn queue(&mut self) -> Result<&mut Chosen, OpenError> {
         if self.queue.is_none() {

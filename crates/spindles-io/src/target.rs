@@ -6,7 +6,7 @@ use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::Taken;
 use crate::{CloseError, TargetFacts};
-use spindles_block::{BufferId, MemberIndex, Reply, Request};
+use spindles_block::{BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
 /// Carries block requests. It belongs to one thread, which polls it.
@@ -35,6 +35,23 @@ pub trait Target {
     /// `Busy` when as many requests are in flight as there is room for: try again after the next
     /// reply.
     fn submit(&mut self, request: Request) -> Result<(), Busy>;
+
+    /// As `submit`. Where the request is a read, the reply may name other memory than the request
+    /// (`Reply::exchanged`): then that is the caller's from now on, and the request's memory, which
+    /// a device may still write into, is the target's. Both are as long as what was lent.
+    ///
+    /// # Errors
+    ///
+    /// As `submit`.
+    fn submit_exchangeable(&mut self, request: Request) -> Result<(), Busy> {
+        self.submit(request)
+    }
+
+    /// Lends the target memory of one of its buffers, for reads that redundancy is asked for because
+    /// a member keeps them waiting. Whether it has a use for it; all that is lent is equally long.
+    fn lend(&mut self, _area: BufferSlice, _blocks: u32) -> bool {
+        false
+    }
 
     /// Does what is to be done and gives the next reply, in the order in which requests end. With
     /// `wait` it returns `None` only when no request is in flight.

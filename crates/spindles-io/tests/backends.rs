@@ -106,7 +106,7 @@ fn check_contents(target: &mut dyn Target) {
         target.submit(request).unwrap();
     }
     let mut tokens: Vec<u64> = std::iter::from_fn(|| target.poll(true))
-        .map(|Reply { token, result }| {
+        .map(|Reply { token, result, .. }| {
             assert_eq!(result, Ok(()));
             token
         })

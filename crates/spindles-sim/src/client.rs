@@ -2,7 +2,7 @@
 
 use crate::options::{Mix, Options};
 use crate::random::Random;
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Operation, Request};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Instant, Operation, Reply, Request};
 use spindles_workload::history::{Contents, FlushToken, History, ReadToken, WriteToken};
 use spindles_workload::{BlockWorkload, Next, Params, Plan};
 use std::ops::Range;
@@ -49,12 +49,16 @@ pub(crate) struct Client {
     hot: u64,
     /// One place for each request in flight, each with a buffer of its own.
     flights: Vec<Option<Flight>>,
+    buffers: Vec<u32>,
     first_buffer: u32,
     next_token: u64,
     /// A request that the engine was too busy for.
     pub(crate) held: Option<Request>,
     pub(crate) submitted: u64,
     pub(crate) answered: u64,
+    /// The longest that a client waited for a read, from when a disk stalled.
+    pub(crate) longest_read_ns: u64,
+    pub(crate) stalled_at: Option<Instant>,
 }
 
 impl Client {
@@ -86,12 +90,36 @@ impl Client {
             mix: options.mix,
             request_blocks_max: options.request_blocks_max,
             flights: vec![None; usize::try_from(options.depth).expect("small")],
+            buffers: (first_buffer..first_buffer + options.depth).collect(),
             first_buffer,
             next_token: 0,
             held: None,
             submitted: 0,
             answered: 0,
+            longest_read_ns: 0,
+            stalled_at: None,
         }
+    }
+
+    /// All memory is the clients' again, but so many buffers for lending: which these are.
+    pub(crate) fn own_all_buffers(&mut self, lent: u32) -> std::ops::Range<u32> {
+        let count = u32::try_from(self.flights.len()).expect("few");
+        let first = self.first_buffer + count;
+        self.buffers = (self.first_buffer..first).collect();
+        first..first + lent
+    }
+
+    /// Whether a buffer is a client's, who has nothing in flight with it.
+    pub(crate) fn keeps(&self, buffer: BufferId) -> bool {
+        let mut places = self.buffers.iter().zip(&self.flights);
+        places.any(|(&number, flight)| number == buffer.0 && flight.is_none())
+    }
+
+    /// What was read for a flight is in another buffer, which is the client's now.
+    fn exchange(&mut self, place: usize, buffer: BufferSlice) {
+        self.buffers[place] = buffer.buffer.0;
+        let flight = self.flights[place].as_mut().expect("in flight");
+        flight.request.buffer = buffer;
     }
 
     /// What to ask next: the workload's next operation where there is one, or something at random.
@@ -171,7 +199,7 @@ impl Client {
     pub(crate) fn request(&mut self, now: Instant, wish: Wish, buffers: &mut [Vec<u8>]) -> Request {
         let place = self.flights.iter().position(Option::is_none);
         let place = place.expect("the caller looked for room");
-        let number = self.first_buffer + u32::try_from(place).expect("few");
+        let number = self.buffers[place];
         let first = wish.block * self.sectors_per_block;
         let sectors = u64::from(wish.blocks) * self.sectors_per_block;
         let bytes = usize::try_from(sectors).expect("small") * self.history.sector_bytes();
@@ -227,12 +255,20 @@ impl Client {
         request
     }
 
-    /// The request of that token is answered. `None` when none is in flight.
-    pub(crate) fn take(&mut self, token: u64) -> Option<Flight> {
-        let mut flights = self.flights.iter_mut();
-        let flight = flights.find(|flight| flight.is_some_and(|f| f.request.token == token))?;
+    /// A request is answered. `None` when none with its token is in flight.
+    pub(crate) fn take(&mut self, now: Instant, reply: Reply) -> Option<Flight> {
+        let mut flights = self.flights.iter();
+        let is_it = |flight: &Flight| flight.request.token == reply.token;
+        let place = flights.position(|flight| flight.as_ref().is_some_and(is_it))?;
+        if let Some(buffer) = reply.exchanged {
+            self.exchange(place, buffer);
+        }
         self.answered += 1;
-        let flight = flight.take()?;
+        let flight = self.flights[place].take()?;
+        if let (Token::Read(_), Some(stalled_at)) = (flight.token, self.stalled_at) {
+            let ns = now.ns_since(flight.submitted.max(stalled_at));
+            self.longest_read_ns = self.longest_read_ns.max(ns);
+        }
         if let (Some(workload), Some(issue)) = (&mut self.workload, flight.issue) {
             workload.complete(issue);
         }

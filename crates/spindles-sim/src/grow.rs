@@ -5,6 +5,7 @@ use crate::disk::Disk;
 use crate::options::Tree;
 use crate::run;
 use crate::stack::Below;
+use crate::stalls::Stall;
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{GrowthTarget, Member, Policy, WriteHole, geometry_of, plan_growth};
@@ -156,6 +157,7 @@ impl World {
             self.stack.disks.push(disk);
             self.gone.push(false);
             self.slow.push(false);
+            self.stalls.push(Stall::None);
             self.lost_at.push(None);
         }
         this.lost = this.lost.with(member);

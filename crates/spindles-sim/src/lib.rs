@@ -25,6 +25,7 @@ mod run;
 pub mod scrub;
 mod shrink;
 pub mod stack;
+mod stalls;
 pub mod trace;
 pub mod world;
 

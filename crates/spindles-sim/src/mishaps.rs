@@ -4,6 +4,7 @@
 use crate::disk::{Landing, PowerLoss, WriteData};
 use crate::random::Random;
 use crate::stack::Below;
+use crate::stalls::Stall;
 use crate::world::{DiskIo, World};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_engine::{Command, Engine, Member};
@@ -140,6 +141,14 @@ impl World {
     pub fn slow_down(&mut self, disk: usize) {
         self.note(&format!("disk {disk} is slow"));
         self.slow[disk] = true;
+    }
+
+    /// Which disk stalls, for how long, and whether it is one read only. Drawn by itself.
+    pub fn random_stall(&mut self) -> (usize, u64, bool) {
+        let disks = u64::try_from(self.stack.disks.len()).expect("few");
+        let random = &mut self.stalling;
+        let disk = usize::try_from(random.below(disks)).expect("few");
+        (disk, random.between(1, 60) * 1_000_000, random.percent(50))
     }
 
     /// The administrator puts the member out that the disk is.
@@ -316,6 +325,8 @@ impl World {
         self.held.fill_with(VecDeque::new);
         self.handed.fill_with(BTreeMap::new);
         self.slow.fill(false);
+        self.stalls.fill(Stall::None);
+        self.client.stalled_at = None;
         self.returning.clear();
         for array in &mut self.stack.arrays {
             array.filling = MemberSet::EMPTY;

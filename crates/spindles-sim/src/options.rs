@@ -177,6 +177,8 @@ pub struct Options {
     pub limit_requests: u32,
     /// Columns of the engine.
     pub limit_columns: u32,
+    /// Reads that the engine hedges at once.
+    pub limit_hedges: u32,
     /// Blocks of a column of the engine.
     pub limit_column_blocks: u32,
     /// Whether blocks of arrays of disks have checksums.
@@ -273,6 +275,7 @@ impl Options {
         let consistency = random.percent(30).then(|| *random.choose(&promising));
         let consistency = fixed.consistency.or(consistency);
         let sessions = sessions(seed, random, &tree, fixed);
+        let hedging = &mut Random::new(seed, "hedges");
         let checksums = Random::new(seed, "checksums").percent(50);
         let checksums = fixed.checksums.unwrap_or(checksums);
         Self {
@@ -285,6 +288,7 @@ impl Options {
             depth,
             limit_requests,
             limit_columns: *random.choose(&[1, 2, 4, 32]),
+            limit_hedges: *hedging.choose(&[0, 1, 2, 8]),
             limit_column_blocks: *random.choose(&[1, 3, 8, 16]),
             checksums,
             checksum_pages: *Random::new(seed, "checksum pages").choose(&[0, 8, 1000]),
@@ -309,6 +313,9 @@ impl Options {
                 slow_min_ns: 0,
                 slow_after_ns: *random.choose(&[0, 1_000_000]),
                 around_max: *random.choose(&[0, 1, 8]),
+                stall_factor: *hedging.choose(&[0, 2, 4, 10]),
+                stall_min_ns: *hedging.choose(&[0, 1_000_000]),
+                hedge_share: *hedging.choose(&[1, 5, 20]),
             },
             spares: *random.choose(&[0, 0, 0, 1, 2]),
             journal_device: tree.keeps_parity()

@@ -40,6 +40,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Virtual time that passed.
     pub virtual_time: Instant,
+    /// The longest that a client waited for a read, from when a disk stalled, in nanoseconds.
+    pub longest_read_ns: u64,
     /// How often each fault struck and each ending came.
     pub struck: BTreeMap<&'static str, u64>,
     /// What happened, line by line, where it was asked for.
@@ -62,6 +64,7 @@ pub fn run(options: &Options, story: bool) -> Outcome {
         entries: world.log.entries(),
         requests: world.client.answered,
         virtual_time: world.now(),
+        longest_read_ns: world.client.longest_read_ns,
         struck: std::mem::take(&mut world.struck),
         story: world.log.into_story(),
     }
@@ -421,6 +424,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.buffers[2 * array] = vec![0; bytes];
             world.buffers[2 * array + 1] = vec![0; engine.metadata().len()];
             world.engines[array] = Some(engine);
+            world.lend(array);
             world.opened(array);
             bring_back(world, array, &found, &assembly);
             world.attach_added(array);
@@ -568,12 +572,13 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     let this = &world.stack.arrays[array];
     let requests = match this.above {
         // Never busy: all that the array above can have in flight on one member.
-        Some(_) => options.limit_columns + 16,
+        Some(_) => options.limit_columns + 24,
         None => options.limit_requests,
     };
     let limits = Limits {
         requests,
         columns: options.limit_columns,
+        hedges: options.limit_hedges,
         column_blocks: options.limit_column_blocks,
         checksum_pages: options.checksum_pages,
     };
@@ -634,6 +639,7 @@ pub(crate) fn plain_config(
         job_rate: 0,
         faults: FaultLimits {
             errors_max: 0,
+            stall_factor: 0,
             ..FaultLimits::DEFAULT
         },
         limits,

@@ -12,6 +12,7 @@ use crate::options::Options;
 use crate::queue::Queue;
 use crate::random::Random;
 use crate::stack::{Below, Stack};
+use crate::stalls::{Reads, Stall};
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIo, MemberIoId,
     MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
@@ -129,6 +130,8 @@ pub struct World {
     /// So many disks that are being filled will be gone on the way.
     pub(crate) weak_disks: u32,
     pub(crate) slow: Vec<bool>,
+    pub(crate) stalls: Vec<Stall>,
+    pub(crate) reads: Reads,
     pub(crate) beside: Option<Beside>,
     pub(crate) journal: Option<JournalDisk>,
     pub(crate) lost_at: Vec<Option<Instant>>,
@@ -136,6 +139,8 @@ pub struct World {
     pub(crate) told: Vec<Event>,
     /// Whether a scrub is under way that is judged at its end.
     pub(crate) scrubs_quietly: bool,
+    /// Draws stalls.
+    pub(crate) stalling: Random,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
     steps: u64,
@@ -166,7 +171,7 @@ impl World {
         let disks = stack.disks.len();
         // Two buffers for each array, one of the simulator's own, then the clients'.
         let client_buffer = 2 * arrays + 1;
-        let buffers = client_buffer + index(options.depth);
+        let buffers = client_buffer + index(options.depth + options.limit_hedges);
         let first = u32::try_from(client_buffer).expect("few");
         Self {
             log: Log::new(story),
@@ -194,11 +199,14 @@ impl World {
             spares: options.spares,
             weak_disks: 0,
             slow: vec![false; disks],
+            stalls: vec![Stall::None; disks],
+            reads: Reads::default(),
             beside: None,
             journal: None,
             lost_at: vec![None; disks],
             told: Vec::new(),
             scrubs_quietly: false,
+            stalling: Random::new(options.seed, "stalling"),
             latency: Random::new(options.seed, "latency"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))
@@ -264,14 +272,25 @@ impl World {
         self.show(&Seen::Stalled { what });
     }
 
-    /// One thing happens. False when nothing is left to happen.
+    /// One thing happens; engines that look at the clock on the way are no thing of its own. False
+    /// when nothing is left to happen.
     pub(crate) fn step(&mut self) -> bool {
-        if self.failure.is_some() {
-            return false;
+        loop {
+            if self.failure.is_some() {
+                return false;
+            }
+            let Some(happening) = self.queue.advance() else {
+                return false;
+            };
+            let is_alarm = matches!(happening, Happening::Timeout { .. });
+            if !self.happen(happening) || !is_alarm {
+                return self.failure.is_none();
+            }
         }
-        let Some(happening) = self.queue.advance() else {
-            return false;
-        };
+    }
+
+    /// Carries out what happens. False when there is no end to it.
+    fn happen(&mut self, happening: Happening) -> bool {
         self.steps += 1;
         if self.steps > STEPS_MAX {
             self.stalled("it does not come to an end");
@@ -378,7 +397,13 @@ impl World {
             };
             match input {
                 Input::Submit(_, request) => {
-                    if engine.submit(now, request).is_err() {
+                    let clients = array == self.stack.top() && request.token < OWN_TOKEN;
+                    let taken = if clients {
+                        engine.submit_exchangeable(now, request)
+                    } else {
+                        engine.submit(now, request)
+                    };
+                    if taken.is_err() {
                         self.busy(array, request);
                     }
                 }
@@ -421,6 +446,9 @@ impl World {
             match output {
                 Output::Member(io) => {
                     self.take_metadata(array, &io);
+                    if array == self.stack.top() && io.operation == Operation::Read {
+                        self.reads.of_members += 1;
+                    }
                     // There may be disks of more positions: of a growth that came to nothing.
                     if io.member == JOURNAL_DEVICE {
                         self.start_io(array, self.journal_number(), io);
@@ -445,6 +473,7 @@ impl World {
                 Output::Event(event) => self.event(array, event),
             }
         }
+        self.watch_hedges(array);
         self.follow_engine(array);
         if self.is_open(array) && self.engine(array).is_settled() {
             self.stack.arrays[array].unsettled = false;
@@ -657,6 +686,13 @@ impl World {
 
     fn disk_done(&mut self, place: usize) {
         let io = self.ios[place].take().expect("it was in flight");
+        if let Some(until) = self.held_up(&io) {
+            self.ios[place] = Some(io);
+            return self.queue.at(until, Happening::Disk(place));
+        }
+        if io.io.operation == Operation::Read {
+            self.fills(&io);
+        }
         let DiskIo {
             array,
             disk,
@@ -751,7 +787,7 @@ impl World {
         let done = reply.result.is_ok();
         let token = reply.token;
         self.log.entry(now, Entry::Reply { token, done });
-        let Some(flight) = self.client.take(token) else {
+        let Some(flight) = self.client.take(now, reply) else {
             return self.stalled(&format!("request {token} was answered twice"));
         };
         self.judge(&flight, done);

@@ -43,7 +43,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::ReuseJournalUnflushed, "history", 800),
     (Mutation::SkipDeviceMark, "dirty_bits", 200),
     (Mutation::TrustLostJournal, "history", 3000),
-    (Mutation::KeepLostTail, "history", 300),
+    (Mutation::KeepLostTail, "history", 600),
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
     (Mutation::SkipSumming, "checksums", 400),
@@ -53,6 +53,8 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::ReplaceUnflushed, "history", 800),
     (Mutation::StageUnflushed, "history", 300),
     (Mutation::MarkUnflushed, "history", 100),
+    (Mutation::HedgeInPlace, "buffers", 100),
+    (Mutation::HedgeUnlimited, "hedges", 100),
 ];
 
 /// What shows in few runs is planted in enumerations instead: `tests/enumerate.rs`.
@@ -107,6 +109,15 @@ fn scenario(mutation: Mutation) -> Fixed {
             journal_device: Some(true),
             ..Fixed::default()
         },
+        Mutation::HedgeInPlace | Mutation::HedgeUnlimited => {
+            let faults = ["stall", "slow"].into_iter().filter_map(Fault::by_name);
+            Fixed {
+                level: Level::by_name("raid5"),
+                requests: Some(300),
+                faults: Some(faults.collect()),
+                ..Fixed::default()
+            }
+        }
         _ => Fixed::default(),
     }
 }

@@ -5,6 +5,7 @@ use crate::{
     Engine, index,
     output::OutReason,
     plan::{Ask, Work},
+    slots::SlotSet,
 };
 use spindles_block::{MemberError, MemberIndex, MemberResult, RequestError};
 
@@ -53,9 +54,11 @@ impl Engine {
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}
         }
-        let column = &self.columns[index(id)];
+        let column = &mut self.columns[index(id)];
         if column.phase == Phase::Reading && column.ask == Ask::Read {
-            self.read_took(member, column.issued);
+            column.reading = column.reading.minus(SlotSet::one(slot));
+            let issued = column.issued;
+            self.read_took(member, issued);
         }
         match result {
             Ok(()) => {}

@@ -131,6 +131,8 @@ pub(crate) struct Column {
     pub(crate) refused: SlotSet,
     /// When the reads under way were begun.
     pub(crate) issued: Instant,
+    /// Slots from which a read of a plan is not back yet, if it is for somebody who reads.
+    pub(crate) reading: SlotSet,
     /// It computes what a slow member holds.
     pub(crate) around: bool,
     pub(crate) error: Option<RequestError>,
@@ -187,6 +189,7 @@ impl Column {
             overruled: SlotSet::EMPTY,
             refused: SlotSet::EMPTY,
             issued: Instant(0),
+            reading: SlotSet::EMPTY,
             around: false,
             error: None,
             plan: Plan {

@@ -36,11 +36,16 @@ impl Engine {
         let settled =
             (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
-        if settled && !self.unreplayed && !self.slow.members.is_empty() {
+        if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
+            let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
+            let suffices = |slots: SlotSet| slots.count() >= data;
+            let stalled = self.stalled_slots(id);
+            if suffices(all.minus(unreadable).minus(stalled)) {
+                unreadable = unreadable.or(stalled);
+            }
             (around, probed) = self.slow_slots(id);
             around = around.minus(unreadable);
-            let others = self.shape(id).all().minus(unreadable).minus(around);
-            if others.count() >= u32::from(self.shape(id).data) {
+            if suffices(all.minus(unreadable).minus(around)) {
                 unreadable = unreadable.or(around);
             }
         }
@@ -117,7 +122,6 @@ impl Engine {
         }
         column.plan = plan;
         column.preferred = preferred;
-        column.issued = self.now;
         if !plan.recover.and(around).is_empty() {
             self.goes_around(id);
         }
@@ -140,6 +144,8 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Reading;
         column.pending = plan.reads.count();
+        column.reading = plan.reads;
+        column.issued = self.now;
         for slot in plan.reads.iter() {
             let place = self.read_place(id, slot);
             self.slot_io(id, slot, Operation::Read, place);

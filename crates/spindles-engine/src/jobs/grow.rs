@@ -25,6 +25,7 @@ use crate::{
     config::Persistence,
     engine::Closing,
     growth::{parts, policy_after, staging_rows, unit_rows},
+    hedges::Pairing,
     index,
     output::{Event, OutReason, Output},
     plan::{Ask, Shape},
@@ -386,7 +387,7 @@ impl Engine {
             Stage::Reading | Stage::Staging | Stage::Rereading | Stage::Placing => {
                 let own = self.own_request();
                 !self.requests[index(own)].is_handed_out()
-                    && !self.free_columns.is_empty()
+                    && self.free_columns.len() > index(self.hedges.kept_columns)
                     && self.advance(own)
             }
             _ => false,
@@ -480,6 +481,7 @@ impl Engine {
         let Range { start, end } = self.grow.window;
         let (block, end) = (BlockIndex(start), BlockIndex(end));
         self.requests[index(own)] = RequestSlot::new(0, operation, block, end, self.grow.buffer);
+        self.requests[index(own)].pairing = Pairing::Own;
         self.advance(own);
     }
 

@@ -373,7 +373,7 @@ impl Engine {
     fn find_mark(&mut self, row: usize) {
         let walk = &self.jobs.walks[row];
         let (before, going) = (walk.mark, walk.stage == Stage::Going);
-        let first = index(self.limits.columns);
+        let first = index(self.client_columns());
         let mark = self.columns[first..]
             .iter()
             .filter(|column| {

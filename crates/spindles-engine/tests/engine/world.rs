@@ -87,6 +87,7 @@ pub(crate) struct Setup {
     pub(crate) tears: bool,
     pub(crate) policy: &'static str,
     pub(crate) requests: u32,
+    pub(crate) hedges: u32,
     pub(crate) column_blocks: u32,
     pub(crate) read_policy: &'static str,
     pub(crate) errors_max: u32,
@@ -110,6 +111,7 @@ impl Setup {
             tears: false,
             policy: "resync",
             requests: 4,
+            hedges: 0,
             column_blocks: 4,
             read_policy: "nearest",
             errors_max: 0,
@@ -197,6 +199,7 @@ impl Setup {
                 limits: Limits {
                     requests: self.requests,
                     columns: self.requests,
+                    hedges: self.hedges,
                     column_blocks: self.column_blocks,
                     checksum_pages: self.checksum_pages.unwrap_or(0),
                 },

@@ -58,7 +58,7 @@ pub(crate) fn run(
         buffer,
     };
     target.submit(request).unwrap();
-    let Reply { token, result } = target.poll(true).unwrap();
+    let Reply { token, result, .. } = target.poll(true).unwrap();
     assert_eq!(token, block + 7);
     result
 }

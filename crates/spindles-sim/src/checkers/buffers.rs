@@ -1,16 +1,23 @@
-//! Nobody changes a buffer while a disk writes it.
+//! Nobody changes a buffer while a disk writes it, and no disk fills one that nobody lent it.
 
 use super::{Checker, Seen, Stateless};
 
 pub(super) static CHECKER: Checker = Checker {
     name: "buffers",
-    about: "the bytes of a write stay as they are until the disk has answered",
+    about: "the bytes of a write stay as they are until the disk has answered, and no read comes late \
+            into memory that clients have back",
     start: || {
         Box::new(Stateless(|_, seen| match *seen {
             Seen::DiskWrote {
                 disk,
                 buffer_changed: true,
             } => Err(format!("the buffer changed while disk {disk} wrote it")),
+            Seen::DiskRead {
+                disk,
+                clients: true,
+            } => Err(format!(
+                "disk {disk} filled memory that is a client's again"
+            )),
             _ => Ok(()),
         }))
     },

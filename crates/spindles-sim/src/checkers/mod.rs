@@ -7,6 +7,7 @@ mod clean_mark;
 mod dirty_bits;
 mod durability;
 pub(crate) mod failure_record;
+mod hedges;
 mod history;
 mod liveness;
 mod redundancy;
@@ -102,6 +103,20 @@ pub enum Seen<'a> {
         /// Whether the buffer changed.
         buffer_changed: bool,
     },
+    /// A disk fills memory with what was asked of it.
+    DiskRead {
+        /// Which disk.
+        disk: usize,
+        /// Whether the memory is a client's that asks nothing with it.
+        clients: bool,
+    },
+    /// Reads were hedged.
+    Hedged {
+        /// So many since the top array was opened.
+        hedged: u64,
+        /// And so many reads it asked of its members.
+        reads: u64,
+    },
     /// An array was scrubbed while nobody used it.
     Scrubbed {
         /// What was rotten, and what was told.
@@ -157,6 +172,7 @@ pub static CHECKERS: &[&Checker] = &[
     &checksums::CHECKER,
     &liveness::CHECKER,
     &buffers::CHECKER,
+    &hedges::CHECKER,
 ];
 
 /// A checker that needs to remember nothing.

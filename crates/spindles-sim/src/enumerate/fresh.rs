@@ -131,6 +131,7 @@ impl Explorer<'_> {
         let limits = Limits {
             requests,
             columns: COLUMNS,
+            hedges: 0,
             column_blocks: CHUNK_BLOCKS,
             checksum_pages: 0,
         };

@@ -14,6 +14,7 @@ mod rot;
 mod rot_met;
 mod scrub;
 mod slow;
+mod stall;
 
 use crate::world::World;
 
@@ -54,6 +55,7 @@ pub static FAULTS: &[&Fault] = &[
     &slow::FAULT,
     &grow::FAULT,
     &journal_lost::FAULT,
+    &stall::FAULT,
 ];
 
 impl Fault {

@@ -1,0 +1,226 @@
+//! A device that does not answer for a while, for tests: its reads go to the kernel late, and so come
+//! late into memory.
+
+use crate::OpenOptions;
+use crate::driver::Stack;
+use crate::export::{Access, Export, ExportLimits};
+use crate::queues::{Queue, Wait};
+use crate::transfer::{Call, FileIndex, Tag, Transfer};
+use spindles_block::{BlockIndex, BlockSize, BufferId, MemberResult, MemberSet, Operation};
+use spindles_engine::{Config, Event, FaultLimits, Limits, POLICIES, READ_POLICIES};
+use spindles_layout::{Geometry, LEVELS, Level, Spec};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::ptr::NonNull;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+const BLOCK: usize = 4096;
+const STALL: Duration = Duration::from_millis(600);
+
+/// Until when the first file answers nothing; shared with the test.
+type Until = Arc<Mutex<Instant>>;
+
+#[derive(Debug)]
+struct Stalling {
+    inner: Box<dyn Queue>,
+    until: Until,
+    held: Vec<Transfer>,
+}
+
+impl Stalling {
+    fn left(&self) -> Duration {
+        let until = *self.until.lock().unwrap();
+        until.saturating_duration_since(Instant::now())
+    }
+}
+
+impl Queue for Stalling {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
+        self.inner.add_file(file)
+    }
+
+    fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {
+        self.inner.add_buffer(buffer, start, bytes);
+    }
+
+    fn start(&mut self, transfer: Transfer) {
+        let reads = matches!(transfer.call(), Call::Read);
+        if transfer.file == FileIndex(0) && reads && !self.left().is_zero() {
+            self.held.push(transfer);
+        } else {
+            self.inner.start(transfer);
+        }
+    }
+
+    fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
+        self.inner.next_done()
+    }
+
+    fn turn(&mut self, wait: Wait) {
+        let left = self.left();
+        if left.is_zero() {
+            self.held.drain(..).for_each(|held| self.inner.start(held));
+        }
+        self.inner.turn(match wait {
+            _ if self.held.is_empty() => wait,
+            Wait::No => Wait::No,
+            Wait::Forever => Wait::AtMost(left),
+            Wait::AtMost(time) => Wait::AtMost(time.min(left)),
+        });
+    }
+
+    fn in_flight(&self) -> usize {
+        self.inner.in_flight() + self.held.len()
+    }
+}
+
+/// A byte that tells where a block lies.
+fn fill(block: usize) -> u8 {
+    u8::try_from(block % 251).unwrap()
+}
+
+fn open(folder: &std::path::Path, level: &'static Level) -> (Export, Until) {
+    let mut stack = Stack::new(&OpenOptions::default()).unwrap();
+    let members: Vec<_> = (0..4)
+        .map(|member| {
+            let path = folder.join(format!("{level}-{member}.img"));
+            std::fs::File::create(&path)
+                .unwrap()
+                .set_len(1 << 20)
+                .unwrap();
+            stack.add_device(path.to_str().unwrap()).unwrap()
+        })
+        .collect();
+    let spec = Spec {
+        level,
+        layout: None,
+        chunk_blocks: 4,
+        member_blocks: vec![256; 4],
+    };
+    let config = Config {
+        geometry: Geometry::new(&spec).unwrap(),
+        block_size: BlockSize::B4096,
+        missing: MemberSet::EMPTY,
+        data_start: vec![BlockIndex(0); 4],
+        persistence: None,
+        clean: true,
+        read_only: false,
+        look_only: false,
+        tears: false,
+        force: false,
+        consistency: POLICIES[0],
+        read_policy: READ_POLICIES[0],
+        write_mostly: MemberSet::EMPTY,
+        job_rate: spindles_engine::JOB_RATE,
+        faults: FaultLimits {
+            hedge_share: 1,
+            ..FaultLimits::DEFAULT
+        },
+        limits: Limits::for_depth(64, BlockSize::B4096),
+        scratch: BufferId::NONE,
+        metadata: BufferId::NONE,
+    };
+    let members: Vec<_> = members.into_iter().map(Some).collect();
+    let root = stack.add_array(level.name, config, &members).unwrap();
+    let until = Arc::new(Mutex::new(Instant::now()));
+    let shared = Arc::clone(&until);
+    stack.wrap_queue(|inner| {
+        Box::new(Stalling {
+            inner,
+            until: shared,
+            held: Vec::new(),
+        })
+    });
+    let limits = ExportLimits {
+        slots: 16,
+        access_bytes_max: 64 << 10,
+    };
+    (Export::new(stack.into_target(root), limits), until)
+}
+
+/// Reads single blocks, so many at once, until `end`, and looks at what comes. The longest that one
+/// took.
+fn read_for(export: &mut Export, end: Instant, blocks: usize) -> Duration {
+    let mut in_flight = Vec::new();
+    let (mut next, mut longest) = (0, Duration::ZERO);
+    loop {
+        while in_flight.len() < 8 && Instant::now() < end {
+            let offset_bytes = u64::try_from(next * BLOCK).unwrap();
+            let access = Access {
+                operation: Operation::Read,
+                offset_bytes,
+                bytes: u32::try_from(BLOCK).unwrap(),
+            };
+            let slot = export.take(access).unwrap();
+            export.submit(slot);
+            in_flight.push((slot, Instant::now(), next));
+            next = (next + 5) % blocks;
+        }
+        let Some(answer) = export.poll(true) else {
+            return longest;
+        };
+        answer.result.unwrap();
+        let at = in_flight.iter().position(|(slot, ..)| *slot == answer.slot);
+        let (slot, begun, block) = in_flight.swap_remove(at.unwrap());
+        let payload = export.payload(slot);
+        assert!(
+            payload.iter().all(|&byte| byte == fill(block)),
+            "block {block}"
+        );
+        payload.fill(0xEE);
+        longest = longest.max(begun.elapsed());
+        export.give_back(slot);
+    }
+}
+
+#[test]
+fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
+    let folder = tempfile::tempdir().unwrap();
+    for level in LEVELS.iter().filter(|level| level.members_min <= 4) {
+        let (mut export, until) = open(folder.path(), level);
+        let array = export.target().facts().array.clone().unwrap();
+        if array.redundancy == 0 {
+            continue;
+        }
+        let blocks = usize::try_from(export.bytes()).unwrap() / BLOCK;
+        let bytes: Vec<u8> = (0..blocks).flat_map(|block| [fill(block); BLOCK]).collect();
+        export.write(0, &bytes).unwrap();
+        // How long reads take is known then.
+        let soon = Instant::now() + Duration::from_millis(300);
+        read_for(&mut export, soon, blocks);
+        let end = Instant::now() + STALL;
+        *until.lock().unwrap() = end;
+        let longest = read_for(&mut export, Instant::now() + STALL * 2 / 3, blocks);
+        assert!(longest < STALL / 2, "{level}: {longest:?}");
+        let hedged = |export: &Export| {
+            let members = export.target().status().unwrap().members;
+            members
+                .iter()
+                .map(|member| member.hedged_reads)
+                .collect::<Vec<_>>()
+        };
+        let counts = hedged(&export);
+        assert!(counts[0] > 0, "{level}: {counts:?}");
+        // What is late comes back while others use the memory.
+        read_for(&mut export, end + STALL / 2, blocks);
+        let told: Vec<Event> = std::iter::from_fn(|| export.target_mut().next_event())
+            .map(|(_, event)| event)
+            .collect();
+        let stalls = |is: bool| {
+            told.iter().any(|event| {
+                matches!(event, Event::MemberStalls { member, stalls } if member.0 == 0 && *stalls == is)
+            })
+        };
+        assert!(stalls(true) && stalls(false), "{level}: {told:?}");
+        let mut back = vec![0; bytes.len()];
+        export.read(0, &mut back).unwrap();
+        assert!(back == bytes, "{level}");
+        println!("{level}: {longest:?} instead of {STALL:?}, hedged {counts:?}");
+        export.close().unwrap();
+    }
+}

@@ -1,0 +1,15 @@
+//! A disk answers nothing for a while, or answers one read very late, as in its error recovery.
+
+use super::Fault;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "stall",
+    about: "a disk answers nothing for some milliseconds, or one read so late",
+    percent: 12,
+    own_stream: true,
+    strike: |world| {
+        let (disk, ns, one_read) = world.random_stall();
+        world.stall(disk, ns, one_read);
+        true
+    },
+};

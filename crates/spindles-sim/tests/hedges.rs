@@ -1,0 +1,120 @@
+//! Members that stall: how long clients wait for what they read, with hedges and without, exactly, in
+//! virtual time.
+
+use spindles_layout::Level;
+use spindles_sim::disks::Model;
+use spindles_sim::faults::Fault;
+use spindles_sim::{Ending, Fixed, Options, Outcome, run};
+use spindles_workload::history::Initial;
+
+const MS: u64 = 1_000_000;
+/// A member stalls from so many of the session's requests on.
+const STALL_AT: u32 = 2000;
+
+/// A run of one session of reads in which a disk stalls once, for up to 60 ms.
+fn options(seed: u64, level: &str, checksums: bool, hedges: u32) -> Options {
+    let fixed = Fixed {
+        level: Level::by_name(level),
+        members: Some(4),
+        requests: Some(2400),
+        depth: Some(8),
+        faults: Some(Vec::new()),
+        ending: Some(Ending::Close),
+        checksums: Some(checksums),
+        model: Model::by_name("write-through"),
+        ..Fixed::default()
+    };
+    let mut options = Options::swarm(seed, &fixed);
+    options.mix.read = 100;
+    options.mix.write = 0;
+    options.mix.flush = 0;
+    options.mix.discard = 0;
+    options.mix.write_zeroes = 0;
+    options.workload =
+        checksums.then(|| spindles_workload::by_name("dd-write").expect("a row of the table"));
+    options.beyond = false;
+    options.initial = Initial::Zeros;
+    options.limit_requests = 8;
+    options.limit_columns = 32;
+    options.limit_hedges = hedges;
+    options.checksum_pages = 1000;
+    options.request_blocks_max = 4;
+    options.region_groups = u32::from(checksums);
+    options.faults.stall_factor = 10;
+    options.faults.stall_min_ns = MS;
+    options.faults.hedge_share = 20;
+    options.faults.slow_factor = 0;
+    let stall = Fault::by_name("stall").expect("a row of the table");
+    options.sessions.truncate(1);
+    for session in &mut options.sessions {
+        session.faults = vec![(stall, STALL_AT)];
+        session.quiet_after = None;
+    }
+    options
+}
+
+fn outcome(options: &Options) -> Outcome {
+    let outcome = run(options, false);
+    assert_eq!(outcome.failure, None, "seed {}", options.seed);
+    outcome
+}
+
+/// What a client may wait for at most: as long as is waited for a member, and for the others twice, of
+/// which one may have to go behind another that computes the same rows.
+const LONGEST_NS: u64 = 2 * MS;
+
+#[test]
+fn nobody_waits_for_a_member_that_stalls() {
+    let mut helped = 0;
+    for level in ["raid1", "raid10", "raid5", "raid6"] {
+        for checksums in [false, true] {
+            for seed in 0..12 {
+                let with = outcome(&options(seed, level, checksums, 8));
+                let longest_ns = with.longest_read_ns;
+                let what = format!("seed {seed}: {}, {longest_ns} ns", with.tree);
+                assert!(longest_ns < LONGEST_NS, "{what}");
+                let without = outcome(&options(seed, level, checksums, 0));
+                helped += u32::from(without.longest_read_ns > 10 * MS);
+            }
+        }
+    }
+    assert!(
+        helped > 50,
+        "only in {helped} runs somebody would have waited"
+    );
+}
+
+/// Whatever else happens: reads and writes, other faults, crashes, arrays of arrays.
+#[test]
+fn promises_are_kept_beside_hedges() {
+    let faults = [
+        "stall",
+        "slow",
+        "latent_sector_error",
+        "dropout",
+        "rot_met",
+        "rebuild",
+    ];
+    let (mut hedged, mut runs) = (0, 0);
+    for seed in 0..300 {
+        let named = faults.iter().filter_map(|name| Fault::by_name(name));
+        let fixed = Fixed {
+            requests: Some(120),
+            faults: Some(named.collect()),
+            ..Fixed::default()
+        };
+        let mut options = Options::swarm(seed, &fixed);
+        let stall = Fault::by_name("stall").expect("a row of the table");
+        for session in &mut options.sessions {
+            session.faults.extend([(stall, 60), (stall, 90)]);
+            session.faults.sort_by_key(|&(_, at)| at);
+        }
+        options.mix.read += 6;
+        let outcome = outcome(&options);
+        let count = outcome.struck.get("hedged").copied().unwrap_or(0);
+        hedged += count;
+        runs += u64::from(count > 0);
+    }
+    println!("{hedged} reads hedged in {runs} runs");
+    assert!(runs > 60, "hedges in {runs} runs only");
+}
