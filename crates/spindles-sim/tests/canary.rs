@@ -63,6 +63,7 @@ const ENUMERATED: &[Mutation] = &[
     Mutation::ReplaySuperseded,
     Mutation::SkipIntentFlush,
     Mutation::ForgetLost,
+    Mutation::PlaceUnrecorded,
 ];
 
 /// Runs in which the fault can show at all.
