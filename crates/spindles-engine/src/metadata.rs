@@ -28,6 +28,8 @@ pub(crate) struct Metadata {
     pub(crate) dirty: bool,
     /// Whether it is durable that the array is dirty.
     pub(crate) dirty_durable: bool,
+    /// Members of whom it is durable that they are out.
+    out_durable: MemberSet,
     /// Whether something changed that no update has taken up.
     wanted: bool,
     /// Superblock writes under way.
@@ -38,7 +40,9 @@ pub(crate) struct Metadata {
 
 impl Metadata {
     pub(crate) fn new(persistence: Option<Persistence>, place: Place, dirty: bool) -> Self {
+        let out = persistence.as_ref().map(|it| it.array.missing());
         Self {
+            out_durable: out.unwrap_or(MemberSet::EMPTY),
             persistence,
             place,
             dirty,
@@ -52,6 +56,11 @@ impl Metadata {
     /// Whether something that must be durable before a write is acknowledged is not yet.
     pub(crate) fn busy(&self) -> bool {
         self.pending > 0 || self.wanted
+    }
+
+    /// Whether some of these members may be counted on after a crash, though they are out.
+    pub(crate) fn may_count_on(&self, missing: MemberSet) -> bool {
+        self.persistence.is_some() && !missing.difference(self.out_durable).is_empty()
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -263,6 +272,8 @@ impl Engine {
         }
         if !self.metadata.broken {
             self.metadata.dirty_durable = self.metadata.dirty;
+            let persistence = self.metadata.persistence.as_ref();
+            self.metadata.out_durable = persistence.expect("it was written").array.missing();
         }
         self.journal_recorded();
         self.replay_recorded();

@@ -57,9 +57,9 @@ pub enum Mutation {
     RebuildSkipsWrites,
     /// Writes are not logged before they go to their places.
     SkipJournal,
-    /// What is logged goes to its place before it is durable that a member failed whose journal lacks
-    /// it.
-    PlaceUnrecorded,
+    /// Writes are logged, and go to their places, before it is durable that a member failed whose journal
+    /// lacks its part.
+    LogUnrecorded,
     /// The journal is not flushed before the commit.
     SkipJournalFlush,
     /// What the journals hold after a crash is not carried out again.
@@ -131,7 +131,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::RebuildUnflushed,
     Mutation::RebuildSkipsWrites,
     Mutation::SkipJournal,
-    Mutation::PlaceUnrecorded,
+    Mutation::LogUnrecorded,
     Mutation::SkipJournalFlush,
     Mutation::SkipReplay,
     Mutation::SkipDeviceMark,

@@ -209,7 +209,7 @@ fn planted_faults_of_regions_and_rebuilds_are_found() {
             " regions: write 0+1, flush",
         ),
         (
-            Mutation::PlaceUnrecorded,
+            Mutation::LogUnrecorded,
             ARRAY,
             " regions checksums: write 0+1, member 0 drops out",
         ),

@@ -21,13 +21,11 @@ impl Engine {
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
         // What is logged already goes to its place, whatever comes of the journal.
         let logged = self.columns[index(id)].log_half.is_some();
-        let undecided = if logged {
-            // Where a member failed that is durable first: its journal lacks what the others are about
-            // to change.
-            self.metadata.busy() && !self.mutated(Mutation::PlaceUnrecorded)
-        } else {
-            self.journal_undecided()
-        };
+        // Where a member failed that is durable first: the journals lack what it should have logged.
+        let unrecorded = (logged || self.journals())
+            && self.metadata.may_count_on(self.missing)
+            && !self.mutated(Mutation::LogUnrecorded);
+        let undecided = unrecorded || !logged && self.journal_undecided();
         let undecided = undecided && !self.metadata.broken;
         if !(harmless || !undecided && self.may_commit() && self.may_write_region(group)) {
             self.columns[index(id)].phase = Phase::Committing;
