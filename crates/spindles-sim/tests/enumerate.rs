@@ -57,7 +57,8 @@ fn named(name: &str, bounds: &Bounds) -> Scenario {
 /// Everything within the bounds, and of what goes beyond them: whole stripes, of which the journal
 /// holds checksums only, by themselves and on an array that is degraded already, where a small durable
 /// write comes into the same rows (with members missing after the crash some blocks answer errors);
-/// an array that logs its writes and is being rebuilt; and with checksums members that drop out in the
+/// an array that logs its writes and is being rebuilt; one with a device of its own for that, which is
+/// lost too; and with checksums members that drop out in the
 /// middle of a write, copies and rows that are written twice, discards, and two parities.
 #[test]
 fn small_arrays_keep_all_promises() {
@@ -72,6 +73,18 @@ fn small_arrays_keep_all_promises() {
         (ARRAY, ": write 0+4, close", twice),
         (ARRAY, " without {0}: write 0+4, write durably 1+2", once),
         (ARRAY, ": write 0+1, member 0 drops out", twice),
+        (ARRAY, " regions device: write 0+1, flush", twice),
+        (
+            ARRAY,
+            " regions device: write 0+1, member 0 drops out",
+            twice,
+        ),
+        (ARRAY, " regions device: write 0+4, close", once),
+        (
+            ARRAY,
+            " regions device: write 0+1, the journal drops out",
+            once,
+        ),
     ];
     let checked = [
         (MIRROR, "write 0+1, member 0 drops out", twice),
@@ -126,6 +139,7 @@ fn every_level_with_redundancy_and_every_policy_is_enumerated() {
             }
             if policy.write_hole == WriteHole::Closed {
                 kinds.push(format!(") {} regions checksums: ", policy.name));
+                kinds.push(format!(") {} regions checksums device: ", policy.name));
             }
             for kind in kinds {
                 let mut names = names.iter();
@@ -211,7 +225,7 @@ fn planted_faults_of_regions_and_rebuilds_are_found() {
         (
             Mutation::LogUnrecorded,
             ARRAY,
-            " regions checksums: write 0+1, member 0 drops out",
+            " regions device: write 0+1, member 0 drops out",
         ),
     ] {
         let bounds = Bounds {

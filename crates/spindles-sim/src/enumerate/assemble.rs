@@ -15,9 +15,9 @@ use std::rc::Rc;
 pub(super) struct Assembled {
     /// The array, or why there is none.
     pub(super) result: Result<Assembly, String>,
-    /// Whether the engine refused to open it as unclean and degraded, which depends on nothing
-    /// else.
-    pub(super) refused: Cell<bool>,
+    /// Whether the engine refused to open it as unclean and degraded, which depends on nothing else
+    /// but whether the device of its journal is there: without it, and with it.
+    pub(super) refused: [Cell<bool>; 2],
 }
 
 /// Assemblies by the superblocks that they were made of.
@@ -66,7 +66,7 @@ impl Assemblies {
         };
         let assembled = Rc::new(Assembled {
             result,
-            refused: Cell::new(false),
+            refused: Default::default(),
         });
         self.known.insert(key, assembled.clone());
         assembled

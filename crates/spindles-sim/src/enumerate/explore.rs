@@ -29,6 +29,8 @@ struct State {
     legal: Legal,
     /// Members whose contents are out of date, or may be.
     lost: MemberSet,
+    /// Whether it was opened after a crash before without what the device of its journal had logged.
+    log_is_lost: bool,
 }
 
 pub(super) struct Explorer<'a> {
@@ -175,7 +177,10 @@ impl Explorer<'_> {
     fn begin(&mut self, moment: &mut Moment, event: Event) -> Found {
         let number = u32::try_from(moment.asked.len()).expect("few");
         let after = answered(&moment.asked);
-        let has_no_answer = matches!(event, Event::Drop(_) | Event::Rebuild(_));
+        let has_no_answer = matches!(
+            event,
+            Event::Drop(_) | Event::DropJournal | Event::Rebuild(_)
+        );
         moment.asked.push(Asked {
             answered: has_no_answer,
             after,
@@ -207,6 +212,7 @@ impl Explorer<'_> {
             }
             Event::Close => moment.machine.close(&mut self.store),
             Event::Drop(member) => moment.machine.drop(MemberSet::EMPTY.with(member)),
+            Event::DropJournal => moment.machine.drop_journal(),
             Event::Rebuild(member) => {
                 let like = &self.devices[usize::from(member.0)];
                 moment.machine.rebuild(&mut self.store, member, like);
@@ -240,7 +246,8 @@ impl Explorer<'_> {
     fn crashes(&mut self, machine: &Machine, legal: &Legal, lost: MemberSet, left: u8) -> Found {
         let flights = machine.flights.iter();
         let writes: Vec<&Write> = flights.filter_map(|flight| flight.write.as_ref()).collect();
-        self.crashes_of(&machine.media, &writes, legal, lost, left)
+        let there = (lost, machine.log_is_lost);
+        self.crashes_of(&machine.media, &writes, legal, there, left)
     }
 
     fn crashes_of(
@@ -248,7 +255,7 @@ impl Explorer<'_> {
         media: &Media,
         writes: &[&Write],
         legal: &Legal,
-        lost: MemberSet,
+        (lost, log_is_lost): (MemberSet, bool),
         left: u8,
     ) -> Found {
         if left == 0 {
@@ -258,7 +265,8 @@ impl Explorer<'_> {
         let hash = writes
             .iter()
             .fold(media.hash(), |hash, write| mix(hash, write.hash()));
-        let key = mix(mix(hash, legal.hash()), lost.bits());
+        let without = lost.bits() << 1 | u64::from(log_is_lost);
+        let key = mix(mix(hash, legal.hash()), without);
         if later && !key.is_multiple_of(self.later_crash_share) || !self.crashed.insert((key, left))
         {
             return Ok(());
@@ -269,14 +277,14 @@ impl Explorer<'_> {
             } else {
                 legal.clone()
             };
-            let losses: Vec<Vec<Left>> = (0..self.scenario.members())
+            let losses: Vec<Vec<Left>> = (0..self.scenario.disks())
                 .map(|disk| {
                     let to_disk = writes.iter().copied().filter(|write| write.disk == disk);
                     media.losses(disk, &to_disk.collect::<Vec<_>>(), power)
                 })
                 .collect();
             let mut chosen = Vec::new();
-            let rest = mix(legal.hash(), lost.bits());
+            let rest = mix(legal.hash(), without);
             let hash = media.durable_hash();
             self.every_loss(&losses, &mut chosen, hash, &mut |explorer, chosen, hash| {
                 if !explorer.is_fresh(mix(hash, rest), left) {
@@ -286,6 +294,7 @@ impl Explorer<'_> {
                     media: media.with(chosen),
                     legal: legal.clone(),
                     lost,
+                    log_is_lost,
                 };
                 let there = (0..).zip(chosen);
                 explorer.way.push(Step::Crash {
@@ -347,11 +356,16 @@ impl Explorer<'_> {
                 // Nobody takes it along; without it the array is opened anyway.
                 None => continue,
             }
-            self.way.push(Step::Open(missing));
-            if let Some((machine, legal)) = self.open(state, missing, left)? {
-                self.after_recovery(machine, &legal, left)?;
+            for journal in [self.scenario.journal_device, false] {
+                self.way.push(Step::Open(missing, journal));
+                if let Some((machine, legal)) = self.open(state, missing, journal, left)? {
+                    self.after_recovery(machine, &legal, left)?;
+                }
+                self.way.pop();
+                if !self.scenario.journal_device {
+                    break;
+                }
             }
-            self.way.pop();
         }
         Ok(())
     }
@@ -377,6 +391,7 @@ impl Explorer<'_> {
         &mut self,
         state: &State,
         missing: MemberSet,
+        journal: bool,
         left: u8,
     ) -> Result<Option<(Machine, Legal)>, String> {
         self.summary.openings += 1;
@@ -389,24 +404,29 @@ impl Explorer<'_> {
         let lost = state.lost.union(missing);
         for member in assembly.lagging.iter() {
             let write = superblock(&mut self.store, assembly, member);
-            self.crashes_of(&media, &[&write], &state.legal, lost, left)?;
+            let there = (lost, state.log_is_lost);
+            self.crashes_of(&media, &[&write], &state.legal, there, left)?;
             media.write(&write, true);
         }
-        if assembled.refused.get() {
+        let refused = &assembled.refused[usize::from(journal)];
+        if refused.get() {
             self.summary.refused += 1;
             return Ok(None);
         }
         let filling = assembly.array.rebuilding();
         let out = assembly.missing;
-        let mut machine = match self.machine(media, assembly) {
+        let mut machine = match self.machine(media, assembly, journal) {
             Ok(machine) => machine,
             Err(error) => {
                 let in_doubt = matches!(error, OpenError::UncleanDegraded { .. })
                     && self.scenario.has_parity()
                     && !assembly.array.clean
                     && !out.union(filling).is_empty();
-                if in_doubt && self.scenario.policy.write_hole != WriteHole::Closed {
-                    assembled.refused.set(true);
+                let has_log = self.scenario.policy.write_hole == WriteHole::Closed
+                    && journal == self.scenario.journal_device
+                    && !state.log_is_lost;
+                if in_doubt && !has_log {
+                    refused.set(true);
                     self.summary.refused += 1;
                     return Ok(None);
                 }
@@ -414,7 +434,12 @@ impl Explorer<'_> {
             }
         };
         machine.drop(out);
-        let mut legal = state.legal.clone();
+        machine.log_is_lost = state.log_is_lost || machine.journal_is_gone && !assembly.array.clean;
+        let mut legal = if machine.journal_is_gone && self.scenario.checksums {
+            state.legal.without_log()
+        } else {
+            state.legal.clone()
+        };
         // What says that a device is filled may be in a cache until something is answered.
         let doubtful = state.lost.difference(machine.lost());
         self.read_all(&mut machine, &mut legal, doubtful, left)?;
@@ -477,7 +502,8 @@ impl Explorer<'_> {
         let atoms = machine.buffer(number, 1);
         for (atom, content) in (first..).zip(atoms) {
             if !done {
-                if machine.lost().is_empty() || !legal.is_flying(atom) {
+                let nothing_lost = machine.lost().is_empty() && !machine.journal_is_gone;
+                if nothing_lost || !legal.is_flying(atom) {
                     return Err(format!("block {block} can't be read"));
                 }
                 self.summary.errors += 1;
@@ -505,7 +531,8 @@ impl Explorer<'_> {
     /// What was read stays: when further members drop out, and after a close.
     fn after_recovery(&mut self, machine: Machine, legal: &Legal, left: u8) -> Found {
         let missing = machine.lost();
-        let key = mix(mix(machine.media.hash(), legal.hash()), missing.bits());
+        let without = missing.bits() << 1 | u64::from(machine.journal_is_gone);
+        let key = mix(mix(machine.media.hash(), legal.hash()), without);
         if !self.scenario.is_ruled() || !self.settled.insert(key) {
             return Ok(());
         }
@@ -527,6 +554,7 @@ impl Explorer<'_> {
         let state = State {
             legal: legal.clone(),
             lost: missing,
+            log_is_lost: false,
             media: machine.media,
         };
         let key = mix(mix(state.media.hash(), legal.hash()), missing.bits());

@@ -12,13 +12,21 @@ use crate::run::plain_config;
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
 use spindles_format::{
-    AreaKind, Assembly, BITMAPS, ChecksumKind, bad_blocks_pages_of, blank_bad_blocks, blank_bitmap,
-    give_bad_blocks, give_checksums, give_regions,
+    AreaKind, Assembly, BITMAPS, ChecksumKind, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, Uuid,
+    bad_blocks_pages_of, blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums,
+    give_regions,
 };
 use std::rc::Rc;
 
 /// Columns of the engine: more than the requests need at once.
 const COLUMNS: u32 = 4;
+
+/// What the device of a journal says of itself.
+const JOURNAL_DEVICE: JournalDevice = JournalDevice {
+    device_uuid: Uuid([0xd1; 16]),
+    array: Uuid::NIL, // Nobody reads it from the device.
+    device_bytes: JOURNAL_DEVICE_BYTES_MIN,
+};
 
 impl Explorer<'_> {
     /// Fresh disks with their first superblocks; then the base is written by the engine itself.
@@ -26,8 +34,16 @@ impl Explorer<'_> {
         let scenario = self.scenario;
         let members = scenario.members();
         let atom_bytes = u64::try_from(ATOM_BYTES).expect("small");
-        let atoms = u16::try_from(DEVICE_BYTES / atom_bytes).expect("small");
-        let mut media = Media::new(members, atoms);
+        let mut disk_bytes = DEVICE_BYTES;
+        if scenario.journal_device {
+            let device = JOURNAL_DEVICE;
+            let blocks = device.first_block(BLOCK_SIZE).0
+                + u64::from(members) * device.ring_blocks(BLOCK_SIZE);
+            // Journals of positions that the array does not have are left out.
+            disk_bytes = disk_bytes.max(blocks * u64::from(BLOCK_SIZE.bytes()));
+        }
+        let atoms = u16::try_from(disk_bytes / atom_bytes).expect("small");
+        let mut media = Media::new(scenario.disks(), atoms);
         let mut array = create::fresh_record(
             &scenario.geometry,
             BLOCK_SIZE,
@@ -45,6 +61,10 @@ impl Explorer<'_> {
         }
         if scenario.checksums {
             give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c); // Fresh disks are zeros.
+        }
+        if scenario.journal_device {
+            array.journal.device = JOURNAL_DEVICE.device_uuid;
+            array.note_journal_device();
         }
         self.devices.clone_from(&devices);
         for kind in BITMAPS.into_iter().filter(|_| scenario.regions) {
@@ -109,7 +129,7 @@ impl Explorer<'_> {
     ) -> Result<Machine, String> {
         let assembled = self.assemble(&media, missing);
         let assembly = assembled.result.as_ref().map_err(Clone::clone)?;
-        let opened = self.machine(media, assembly);
+        let opened = self.machine(media, assembly, self.scenario.journal_device);
         let mut machine = opened.map_err(|error| error.to_string())?;
         machine.settle(&mut self.store, |_, _| Ok(()))?;
         Ok(machine)
@@ -120,10 +140,12 @@ impl Explorer<'_> {
             .assemble(&self.store, self.scenario, media, missing)
     }
 
+    /// Opens an array, of which the device of the journal is there, or not.
     pub(super) fn machine(
         &mut self,
         media: Media,
         assembly: &Assembly,
+        journal: bool,
     ) -> Result<Machine, OpenError> {
         let filling = assembly.array.rebuilding().difference(assembly.missing);
         let blocks = u32::try_from(self.scenario.geometry.blocks()).expect("small");
@@ -135,19 +157,23 @@ impl Explorer<'_> {
             column_blocks: CHUNK_BLOCKS,
             checksum_pages: 0,
         };
-        #[cfg_attr(not(feature = "canary"), expect(unused_mut, reason = "no canary"))]
         let mut config = plain_config(&self.scenario.geometry, assembly, limits, SCRATCH, METADATA);
+        if let Some(persistence) = &mut config.persistence {
+            persistence.journal_device = journal.then_some(JOURNAL_DEVICE);
+        }
         #[cfg(feature = "canary")]
         {
             config.mutation = self.bounds.mutation;
         }
-        Machine::open(
+        let mut machine = Machine::open(
             &mut self.store,
             &self.scenario.geometry,
             media,
             config,
             requests,
             filling,
-        )
+        )?;
+        machine.journal_is_gone = self.scenario.journal_device && !journal;
+        Ok(machine)
     }
 }

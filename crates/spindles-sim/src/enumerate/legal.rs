@@ -121,7 +121,7 @@ impl Candidates {
                     _ => {}
                 },
                 Event::Close => durable |= state.after << 1,
-                Event::Drop(_) | Event::Rebuild(_) => {}
+                Event::Drop(_) | Event::DropJournal | Event::Rebuild(_) => {}
             }
         }
         let mut legal = Legal {
@@ -214,6 +214,14 @@ impl Legal {
     pub(super) fn after_power_loss(&self) -> Self {
         Self {
             now: self.power.clone(),
+            flying: self.flying | self.volatile,
+            ..self.clone()
+        }
+    }
+
+    /// The same where nothing tells what of the writes that are not durable is whole.
+    pub(super) fn without_log(&self) -> Self {
+        Self {
             flying: self.flying | self.volatile,
             ..self.clone()
         }

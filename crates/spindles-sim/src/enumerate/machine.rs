@@ -8,7 +8,7 @@ use spindles_block::{
     BlockIndex, BufferId, BufferSlice, Compute, Instant, MemberError, MemberIndex, MemberIo,
     MemberSet, Operation, Reply, Request,
 };
-use spindles_engine::{Command, Config, Engine, Event, OpenError, Output};
+use spindles_engine::{Command, Config, Engine, Event, JOURNAL_DEVICE, OpenError, Output};
 use spindles_format::{DeviceRecord, Uuid};
 use spindles_layout::Geometry;
 use std::collections::VecDeque;
@@ -38,6 +38,12 @@ pub(super) struct Machine {
     /// In the order in which they were asked for.
     pub(super) flights: VecDeque<Flight>,
     pub(super) gone: MemberSet,
+    /// Whether the device that the array has for its journal does not answer, or is not there.
+    pub(super) journal_is_gone: bool,
+    /// Whether it was opened after a crash without what that device had logged.
+    pub(super) log_is_lost: bool,
+    /// The disk that is that device: beyond those of all members.
+    journal_disk: u8,
     /// Members that are being filled, until it is durable that they are good.
     pub(super) filling: MemberSet,
     pub(super) replies: Vec<Reply>,
@@ -69,6 +75,9 @@ impl Machine {
             media,
             flights: VecDeque::new(),
             gone: MemberSet::EMPTY,
+            journal_is_gone: false,
+            log_is_lost: false,
+            journal_disk: geometry.members(),
             filling,
             replies: Vec::new(),
             closed: None,
@@ -144,11 +153,41 @@ impl Machine {
         self.carry_out(store);
     }
 
+    /// The disk that is a member, or the device of the journal.
+    fn disk(&self, member: MemberIndex) -> u8 {
+        if member == JOURNAL_DEVICE {
+            self.journal_disk
+        } else {
+            member.0
+        }
+    }
+
+    /// Whether it answers no more.
+    fn is_gone(&self, member: MemberIndex) -> bool {
+        if member == JOURNAL_DEVICE {
+            self.journal_is_gone
+        } else {
+            self.gone.contains(member)
+        }
+    }
+
     /// These members answer no more; what is in flight on them may land later, or not.
     pub(super) fn drop(&mut self, members: MemberSet) {
         self.gone = self.gone.union(members);
-        for flight in &mut self.flights {
-            if let Some(write) = flight.write.take_if(|_| members.contains(flight.io.member)) {
+        self.land_what_is_gone();
+    }
+
+    /// The device of the journal answers no more.
+    pub(super) fn drop_journal(&mut self) {
+        self.journal_is_gone = true;
+        self.land_what_is_gone();
+    }
+
+    fn land_what_is_gone(&mut self) {
+        for at in 0..self.flights.len() {
+            if self.is_gone(self.flights[at].io.member)
+                && let Some(write) = self.flights[at].write.take()
+            {
                 self.media.write(&write, false);
             }
         }
@@ -180,9 +219,9 @@ impl Machine {
     /// An operation on a member is done. An error when it is not what it was when it was asked.
     pub(super) fn complete(&mut self, store: &mut Store, flight: usize) -> Result<(), String> {
         let Flight { io, write, covered } = self.flights.remove(flight).expect("it is in flight");
-        let disk = io.member.0;
+        let disk = self.disk(io.member);
         let mut result = Ok(());
-        if self.gone.contains(io.member) {
+        if self.is_gone(io.member) {
             result = Err(MemberError::Gone);
         } else {
             match io.operation {
@@ -211,7 +250,7 @@ impl Machine {
     fn read(&mut self, store: &Store, io: &MemberIo) {
         let first = atoms(io.block.0);
         let mut out = vec![ZEROS; usize::from(atoms(u64::from(io.blocks)))];
-        self.media.read(io.member.0, first, &mut out);
+        self.media.read(self.disk(io.member), first, &mut out);
         if let Some(read) = self.engine.metadata_read(io.id) {
             read.bytes.copy_from_slice(&store.bytes(&out));
         } else {
@@ -239,7 +278,7 @@ impl Machine {
                 match output {
                     Output::Member(io) => {
                         let write = io.operation.is_write().then(|| Write {
-                            disk: io.member.0,
+                            disk: self.disk(io.member),
                             first: atoms(io.block.0),
                             atoms: self.carried(store, &io),
                         });
@@ -323,13 +362,14 @@ impl Machine {
                 Operation::Discard => 5,
                 Operation::WriteZeroes { fua } => 6 + u64::from(fua),
             };
-            let covered = self.media.covered_by(io.member.0, flight.covered);
+            let covered = self.media.covered_by(self.disk(io.member), flight.covered);
             let place = u64::from(io.member.0) << 40 | io.block.0 << 20 | u64::from(io.blocks);
             let what = flight.write.as_ref().map_or(covered, Write::hash);
             mix(mix(kind, what), place)
         });
         let flights = flights.fold(0, u64::wrapping_add);
-        let lost = self.gone.bits() << 32 | self.filling.bits();
+        let journal = u64::from(self.journal_is_gone) << 63;
+        let lost = journal | self.gone.bits() << 32 | self.filling.bits();
         mix(mix(self.media.hash(), flights), lost)
     }
 }

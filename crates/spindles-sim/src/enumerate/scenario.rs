@@ -35,6 +35,8 @@ pub enum Event {
     Close,
     /// A member drops out.
     Drop(MemberIndex),
+    /// The device with the journal drops out.
+    DropJournal,
     /// A blank device takes the place of a missing member and is filled.
     Rebuild(MemberIndex),
 }
@@ -77,6 +79,7 @@ impl fmt::Display for Event {
             },
             Self::Close => f.write_str("close"),
             Self::Drop(member) => write!(f, "member {member} drops out"),
+            Self::DropJournal => f.write_str("the journal drops out"),
             Self::Rebuild(member) => write!(f, "member {member} is rebuilt"),
         }
     }
@@ -92,6 +95,8 @@ pub struct Scenario {
     pub(super) regions: bool,
     /// Whether blocks have checksums.
     pub(super) checksums: bool,
+    /// Whether the journal lies on a device of its own.
+    pub(super) journal_device: bool,
     /// Members that are missing from the beginning.
     pub(super) missing: MemberSet,
     /// What is done, in this order, as soon as it likes.
@@ -107,6 +112,11 @@ impl Scenario {
         self.geometry.parity_chunks() > 0
     }
 
+    /// Members, and the device of the journal.
+    pub(super) fn disks(&self) -> u8 {
+        self.members() + u8::from(self.journal_device)
+    }
+
     /// Whether anything is promised once members are missing after a crash.
     pub(super) fn is_ruled(&self) -> bool {
         self.policy.write_hole != WriteHole::Open
@@ -119,7 +129,8 @@ impl Scenario {
 
     /// Writes to members that the requests need, roughly: what an enumeration grows with. What is
     /// in flight when a member drops out may land or not, which counts as more; closing the write
-    /// hole takes each write twice, and with checksums each row of a discard is logged by itself.
+    /// hole takes each write twice, or more with a device for that, and with checksums each row of a
+    /// discard is logged by itself.
     pub fn member_writes(&self) -> u32 {
         let chunks = |blocks: &Range<u64>| {
             let chunk = u64::from(CHUNK_BLOCKS);
@@ -136,13 +147,13 @@ impl Scenario {
                 writes << u32::from(operation == Operation::Discard && self.checksums)
             }
             _ => match event {
-                Event::Drop(_) => 3,
+                Event::Drop(_) | Event::DropJournal => 3,
                 // Superblocks, and bits, go to all the others as well.
                 Event::Rebuild(_) => (u32::from(self.members()) - 1) << u32::from(self.regions),
                 _ => 0,
             },
         });
-        writes.sum::<u32>() << u32::from(self.is_logged())
+        writes.sum::<u32>() << u32::from(self.is_logged()) << u32::from(self.journal_device)
     }
 
     /// Whether writes are logged.
@@ -191,6 +202,9 @@ impl fmt::Display for Scenario {
         if self.checksums {
             f.write_str(" checksums")?;
         }
+        if self.journal_device {
+            f.write_str(" device")?;
+        }
         if !self.missing.is_empty() {
             write!(f, " without {:?}", self.missing)?;
         }
@@ -202,24 +216,38 @@ impl fmt::Display for Scenario {
     }
 }
 
+/// Whether there are bitmaps, checksums, and a device for the journal.
+const KINDS: [(bool, bool, bool); 5] = [
+    (false, false, false),
+    (true, false, false),
+    (true, true, false),
+    (true, false, true),
+    (true, true, true),
+];
+
 /// Every scenario within the bounds, small ones first.
 pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     let mut all = Vec::new();
     for level in LEVELS.iter().copied() {
         for (geometry, devices, first) in arrays(level, bounds.all_arrays) {
             for policy in POLICIES.iter().copied() {
-                for (regions, checksums) in [(false, false), (true, false), (true, true)] {
+                for (regions, checksums, journal_device) in KINDS {
                     let whole = Scenario {
                         geometry: geometry.clone(),
                         devices: devices.clone(),
                         policy,
                         regions,
                         checksums,
+                        journal_device,
                         missing: MemberSet::EMPTY,
                         events: Vec::new(),
                     };
                     let logs = policy.write_hole == WriteHole::Closed;
-                    if (!regions || policy.has_regions()) && (!checksums || logs) {
+                    let can_log = logs && (whole.has_parity() || checksums);
+                    if (!regions || policy.has_regions())
+                        && (!checksums || logs)
+                        && (!journal_device || can_log)
+                    {
                         add(&mut all, &whole, bounds, first);
                     }
                 }
@@ -332,12 +360,21 @@ fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) 
     let degraded = whole.is_ruled() && geometry.survives(one);
     for request in requests.iter().take(6).step_by(step) {
         push(MemberSet::EMPTY, vec![*request, Event::Close]);
+        if whole.journal_device {
+            push(MemberSet::EMPTY, vec![*request, Event::DropJournal]);
+        }
         if degraded {
             push(one, vec![*request, requests[1]]);
             push(one, vec![Event::Rebuild(MemberIndex(0)), *request]);
             push(one, vec![*request, Event::Rebuild(MemberIndex(0))]);
             for member in (0..geometry.members()).map(MemberIndex).take(2) {
                 push(MemberSet::EMPTY, vec![*request, Event::Drop(member)]);
+                if bounds.requests > 2 {
+                    push(
+                        MemberSet::EMPTY,
+                        vec![*request, Event::Drop(member), requests[5]],
+                    );
+                }
             }
         }
     }

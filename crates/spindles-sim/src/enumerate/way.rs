@@ -10,8 +10,12 @@ use std::fmt::Write as _;
 pub(super) enum Step {
     Event(Event),
     Done(MemberIndex, Operation, u64),
-    Crash { power: bool, left: Vec<String> },
-    Open(MemberSet),
+    Crash {
+        power: bool,
+        left: Vec<String>,
+    },
+    /// Without these members; whether the device of the journal is there.
+    Open(MemberSet, bool),
     Recovered(u32),
     Again(MemberSet),
     Closed,
@@ -46,7 +50,10 @@ impl Step {
                 };
                 format!("{what}; {per_block} atoms a block: {}", left.join("; "))
             }
-            Self::Open(missing) => format!("opened without {missing:?}, everything is read"),
+            Self::Open(missing, journal) => {
+                let journal = if *journal { " with its journal" } else { "" };
+                format!("opened{journal} without {missing:?}, everything is read")
+            }
             Self::Recovered(steps) => format!("after {steps} operations"),
             Self::Again(missing) => format!("without {missing:?} everything is read again"),
             Self::Closed => "closed".to_owned(),
