@@ -40,16 +40,21 @@ pub fn crc32c(bytes: &[u8]) -> u32 {
     !crc32c_on(SEED, bytes)
 }
 
-/// The bytes at the end of a block that come first in its checksum.
+/// The length of a part of a block whose end comes first in the checksum of the block: the smallest
+/// sector.
+pub const CHECKSUM_TAIL_OF_BYTES: usize = 512;
+/// The bytes at the end of each part that come first.
 pub const CHECKSUM_TAIL_BYTES: usize = 8;
 
-/// The checksum of a block of data: CRC-32C of its last eight bytes and then of the others. Blocks
-/// that end in their own CRC-32C, as some formats' do, all have the same CRC-32C otherwise, and so
-/// have all sums of such blocks: what an older write left there would pass for a newer one.
+/// The checksum of a block of data: CRC-32C of the last eight bytes of each 512 bytes of it, and then of
+/// all of it. Bytes that end in their own CRC-32C, as some formats' do, do the same to a CRC-32C whatever
+/// they are, and so do all sums of such: what an older write left there, or a torn one, would pass for a
+/// newer one otherwise.
 #[must_use]
 pub fn block_checksum(block: &[u8]) -> u32 {
-    let (body, tail) = block.split_at(block.len() - CHECKSUM_TAIL_BYTES);
-    !crc32c_on(crc32c_on(SEED, tail), body)
+    let parts = block.chunks_exact(CHECKSUM_TAIL_OF_BYTES);
+    let tails = parts.map(|part| &part[CHECKSUM_TAIL_OF_BYTES - CHECKSUM_TAIL_BYTES..]);
+    !crc32c_on(tails.fold(SEED, crc32c_on), block)
 }
 
 /// The register before the first byte.
@@ -120,5 +125,53 @@ mod tests {
         assert_eq!(crc32c(&sum), crc32c(&[0; 512]));
         assert_ne!(block_checksum(&one), block_checksum(&two));
         assert_ne!(block_checksum(&sum), block_checksum(&[0; 512]));
+    }
+
+    /// So are blocks of parts that end in their own CRC-32C, each of them old or new, and sums of such.
+    #[test]
+    fn torn_blocks_of_parts_with_a_checksum_at_their_end_have_different_checksums() {
+        let part = |seed: u32| {
+            let bytes = (0..508).map(|i| (i * i + seed * (i + 1)).to_le_bytes()[0]);
+            let mut part: Vec<u8> = bytes.collect();
+            let sum = crc32c(&part).to_le_bytes();
+            part.extend(sum);
+            part
+        };
+        let torn = |seed: u32, new: u32| -> Vec<u8> {
+            let parts = (0..8).map(|at| part(seed + 2 * at + (new >> at & 1)));
+            parts.flatten().collect()
+        };
+        let sum = |one: Vec<u8>, two: &[u8]| -> Vec<u8> {
+            one.iter().zip(two).map(|(one, two)| one ^ two).collect()
+        };
+        for parity in [false, true] {
+            let other = if parity { torn(50, 0) } else { vec![0; 4096] };
+            let torn = (0..256).map(|new| sum(torn(1, new), &other));
+            let blocks: Vec<Vec<u8>> = torn.collect();
+            let mut plain: Vec<u32> = blocks.iter().map(|block| crc32c(block)).collect();
+            plain.dedup();
+            assert_eq!(plain.len(), 1, "they look alike");
+            let mut sums: Vec<u32> = blocks.iter().map(|block| block_checksum(block)).collect();
+            sums.sort_unstable();
+            sums.dedup();
+            assert_eq!(sums.len(), 256);
+        }
+    }
+
+    /// A bit that comes twice is not lost in itself, nor are two.
+    #[test]
+    fn one_bit_or_two_are_noticed() {
+        let zeros = block_checksum(&[0; 4096]);
+        let flip = |bit: usize| {
+            let mut block = [0; 4096];
+            block[bit / 8] = 1 << (bit % 8);
+            block_checksum(&block) ^ zeros
+        };
+        let mut changes: Vec<u32> = (0..8 * 4096).map(flip).collect();
+        assert!(!changes.contains(&0), "one bit");
+        changes.sort_unstable();
+        let all = changes.len();
+        changes.dedup();
+        assert_eq!(changes.len(), all, "two bits that do the same");
     }
 }

@@ -44,7 +44,7 @@ pub use checksums::{
     room_for_checksums, seal_checksums, set_checksum_in, stored_checksum,
 };
 pub use choose::{Found, choose};
-pub use crc32c::{CHECKSUM_TAIL_BYTES, block_checksum, crc32c};
+pub use crc32c::{CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, crc32c};
 pub use error::DecodeError;
 pub use growth::{GrowthRecord, OlderMap};
 pub use journal::{

@@ -297,11 +297,11 @@ impl Engine {
                 Choice::Nothing
             };
         };
-        // Whatever their checksums: parts of a block that end in a CRC-32C of their own, as metadata of
-        // an array on this one, may be old or new under the same checksum.
+        let same = read.iter().filter(|&other| sum(other) == sum(slot));
+        let same = same.fold(SlotSet::EMPTY, SlotSet::with);
         Choice::Slot {
             slot,
-            others: there.minus(SlotSet::one(slot)),
+            others: there.minus(same),
         }
     }
 
