@@ -492,7 +492,7 @@ impl Engine {
             *unsettled &= written;
         }
         self.all_settled = self.read_only || self.regions.unsettled.is_empty();
-        if !self.all_settled {
+        if !self.all_settled && !self.vouches() {
             self.begin_resync();
         }
     }

@@ -261,7 +261,9 @@ impl Engine {
             && journal
                 .as_ref()
                 .is_some_and(|journal| journal.record.tail > 0);
-        let replays = logged && !config.read_only;
+        // Where blocks have checksums nothing is believed that nothing vouches for.
+        let without_log = !clean && !logged && sums && journal.is_some();
+        let replays = (logged || without_log) && !config.read_only;
         let needed = match (geometry.older(), geometry.mark()) {
             // What was added has no part yet.
             (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
@@ -317,8 +319,8 @@ impl Engine {
             block_size: config.block_size,
             tears: config.tears,
             read_only: config.read_only,
-            unreplayed: logged && config.read_only && !config.look_only,
-            believes: logged && config.look_only,
+            unreplayed: (logged || without_log) && config.read_only && !config.look_only,
+            believes: (logged || without_log) && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
             read_policy: config.read_policy,
@@ -386,7 +388,7 @@ impl Engine {
             engine.begin_resync();
         }
         if replays {
-            engine.replay = engine.new_replay();
+            engine.replay = engine.new_replay(without_log);
         }
         engine.find_growth();
         engine.find_rebuilding();

@@ -70,6 +70,11 @@ pub enum Mutation {
     TrustLostJournal,
     /// What a device of its own for the journal held when it was lost still counts when it is back.
     KeepLostTail,
+    /// With a device of its own for the journal, durable writes are answered before their checksums are
+    /// durable.
+    SkipPagesOfDurable,
+    /// Without a log, what nothing vouches for is taken for data.
+    VouchBlindly,
     /// Space of the journal is used again before what it covers is durable in place.
     ReuseJournalUnflushed,
     /// What is read is not compared with its checksums.
@@ -137,6 +142,8 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipDeviceMark,
     Mutation::TrustLostJournal,
     Mutation::KeepLostTail,
+    Mutation::SkipPagesOfDurable,
+    Mutation::VouchBlindly,
     Mutation::ReuseJournalUnflushed,
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,

@@ -499,14 +499,13 @@ impl Plan {
     fn plan_journal(&mut self, journal: Device) -> Result<(String, JournalDevice), CreateError> {
         let Device { name, probe, .. } = journal;
         let why = match () {
-            () if self.geometry.parity_chunks() == 0 => {
-                Some("only levels with parity log what they write there")
+            () if self.geometry.parity_chunks() == 0
+                && self.record.checksum == ChecksumKind::None =>
+            {
+                Some("without parity and without checksums nothing is logged there")
             }
             () if self.policy.write_hole != WriteHole::Closed => {
                 Some("a journal goes with --consistency journal")
-            }
-            () if self.record.checksum != ChecksumKind::None => {
-                Some("it goes with --checksum none: where it is lost, checksums would not be exact")
             }
             () => None,
         };
@@ -599,10 +598,7 @@ impl Planner<'_> {
         let geometry = self.geometry(level, layout, &records, &names)?;
         // An array of arrays has those of its members.
         let of_devices = plan_members.iter().any(|it| matches!(it, Member::Device));
-        let has_journal = self.options.journal.is_some() && parent == Uuid::NIL;
         let checksum = match self.options.checksum() {
-            // Not built for a journal that may be lost.
-            _ if has_journal && self.options.checksum.is_none() => ChecksumKind::None,
             kind if of_devices => kind,
             _ => ChecksumKind::None,
         };

@@ -5,8 +5,8 @@ use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, block_checksum, checksum_in,
-    open_checksums, seal_checksums, set_checksum_in, stored_checksum,
+    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, block_checksum,
+    checksum_in, open_checksums, seal_checksums, set_checksum_in, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex, Role};
 use std::collections::BTreeSet;
@@ -110,7 +110,9 @@ impl Stack {
                     let kept = checksum_in(&page, place);
                     let mut bytes = vec![0; self.block_bytes];
                     self.disk_block(disk, block, view, &mut bytes);
-                    let none = kept == CHECKSUM_NONE && this.regions.is_none();
+                    // What nothing vouched for after a crash, where no list has room for it.
+                    let lost = kept == CHECKSUM_LOST && this.geometry.redundancy() == 0;
+                    let none = lost || kept == CHECKSUM_NONE && this.regions.is_none();
                     if kept != stored_checksum(block_checksum(&bytes)) && !none {
                         return Err(format!(
                             "array {array}: block {block} of disk {disk} has the checksum {kept:#x} \
@@ -308,6 +310,37 @@ impl World {
                 self.stack.cure(|disk, block| (disk, block) == torn);
             }
         }
+    }
+
+    /// A crash came, and the log is gone: rot in rows that were being written could not be told from
+    /// that.
+    pub(crate) fn cure_rows_in_doubt(&mut self) {
+        let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
+        places.retain(|&(disk, block)| self.is_row_in_doubt(disk, BlockIndex(block)));
+        self.stack
+            .cure(|disk, block| places.contains(&(disk, block.0)));
+    }
+
+    /// Whether clients were writing something in the row of a disk's block.
+    fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
+        let (array, member) = self.stack.position(disk);
+        let this = &self.stack.arrays[array];
+        let start = this.data_start[usize::from(member.0)];
+        let offset = block.0.checked_sub(start.0).map(BlockIndex);
+        let found = offset.and_then(|offset| this.geometry.find(member, offset));
+        let Some((index, _, row)) = found else {
+            return false;
+        };
+        let mut group = Group::empty();
+        this.geometry.group_into(index, &mut group);
+        group.slots().iter().any(|slot| {
+            let at = usize::from(slot.member.0);
+            let Below::Disk(disk) = this.members[at] else {
+                return true;
+            };
+            let block = this.data_start[at].plus(slot.offset.0 + u64::from(row));
+            self.is_in_doubt(disk, block, &self.in_doubt)
+        })
     }
 
     /// Whether the budget has room for a block that rots: as for one that can't be read, where

@@ -39,7 +39,7 @@ pub(crate) struct Wish {
 pub(crate) struct Client {
     random: Random,
     pub(crate) history: History,
-    sectors_per_block: u64,
+    pub(crate) sectors_per_block: u64,
     block_bytes: u64,
     blocks: u64,
     plan: Option<Plan>,

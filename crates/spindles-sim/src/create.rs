@@ -174,8 +174,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     if sums {
         give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c);
     }
-    let parity = world.stack.arrays[index].geometry.parity_chunks() > 0;
-    let device = (index == world.stack.top() && parity)
+    let device = (index == world.stack.top() && logs)
         .then(|| journal_device::device_for(options, &record))
         .flatten();
     if let Some(device) = device {

@@ -318,8 +318,7 @@ impl Options {
                 hedge_share: *hedging.choose(&[1, 5, 20]),
             },
             spares: *random.choose(&[0, 0, 0, 1, 2]),
-            journal_device: tree.keeps_parity()
-                && !checksums
+            journal_device: (tree.keeps_parity() || checksums)
                 && fixed
                     .journal_device
                     .unwrap_or_else(|| Random::new(seed, "journal device").percent(30)),

@@ -177,7 +177,10 @@ pub(crate) fn after_crash(world: &mut World) {
             world.stack.disks[disk].make_readable(sector);
         }
     }
-    if in_doubt {
+    if in_doubt && world.options.sums() && !world.options.doubts_parity() {
+        // Only the journal is gone: where nothing was being written, checksums still tell.
+        world.cure_rows_in_doubt();
+    } else if in_doubt {
         world.stack.cure(|_, _| true);
     }
     if !in_doubt || unreadable.is_empty() {
@@ -414,6 +417,10 @@ fn open_array(world: &mut World, array: usize) -> bool {
     let logged = journal.tail > 0 && there;
     if world.journal.is_some() && array == world.stack.top() {
         world.unlogged_parity = !clean && !logged;
+        if !clean && !logged && sums {
+            // Checksums that are durable are all that tells of what was written.
+            world.in_doubt.extend(world.client.history.in_doubt(true));
+        }
     }
     world.stack.arrays[array].unsettled = !clean && !logged && config.geometry.parity_chunks() > 0;
     let missing = config.missing.union(filled);

@@ -108,6 +108,8 @@ pub struct World {
     /// Sectors that a crash caught being written, and nobody wrote or read since: with members
     /// missing they may be lost.
     pub(crate) in_doubt: BTreeSet<u64>,
+    /// Sectors that the array said are lost, and nobody wrote since.
+    pub(crate) lost_sectors: BTreeSet<u64>,
     pub(crate) faults: Random,
     /// Answers to requests of the simulator itself.
     pub(crate) own_replies: Vec<Reply>,
@@ -185,6 +187,7 @@ impl World {
             closed: vec![None; arrays],
             errors_excused: false,
             in_doubt: BTreeSet::new(),
+            lost_sectors: BTreeSet::new(),
             faults: Random::new(options.seed, "faults"),
             own_replies: Vec::new(),
             ios: Vec::new(),
@@ -251,6 +254,7 @@ impl World {
             history: &mut self.client.history,
             lost_at: &self.lost_at,
             errors_excused: self.errors_excused,
+            lost_sectors: &self.lost_sectors,
         };
         for (checker, check) in &mut self.watch {
             if let Err(what) = check.see(&mut scene, seen) {
@@ -504,12 +508,32 @@ impl World {
         self.engines[array].as_ref().and_then(Engine::poll_timeout)
     }
 
+    /// A crash took blocks. It may have with members that can't be read; or, where the log is gone too,
+    /// of what was being written or not durable.
+    fn is_lost(&mut self, array: usize, block: BlockIndex, blocks: u32) {
+        let per_block = self.client.sectors_per_block;
+        let in_doubt = |block: u64| {
+            let sectors = block * per_block..(block + 1) * per_block;
+            self.in_doubt.range(sectors).next().is_some()
+        };
+        let is_top = array == self.stack.top();
+        let lost = block.0..block.0 + u64::from(blocks);
+        let unlogged = self.doubts_parity() && is_top;
+        let may = self.stack.may_lose_blocks(array)
+            || unlogged && (self.errors_excused || lost.clone().all(in_doubt));
+        if !may {
+            return self.stalled("blocks are lost though all can be read");
+        }
+        if is_top {
+            let sectors = lost.start * per_block..lost.end * per_block;
+            self.lost_sectors.extend(sectors);
+        }
+    }
+
     fn event(&mut self, array: usize, event: Event) {
         self.note(&format!("array {array}: {event:?}"));
         match event {
-            Event::Lost { .. } if !self.stack.may_lose_blocks(array) => {
-                self.stalled("blocks are lost though all can be read");
-            }
+            Event::Lost { block, blocks } => self.is_lost(array, block, blocks),
             Event::TooMuchLost => self.stalled("there is no room to note what is lost"),
             Event::Closed { clean } => self.closed[array] = Some(clean),
             Event::Found(_) | Event::Disagreement { .. } | Event::ScrubDone(_) => {
@@ -545,7 +569,11 @@ impl World {
                 let filling = &mut self.stack.arrays[array].filling;
                 *filling = filling.without(member);
                 *self.struck.entry("rebuilt").or_default() += 1;
-                self.found_again(array, MemberSet::EMPTY.with(member));
+                let below = self.stack.arrays[array].members[usize::from(member.0)];
+                // It may be gone again, before anybody noticed.
+                if !matches!(below, Below::Disk(disk) if self.gone[disk]) {
+                    self.found_again(array, MemberSet::EMPTY.with(member));
+                }
                 if self.is_beside(array, member) {
                     self.detach_beside();
                 }
@@ -809,6 +837,7 @@ impl World {
         let in_doubt = self.in_doubt.range(sectors.clone()).next().is_some();
         if done {
             self.in_doubt.retain(|sector| !sectors.contains(sector));
+            self.lost_sectors.retain(|sector| !sectors.contains(sector));
         } else if in_doubt && operation == Operation::Read {
             *self.struck.entry("lost to a crash").or_default() += 1;
         }

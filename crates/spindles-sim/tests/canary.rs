@@ -43,6 +43,8 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::ReuseJournalUnflushed, "history", 800),
     (Mutation::SkipDeviceMark, "dirty_bits", 200),
     (Mutation::TrustLostJournal, "history", 3000),
+    (Mutation::SkipPagesOfDurable, "availability", 400),
+    (Mutation::VouchBlindly, "history", 4000),
     (Mutation::KeepLostTail, "history", 600),
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
@@ -102,6 +104,23 @@ fn scenario(mutation: Mutation) -> Fixed {
             depth: Some(4),
             ending: Some(Ending::ProcessCrash),
             faults: Some(Vec::new()),
+            ..Fixed::default()
+        },
+        // The same with checksums, which are all that is left then; and with rot beside them.
+        Mutation::SkipPagesOfDurable => Fixed {
+            level: Level::by_name("raid0"),
+            checksums: Some(true),
+            journal_device: Some(true),
+            ending: Some(Ending::PowerLoss),
+            faults: Some(Vec::new()),
+            ..Fixed::default()
+        },
+        Mutation::VouchBlindly => Fixed {
+            level: Level::by_name("raid6"),
+            checksums: Some(true),
+            journal_device: Some(true),
+            ending: Some(Ending::ProcessCrash),
+            faults: Some(Fault::by_name("rot_met").into_iter().collect()),
             ..Fixed::default()
         },
         Mutation::SkipDeviceMark => Fixed {

@@ -173,10 +173,10 @@ fn kill_rounds(
     let takes_us = usize::try_from(start.elapsed().as_micros()).expect("short");
 
     let seed = std::process::id();
-    let level = if journal {
-        "raid5, journal of its own"
+    let level = &if journal {
+        format!("{level}, journal of its own")
     } else {
-        level
+        level.to_owned()
     };
     println!("{level}: a copy takes {takes_us} us; seed {seed}");
     let mut random = Random(u64::from(seed) << 20 | 1);
@@ -268,4 +268,14 @@ fn a_mirror_with_checksums() {
 #[test]
 fn parity_with_a_journal_of_its_own() {
     kill_rounds("raid5", 4, 1, ChecksumKind::None, true);
+}
+
+#[test]
+fn parity_with_checksums_and_a_journal_of_its_own() {
+    kill_rounds("raid5", 4, 1, ChecksumKind::Crc32c, true);
+}
+
+#[test]
+fn a_mirror_with_checksums_and_a_journal_of_its_own() {
+    kill_rounds("raid1", 2, 1, ChecksumKind::Crc32c, true);
 }

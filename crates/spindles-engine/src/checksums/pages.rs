@@ -32,7 +32,7 @@ use spindles_format::{
 const NONE: u32 = u32::MAX;
 /// Pages that are written at once.
 const WRITES_MAX: u32 = 16;
-/// Flushes that may wait for pages at once: one of each purpose.
+/// Flushes of the engine that may wait for pages at once: one of each purpose.
 const DEFERRED_MAX: usize = 16;
 
 /// Room for a page.
@@ -105,10 +105,18 @@ struct Holder {
 /// A flush that waits until pages that changed before it are written.
 #[derive(Clone, Copy, Debug)]
 struct Deferred {
-    purpose: Purpose,
-    members: MemberSet,
+    flush: Flush,
     /// Changes up to this one come first.
     changes: u64,
+}
+
+/// Whose flush it is.
+#[derive(Clone, Copy, Debug)]
+enum Flush {
+    /// The engine's, of these members.
+    System(Purpose, MemberSet),
+    /// A column's, of all members.
+    Column(u32),
 }
 
 /// The pages in memory.
@@ -195,7 +203,7 @@ impl Pages {
             dirty: VecDeque::with_capacity(index(frames)),
             changes: 0,
             writes: 0,
-            deferred: VecDeque::with_capacity(DEFERRED_MAX),
+            deferred: VecDeque::with_capacity(DEFERRED_MAX + index(columns)),
             holders: vec![
                 Holder {
                     slots: SlotSet::EMPTY,
@@ -486,13 +494,34 @@ impl Pages {
     pub(crate) fn set_at(
         &mut self,
         buffer: &mut MetadataBuffer,
-        (holder, slot, first): (u32, u8, BlockIndex),
+        of: (u32, u8, BlockIndex),
         block: BlockIndex,
         sum: u32,
     ) {
+        self.change_at(buffer, of, block, stored_checksum(sum));
+    }
+
+    /// The checksum of one of the blocks from `first` on that are held is lost.
+    pub(crate) fn lose_at(
+        &mut self,
+        buffer: &mut MetadataBuffer,
+        of: (u32, u8, BlockIndex),
+        block: BlockIndex,
+    ) {
+        self.change_at(buffer, of, block, CHECKSUM_LOST);
+    }
+
+    #[inline]
+    fn change_at(
+        &mut self,
+        buffer: &mut MetadataBuffer,
+        (holder, slot, first): (u32, u8, BlockIndex),
+        block: BlockIndex,
+        kept: u32,
+    ) {
         let (at, place) = self.find_held(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
-        set_checksum_in(bytes, place, stored_checksum(sum));
+        set_checksum_in(bytes, place, kept);
         let frame = &mut self.frames[index(at)];
         assert_eq!(frame.state, State::Good, "a page that is held is there");
         if frame.dirty == 0 {
@@ -823,8 +852,23 @@ impl Engine {
             return false;
         }
         pages.deferred.push_back(Deferred {
-            purpose,
-            members,
+            flush: Flush::System(purpose, members),
+            changes: pages.changes,
+        });
+        true
+    }
+
+    /// The same for the flush of a column, where a durable write is one only with its checksums.
+    pub(crate) fn defers_flush_of_column(&mut self, id: u32) -> bool {
+        let counts = self.checksums_count();
+        let Some(pages) = &mut self.pages else {
+            return false;
+        };
+        if !counts || pages.oldest_change() == u64::MAX {
+            return false;
+        }
+        pages.deferred.push_back(Deferred {
+            flush: Flush::Column(id),
             changes: pages.changes,
         });
         true
@@ -836,7 +880,10 @@ impl Engine {
             && pages.has_flush_to_send()
             && let Some(first) = pages.deferred.pop_front()
         {
-            self.send_flush(first.members, first.purpose);
+            match first.flush {
+                Flush::System(purpose, members) => self.send_flush(members, purpose),
+                Flush::Column(id) => self.send_flush_of_column(id),
+            }
         }
     }
 }

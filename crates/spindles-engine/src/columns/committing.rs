@@ -138,12 +138,18 @@ impl Engine {
     /// How `slot` of a column is written.
     fn slot_write(&self, id: u32, slot: u8) -> Operation {
         let (fua, zeros) = self.write_kind(id);
+        let fua = fua && !self.is_durable_by_flush(id);
         let data = slot < self.shape(id).data || self.shape(id).copies;
         let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
         match zeros {
             Some(operation) if data || parity_of_zeros => operation,
             _ => Operation::Write { fua },
         }
+    }
+
+    /// Whether a column writes durably, by a flush after its checksums are written too.
+    pub(super) fn is_durable_by_flush(&self, id: u32) -> bool {
+        self.checksums_count() && self.columns[index(id)].ask == Ask::Write && self.write_kind(id).0
     }
 
     /// Whether a column writes durably, and which operation stands for zeros.

@@ -16,7 +16,7 @@ impl Engine {
         }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
         self.columns[index(id)].was_bad = was_bad;
-        if was_bad || self.rests_on_caches(id) {
+        if was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
             return self.flush_for(id);
         }
         self.acknowledge(id);
@@ -142,8 +142,7 @@ impl Engine {
     #[cold]
     fn flush_for(&mut self, id: u32) {
         self.columns[index(id)].phase = Phase::Flushing;
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        self.flush_of_column(id, active);
+        self.flush_of_column(id);
     }
 
     /// Flushes all members for a column.
@@ -153,14 +152,20 @@ impl Engine {
         column.low = 0;
         column.blocks = 0;
         column.end = 0;
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         if skip {
             return self.acknowledge(id);
         }
-        self.flush_of_column(id, active);
+        self.flush_of_column(id);
     }
 
-    fn flush_of_column(&mut self, id: u32, active: MemberSet) {
+    fn flush_of_column(&mut self, id: u32) {
+        if !self.defers_flush_of_column(id) {
+            self.send_flush_of_column(id);
+        }
+    }
+
+    pub(crate) fn send_flush_of_column(&mut self, id: u32) {
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         if active.is_empty() {
             return self.acknowledge(id);
         }

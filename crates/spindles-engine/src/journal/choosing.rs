@@ -28,7 +28,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use core::cmp::Reverse;
-use spindles_block::{BufferSlice, Operation};
+use spindles_block::{BlockIndex, BufferSlice, Operation};
 use spindles_format::{JournalKind, stored_checksum};
 use spindles_layout::{Group, GroupIndex};
 
@@ -203,6 +203,7 @@ impl Engine {
         match choice {
             Choice::Nothing => {
                 self.columns[index(id)].blocks = blocks;
+                self.lose_checksums(id);
                 self.rows_chosen(id);
             }
             Choice::Slot { slot, others } => {
@@ -219,19 +220,24 @@ impl Engine {
                     self.let_go_pages(id);
                     return self.too_much_lost();
                 }
-                self.keep_chosen(id, there, None);
-                self.write_chosen(id, there, BufferSlice::ZEROS);
+                self.list_lost();
             }
             Choice::Zeros => {
                 self.columns[index(id)].blocks = blocks;
-                self.keep_chosen(id, there, None);
-                self.write_chosen(id, there, BufferSlice::ZEROS);
+                self.write_chosen_zeros(id);
             }
             Choice::Logged(at) => {
                 self.columns[index(id)].blocks = blocks;
                 self.read_logged(id, at);
             }
         }
+    }
+
+    /// The rows under way are lost, and in the list: they count as zeros from now on.
+    pub(super) fn write_chosen_zeros(&mut self, id: u32) {
+        let there = self.shape(id).all().minus(self.missing_slots(id));
+        self.keep_chosen(id, there, None);
+        self.write_chosen(id, there, BufferSlice::ZEROS);
     }
 
     /// What becomes of one of the rows under way.
@@ -285,13 +291,21 @@ impl Engine {
             Some(Contents::Zeros) => return Choice::Zeros,
             Some(Contents::InPlace) | None => {}
         }
+        // Without a log those that are alike vouch for one another. With it, what fits nothing that
+        // is in it was torn, if a second copy says so.
+        let first = held.first().filter(|_| held.count() > 1);
         let torn = || {
-            (self.tears && held.count() > 1)
-                .then(|| held.first())
-                .flatten()
+            first.filter(|&first| {
+                let alike = || held.iter().all(|slot| sum(slot) == sum(first));
+                if replay.without_log {
+                    alike()
+                } else {
+                    self.tears
+                }
+            })
         };
         let Some(slot) = best.map(|(_, Reverse(slot))| slot).or_else(torn) else {
-            return if self.tears && self.bad.is_kept() {
+            return if (self.tears || replay.without_log) && self.bad.is_kept() {
                 Choice::Lost
             } else {
                 Choice::Nothing
@@ -302,6 +316,23 @@ impl Engine {
         Choice::Slot {
             slot,
             others: there.minus(same),
+        }
+    }
+
+    /// Nothing vouches for what the rows under way hold, and there is no list to put them into: it has
+    /// no checksum from now on.
+    fn lose_checksums(&mut self, id: u32) {
+        let column = &self.columns[index(id)];
+        let (read, blocks) = (column.plan.reads, u64::from(column.blocks));
+        for slot in read.minus(self.missing_slots(id)).iter() {
+            let first = self.block_of_slot(id, slot);
+            let pages = self
+                .pages
+                .as_mut()
+                .expect("what has no parity has checksums");
+            for block in (first.0..first.0 + blocks).map(BlockIndex) {
+                pages.lose_at(&mut self.metadata_buffer, (id, slot, first), block);
+            }
         }
     }
 
@@ -368,6 +399,9 @@ impl Engine {
     }
 
     fn rows_chosen(&mut self, id: u32) {
+        if self.vouches() {
+            return self.rows_vouched(id);
+        }
         self.let_go_pages(id);
         let column = &self.columns[index(id)];
         let next = (column.group.0, column.low + column.blocks);

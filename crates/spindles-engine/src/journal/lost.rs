@@ -64,7 +64,12 @@ impl Engine {
         }
         let journal = self.journal.as_mut().expect("a replay has a journal");
         journal.record.tail = 0;
+        let sums = self.has_checksums();
+        self.replay().without_log = sums;
         self.find_unsettled(true);
+        if sums {
+            return self.begin_vouching();
+        }
         self.flush_replayed();
     }
 

@@ -19,6 +19,7 @@ mod lost;
 pub(crate) mod replay;
 mod settling;
 mod summing;
+mod vouching;
 
 pub use home::JOURNAL_DEVICE;
 

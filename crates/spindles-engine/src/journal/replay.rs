@@ -22,7 +22,7 @@
 //! tell. Where there are fewer of these too, data stays as it is, old or new, and redundancy is made from
 //! it. What a missing member had there can't be told then: it goes into the list of bad blocks.
 
-use super::choosing::Version;
+use super::{choosing::Version, vouching::Vouching};
 use crate::{
     Engine, Mutation,
     columns::{Owner, Phase},
@@ -141,6 +141,8 @@ pub(super) enum Stage {
     /// What is about to be written is marked: see `lost`.
     Preparing,
     Rolling,
+    /// Without a log: what is not settled is looked at.
+    Vouching,
     /// What is in place of blocks without parity is looked at, and one of what they may hold is chosen.
     Choosing,
     /// The checksums of what is in its place are put in order: how far that is.
@@ -187,6 +189,11 @@ pub(crate) struct Replay {
     pub(super) made: SlotSet,
     /// What was computed, and is in no log.
     pub(super) recovered: Vec<Part>,
+    /// There is no log, or it was lost.
+    pub(super) without_log: bool,
+    pub(super) vouching: Vouching,
+    /// What is lost is being put into the list: until that is durable nothing else is done.
+    pub(super) listing: bool,
     pub(super) column: u32,
     /// Slots of the rows under way whose new blocks are known.
     valid: SlotSet,
@@ -195,7 +202,8 @@ pub(crate) struct Replay {
 
 impl Engine {
     /// Space to read journals into, where they are to be read.
-    pub(crate) fn new_replay(&mut self) -> Option<Replay> {
+    /// `without_log` where nothing is logged of what is unclean, and blocks have checksums.
+    pub(crate) fn new_replay(&mut self, without_log: bool) -> Option<Replay> {
         self.journal.as_ref()?;
         let blocks = WINDOW_BYTES / self.block_size.bytes();
         let members = self.geometry.members();
@@ -223,6 +231,9 @@ impl Engine {
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             made: SlotSet::EMPTY,
             recovered: Vec::new(),
+            without_log,
+            vouching: Vouching::default(),
+            listing: false,
             column: self.free_job_columns.pop().expect("all are free"),
             valid: SlotSet::EMPTY,
             replayed: 0,
@@ -233,7 +244,7 @@ impl Engine {
     pub(crate) fn replay_paged(&mut self, id: u32) {
         match self.replay().stage {
             Stage::Summing { .. } => self.sum_paged(id),
-            Stage::Choosing => self.choose_paged(id),
+            Stage::Choosing | Stage::Vouching => self.choose_paged(id),
             Stage::Rolling => self.read_settling(),
             stage => panic!("pages came in stage {stage:?}"),
         }
@@ -265,6 +276,10 @@ impl Engine {
         }
         if self.mutated(Mutation::SkipReplay) {
             return self.flush_replayed();
+        }
+        if self.vouches() {
+            self.replay().stage = Stage::Recording;
+            return self.replay_recorded();
         }
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         self.replay().stage = Stage::Scanning {
@@ -488,6 +503,9 @@ impl Engine {
     }
 
     fn roll_forward(&mut self) {
+        if self.vouches() {
+            return self.begin_vouching();
+        }
         self.replay().stage = Stage::Rolling;
         self.next_write();
     }
@@ -664,8 +682,11 @@ impl Engine {
         if column.pending > 0 {
             return;
         }
-        if self.replay().stage == Stage::Choosing {
-            return self.chosen_io_done(id);
+        let copies = self.shape(id).copies;
+        match self.replay().stage {
+            Stage::Vouching if !copies => return self.vouch_io_done(id),
+            Stage::Choosing | Stage::Vouching => return self.chosen_io_done(id),
+            _ => {}
         }
         let column = &self.columns[index(id)];
         match column.phase {
@@ -700,6 +721,10 @@ impl Engine {
 
     /// A computation of the replay's column came back.
     pub(crate) fn replay_computed(&mut self, id: u32, work: Work, result: ComputeResult) {
+        let vouching = self.replay().stage == Stage::Vouching;
+        if vouching && !self.shape(id).copies {
+            return self.vouch_computed(id, work, result);
+        }
         assert_eq!(result, ComputeResult::Done, "nothing was compared");
         match work {
             Work::Checksum if self.is_settling() => self.settle_summed(id),
@@ -723,7 +748,9 @@ impl Engine {
                 replay.valid = replay.valid.or(whole);
                 self.log_checked();
             }
-            Work::Verify if self.replay().stage == Stage::Choosing => self.chosen_summed(id),
+            Work::Verify if vouching || self.replay().stage == Stage::Choosing => {
+                self.chosen_summed(id);
+            }
             Work::Verify => self.summed(id),
             Work::Recover if self.is_settling() => self.sum_settled(id),
             Work::Recover => self.write_replayed(),
@@ -854,6 +881,16 @@ impl Engine {
         self.bad.add(BadBlockKind::Lost, blocks)
     }
 
+    /// Makes it durable that what was lost is: `lost_is_listed` is told.
+    pub(super) fn list_lost(&mut self) {
+        self.replay().listing = true;
+        if self.mutated(Mutation::ForgetLost) {
+            self.bad.tell_nobody();
+        }
+        self.write_bad_blocks();
+        self.replay_marked();
+    }
+
     /// The list has no room for all that is lost: nothing more is written, and what is not there
     /// answers errors.
     pub(super) fn too_much_lost(&mut self) {
@@ -880,6 +917,15 @@ impl Engine {
 
     /// What missing members lack must be marked durably before the journals are void.
     pub(crate) fn replay_marked(&mut self) {
+        let listing = |replay: &Replay| replay.listing;
+        if self.replay.as_ref().is_some_and(listing) {
+            if self.bad_blocks_are_stored() {
+                self.replay().listing = false;
+                let id = self.replay().column;
+                self.lost_is_listed(id);
+            }
+            return;
+        }
         let preparing = |replay: &Replay| replay.stage == Stage::Preparing;
         if self.replay.as_ref().is_some_and(preparing) {
             if self.bitmaps_are_stored() || self.metadata.broken {

@@ -328,11 +328,6 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         "it has checksums and no room for them",
     )?;
 
-    ensure(
-        !has_checksums || journal.device == Uuid::NIL,
-        "its blocks have checksums, and its journal has a device",
-    )?;
-
     let growth = bytes[GROWTH_AT..]
         .first_chunk()
         .expect("within the superblock");

@@ -59,7 +59,7 @@ struct Arguments {
     consistency: Option<String>,
     /// How blocks are summed up: crc32c or none. Rot is then found by whoever reads it, and repaired
     /// where there is redundancy. Takes --consistency journal [default: crc32c; none with another
-    /// policy, and with --journal]
+    /// policy]
     #[arg(long, value_name = "KIND")]
     checksum: Option<String>,
     /// The unit in which the array is addressed: 512 or 4K
@@ -68,8 +68,9 @@ struct Arguments {
     /// A device that takes the place of a lost member by itself; may be given several times
     #[arg(long = "spare", value_name = "DEV")]
     spares: Vec<String>,
-    /// A device of its own for the journal, a fast one: what parity needs is logged there and not on
-    /// the members. Where it is lost the members log, and nothing else is. Goes with --checksum none
+    /// A device of its own for the journal, a fast one: what parity and checksums need is logged there
+    /// and not on the members. Where it is lost the members log, and nothing that was durable is
+    /// lost
     #[arg(long, value_name = "DEV")]
     journal: Option<String>,
     /// Overwrite what the devices hold

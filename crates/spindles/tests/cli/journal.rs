@@ -10,10 +10,9 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
     let before = folder.read("j");
     for (refused, why) in [
         ("raid5(@a,@b,@c) --journal @small", "too small"),
-        ("raid1(@a,@b) --journal @j", "only levels with parity"),
         (
-            "raid5(@a,@b,@c) --journal @j --checksum crc32c",
-            "--checksum none",
+            "raid1(@a,@b) --journal @j --checksum none",
+            "without parity and without checksums",
         ),
         (
             "raid5(@a,@b,@c) --journal @j --consistency resync",
@@ -25,7 +24,14 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
         assert!(run.error.contains(why), "{refused}: {}", run.error);
     }
     assert!(folder.read("j") == before, "nothing was changed");
-    folder.run("create data raid5(@a,@b,@c) --journal @j").ok();
+    let made = folder
+        .run("create data raid5(@a,@b,@c) --journal @j --json")
+        .ok();
+    assert!(
+        made.out.contains("\"checksum\": \"crc32c\""),
+        "{}",
+        made.out
+    );
     let shown = folder.run("status @a @b @c @j").ok();
     assert!(shown.out.contains("journal: "), "{}", shown.out);
     assert!(
