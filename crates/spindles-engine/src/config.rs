@@ -41,6 +41,8 @@ impl Limits {
 pub struct Persistence {
     /// What the superblocks of all members say alike, as the truth at opening.
     pub array: Box<ArrayRecord>,
+    /// Whether something of it is new: they don't say so yet.
+    pub changed: bool,
     /// Each member's own part; `None` for a missing member.
     pub devices: Vec<Option<DeviceRecord>>,
     /// The device of its own that the array has for its journal, where that is there: attached as

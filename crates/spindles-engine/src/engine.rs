@@ -396,7 +396,9 @@ impl Engine {
         engine.load_bad_blocks();
         if engine.metadata.persistence.is_some() && !engine.read_only {
             engine.flush_at_opening();
-            if engine.missing_unrecorded() || engine.grow.begins() || engine.journal_was_lost() {
+            let changed = (engine.metadata.persistence.as_ref()).is_some_and(|it| it.changed);
+            let begins = changed || engine.grow.begins();
+            if engine.missing_unrecorded() || begins || engine.journal_was_lost() {
                 engine.want_update();
             }
         }

@@ -205,6 +205,7 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
     Persistence {
         array: Box::new(array),
         devices: devices.into_iter().map(Some).collect(),
+        changed: false,
         journal_device: None,
         nonce: 7,
     }

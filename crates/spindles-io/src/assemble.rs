@@ -182,14 +182,23 @@ pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled
     build(devices, options, None).map(Build::into_assembled)
 }
 
-/// As `assemble`, of an array that begins to grow to `target`: opened for reading only, it is only
-/// looked at whether that is possible.
-pub(crate) fn assemble_to_grow(
+/// What an array is to become that is assembled.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// It begins to grow.
+    Grow(GrowthTarget),
+    /// Its journal lies on this device, or on its members where that is zeros.
+    Journal(Uuid),
+}
+
+/// As `assemble`, of an array that changes: opened for reading only, it is only looked at whether
+/// that is possible.
+pub(crate) fn assemble_to_change(
     devices: &[&str],
     options: &AssembleOptions,
-    target: &GrowthTarget,
+    change: &Change,
 ) -> Result<Assembled, AssembleError> {
-    build(devices, options, Some(target)).map(Build::into_assembled)
+    build(devices, options, Some(change)).map(Build::into_assembled)
 }
 
 /// How a resync of an assembled array ended.
@@ -221,7 +230,7 @@ pub fn resync(
 fn build(
     devices: &[&str],
     options: &AssembleOptions,
-    grow: Option<&GrowthTarget>,
+    change: Option<&Change>,
 ) -> Result<Build, AssembleError> {
     let mut found = look(devices)?;
     let (devices, spares) = set_apart(devices, &mut found, |found| {
@@ -245,7 +254,7 @@ fn build(
     };
     let new = |open: &OpenOptions, look_only| {
         let force = options.force;
-        Build::new(devices, &found, &journals, open, force, look_only, grow)
+        Build::new(devices, &found, &journals, open, force, look_only, change)
     };
     if !open.read_only {
         // First for reading only, so that what can go wrong does so before anything is written.
@@ -343,7 +352,7 @@ impl Build {
         open: &OpenOptions,
         force: bool,
         look_only: bool,
-        grow: Option<&GrowthTarget>,
+        change: Option<&Change>,
     ) -> Result<Self, AssembleError> {
         let mut stack = Stack::new(open)?;
         let mut parts = Vec::new();
@@ -374,7 +383,7 @@ impl Build {
             job_rate: open.job_rate,
             drawn: open.drawn,
             force,
-            grow: grow.cloned(),
+            change: change.cloned(),
             lost: Vec::new(),
         };
         // Inside out: whatever is a member of another array comes first.
@@ -485,7 +494,7 @@ struct Opening {
     drawn: Option<u64>,
     force: bool,
     /// What the array given shall become.
-    grow: Option<GrowthTarget>,
+    change: Option<Change>,
     /// Inner arrays that could not be opened, and why: for the array around them.
     lost: Vec<String>,
 }
@@ -498,15 +507,20 @@ impl Opening {
         let mut assembly = choose(&found)?;
         let name = assembly.array.name.to_string();
         let inner = assembly.array.parent != Uuid::NIL;
-        if let Some(target) = self.grow.take_if(|_| !inner) {
-            let of_arrays = parts.iter().any(|part| part.report.is_some());
-            let planned = plan(&assembly, &target, of_arrays, self.read_only);
-            planned
-                .map(|planned| assembly = planned)
-                .map_err(|reason| AssembleError::CantGrow {
-                    array: name.clone(),
-                    reason,
-                })?;
+        let mut new_journal = None;
+        match self.change.take_if(|_| !inner) {
+            None => {}
+            Some(Change::Journal(device)) => new_journal = Some(device),
+            Some(Change::Grow(target)) => {
+                let of_arrays = parts.iter().any(|part| part.report.is_some());
+                let planned = plan(&assembly, &target, of_arrays, self.read_only);
+                planned
+                    .map(|planned| assembly = planned)
+                    .map_err(|reason| AssembleError::CantGrow {
+                        array: name.clone(),
+                        reason,
+                    })?;
+            }
         }
         let array = &assembly.array;
         let (geometry, policy) = understand(&assembly)?;
@@ -557,6 +571,18 @@ impl Opening {
         };
         if let Some(persistence) = &mut config.persistence {
             persistence.journal_device = journal.as_ref().map(|(_, device, _)| *device);
+            if let Some(device) = new_journal {
+                if !array.clean || array.growth.older.is_some() {
+                    return Err(AssembleError::Changed);
+                }
+                // Nothing that is logged counts: the array is clean.
+                persistence.array.journal.device = device;
+                persistence.array.journal.tail = 0;
+                persistence.array.journal.on_device = false;
+                persistence.array.note_journal_device();
+                persistence.journal_device = None;
+                persistence.changed = true;
+            }
         }
         let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes());
         let level = config.geometry.level();
@@ -718,6 +744,7 @@ pub(crate) fn config(
         persistence: Some(Persistence {
             array: Box::new(array.clone()),
             devices: records,
+            changed: false,
             journal_device: None,
             nonce,
         }),

@@ -241,6 +241,28 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
+    /// It has one already.
+    #[error(
+        "array '{array}' has its journal on {device}: take that away first, with spindles journal remove"
+    )]
+    HasJournal {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+    },
+    /// There is none to take away.
+    #[error("array '{array}' has no device of its own for its journal: nothing was changed")]
+    HasNoJournal {
+        /// The array.
+        array: String,
+    },
+    /// The superblocks could not be written.
+    #[error("array '{array}': its superblocks could not be written; nothing else was changed")]
+    NotRecorded {
+        /// The array.
+        array: String,
+    },
     /// It is none.
     #[error("{device} is not a spare: nothing was changed on it")]
     NoSpare {

@@ -3,7 +3,9 @@
 
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, random, settle, spare};
+use crate::{
+    CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, journal, random, settle, spare,
+};
 use rustix::fs::{FallocateFlags, fallocate};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
 use spindles_engine::{Policy, WriteHole};
@@ -342,7 +344,7 @@ fn create_with(
         spare.may_stand_for(&leaf_records)?;
     }
     let journal = journal
-        .map(|journal| root.plan_journal(journal))
+        .map(|device| root.plan_journal(device))
         .transpose()?;
     let known_zero = devices.iter().zip(&leaf_records).all(|(device, record)| {
         let block_bytes = u64::from(record.block_size.bytes());
@@ -496,31 +498,12 @@ enum Member {
 
 impl Plan {
     /// Makes a device that of the journal.
-    fn plan_journal(&mut self, journal: Device) -> Result<(String, JournalDevice), CreateError> {
-        let Device { name, probe, .. } = journal;
-        let why = match () {
-            () if self.geometry.parity_chunks() == 0
-                && self.record.checksum == ChecksumKind::None =>
-            {
-                Some("without parity and without checksums nothing is logged there")
-            }
-            () if self.policy.write_hole != WriteHole::Closed => {
-                Some("a journal goes with --consistency journal")
-            }
-            () => None,
-        };
-        if let Some(why) = why {
-            return Err(CreateError::NoJournal { device: name, why });
-        }
-        if probe.bytes < JOURNAL_DEVICE_BYTES_MIN {
-            let (device, bytes) = (name, probe.bytes);
-            return Err(CreateError::JournalTooSmall { device, bytes });
-        }
-        let device = JournalDevice {
-            device_uuid: new_uuid()?,
-            array: self.record.uuid,
-            device_bytes: probe.bytes,
-        };
+    fn plan_journal(&mut self, device: Device) -> Result<(String, JournalDevice), CreateError> {
+        let Device { name, probe, .. } = device;
+        let logs = self.policy.write_hole == WriteHole::Closed;
+        let sums = self.record.checksum != ChecksumKind::None;
+        let is_something = self.geometry.parity_chunks() > 0 || sums;
+        let device = journal::plan(&name, probe.bytes, self.record.uuid, logs, is_something)?;
         self.record.journal.device = device.device_uuid;
         self.record.note_journal_device();
         Ok((name, device))

@@ -1,7 +1,7 @@
 //! Grows an array that nobody uses: more members, another chunk size, another level. A growth that
 //! was stopped goes on where it was.
 
-use crate::assemble::{ArrayReport, AssembleOptions, assemble, assemble_to_grow};
+use crate::assemble::{ArrayReport, AssembleOptions, Change, assemble, assemble_to_change};
 use crate::attach::{self, ChangeError};
 use crate::{Target, create, probe, settle};
 use spindles_block::{BlockSize, MemberIndex};
@@ -71,11 +71,11 @@ pub fn grow(
     }
     assembling.open.read_only = options.assemble.open.read_only;
     if !growing {
-        let target = target(&report, options)?;
+        let change = Change::Grow(target(&report, options)?);
         // Whether that is possible, before it is put in order for it.
         let mut planning = assembling.clone();
         planning.open.read_only = true;
-        drop(assemble_to_grow(devices, &planning, &target)?);
+        drop(assemble_to_change(devices, &planning, &change)?);
         if !report.is_clean() || report.is_degraded() {
             let mut found = assemble(devices, &assembling)?.target;
             let through = settle(found.as_mut(), progress);
@@ -90,7 +90,7 @@ pub fn grow(
                 });
             }
         }
-        let found = assemble_to_grow(devices, &assembling, &target)?.target;
+        let found = assemble_to_change(devices, &assembling, &change)?.target;
         return carry_on(found, report, added.into(), wiped, progress);
     }
     let found = assemble(devices, &assembling)?.target;

@@ -16,6 +16,7 @@ mod error;
 pub mod export;
 mod facts;
 pub mod grow;
+pub mod journal;
 mod members;
 mod options;
 mod physical;

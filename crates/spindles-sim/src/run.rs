@@ -632,6 +632,7 @@ pub(crate) fn plain_config(
         persistence: Some(Persistence {
             array: Box::new(record.clone()),
             devices: assembly.records.clone(),
+            changed: false,
             journal_device: None,
             nonce: assembly.nonce(0),
         }),

@@ -297,6 +297,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             member,
         }),
         devices,
+        changed: false,
         journal_device: None,
         nonce: 7,
     };
@@ -569,6 +570,7 @@ impl World {
         let persistence = Persistence {
             array: Box::new(record.clone()),
             devices: self.devices.iter().copied().map(Some).collect(),
+            changed: false,
             journal_device: None,
             nonce: 8,
         };

@@ -7,6 +7,7 @@ mod copy;
 mod create;
 mod examine;
 mod grow;
+mod journal;
 mod lab;
 mod layout;
 mod man;
@@ -52,6 +53,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &rebuild::COMMAND,
     &replace::COMMAND,
     &spare::COMMAND,
+    &journal::COMMAND,
     &grow::COMMAND,
     &resync::COMMAND,
     &scrub::COMMAND,

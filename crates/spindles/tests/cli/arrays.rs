@@ -1,13 +1,14 @@
 //! `create`, `examine` and `status`: what they do, what they say, and that nothing is changed on
 //! any device by whatever is refused.
 
-use crate::binary::{Run, spindles};
+use crate::binary::{Run, killed, spindles};
 use spindles_format::{
     ArrayRecord, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode,
     uniform_bitmap,
 };
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
 
 pub(crate) const MIB: u64 = 1 << 20;
 
@@ -50,13 +51,22 @@ impl Folder {
     }
 
     pub(crate) fn run(&self, arguments: &str) -> Run {
-        let folder = self.path("");
-        let arguments: Vec<String> = arguments
-            .split(' ')
-            .map(|argument| argument.replace('@', &folder))
-            .collect();
+        let arguments = self.here(arguments);
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         spindles(&arguments)
+    }
+
+    /// Runs a command and kills it after a while. Whether that came before its end.
+    pub(crate) fn kill(&self, arguments: &str, after: Duration) -> bool {
+        killed(&self.here(arguments), after)
+    }
+
+    fn here(&self, arguments: &str) -> Vec<String> {
+        let folder = self.path("");
+        let arguments = arguments.split(' ');
+        arguments
+            .map(|argument| argument.replace('@', &folder))
+            .collect()
     }
 
     /// The command fails with this status and texts, and no file here has changed.

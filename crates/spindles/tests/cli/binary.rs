@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 
 /// How a run of the binary ended.
 #[derive(Debug)]
@@ -37,6 +38,20 @@ impl Run {
             assert!(self.error.contains(text), "no {text:?} in: {}", self.error);
         }
     }
+}
+
+/// Runs `spindles` with these arguments and kills it after a while. Whether it had not come to its end.
+pub(crate) fn killed(arguments: &[String], after: Duration) -> bool {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(arguments)
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("the binary was built");
+    std::thread::sleep(after);
+    child.kill().expect("it is ours");
+    child.wait().expect("it ended").code().is_none()
 }
 
 /// Runs `spindles` with these arguments and no standard input.

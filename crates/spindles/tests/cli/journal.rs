@@ -2,6 +2,7 @@
 //! array goes on without the device.
 
 use crate::arrays::{Folder, MIB};
+use std::time::Duration;
 
 #[test]
 fn an_array_has_its_journal_on_a_device_of_its_own() {
@@ -53,4 +54,94 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
         "{}",
         without.error
     );
+}
+
+/// One that has none gets a device, loses it, gets another one, and gives that back: what it holds
+/// stays, and nothing is overwritten that was not to be.
+#[test]
+fn a_journal_comes_and_goes() {
+    let folder = Folder::new("a b c j k", 16 * MIB);
+    folder.make("other", 16 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let contents: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 251).unwrap()).collect();
+    std::fs::write(folder.path("in"), &contents).unwrap();
+    let holds = |devices: &str| {
+        folder.run(&format!("copy array:{devices} @out")).ok();
+        folder.read("out")[..contents.len()] == contents
+    };
+    folder.run("copy @in array:@a,@b,@c").ok();
+    folder.run("create else concat(@other)").ok();
+    let before = folder.read("other");
+    for (refused, why) in [
+        ("journal add @other --array @a,@b,@c", "--force"),
+        ("journal add @a --array @a,@b,@c", "the same device"),
+        ("journal remove --array @a,@b,@c", "no device of its own"),
+    ] {
+        let run = folder.run(refused);
+        assert!(run.error.contains(why), "{refused}: {}", run.error);
+    }
+    assert!(folder.read("other") == before, "nothing was changed");
+    folder.run("journal add @j --array @a,@b,@c").ok();
+    assert!(
+        folder
+            .run("status @a @b @c @j")
+            .ok()
+            .out
+            .contains("journal: ")
+    );
+    folder.run("copy @in array:@a,@b,@c,@j").ok();
+    assert!(holds("@a,@b,@c,@j"));
+    let again = folder.run("journal add @k --array @a,@b,@c,@j");
+    assert!(again.error.contains("journal remove"), "{}", again.error);
+    // It is lost: another one takes its place, and it never counts again.
+    folder.run("journal add @k --array @a,@b,@c").ok();
+    let both = folder.run("status @a @b @c @j @k").ok();
+    assert!(both.error.contains("another array"), "{}", both.error);
+    assert!(holds("@a,@b,@c,@k"));
+    let made = folder
+        .run("journal add @other --array @a,@b,@c --force")
+        .ok();
+    assert!(made.error.contains("which is gone"), "{}", made.error);
+    let removed = folder
+        .run("journal remove --array @a,@b,@c,@other --json")
+        .ok();
+    assert!(removed.out.contains("\"removed\""), "{}", removed.out);
+    folder.run("create else concat(@other)").ok(); // It holds nothing any more.
+    assert!(holds("@a,@b,@c"));
+}
+
+/// Whenever it is killed, the array is there as before, and so it is when that is done again.
+#[test]
+fn a_journal_that_comes_or_goes_may_be_killed() {
+    let folder = Folder::new("a b c j", 16 * MIB);
+    let contents: Vec<u8> = (0..MIB).map(|at| u8::try_from(at % 241).unwrap()).collect();
+    std::fs::write(folder.path("in"), &contents).unwrap();
+    let holds = |devices: &str| {
+        folder.run(&format!("copy array:{devices} @out")).ok();
+        folder.read("out")[..contents.len()] == contents
+    };
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.run("copy @in array:@a,@b,@c").ok();
+    let mut cut_short = 0;
+    for round in 0..12 {
+        let after = Duration::from_millis(round * 4);
+        cut_short += u32::from(folder.kill("journal add @j --array @a,@b,@c --force", after));
+        assert!(holds("@a,@b,@c"), "killed after {after:?}");
+        folder.run("journal add @j --array @a,@b,@c --force").ok();
+        assert!(holds("@a,@b,@c,@j"), "killed after {after:?}");
+        // What was being written is put in order first: with the same again, all is as it was.
+        let later = Duration::from_millis(5 + round);
+        folder.kill("copy @in array:@a,@b,@c,@j", later);
+        cut_short += u32::from(folder.kill("journal remove --array @a,@b,@c,@j", after));
+        assert!(holds("@a,@b,@c"), "killed after {after:?}");
+        let again = folder.run("journal remove --array @a,@b,@c");
+        assert!(
+            again.status == 0 || again.error.contains("no device of its own"),
+            "killed after {after:?}: {}",
+            again.error
+        );
+        let whole = folder.run("scrub @a @b @c --json").ok();
+        assert!(holds("@a,@b,@c"), "killed after {after:?}: {}", whole.out);
+    }
+    assert!(cut_short > 0, "none was killed in the middle");
 }

@@ -1,0 +1,54 @@
+//! `spindles journal add`: an array gets a device of its own for its journal.
+
+use crate::arrays;
+use crate::commands::Command;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::journal::add;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "add",
+    about: "Give an array a device of its own for its journal",
+    details: "What the device holds is lost. One that the array had for that, and that is not there any more, \
+              is forgotten. An array that was not closed in order is put in order first.\n\n\
+              spindles journal add fast.img --array a.img,b.img,c.img",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The device that gets the journal
+    #[arg(value_name = "DEV")]
+    device: String,
+    /// The devices of the array
+    #[arg(long, value_name = "DEV,..")]
+    array: String,
+    /// Overwrite what the device holds
+    #[arg(long)]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let members = [arguments.array];
+    let mut on_progress = ui.until_interrupted("journal")?;
+    let added = add(
+        &arguments.device,
+        &arrays::devices(&members),
+        arguments.force,
+        &mut on_progress,
+    )?;
+    drop(on_progress);
+    arrays::note_devices(&[], &added.wiped, ui);
+    let (name, device) = (&added.report.name, &arguments.device);
+    ui.line(format!("array '{name}' has its journal on {device}"));
+    ui.json(&json!({
+        "name": name,
+        "uuid": added.report.uuid.to_string(),
+        "journal": device,
+    }));
+    Ok(())
+}

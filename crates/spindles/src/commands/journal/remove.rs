@@ -1,0 +1,47 @@
+//! `spindles journal remove`: an array has its journal on its members again.
+
+use crate::arrays;
+use crate::commands::Command;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::assemble::JournalReport;
+use spindles_io::journal::remove;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "remove",
+    about: "Have the members of an array log again, and make a plain device of the one that did",
+    details: "The device may be among those given, or be lost. An array that was not closed in order is put in \
+              order first.\n\n\
+              spindles journal remove --array a.img,b.img,c.img,fast.img",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices of the array, and that of its journal if it is there
+    #[arg(long, value_name = "DEV,..")]
+    array: String,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let devices = [arguments.array];
+    let mut on_progress = ui.until_interrupted("journal")?;
+    let report = remove(&arrays::devices(&devices), &mut on_progress)?;
+    drop(on_progress);
+    let device = match &report.journal {
+        JournalReport::Device(device) => Some(device),
+        JournalReport::Members | JournalReport::DeviceMissing => None,
+    };
+    let name = &report.name;
+    ui.line(format!("array '{name}' has its journal on its members"));
+    ui.json(&json!({
+        "name": name,
+        "uuid": report.uuid.to_string(),
+        "removed": device,
+    }));
+    Ok(())
+}
