@@ -65,7 +65,7 @@ const ENUMERATED: &[Mutation] = &[
     Mutation::ReplaySuperseded,
     Mutation::SkipIntentFlush,
     Mutation::ForgetLost,
-    Mutation::PlaceUnrecorded,
+    Mutation::LogUnrecorded,
 ];
 
 /// Runs in which the fault can show at all.
