@@ -143,6 +143,16 @@ impl Engine {
         true
     }
 
+    /// Ends all lending: requests from now on may give other memory, and get such as is lent from
+    /// now on. What a late read still has of the former memory it may fill, and nobody uses it again.
+    pub fn end_lending(&mut self) {
+        self.hedges.area_blocks = 0;
+        self.hedges.areas.clear();
+        for slot in &mut self.requests {
+            slot.exchangeable = false;
+        }
+    }
+
     /// Columns that requests may have, hedges among them.
     pub(crate) fn client_columns(&self) -> u32 {
         self.limits.columns + self.hedges.columns
@@ -310,6 +320,7 @@ impl Engine {
             area
         };
         let mut reads = RequestSlot::new(slot.token, Operation::Read, slot.block, slot.end, buffer);
+        reads.exchangeable = true;
         reads.pairing = Pairing::Hedge(request);
         self.requests[index(hedge)] = reads;
         self.requests[index(request)].pairing = Pairing::Hedged(hedge);
@@ -375,11 +386,14 @@ impl Engine {
         self.keep_columns();
     }
 
-    /// What nobody waits for any more is back: its memory can be used again.
+    /// What nobody waits for any more is back: its memory can be used again, unless that was lent
+    /// before lending ended.
     fn is_back(&mut self, request: u32) {
         let slot = &mut self.requests[index(request)];
         slot.pairing = Pairing::Single;
-        self.hedges.areas.push(slot.buffer);
+        if slot.exchangeable {
+            self.hedges.areas.push(slot.buffer);
+        }
         self.hedges.slots.push(request);
         self.keep_columns();
         self.look_again();

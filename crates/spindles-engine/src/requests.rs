@@ -31,7 +31,7 @@ pub(crate) struct RequestSlot {
     handed_out: bool,
     pub(crate) pending: u32,
     pub(crate) error: Option<RequestError>,
-    /// Whether the answer may name other memory than `buffer`.
+    /// Whether `buffer` may be lent, and the answer name other memory.
     pub(crate) exchangeable: bool,
     pub(crate) pairing: Pairing,
 }

@@ -203,6 +203,13 @@ impl Core {
         }
     }
 
+    /// Ends what `lend` began.
+    pub(crate) fn end_lending(&mut self, node: Node) {
+        if let Node::Array(array) = node {
+            self.arrays[array.index()].engine.end_lending();
+        }
+    }
+
     /// A client's request to a node, whose answer may name other memory if it is `exchangeable`.
     pub(crate) fn submit(
         &mut self,

@@ -476,6 +476,10 @@ impl Target for Driver {
         self.core.lend(self.root, area, blocks)
     }
 
+    fn end_lending(&mut self) {
+        self.core.end_lending(self.root);
+    }
+
     fn poll(&mut self, wait: bool) -> Option<Reply> {
         loop {
             if let Some(reply) = self.core.replies.pop_front() {

@@ -5,8 +5,8 @@
 //! from: whole blocks are never copied), submits it, and gives it back after the
 //! answer. Everything is reserved when the export is made.
 
-use crate::{Busy, CloseError, Target};
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Reply, Request, RequestError};
+use crate::{Areas, Busy, CloseError, Target};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request, RequestError};
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -43,17 +43,12 @@ pub struct Answer {
     pub result: Result<(), RequestError>,
 }
 
-/// Memory of accesses that is lent for hedged reads: so many areas, and so many bytes, at most.
-const LENT_AREAS: u32 = 64;
-const LENT_BYTES: u32 = 32 << 20;
-
 /// A target with access by bytes.
 pub struct Export {
     target: Box<dyn Target>,
     block_bytes: u32,
-    /// Blocks of a slot's payload area.
-    area_blocks: u32,
-    areas: BufferId,
+    /// For the payload of each slot.
+    areas: Areas,
     /// Two blocks a slot: what lies around a payload that does not begin or end with a block.
     edges: BufferId,
     slots: Vec<Slot>,
@@ -88,8 +83,6 @@ enum Phase {
 struct Slot {
     phase: Phase,
     access: Access,
-    /// Which of the areas has its payload: another one after a read that was hedged.
-    area: u32,
     /// Requests to the target that are not answered.
     pending: u32,
     result: Result<(), RequestError>,
@@ -146,28 +139,11 @@ impl Export {
         let block_bytes = target.facts().block_size.bytes();
         // One more for a payload that begins in the middle of a block.
         let area_blocks = limits.access_bytes_max.div_ceil(block_bytes) + 1;
-        let slots = u32::from(limits.slots);
-        let lent = match &target.facts().array {
-            Some(array) if array.redundancy > 0 => (LENT_BYTES / (area_blocks * block_bytes))
-                .clamp(1, LENT_AREAS)
-                .min(slots),
-            _ => 0,
-        };
-        let areas = target.allocate(area_blocks * (slots + lent));
-        for area in slots..slots + lent {
-            let area = BufferSlice {
-                buffer: areas,
-                first_block: area * area_blocks,
-            };
-            if !target.lend(area, area_blocks) {
-                break;
-            }
-        }
+        let areas = Areas::new(&mut *target, limits.slots.into(), area_blocks);
         let edges = target.allocate(2 * u32::from(limits.slots));
         let pieces_max = area_blocks.div_ceil(target.facts().request_blocks_max) + 2;
         let count = usize::from(limits.slots);
-        let slot = |area| Slot {
-            area,
+        let slot = |_| Slot {
             phase: Phase::Idle,
             access: Access {
                 operation: Operation::Flush,
@@ -180,10 +156,9 @@ impl Export {
         Self {
             target,
             block_bytes,
-            area_blocks,
             areas,
             edges,
-            slots: (0..slots).map(slot).collect(),
+            slots: (0..limits.slots).map(slot).collect(),
             free: (0..limits.slots).rev().map(SlotId).collect(),
             waiting: VecDeque::with_capacity(count),
             pieces: VecDeque::with_capacity(count * size(pieces_max)),
@@ -199,6 +174,12 @@ impl Export {
     /// The target underneath.
     pub fn target_mut(&mut self) -> &mut dyn Target {
         &mut *self.target
+    }
+
+    /// The target itself, once nothing is in flight.
+    #[cfg(test)]
+    pub(crate) fn into_target(self) -> Box<dyn Target> {
+        self.target
     }
 
     /// What is underneath.
@@ -218,7 +199,6 @@ impl Export {
         *slot = Slot {
             phase: Phase::Taken,
             access,
-            area: slot.area,
             pending: 0,
             result: Ok(()),
         };
@@ -229,19 +209,17 @@ impl Export {
     /// a read is answered.
     pub fn payload(&mut self, id: SlotId) -> &mut [u8] {
         let range = self.payload_range(id);
-        &mut self.target.buffer_mut(self.areas)[range]
+        &mut self.target.buffer_mut(self.areas.buffer())[range]
     }
 
     fn payload_range(&self, id: SlotId) -> Range<usize> {
         let access = &self.slots[usize::from(id.0)].access;
         let (before, _) = access.margins(self.block_bytes);
-        let area_bytes = size(self.area_blocks) * size(self.block_bytes);
-        let start = size(self.slots[usize::from(id.0)].area) * area_bytes + size(before);
-        assert!(
-            size(before) + size(access.bytes) <= area_bytes,
-            "an access is too long"
-        );
-        start..start + size(access.bytes)
+        let area = self.areas.bytes_of(usize::from(id.0));
+        let start = area.start + size(before);
+        let end = start + size(access.bytes);
+        assert!(end <= area.end, "an access is too long");
+        start..end
     }
 
     /// Starts the access. Each is answered once by `poll`.
@@ -279,17 +257,10 @@ impl Export {
             if let Some(answer) = self.answers.pop_front() {
                 return Some(answer);
             }
-            let Reply {
-                token,
-                result,
-                exchanged,
-            } = self.target.poll(wait)?;
-            let id = SlotId(u16::try_from(token).expect("we named it"));
-            if let Some(area) = exchanged {
-                assert_eq!(area.buffer, self.areas, "memory of another kind");
-                self.slots[usize::from(id.0)].area = area.first_block / self.area_blocks;
-            }
-            self.reply(id, result);
+            let reply = self.target.poll(wait)?;
+            let id = SlotId(u16::try_from(reply.token).expect("we named it"));
+            self.areas.take_over(usize::from(id.0), &reply);
+            self.reply(id, reply.result);
         }
     }
 
@@ -352,7 +323,7 @@ impl Export {
         bytes: usize,
         mut copy: impl FnMut(Range<usize>, &mut [u8]),
     ) -> Result<(), RequestError> {
-        let part_bytes = size((self.area_blocks - 1) * self.block_bytes);
+        let part_bytes = size((self.areas.area_blocks() - 1) * self.block_bytes);
         let mut start = 0;
         while start < bytes {
             let end = bytes.min(start + part_bytes);
@@ -467,28 +438,21 @@ impl Export {
         }
     }
 
-    /// Where the blocks of a slot's payload area are.
-    fn area(&self, id: SlotId) -> BufferSlice {
-        BufferSlice {
-            buffer: self.areas,
-            first_block: self.slots[usize::from(id.0)].area * self.area_blocks,
-        }
-    }
-
     /// Everything but the reading of edges.
     fn main(&mut self, id: SlotId) {
         let access = self.slots[usize::from(id.0)].access;
         let partial = access.is_partial_write(self.block_bytes);
         self.slots[usize::from(id.0)].phase = Phase::Main;
         let blocks = access.blocks(self.block_bytes);
+        let area = self.areas.of(usize::from(id.0));
         match access.operation {
             Operation::Flush => self.piece(id, Operation::Flush, 0, 0, BufferSlice::NONE),
-            Operation::Read => self.stretch(id, access.operation, blocks, self.area(id)),
+            Operation::Read => self.stretch(id, access.operation, blocks, area),
             Operation::Write { .. } => {
                 if partial {
                     self.surround(id);
                 }
-                self.stretch(id, access.operation, blocks, self.area(id));
+                self.stretch(id, access.operation, blocks, area);
             }
             Operation::Discard | Operation::WriteZeroes { .. } => {
                 let inner = if partial { self.zero_edges(id) } else { blocks };
@@ -525,7 +489,8 @@ impl Export {
             let bytes = (from.end - done).min(step.len());
             step[..bytes].copy_from_slice(&self.target.buffer(self.edges)[done..done + bytes]);
             let at = to + (done - from.start);
-            self.target.buffer_mut(self.areas)[at..at + bytes].copy_from_slice(&step[..bytes]);
+            self.target.buffer_mut(self.areas.buffer())[at..at + bytes]
+                .copy_from_slice(&step[..bytes]);
             done += bytes;
         }
     }

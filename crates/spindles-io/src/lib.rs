@@ -1,6 +1,7 @@
 //! Real members, buffers, the one real clock, and the driver that carries requests
 //! to them. Nothing here simulates, serves or decides where a block belongs.
 
+mod areas;
 pub mod assemble;
 pub mod attach;
 mod backends;
@@ -37,6 +38,7 @@ mod target;
 mod tests;
 mod transfer;
 
+pub use areas::Areas;
 pub use backends::{BACKENDS, Backend};
 pub use clock::Clock;
 pub use driver::{NodeId, Stack, open_device};

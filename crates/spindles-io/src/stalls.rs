@@ -1,14 +1,16 @@
 //! A device that does not answer for a while, for tests: its reads go to the kernel late, and so come
 //! late into memory.
 
-use crate::OpenOptions;
 use crate::driver::Stack;
 use crate::export::{Access, Export, ExportLimits};
 use crate::queues::{Queue, Wait};
 use crate::transfer::{Call, FileIndex, Tag, Transfer};
-use spindles_block::{BlockIndex, BlockSize, BufferId, MemberResult, MemberSet, Operation};
+use crate::{Areas, OpenOptions, Target};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, MemberResult, MemberSet, Operation, Request,
+};
 use spindles_engine::{Config, Event, FaultLimits, Limits, POLICIES, READ_POLICIES};
-use spindles_layout::{Geometry, LEVELS, Level, Spec};
+use spindles_layout::{Geometry, LEVELS, Level, Redundancy, Spec};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -84,7 +86,7 @@ fn fill(block: usize) -> u8 {
     u8::try_from(block % 251).unwrap()
 }
 
-fn open(folder: &std::path::Path, level: &'static Level) -> (Export, Until) {
+fn open(folder: &std::path::Path, level: &'static Level) -> (Box<dyn Target>, Until) {
     let mut stack = Stack::new(&OpenOptions::default()).unwrap();
     let members: Vec<_> = (0..4)
         .map(|member| {
@@ -136,11 +138,30 @@ fn open(folder: &std::path::Path, level: &'static Level) -> (Export, Until) {
             held: Vec::new(),
         })
     });
+    (stack.into_target(root), until)
+}
+
+/// The levels that a read can go around a member of.
+fn redundant() -> impl Iterator<Item = &'static Level> {
+    let fits = |level: &Level| level.members_min <= 4 && level.redundancy != Redundancy::None;
+    LEVELS.iter().copied().filter(move |level| fits(level))
+}
+
+fn export(target: Box<dyn Target>) -> Export {
     let limits = ExportLimits {
         slots: 16,
         access_bytes_max: 64 << 10,
     };
-    (Export::new(stack.into_target(root), limits), until)
+    Export::new(target, limits)
+}
+
+/// Every block gets bytes that tell where it lies.
+fn fill_all(target: Box<dyn Target>) -> Export {
+    let mut export = export(target);
+    let blocks = usize::try_from(export.bytes()).unwrap() / BLOCK;
+    let bytes: Vec<u8> = (0..blocks).flat_map(|block| [fill(block); BLOCK]).collect();
+    export.write(0, &bytes).unwrap();
+    export
 }
 
 /// Reads single blocks, so many at once, until `end`, and looks at what comes. The longest that one
@@ -181,15 +202,10 @@ fn read_for(export: &mut Export, end: Instant, blocks: usize) -> Duration {
 #[test]
 fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
     let folder = tempfile::tempdir().unwrap();
-    for level in LEVELS.iter().filter(|level| level.members_min <= 4) {
-        let (mut export, until) = open(folder.path(), level);
-        let array = export.target().facts().array.clone().unwrap();
-        if array.redundancy == 0 {
-            continue;
-        }
+    for level in redundant() {
+        let (target, until) = open(folder.path(), level);
+        let mut export = fill_all(target);
         let blocks = usize::try_from(export.bytes()).unwrap() / BLOCK;
-        let bytes: Vec<u8> = (0..blocks).flat_map(|block| [fill(block); BLOCK]).collect();
-        export.write(0, &bytes).unwrap();
         // How long reads take is known then.
         let soon = Instant::now() + Duration::from_millis(300);
         read_for(&mut export, soon, blocks);
@@ -197,14 +213,7 @@ fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
         *until.lock().unwrap() = end;
         let longest = read_for(&mut export, Instant::now() + STALL * 2 / 3, blocks);
         assert!(longest < STALL / 2, "{level}: {longest:?}");
-        let hedged = |export: &Export| {
-            let members = export.target().status().unwrap().members;
-            members
-                .iter()
-                .map(|member| member.hedged_reads)
-                .collect::<Vec<_>>()
-        };
-        let counts = hedged(&export);
+        let counts = hedged(export.target());
         assert!(counts[0] > 0, "{level}: {counts:?}");
         // What is late comes back while others use the memory.
         read_for(&mut export, end + STALL / 2, blocks);
@@ -217,10 +226,103 @@ fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
             })
         };
         assert!(stalls(true) && stalls(false), "{level}: {told:?}");
-        let mut back = vec![0; bytes.len()];
-        export.read(0, &mut back).unwrap();
-        assert!(back == bytes, "{level}");
+        read_all(&mut export);
         println!("{level}: {longest:?} instead of {STALL:?}, hedged {counts:?}");
+        export.close().unwrap();
+    }
+}
+
+fn hedged(target: &dyn Target) -> Vec<u64> {
+    let members = target.status().unwrap().members;
+    members.iter().map(|member| member.hedged_reads).collect()
+}
+
+fn read_all(export: &mut Export) {
+    let mut back = vec![0; usize::try_from(export.bytes()).unwrap()];
+    export.read(0, &mut back).unwrap();
+    for (block, bytes) in back.chunks(BLOCK).enumerate() {
+        assert!(
+            bytes.iter().all(|&byte| byte == fill(block)),
+            "block {block}"
+        );
+    }
+}
+
+/// Reads through the target itself, `length` blocks at a time and so many at once, until `end`, and
+/// looks at what comes. The longest that one took.
+fn read_directly(target: &mut dyn Target, end: Instant, length: u32) -> Duration {
+    const SLOTS: usize = 8;
+    let mut areas = Areas::new(target, 8, length);
+    let places = target.facts().blocks / u64::from(length);
+    let mut slots = [None; SLOTS];
+    let (mut next, mut longest) = (0, Duration::ZERO);
+    loop {
+        for (slot, flight) in slots.iter_mut().enumerate() {
+            if flight.is_some() || Instant::now() >= end {
+                continue;
+            }
+            let block = BlockIndex(next * u64::from(length));
+            let request = Request {
+                token: u64::try_from(slot).unwrap(),
+                operation: Operation::Read,
+                block,
+                blocks: length,
+                buffer: areas.of(slot),
+            };
+            target.submit_exchangeable(request).unwrap();
+            *flight = Some((block, Instant::now()));
+            next = (next + 5) % places;
+        }
+        let Some(reply) = target.poll(true) else {
+            return longest;
+        };
+        reply.result.unwrap();
+        let slot = usize::try_from(reply.token).unwrap();
+        areas.take_over(slot, &reply);
+        let (block, begun) = slots[slot].take().unwrap();
+        let first = usize::try_from(block.0).unwrap();
+        let bytes = &mut target.buffer_mut(areas.buffer())[areas.bytes_of(slot)];
+        for (block, bytes) in (first..).zip(bytes.chunks(BLOCK)) {
+            assert!(
+                bytes.iter().all(|&byte| byte == fill(block)),
+                "block {block}"
+            );
+        }
+        bytes.fill(0xEE);
+        longest = longest.max(begun.elapsed());
+    }
+}
+
+#[test]
+fn whoever_reads_through_a_target_is_served_so_too() {
+    let folder = tempfile::tempdir().unwrap();
+    for level in redundant() {
+        let (mut target, until) = open(folder.path(), level);
+        target = fill_all(target).into_target();
+        read_directly(&mut *target, Instant::now() + STALL / 2, 1);
+        let began = Instant::now();
+        *until.lock().unwrap() = began + STALL;
+        // One after the other, as workloads: what is late of one comes while the next goes on.
+        let mut counts = vec![hedged(&*target)];
+        for (part, length) in (1..).zip([1, 2, 2]) {
+            let end = began + STALL * part / 4;
+            let longest = read_directly(&mut *target, end, length);
+            assert!(longest < STALL / 2, "{level}: {longest:?}");
+            counts.push(hedged(&*target));
+        }
+        assert!(counts[3][0] > counts[0][0], "{level}: {counts:?}");
+        // And then it stalls again, when all that was late is back.
+        let again = std::thread::spawn(move || {
+            std::thread::sleep(STALL / 2);
+            *until.lock().unwrap() = Instant::now() + STALL / 2;
+        });
+        read_directly(&mut *target, began + STALL * 3 / 2, 4);
+        again.join().unwrap();
+        counts.push(hedged(&*target));
+        assert!(counts[4][0] > counts[3][0], "{level}: {counts:?}");
+        println!("{level}: hedged {counts:?}");
+        let mut export = export(target);
+        read_all(&mut export);
         export.close().unwrap();
     }
 }

@@ -49,9 +49,14 @@ pub trait Target {
 
     /// Lends the target memory of one of its buffers, for reads that redundancy is asked for because
     /// a member keeps them waiting. Whether it has a use for it; all that is lent is equally long.
+    /// [`crate::Areas`] does it.
     fn lend(&mut self, _area: BufferSlice, _blocks: u32) -> bool {
         false
     }
+
+    /// Ends all lending: other memory may be lent from now on. A late read may still fill what was
+    /// lent before, or given for it.
+    fn end_lending(&mut self) {}
 
     /// Does what is to be done and gives the next reply, in the order in which requests end. With
     /// `wait` it returns `None` only when no request is in flight.

@@ -8,8 +8,8 @@
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::schedule::Draw;
-use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
-use spindles_io::{Target, TargetFacts};
+use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
+use spindles_io::{Areas, Target, TargetFacts};
 use spindles_measure::{Histogram, Phase, Traffic};
 use spindles_workload::{BlockWorkload, Issue, Next, Plan};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -258,7 +258,6 @@ fn index(number: u32) -> usize {
 
 /// What an actor has in flight.
 struct Actor {
-    buffer: BufferId,
     issue: Option<Issue>,
     sent: Instant,
     /// Blocks of the issue that are not yet submitted, and requests not yet answered.
@@ -273,6 +272,8 @@ struct Executor<'a> {
     request_blocks_max: u32,
     size_bytes: u64,
     actors: Vec<Actor>,
+    /// The memory of each.
+    areas: Areas,
     /// Actors whose issue is not wholly submitted, because the target was busy.
     stalled: Vec<usize>,
     in_flight: u32,
@@ -313,12 +314,11 @@ impl<'a> Executor<'a> {
         let blocks = chunk_bytes / block_bytes;
         let mut random = Draw::new(plan.seed, 1, 0);
         let now = Instant::now();
-        let actors = (0..plan.actors_per_stream)
-            .map(|_| {
-                let buffer = target.allocate(blocks);
-                random.fill(target.buffer_mut(buffer));
+        let areas = Areas::new(target, plan.actors_per_stream, blocks);
+        let actors = (0..index(plan.actors_per_stream))
+            .map(|number| {
+                random.fill(&mut target.buffer_mut(areas.buffer())[areas.bytes_of(number)]);
                 Actor {
-                    buffer,
                     issue: None,
                     sent: now,
                     blocks_left: 0,
@@ -333,6 +333,7 @@ impl<'a> Executor<'a> {
             request_blocks_max,
             size_bytes: plan.size_bytes,
             actors,
+            areas,
             stalled: Vec::new(),
             in_flight: 0,
             measured: Measured::default(),
@@ -408,7 +409,8 @@ impl<'a> Executor<'a> {
         if let Some(integer) = issue.touch
             && issue.operation.is_write()
         {
-            touch(self.target.buffer_mut(actor.buffer), integer);
+            let memory = self.target.buffer_mut(self.areas.buffer());
+            touch(&mut memory[self.areas.bytes_of(number)], integer);
         }
         actor.issue = Some(issue);
         actor.blocks_left = issue.bytes / self.block_bytes;
@@ -422,6 +424,7 @@ impl<'a> Executor<'a> {
         let issue = actor.issue.expect("it has one");
         let blocks_all = issue.bytes / self.block_bytes;
         let first = issue.offset_bytes / u64::from(self.block_bytes);
+        let area = self.areas.of(number);
         while actor.blocks_left > 0 {
             let done = blocks_all - actor.blocks_left;
             let blocks = actor.blocks_left.min(self.request_blocks_max);
@@ -430,12 +433,15 @@ impl<'a> Executor<'a> {
                 operation: issue.operation,
                 block: BlockIndex(first).plus(u64::from(done)),
                 blocks,
-                buffer: BufferSlice {
-                    buffer: actor.buffer,
-                    first_block: done,
-                },
+                buffer: area.plus(done),
             };
-            if self.target.submit(request).is_err() {
+            // What is read at once may come in other memory, as it does to served clients.
+            let taken = if blocks == blocks_all {
+                self.target.submit_exchangeable(request)
+            } else {
+                self.target.submit(request)
+            };
+            if taken.is_err() {
                 assert!(self.in_flight > 0, "an idle target takes a request");
                 self.stalled.push(number);
                 return;
@@ -450,6 +456,7 @@ impl<'a> Executor<'a> {
     fn replied(&mut self, reply: spindles_block::Reply) -> Result<Option<u32>, Failure> {
         self.in_flight -= 1;
         let number = usize::try_from(reply.token).expect("an actor of ours");
+        self.areas.take_over(number, &reply);
         let actor = &mut self.actors[number];
         actor.requests_out -= 1;
         let issue = actor.issue.expect("what is answered was issued");
@@ -472,10 +479,9 @@ impl<'a> Executor<'a> {
         }
         actor.issue = None;
         let latency_ns = clock::duration_ns(actor.sent.elapsed());
-        let buffer = actor.buffer;
         if let (Some(integer), Operation::Read) = (issue.touch, issue.operation) {
-            let at = index(integer) * 4;
-            std::hint::black_box(self.target.buffer(buffer)[at]);
+            let at = self.areas.bytes_of(number).start + index(integer) * 4;
+            std::hint::black_box(self.target.buffer(self.areas.buffer())[at]);
         }
         self.measured.count(&issue, latency_ns);
         Ok(Some(issue.id))
@@ -511,5 +517,122 @@ impl<'a> Executor<'a> {
         let latency_ns = clock::duration_ns(sent.elapsed());
         self.measured.latency_of("flush").record(latency_ns);
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::{BufferId, MemberSet, Reply};
+    use spindles_io::{ArrayFacts, Busy, CloseError, Counters, OpenOptions, open_device};
+    use spindles_workload::{KINDS, Params};
+
+    /// Memory that answers every read that it may in memory that was lent to it.
+    struct Exchanging {
+        target: Box<dyn Target>,
+        facts: TargetFacts,
+        lent: Vec<BufferSlice>,
+        /// What was given for it, by the token of the request.
+        given: BTreeMap<u64, (BufferSlice, BufferSlice)>,
+        exchanged: u32,
+    }
+
+    impl Target for Exchanging {
+        fn facts(&self) -> &TargetFacts {
+            &self.facts
+        }
+        fn allocate(&mut self, blocks: u32) -> BufferId {
+            self.target.allocate(blocks)
+        }
+        fn buffer(&self, buffer: BufferId) -> &[u8] {
+            self.target.buffer(buffer)
+        }
+        fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
+            self.target.buffer_mut(buffer)
+        }
+        fn submit(&mut self, request: Request) -> Result<(), Busy> {
+            assert!(!self.lent.contains(&request.buffer), "it was lent");
+            self.target.submit(request)
+        }
+        fn submit_exchangeable(&mut self, request: Request) -> Result<(), Busy> {
+            if request.operation != Operation::Read {
+                return self.submit(request);
+            }
+            assert!(!self.lent.contains(&request.buffer), "it was lent");
+            let area = self.lent.remove(0);
+            let other = Request {
+                buffer: area,
+                ..request
+            };
+            self.given.insert(request.token, (request.buffer, area));
+            self.target.submit(other)
+        }
+        fn lend(&mut self, area: BufferSlice, _blocks: u32) -> bool {
+            self.lent.push(area);
+            true
+        }
+        fn end_lending(&mut self) {
+            self.lent.clear();
+        }
+        fn poll(&mut self, wait: bool) -> Option<Reply> {
+            let reply = self.target.poll(wait)?;
+            let Some((given, area)) = self.given.remove(&reply.token) else {
+                return Some(reply);
+            };
+            self.exchanged += 1;
+            self.lent.push(given);
+            Some(Reply {
+                exchanged: Some(area),
+                ..reply
+            })
+        }
+        fn counters(&self) -> Counters {
+            self.target.counters()
+        }
+        fn close(self: Box<Self>) -> Result<(), CloseError> {
+            self.target.close()
+        }
+    }
+
+    #[test]
+    fn what_is_read_may_come_in_other_memory() {
+        let target = open_device("mem:8M", &OpenOptions::default()).unwrap();
+        let facts = TargetFacts {
+            array: Some(ArrayFacts {
+                level: "raid1",
+                layout: String::new(),
+                chunk_blocks: 16,
+                members: 2,
+                missing: MemberSet::EMPTY,
+                data_chunks: 1,
+                redundancy: 1,
+            }),
+            ..target.facts().clone()
+        };
+        let mut target = Exchanging {
+            target,
+            facts,
+            lent: Vec::new(),
+            given: BTreeMap::new(),
+            exchanged: 0,
+        };
+        // All of them on one target, one after the other: their operations are not equally long.
+        for kind in KINDS {
+            let params = Params {
+                operations: kind.operations.map(|_| 100),
+                ..Params::new(8 << 20, 1)
+            };
+            let plan = kind.plan(&params).unwrap();
+            let orders = Orders {
+                warmup_operations: 8,
+                interrupt: &AtomicBool::new(false),
+                ready: &|| {},
+                goes_on: &|_| true,
+            };
+            let before = target.exchanged;
+            let measured = run(&mut target, &plan, &orders).unwrap();
+            let reads = measured.latency.contains_key("read");
+            assert_eq!(reads, target.exchanged > before, "{}", kind.name);
+        }
     }
 }
