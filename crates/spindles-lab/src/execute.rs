@@ -7,10 +7,11 @@
 
 use crate::clock::{self, MachineTicks};
 use crate::environment;
+use crate::late::Watch;
 use crate::schedule::Draw;
 use spindles_block::{BlockIndex, BufferSlice, Operation, Request};
 use spindles_io::{Areas, Target, TargetFacts};
-use spindles_measure::{Histogram, Phase, Traffic};
+use spindles_measure::{Histogram, LateMember, Phase, Traffic};
 use spindles_workload::{BlockWorkload, Issue, Next, Plan};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -37,6 +38,8 @@ pub(crate) struct Measured {
     pub window: Option<Window>,
     /// Bytes that the members were asked for in the window, in the order of the target's devices.
     pub members: Vec<Traffic>,
+    /// Members that answered late in the window.
+    pub late_members: Vec<LateMember>,
 }
 
 /// The timed window as clocks and the kernel's counters saw it: at its begin and its end.
@@ -114,6 +117,7 @@ pub(crate) fn run(
     executor.measured = Measured::default();
     let physical = physical_devices(executor.target.facts());
     let counters = executor.target.counters();
+    let watch = Watch::begin(executor.target);
     (orders.ready)();
     let devices = device_traffic(&physical);
     let machine = MachineTicks::now();
@@ -137,6 +141,7 @@ pub(crate) fn run(
     let mut measured = executor.measured;
     measured.elapsed_ns = clock::duration_ns(ended - began);
     measured.window = Some(window);
+    measured.late_members = watch.end(target);
     measured.members = after
         .devices
         .iter()

@@ -10,6 +10,7 @@ mod environment;
 mod execute;
 mod experiment;
 pub mod jobs;
+mod late;
 mod preflight;
 mod records;
 mod runner;

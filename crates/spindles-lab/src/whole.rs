@@ -4,7 +4,7 @@
 use crate::clock::{self, MachineTicks, TICK_NS};
 use crate::execute::Measured;
 use spindles_io::TargetFacts;
-use spindles_measure::{Cpu, Doubt, Histogram, Io, Phase, Run, Traffic};
+use spindles_measure::{Cpu, Doubt, Histogram, Io, LateMember, Phase, Run, Traffic};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
@@ -20,6 +20,7 @@ pub(crate) struct Whole {
     counted: u64,
     application: Traffic,
     each_member: Vec<Traffic>,
+    late_members: Vec<LateMember>,
     devices: Option<Traffic>,
     latency: BTreeMap<String, Histogram>,
     workload_cpu_ns: u64,
@@ -48,6 +49,7 @@ impl Whole {
             counted: measured.counted,
             application: measured.application,
             each_member: measured.members,
+            late_members: measured.late_members,
             devices: window.devices,
             latency: measured.latency,
             workload_cpu_ns: measured.workload_cpu_ns,
@@ -127,6 +129,7 @@ impl Whole {
             add(&mut run.members, *traffic);
         }
         run.each_member = self.each_member;
+        run.late_members = self.late_members;
         run.devices = self.devices;
         run.latency = self.latency;
         run.cpu_ns = Cpu {

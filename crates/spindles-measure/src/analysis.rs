@@ -11,7 +11,8 @@ use crate::statistics::{
     median_of_blocks, outliers, steady,
 };
 use crate::{
-    Cpu, Environment, Experiment, Finding, Histogram, Rate, Record, Run, System, Traffic, Workload,
+    Cpu, Environment, Experiment, Finding, Histogram, LateMember, Rate, Record, Run, System,
+    Traffic, Workload,
 };
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
@@ -70,6 +71,9 @@ pub struct Cell {
     pub application: Traffic,
     /// Bytes moved by the members.
     pub members: Traffic,
+    /// Members that answered late in any repetition.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub late_members: Vec<LateMember>,
 }
 
 /// One repetition's result.
@@ -405,6 +409,7 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
         operations: 0,
         application: Traffic::default(),
         members: Traffic::default(),
+        late_members: Vec::new(),
     };
     let mut histograms: BTreeMap<String, Histogram> = BTreeMap::new();
     for run in good {
@@ -418,6 +423,7 @@ fn cell_of(system: &System, workload: &Workload, runs: &[&Run]) -> Cell {
         add(&mut cell.application.written, run.application.written);
         add(&mut cell.members.read, run.members.read);
         add(&mut cell.members.written, run.members.written);
+        LateMember::join(&mut cell.late_members, &run.late_members);
         for (operation, histogram) in &run.latency {
             histograms
                 .entry(operation.clone())

@@ -10,6 +10,7 @@ pub mod doubts;
 pub mod example;
 mod histogram;
 mod jobs;
+mod late;
 mod record;
 pub mod statistics;
 
@@ -21,6 +22,7 @@ pub use change::{Change, ChangeRow, change};
 pub use doubts::Finding;
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
+pub use late::LateMember;
 pub use record::{
     Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Phase, Rate, ReadError,
     Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Histogram;
+use crate::{Histogram, LateMember};
 
 /// Version of the schema. Grows when a field changes its meaning; a new field
 /// with a default does not change it.
@@ -254,6 +254,9 @@ pub struct Run {
     pub members: Traffic,
     /// Bytes each member moved, in the order of the expression. May be empty.
     pub each_member: Vec<Traffic>,
+    /// Members that answered late.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub late_members: Vec<LateMember>,
     /// Bytes the physical devices moved by the kernel's own counters, where they can be read.
     pub devices: Option<Traffic>,
     /// Latency per operation in nanoseconds from submission to answer:

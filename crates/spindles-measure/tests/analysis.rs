@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, Doubt, Environment, Experiment, Histogram, Io, Record, Run, Traffic,
-    Verdict, change, doubts, example, from_lines, statistics::Random, to_line,
+    Analysis, AnalysisError, Doubt, Environment, Experiment, Histogram, Io, LateMember, Record,
+    Run, Traffic, Verdict, change, doubts, example, from_lines, statistics::Random, to_line,
 };
 
 const SYSTEMS: &[&str] = &[
@@ -124,6 +124,15 @@ const CAUSES: &[(&str, Plant)] = &[
         experiment(records).shared_device = true;
     }),
     ("scaled", |records| experiment(records).scaled = true),
+    ("late-members", |records| {
+        of_system(records, "raid5").for_each(|run| {
+            run.late_members = vec![LateMember {
+                member: 2,
+                stalled: true,
+                ..LateMember::default()
+            }];
+        });
+    }),
     ("few-blocks", |records| {
         records.retain(|record| !matches!(record, Record::Run(run) if run.repetition_block > 3));
     }),
@@ -516,4 +525,32 @@ fn every_field_of_a_record_is_documented() {
             "docs/measuring.md lacks `{name}`"
         );
     }
+}
+
+#[test]
+fn members_that_answered_late_are_told_once_for_all_repetitions() {
+    let mut records = spotless();
+    let late = |array: &str, member, slow, hedged_reads| LateMember {
+        array: array.to_owned(),
+        member,
+        slow,
+        stalled: hedged_reads > 0,
+        hedged_reads,
+    };
+    let mut of_raid5 = of_system(&mut records, "raid5").filter(|run| run.workload.name == "seeks");
+    of_raid5.next().unwrap().late_members = vec![late("", 2, false, 3), late("inner", 0, true, 0)];
+    of_raid5.next().unwrap().late_members = vec![late("", 1, true, 1), late("", 2, false, 4)];
+    drop(of_raid5);
+    let analysis = Analysis::of(&records).unwrap();
+    let found = analysis
+        .findings
+        .iter()
+        .find(|finding| finding.kind == "late-members");
+    let told = "seeks: raid5 (member 1 slow, stalled, 1 read hedged; member 2 stalled, 7 reads hedged; \
+                member 0 of inner slow)";
+    assert_eq!(found.unwrap().details, [told]);
+    let text: String = records.iter().map(to_line).collect();
+    assert_eq!(from_lines(&text).unwrap(), records);
+    // Most runs have none, and no word of it.
+    assert_eq!(text.matches("late_members").count(), 2);
 }

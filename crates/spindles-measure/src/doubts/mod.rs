@@ -12,6 +12,7 @@ mod drifting;
 mod failed_runs;
 mod few_blocks;
 mod fluctuating;
+mod late_members;
 mod member_bytes_disagree;
 mod no_control;
 mod no_disk;
@@ -56,6 +57,7 @@ pub static KINDS: &[&Kind] = &[
     &shared_device::KIND,
     &scaled::KIND,
     &busy_machine::KIND,
+    &late_members::KIND,
     &few_blocks::KIND,
     &stopped_early::KIND,
     &noise_floor_high::KIND,

@@ -1,0 +1,163 @@
+//! Members that answer late while a workload runs.
+
+use spindles_block::MemberIndex;
+use spindles_engine::Event;
+use spindles_io::Target;
+use spindles_measure::LateMember;
+
+/// What a target tells of that from the begin of a time to its end.
+#[derive(Debug, Default)]
+pub(crate) struct Watch {
+    late: Vec<LateMember>,
+    /// Of each member of the outermost array, before.
+    hedged_reads: Vec<u64>,
+}
+
+impl Watch {
+    /// From now on. Who is late already is late in this time too.
+    pub(crate) fn begin(target: &mut dyn Target) -> Self {
+        while target.next_event().is_some() {}
+        let mut watch = Self::default();
+        for status in target
+            .status()
+            .into_iter()
+            .flat_map(|status| status.members)
+        {
+            watch.hedged_reads.push(status.hedged_reads);
+            if status.slow || status.stalls {
+                let late = watch.entry("", status.member);
+                late.slow = status.slow;
+                late.stalled = status.stalls;
+            }
+        }
+        watch
+    }
+
+    /// Up to now.
+    pub(crate) fn end(mut self, target: &mut dyn Target) -> Vec<LateMember> {
+        let name = target.facts().name.clone();
+        while let Some((array, event)) = target.next_event() {
+            let array = if array == name { "" } else { &array };
+            match event {
+                Event::MemberSlow { member, slow: true } => self.entry(array, member).slow = true,
+                Event::MemberStalls {
+                    member,
+                    stalls: true,
+                } => self.entry(array, member).stalled = true,
+                _ => {}
+            }
+        }
+        let members = target
+            .status()
+            .into_iter()
+            .flat_map(|status| status.members);
+        for (place, status) in members.enumerate() {
+            let before = self.hedged_reads.get(place).copied().unwrap_or(0);
+            if status.hedged_reads > before {
+                self.entry("", status.member).hedged_reads = status.hedged_reads - before;
+            }
+        }
+        self.late
+    }
+
+    fn entry(&mut self, array: &str, member: MemberIndex) -> &mut LateMember {
+        LateMember::entry(&mut self.late, array, member.0.into())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::{BufferId, Reply, Request};
+    use spindles_engine::Status;
+    use spindles_io::{Busy, CloseError, Counters, TargetFacts, scratch};
+    use spindles_layout::Expression;
+    use std::collections::VecDeque;
+
+    /// An array that tells what the test says.
+    struct Told {
+        target: Box<dyn Target>,
+        status: Status,
+        events: VecDeque<(String, Event)>,
+    }
+
+    impl Target for Told {
+        fn facts(&self) -> &TargetFacts {
+            self.target.facts()
+        }
+        fn allocate(&mut self, blocks: u32) -> BufferId {
+            self.target.allocate(blocks)
+        }
+        fn buffer(&self, buffer: BufferId) -> &[u8] {
+            self.target.buffer(buffer)
+        }
+        fn buffer_mut(&mut self, buffer: BufferId) -> &mut [u8] {
+            self.target.buffer_mut(buffer)
+        }
+        fn submit(&mut self, request: Request) -> Result<(), Busy> {
+            self.target.submit(request)
+        }
+        fn poll(&mut self, wait: bool) -> Option<Reply> {
+            self.target.poll(wait)
+        }
+        fn counters(&self) -> Counters {
+            self.target.counters()
+        }
+        fn status(&self) -> Option<Status> {
+            Some(self.status.clone())
+        }
+        fn next_event(&mut self) -> Option<(String, Event)> {
+            self.events.pop_front()
+        }
+        fn close(self: Box<Self>) -> Result<(), CloseError> {
+            self.target.close()
+        }
+    }
+
+    #[test]
+    fn what_happens_in_the_time_and_what_lasts_into_it_is_told() {
+        let expression = Expression::parse("raid1(mem:1M,mem:1M,mem:1M,mem:1M)").unwrap();
+        let target = scratch::open(&expression, &scratch::ScratchOptions::default()).unwrap();
+        let name = target.facts().name.clone();
+        let mut told = Told {
+            status: target.status().unwrap(),
+            target,
+            events: VecDeque::new(),
+        };
+        let slow = |member, slow| Event::MemberSlow {
+            member: MemberIndex(member),
+            slow,
+        };
+        let stalls = |member, stalls| Event::MemberStalls {
+            member: MemberIndex(member),
+            stalls,
+        };
+        let none = Watch::begin(&mut told).end(&mut told);
+        assert_eq!(none, []);
+        told.events.push_back((name.clone(), slow(0, true)));
+        told.status.members[1].slow = true;
+        told.status.members[2].hedged_reads = 7;
+        let watch = Watch::begin(&mut told);
+        for (array, event) in [
+            (&*name, slow(1, false)),
+            (&*name, stalls(2, true)),
+            (&*name, stalls(2, false)),
+            ("inner", slow(3, true)),
+        ] {
+            told.events.push_back((array.to_owned(), event));
+        }
+        told.status.members[1].slow = false;
+        told.status.members[2].hedged_reads = 12;
+        let late: Vec<String> = (watch.end(&mut told).iter())
+            .map(ToString::to_string)
+            .collect();
+        assert_eq!(
+            late,
+            [
+                "member 1 slow",
+                "member 2 stalled, 5 reads hedged",
+                "member 3 of inner slow"
+            ]
+        );
+    }
+}
