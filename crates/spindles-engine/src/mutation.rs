@@ -27,6 +27,8 @@ pub enum Mutation {
     SettleInCache,
     /// What is found at opening is trusted, though it may be in the members' caches only.
     SkipOpeningFlush,
+    /// The same of the device of a journal alone.
+    TrustJournalCache,
     /// A close marks the array clean without flushing the members.
     CloseUnflushed,
     /// What can't be read is not recovered from redundancy.
@@ -121,6 +123,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipFua,
     Mutation::SettleInCache,
     Mutation::SkipOpeningFlush,
+    Mutation::TrustJournalCache,
     Mutation::CloseUnflushed,
     Mutation::NoRecovery,
     Mutation::LostWakeup,

@@ -66,6 +66,7 @@ const ENUMERATED: &[Mutation] = &[
     Mutation::SkipIntentFlush,
     Mutation::ForgetLost,
     Mutation::LogUnrecorded,
+    Mutation::TrustJournalCache,
 ];
 
 /// Runs in which the fault can show at all.

@@ -40,8 +40,112 @@ fn enumerate(all: Vec<(Scenario, Bounds)>) -> Summary {
 /// The smallest array with a parity that moves.
 const ARRAY: &str = "raid5:left-symmetric(3) journal";
 
-/// The smallest array of copies.
-const MIRROR: &str = "raid1(2) journal";
+/// What the test command explores beyond `Bounds::SHORT`, and how many crashes one after another.
+const BEYOND: &[(&str, u8)] = &[
+    (
+        "raid5:left-symmetric(3) journal without {0}: member 0 is rebuilt, write 0+1",
+        1,
+    ),
+    ("raid5:left-symmetric(3) journal: write 0+4, close", 2),
+    (
+        "raid5:left-symmetric(3) journal without {0}: write 0+4, write durably 1+2",
+        1,
+    ),
+    (
+        "raid5:left-symmetric(3) journal: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions device: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions device: write 0+4, close",
+        1,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions device: write 0+1, the journal drops out",
+        1,
+    ),
+    (
+        "raid1(2) journal regions checksums: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid1(2) journal regions checksums: write 0+1, write 0+1",
+        2,
+    ),
+    ("raid1(2) journal regions checksums: discard 0+2, close", 2),
+    (
+        "raid1(3) journal regions checksums: write 0+1, member 0 drops out",
+        2,
+    ),
+    ("raid1(3) journal regions checksums: write 0+1, close", 2),
+    (
+        "raid10:near 2(3) journal regions checksums: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums: write 0+1, member 1 drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums: write 0+4, close",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums: discard 0+2, close",
+        1,
+    ),
+    (
+        "raid6:left-symmetric(4) journal regions checksums: write 0+1, close",
+        1,
+    ),
+    (
+        "raid1(2) journal regions checksums device: write 0+1, flush",
+        2,
+    ),
+    (
+        "raid1(2) journal regions checksums device: write durably 0+1, flush",
+        2,
+    ),
+    (
+        "raid1(2) journal regions checksums device: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid1(2) journal regions checksums device: write 0+1, the journal drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device: write 0+1, close",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, flush",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, the journal drops out",
+        1,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device: write 0+4, close",
+        1,
+    ),
+];
 
 /// The scenario of these words.
 fn named(name: &str, bounds: &Bounds) -> Scenario {
@@ -62,51 +166,14 @@ fn named(name: &str, bounds: &Bounds) -> Scenario {
 /// middle of a write, copies and rows that are written twice, discards, and two parities.
 #[test]
 fn small_arrays_keep_all_promises() {
-    let once = Bounds {
-        crashes: 1,
-        ..Bounds::SHORT
-    };
-    let twice = Bounds::SHORT;
-    let with_checksums = "regions checksums";
-    let more = [
-        (ARRAY, " without {0}: member 0 is rebuilt, write 0+1", once),
-        (ARRAY, ": write 0+4, close", twice),
-        (ARRAY, " without {0}: write 0+4, write durably 1+2", once),
-        (ARRAY, ": write 0+1, member 0 drops out", twice),
-        (ARRAY, " regions device: write 0+1, flush", twice),
-        (
-            ARRAY,
-            " regions device: write 0+1, member 0 drops out",
-            twice,
-        ),
-        (ARRAY, " regions device: write 0+4, close", once),
-        (
-            ARRAY,
-            " regions device: write 0+1, the journal drops out",
-            once,
-        ),
-    ];
-    let checked = [
-        (MIRROR, "write 0+1, member 0 drops out", twice),
-        (MIRROR, "write 0+1, write 0+1", twice),
-        (MIRROR, "discard 0+2, close", twice),
-        ("raid1(3) journal", "write 0+1, member 0 drops out", twice),
-        ("raid1(3) journal", "write 0+1, close", twice),
-        (
-            "raid10:near 2(3) journal",
-            "write 0+1, member 0 drops out",
-            twice,
-        ),
-        (ARRAY, "write 0+1, member 0 drops out", twice),
-        (ARRAY, "write 0+1, member 1 drops out", twice),
-        (ARRAY, "discard 0+2, close", once),
-        ("raid6:left-symmetric(4) journal", "write 0+1, close", once),
-    ];
-    let more = more.map(|(array, events, bounds)| (format!("{array}{events}"), bounds));
-    let checked = checked
-        .map(|(array, events, bounds)| (format!("{array} {with_checksums}: {events}"), bounds));
-    let named = |(name, bounds): (String, Bounds)| (named(&name, &bounds), bounds);
-    let mut all: Vec<_> = more.into_iter().chain(checked).map(named).collect();
+    let beyond = BEYOND.iter().map(|(name, crashes)| {
+        let bounds = Bounds {
+            crashes: *crashes,
+            ..Bounds::SHORT
+        };
+        (named(name, &bounds), bounds)
+    });
+    let mut all: Vec<_> = beyond.collect();
     let within = scenarios(&Bounds::SHORT).into_iter();
     all.extend(within.map(|scenario| (scenario, Bounds::SHORT)));
     let total = enumerate(all);
@@ -200,39 +267,46 @@ fn planted_faults_are_found() {
     assert!(missed.is_empty(), "{missed:?}");
 }
 
-/// What is planted in bitmaps and rebuilds, each found in the scenario that is named, which the engine
-/// without a fault passes.
+/// What is planted in bitmaps, rebuilds and devices of journals, each found in the scenario that is
+/// named, which the engine without a fault passes; one of them wants every second crash.
 #[cfg(feature = "canary")]
 #[test]
-fn planted_faults_of_regions_and_rebuilds_are_found() {
+fn planted_faults_of_regions_and_devices_are_found() {
     use spindles_engine::Mutation;
-    for (mutation, array, events) in [
+    let share = Bounds::SHORT.later_crash_share;
+    for (mutation, share, name) in [
         (
             Mutation::RebuildUnflushed,
-            "raid1(2) resync",
-            " without {0}: member 0 is rebuilt, write 0+1",
+            share,
+            "raid1(2) resync without {0}: member 0 is rebuilt, write 0+1",
         ),
         (
             Mutation::SkipRegionMark,
-            "raid1(2) resync",
-            " regions: write 0+1, flush",
+            share,
+            "raid1(2) resync regions: write 0+1, flush",
         ),
         (
             Mutation::ClearBitEarly,
-            "raid1(2) resync",
-            " regions: write 0+1, flush",
+            share,
+            "raid1(2) resync regions: write 0+1, flush",
         ),
         (
             Mutation::LogUnrecorded,
-            ARRAY,
-            " regions device: write 0+1, member 0 drops out",
+            share,
+            "raid5:left-symmetric(3) journal regions device: write 0+1, member 0 drops out",
+        ),
+        (
+            Mutation::TrustJournalCache,
+            1,
+            "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
         ),
     ] {
         let bounds = Bounds {
             mutation,
+            later_crash_share: share,
             ..Bounds::SHORT
         };
-        let scenario = named(&format!("{array}{events}"), &bounds);
+        let scenario = named(name, &bounds);
         let summary = explore(&scenario, &bounds);
         let finding = summary.findings.first();
         println!("{mutation:?}: {} states: {finding:?}", summary.states);

@@ -762,7 +762,9 @@ impl Engine {
     /// flushes that are.
     pub(crate) fn flush_journal_at_opening(&mut self) -> u32 {
         let journal = self.journal.as_ref();
-        if !journal.is_some_and(|journal| journal.home.is_device()) {
+        if !journal.is_some_and(|journal| journal.home.is_device())
+            || self.mutated(Mutation::TrustJournalCache)
+        {
             return 0;
         }
         self.flush_journal_device(Purpose::OpeningFlush);

@@ -435,7 +435,7 @@ impl Explorer<'_> {
         };
         machine.drop(out);
         machine.log_is_lost = state.log_is_lost || machine.journal_is_gone && !assembly.array.clean;
-        let mut legal = if machine.journal_is_gone && self.scenario.checksums {
+        let mut legal = if machine.log_is_lost && self.scenario.checksums {
             state.legal.without_log()
         } else {
             state.legal.clone()
@@ -502,10 +502,11 @@ impl Explorer<'_> {
         let atoms = machine.buffer(number, 1);
         for (atom, content) in (first..).zip(atoms) {
             if !done {
-                let nothing_lost = machine.lost().is_empty() && !machine.journal_is_gone;
-                if nothing_lost || !legal.is_flying(atom) {
+                let nothing_lost = machine.lost().is_empty() && !machine.log_is_lost;
+                if !legal.is_lost(atom) && (nothing_lost || !legal.is_flying(atom)) {
                     return Err(format!("block {block} can't be read"));
                 }
+                legal.lose(atom);
                 self.summary.errors += 1;
                 continue;
             }

@@ -47,6 +47,8 @@ pub(super) struct Legal {
     flying: u64,
     /// Atoms with a write that is not durable: all that power loss catches in flight or in caches.
     volatile: u64,
+    /// Atoms that answered an error, which stays.
+    lost: u64,
 }
 
 fn bit(event: usize) -> u8 {
@@ -129,6 +131,7 @@ impl Candidates {
             power: Vec::with_capacity(self.atoms.len()),
             flying: 0,
             volatile: 0,
+            lost: 0,
         };
         for atom in 0..self.atoms.len() {
             let (mut all, mut under_answered, mut under_durable) = (BASE, 0, 0);
@@ -227,6 +230,16 @@ impl Legal {
         }
     }
 
+    /// The atom answered an error, where that is legal.
+    pub(super) fn lose(&mut self, atom: usize) {
+        self.lost |= 1 << atom;
+    }
+
+    /// Whether it did: then it may again, whoever is back.
+    pub(super) fn is_lost(&self, atom: usize) -> bool {
+        self.lost >> atom & 1 == 1
+    }
+
     /// Whether a write of the atom was in flight at the crash, and no read has told what came of
     /// it: with members missing it may be lost.
     pub(super) fn is_flying(&self, atom: usize) -> bool {
@@ -240,7 +253,7 @@ impl Legal {
     pub(super) fn hash(&self) -> u64 {
         let masks = self.now.iter().zip(&self.power);
         masks.fold(
-            mix(mix(3, self.flying), self.volatile),
+            mix(mix(mix(3, self.flying), self.volatile), self.lost),
             |hash, (now, power)| mix(hash, u64::from(*now) << 8 | u64::from(*power)),
         )
     }
