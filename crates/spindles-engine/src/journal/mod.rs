@@ -410,7 +410,8 @@ impl Engine {
         (self.journal.as_ref()).is_none_or(|journal| journal.home.fits(device, self.block_size))
     }
 
-    /// Begins to log, when no write is under way that belongs to before.
+    /// Begins to log, when no write is under way that belongs to before; an array that lost too much
+    /// does not.
     fn journal_drained(&mut self) {
         let ready = self.journal.as_ref().is_some_and(|journal| {
             let in_place = journal.halves.iter().all(|half| {
@@ -419,7 +420,9 @@ impl Engine {
             });
             journal.state == State::Draining && journal.unlogged == 0 && in_place
         });
-        if ready {
+        if ready && !self.geometry.survives(self.missing) {
+            self.journal_gives_up();
+        } else if ready {
             let pending = self.flush_active(Purpose::JournalStart);
             let journal = self.journal.as_mut().expect("looked at");
             journal.state = State::Flushing { pending };
@@ -444,7 +447,8 @@ impl Engine {
         }
     }
 
-    /// The half that is not filled is made free when nothing in it is needed any more.
+    /// The half that is not filled is made free when nothing in it is needed any more. What an array
+    /// logged that lost too much may be needed when its members are back.
     fn release_half(&mut self) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -455,6 +459,9 @@ impl Engine {
             return; // All of it is made void.
         }
         if half.state != HalfState::InUse || half.unfinished > 0 {
+            return;
+        }
+        if !self.geometry.survives(self.missing) {
             return;
         }
         if self.mutated(Mutation::ReuseJournalUnflushed) {

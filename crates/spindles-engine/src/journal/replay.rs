@@ -940,6 +940,9 @@ impl Engine {
         {
             return;
         }
+        if !self.geometry.survives(self.missing) {
+            return self.give_up_replay();
+        }
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         self.replay().stage = Stage::Flushing {
             pending: active.count(),

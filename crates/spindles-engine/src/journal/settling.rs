@@ -57,6 +57,9 @@ impl Engine {
 
     /// Reads what is in place.
     pub(super) fn read_settling(&mut self) {
+        if !self.geometry.survives(self.missing) {
+            return self.give_up_replay();
+        }
         let id = self.replay().column;
         let there = self.shape(id).all().minus(self.missing_slots(id));
         let column = &mut self.columns[index(id)];

@@ -305,6 +305,55 @@ fn an_array_whose_members_all_go_is_closed() {
     }
 }
 
+/// The same at any moment of an opening after a crash, whatever was to be replayed.
+#[test]
+fn an_array_whose_members_all_go_at_its_opening_is_closed() {
+    for (members, missing) in [(2, 0), (2, 1), (3, 0), (3, 1)] {
+        for checksum_pages in [None, Some(8)] {
+            let setup = |seed| Setup {
+                seed,
+                persistent: true,
+                regions: true,
+                policy: "journal",
+                checksum_pages,
+                ..Setup::new(Spec {
+                    level: Level::by_name("raid5").unwrap(),
+                    layout: None,
+                    chunk_blocks: 4,
+                    member_blocks: vec![16; members],
+                })
+            };
+            for seed in 0..8 {
+                let goes = |&steps: &u32| all_go_while_opening(&setup(seed), missing, steps);
+                assert!((0..1000).take_while(goes).count() > 4);
+            }
+        }
+    }
+}
+
+/// Whether the array was still being opened after so many steps.
+fn all_go_while_opening(setup: &Setup, missing: u8, steps: u32) -> bool {
+    let mut world = setup.open().unwrap();
+    world.write_and_no_more(1, &[1; BLOCK]);
+    let mut world = world.reopen(&Setup {
+        missing: MemberSet::all(missing),
+        ..setup.clone()
+    });
+    for _ in 0..steps {
+        if !world.has_pending() {
+            return false;
+        }
+        world.step();
+    }
+    world.gone = MemberSet::all(u8::try_from(world.members.len()).unwrap());
+    let members = world.members.len();
+    assert!(
+        !world.close(),
+        "{missing} of {members} missing, {steps} steps"
+    );
+    true
+}
+
 #[test]
 fn beyond_the_tolerance_there_are_errors() {
     for spec in arrays() {
