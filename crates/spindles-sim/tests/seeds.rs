@@ -146,6 +146,16 @@ fn what_is_lost_stays_lost_while_the_array_grows() {
     check_seed(2033, &fixed);
 }
 
+/// A device that was added, and goes out before anything was moved onto it, is waited for.
+#[test]
+fn nothing_is_moved_onto_a_device_that_is_out_again() {
+    let fixed = Fixed {
+        checksums: Some(true),
+        ..Fixed::default()
+    };
+    check_seed(8555, &fixed);
+}
+
 #[test]
 fn parts_of_a_run_can_be_fixed() {
     let fixed = Fixed {

@@ -329,16 +329,20 @@ impl Engine {
         }
     }
 
-    /// Whether the next window may begin: redundancy is settled, and the devices that were added
-    /// are there, or were when the first window was moved.
+    /// Whether the next window may begin: redundancy is settled, and the new map can be used.
     fn may_grow(&self) -> bool {
+        self.grow.stage == Stage::Idle && self.all_settled && !self.lacks_added()
+    }
+
+    /// Whether devices that were added are not there, nor were when the first window was moved:
+    /// nothing may be of the new map then.
+    fn lacks_added(&self) -> bool {
         let (Some(older), Some(old)) = (self.grow.record.older, self.geometry.older()) else {
-            return false;
+            return true;
         };
         let old = MemberSet::all(old.members());
         let added = MemberSet::all(self.geometry.members()).difference(old);
-        let lacks = older.mark.0 == 0 && added.difference(self.lost) != added;
-        self.grow.stage == Stage::Idle && self.all_settled && !lacks
+        older.mark.0 == 0 && added.difference(self.lost) != added
     }
 
     /// It is the job's turn.
@@ -371,7 +375,8 @@ impl Engine {
     /// Goes on where nothing comes back that would. Whether anything was done.
     pub(crate) fn pump_grow(&mut self) -> bool {
         match self.grow.stage {
-            Stage::Waiting if self.closing != Closing::Open => {
+            // One that was added may have gone out while this waited.
+            Stage::Waiting if self.closing != Closing::Open || self.lacks_added() => {
                 self.grow.stage = Stage::Idle;
                 true
             }
@@ -491,6 +496,8 @@ impl Engine {
             return self.get_stuck();
         }
         match self.grow.stage {
+            // The old map still stands: the window is moved when they are there.
+            Stage::Reading if self.lacks_added() => self.grow.stage = Stage::Idle,
             Stage::Reading => {
                 self.enter_window();
                 self.grow.stage = Stage::Staging;
