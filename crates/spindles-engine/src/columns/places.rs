@@ -160,6 +160,7 @@ impl Engine {
     /// Where the client's data for data slot `slot` of the column is.
     pub(super) fn client(&self, id: u32, slot: u8) -> BufferSlice {
         let mut column = &self.columns[index(id)];
+        let row = u64::from(column.low); // Where those are that were merged is as they began.
         while !column.own.contains(slot) {
             column = &self.columns[index(column.merged)];
         }
@@ -169,7 +170,7 @@ impl Engine {
         let group = &self.groups[index(id)];
         let block = group
             .first_block
-            .plus(u64::from(slot) * u64::from(group.blocks) + u64::from(column.low));
+            .plus(u64::from(slot) * u64::from(group.blocks) + row);
         self.requests[index(request)].place(block)
     }
 

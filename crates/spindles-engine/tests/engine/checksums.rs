@@ -470,3 +470,36 @@ fn a_scrub_finds_rot_that_it_can_not_repair() {
     assert_eq!(found, [(1, 1, Fate::Left), (2, 1, Fate::Left)]);
     assert_eq!(world.engine.status().scrub.left_blocks, 2);
 }
+
+/// Beside a row that rotted, the rows of two writes that were merged go one after another.
+#[test]
+fn writes_merged_beside_rot_keep_their_contents() {
+    for (name, members) in [("raid5", 4), ("raid6", 5)] {
+        for rotten in 0..members {
+            let chunk = 8;
+            let (mut world, mut bytes) = filled(&Setup {
+                requests: 16,
+                ..setup(&spec(name, members), 1000, 1)
+            });
+            rot(&mut world, rotten, 2);
+            let chunk_bytes = usize::try_from(chunk).unwrap() * BLOCK;
+            let mut tokens = Vec::new();
+            // The second waits for the first, and the third is merged with it.
+            for (index, round) in [(1, 1), (1, 2), (2, 2)] {
+                let part = &mut bytes[index * chunk_bytes..][..chunk_bytes];
+                for (row, block) in part.chunks_exact_mut(BLOCK).enumerate() {
+                    block.fill(u8::try_from(100 * round + 10 * index + row).unwrap());
+                }
+                let block = u64::try_from(index).unwrap() * u64::from(chunk);
+                let operation = Operation::Write { fua: false };
+                tokens.push(world.submit(operation, block, part.to_vec(), chunk));
+            }
+            world.run();
+            for token in tokens {
+                world.result(token).unwrap();
+            }
+            let blocks = u32::try_from(bytes.len() / BLOCK).unwrap();
+            assert!(world.read(0, blocks).unwrap() == bytes, "{name} {rotten}");
+        }
+    }
+}
