@@ -731,6 +731,7 @@ impl Engine {
             self.want_update();
         } else {
             self.output(Output::Event(Event::ArrayFailed { missing: lost }));
+            self.ready.append(&mut self.gated); // They may have waited for that to be recorded.
             self.journal_gives_up();
         }
         survives

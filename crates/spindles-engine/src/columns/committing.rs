@@ -21,9 +21,11 @@ impl Engine {
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
         // What is logged already goes to its place, whatever comes of the journal.
         let logged = self.columns[index(id)].log_half.is_some();
-        // Where a member failed that is durable first: the journals lack what it should have logged.
+        // Where a member failed that is durable first: the journals lack what it should have logged. Of an
+        // array that failed nothing is recorded any more.
         let unrecorded = (logged || self.journals())
             && self.metadata.may_count_on(self.missing)
+            && self.geometry.survives(self.lost)
             && !self.mutated(Mutation::LogUnrecorded);
         let undecided = unrecorded || !logged && self.journal_undecided();
         let undecided = undecided && !self.metadata.broken;
