@@ -38,6 +38,7 @@ fn enumerate(all: Vec<(Scenario, Bounds)>) -> Summary {
 }
 
 /// The smallest array with a parity that moves.
+#[cfg(feature = "canary")]
 const ARRAY: &str = "raid5:left-symmetric(3) journal";
 
 /// What the test command explores beyond `Bounds::SHORT`, and how many crashes one after another.

@@ -156,6 +156,18 @@ fn nothing_is_moved_onto_a_device_that_is_out_again() {
     check_seed(8555, &fixed);
 }
 
+/// What waits until it is recorded that a member is out waits no more when the array fails.
+#[test]
+fn writes_do_not_wait_for_an_array_that_failed() {
+    check_seed(1_882_558_052_696_647, &Fixed::default());
+}
+
+/// Rows of writes that were merged, beside one that rotted.
+#[test]
+fn rows_of_merged_writes_are_those_of_their_requests() {
+    check_seed(1_882_558_052_707_400, &Fixed::default());
+}
+
 #[test]
 fn parts_of_a_run_can_be_fixed() {
     let fixed = Fixed {
