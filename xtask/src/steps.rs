@@ -217,6 +217,7 @@ fn canaries() -> Outcome {
         "spindles-sim",
         "--features",
         "canary",
+        "planted_fault", // All others ran without it.
     ])
 }
 
