@@ -4,13 +4,12 @@
 use crate::driver::Stack;
 use crate::export::{Access, Export, ExportLimits};
 use crate::queues::{Queue, Wait};
+use crate::tests::plain_config;
 use crate::transfer::{Call, FileIndex, Tag, Transfer};
 use crate::{Areas, OpenOptions, Target};
-use spindles_block::{
-    BlockIndex, BlockSize, BufferId, MemberResult, MemberSet, Operation, Request,
-};
-use spindles_engine::{Config, Event, FaultLimits, Limits, POLICIES, READ_POLICIES};
-use spindles_layout::{Geometry, LEVELS, Level, Redundancy, Spec};
+use spindles_block::{BlockIndex, BufferId, MemberResult, Operation, Request};
+use spindles_engine::{Config, Event, FaultLimits};
+use spindles_layout::{LEVELS, Level, Redundancy, Spec};
 use std::io;
 use std::os::fd::OwnedFd;
 use std::ptr::NonNull;
@@ -105,27 +104,11 @@ fn open(folder: &std::path::Path, level: &'static Level) -> (Box<dyn Target>, Un
         member_blocks: vec![256; 4],
     };
     let config = Config {
-        geometry: Geometry::new(&spec).unwrap(),
-        block_size: BlockSize::B4096,
-        missing: MemberSet::EMPTY,
-        data_start: vec![BlockIndex(0); 4],
-        persistence: None,
-        clean: true,
-        read_only: false,
-        look_only: false,
-        tears: false,
-        force: false,
-        consistency: POLICIES[0],
-        read_policy: READ_POLICIES[0],
-        write_mostly: MemberSet::EMPTY,
-        job_rate: spindles_engine::JOB_RATE,
         faults: FaultLimits {
             hedge_share: 1,
             ..FaultLimits::DEFAULT
         },
-        limits: Limits::for_depth(64, BlockSize::B4096),
-        scratch: BufferId::NONE,
-        metadata: BufferId::NONE,
+        ..plain_config(&spec, 64)
     };
     let members: Vec<_> = members.into_iter().map(Some).collect();
     let root = stack.add_array(level.name, config, &members).unwrap();

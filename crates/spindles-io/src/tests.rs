@@ -72,6 +72,30 @@ impl Inline for Faulty {
 }
 
 /// A stack with devices that fail on demand.
+/// An array without superblocks, for so many requests at once.
+pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
+    Config {
+        geometry: Geometry::new(spec).unwrap(),
+        block_size: BlockSize::B4096,
+        missing: MemberSet::EMPTY,
+        data_start: vec![BlockIndex(0); spec.member_blocks.len()],
+        persistence: None,
+        clean: true,
+        read_only: false,
+        look_only: false,
+        tears: false,
+        force: false,
+        consistency: POLICIES[0],
+        read_policy: READ_POLICIES[0],
+        write_mostly: MemberSet::EMPTY,
+        job_rate: spindles_engine::JOB_RATE,
+        faults: spindles_engine::FaultLimits::DEFAULT,
+        limits: Limits::for_depth(depth, BlockSize::B4096),
+        scratch: BufferId::NONE,
+        metadata: BufferId::NONE,
+    }
+}
+
 struct Bench {
     stack: Stack,
 }
@@ -117,26 +141,7 @@ impl Bench {
                 .map(|node| self.stack.blocks(*node))
                 .collect(),
         };
-        let config = Config {
-            geometry: Geometry::new(&spec).unwrap(),
-            block_size: BlockSize::B4096,
-            missing: MemberSet::EMPTY,
-            data_start: vec![BlockIndex(0); members.len()],
-            persistence: None,
-            clean: true,
-            read_only: false,
-            look_only: false,
-            tears: false,
-            force: false,
-            consistency: POLICIES[0],
-            read_policy: READ_POLICIES[0],
-            write_mostly: MemberSet::EMPTY,
-            job_rate: spindles_engine::JOB_RATE,
-            faults: spindles_engine::FaultLimits::DEFAULT,
-            limits: Limits::for_depth(8, BlockSize::B4096),
-            scratch: BufferId::NONE,
-            metadata: BufferId::NONE,
-        };
+        let config = plain_config(&spec, 8);
         let members: Vec<Option<NodeId>> = members.iter().copied().map(Some).collect();
         self.stack.add_array(level, config, &members).unwrap()
     }

@@ -225,23 +225,28 @@ impl World {
         })
     }
 
-    /// Whether clients were writing what a block of a disk holds, if these sectors are those that they
-    /// were writing to: after a crash it may be torn, and so may all that it could be told by.
-    fn is_in_doubt(&self, disk: usize, block: BlockIndex, doubts: &BTreeSet<u64>) -> bool {
-        let sectors = self.stack.sectors(disk, block);
+    /// The array, group and row that a block of a disk belongs to; `None` of metadata.
+    fn row_of(&self, disk: usize, block: BlockIndex) -> Option<(usize, Group, u32)> {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
         let start = this.data_start[usize::from(member.0)];
-        let offset = block.0.checked_sub(start.0).map(BlockIndex);
-        let found = offset.and_then(|offset| this.geometry.find(member, offset));
-        let Some((index, _, row)) = found else {
+        let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
+        let (index, _, row) = this.geometry.find(member, offset)?;
+        let mut group = Group::empty();
+        this.geometry.group_into(index, &mut group);
+        Some((array, group, row))
+    }
+
+    /// Whether clients were writing what a block of a disk holds, if these sectors are those that they
+    /// were writing to: after a crash it may be torn, and so may all that it could be told by.
+    fn is_in_doubt(&self, disk: usize, block: BlockIndex, doubts: &BTreeSet<u64>) -> bool {
+        let Some((array, group, row)) = self.row_of(disk, block) else {
             return false;
         };
         if array != self.stack.top() {
             return !doubts.is_empty();
         }
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
+        let (sectors, (_, member)) = (self.stack.sectors(disk, block), self.stack.position(disk));
         let slot = group.slots().iter().find(|slot| slot.member == member);
         let chunk = match slot.expect("it was found there").role {
             Role::Data(chunk) => u64::from(chunk),
@@ -254,31 +259,29 @@ impl World {
         doubts.range(written).next().is_some()
     }
 
+    /// Whether a write to a block of a disk is under way, or not durable.
+    fn is_being_written(&self, disk: usize, block: BlockIndex) -> bool {
+        let holds = |view| {
+            let mut bytes = vec![0; self.stack.block_bytes];
+            self.stack.disk_block(disk, block, view, &mut bytes);
+            bytes
+        };
+        holds(View::Current) != holds(View::Durable) || self.is_in_flight(disk, block)
+    }
+
     /// Whether another block in the row of a disk's block is being written, or not durable.
     fn is_row_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
-        let (array, member) = self.stack.position(disk);
-        let this = &self.stack.arrays[array];
-        let start = this.data_start[usize::from(member.0)];
-        let offset = block.0.checked_sub(start.0).map(BlockIndex);
-        let found = offset.and_then(|offset| this.geometry.find(member, offset));
-        let Some((index, _, row)) = found else {
+        let Some((array, group, row)) = self.row_of(disk, block) else {
             return false;
         };
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
+        let this = &self.stack.arrays[array];
         group.slots().iter().any(|slot| {
             let at = usize::from(slot.member.0);
             let Below::Disk(disk) = this.members[at] else {
                 return false;
             };
             let block = this.data_start[at].plus(slot.offset.0 + u64::from(row));
-            let mut current = vec![0; self.stack.block_bytes];
-            let mut durable = current.clone();
-            self.stack
-                .disk_block(disk, block, View::Current, &mut current);
-            self.stack
-                .disk_block(disk, block, View::Durable, &mut durable);
-            current != durable || self.is_in_flight(disk, block)
+            self.is_being_written(disk, block)
         })
     }
 
@@ -297,12 +300,7 @@ impl World {
         let doubts: BTreeSet<u64> = self.client.history.in_doubt(power).into_iter().collect();
         let places: Vec<_> = self.stack.decayed.keys().copied().collect();
         for (disk, block) in places {
-            let mut current = vec![0; self.stack.block_bytes];
-            let mut durable = current.clone();
-            let stack = &self.stack;
-            stack.disk_block(disk, BlockIndex(block), View::Current, &mut current);
-            stack.disk_block(disk, BlockIndex(block), View::Durable, &mut durable);
-            let is_written = current != durable || self.is_in_flight(disk, BlockIndex(block));
+            let is_written = self.is_being_written(disk, BlockIndex(block));
             let is_mixed = self.is_in_doubt(disk, BlockIndex(block), &doubts)
                 && self.is_row_in_flight(disk, BlockIndex(block));
             if is_written || is_mixed {
@@ -323,16 +321,10 @@ impl World {
 
     /// Whether clients were writing something in the row of a disk's block.
     fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
-        let (array, member) = self.stack.position(disk);
-        let this = &self.stack.arrays[array];
-        let start = this.data_start[usize::from(member.0)];
-        let offset = block.0.checked_sub(start.0).map(BlockIndex);
-        let found = offset.and_then(|offset| this.geometry.find(member, offset));
-        let Some((index, _, row)) = found else {
+        let Some((array, group, row)) = self.row_of(disk, block) else {
             return false;
         };
-        let mut group = Group::empty();
-        this.geometry.group_into(index, &mut group);
+        let this = &self.stack.arrays[array];
         group.slots().iter().any(|slot| {
             let at = usize::from(slot.member.0);
             let Below::Disk(disk) = this.members[at] else {
