@@ -93,6 +93,8 @@ pub enum Mutation {
     ReplaceUnflushed,
     /// What the journal holds of before a whole stripe was written is carried out over it.
     ReplaySuperseded,
+    /// Replay carries out everything that the journal holds, one write after another.
+    ReplayOlder,
     /// What the journal has only checksums of is taken for being in its place.
     TrustIntents,
     /// After a crash, what is in a whole stripe and is nothing that the log knows is taken for right.
@@ -155,6 +157,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::ReplaceSkipsWrites,
     Mutation::ReplaceUnflushed,
     Mutation::ReplaySuperseded,
+    Mutation::ReplayOlder,
     Mutation::TrustIntents,
     Mutation::TrustUntold,
     Mutation::SkipIntentFlush,

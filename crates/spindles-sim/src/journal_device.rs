@@ -72,8 +72,10 @@ impl World {
         }
         self.note("the disk with the journal drops out");
         let top = self.stack.top();
-        // In the middle of a replay: what only the log had can't be told any more.
-        self.errors_excused |= self.is_open(top) && !self.engine(top).is_settled();
+        // In the middle of a replay: where a member is missing too, or will be, parity is not to be trusted.
+        self.errors_excused |= self.is_open(top)
+            && !self.engine(top).is_settled()
+            && self.stack.arrays[top].geometry.parity_chunks() > 0;
         true
     }
 

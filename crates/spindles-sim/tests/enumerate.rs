@@ -65,6 +65,10 @@ const BEYOND: &[(&str, u8)] = &[
         2,
     ),
     (
+        "raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1",
+        2,
+    ),
+    (
         "raid5:left-symmetric(3) journal regions device: write 0+4, close",
         1,
     ),
@@ -132,6 +136,10 @@ const BEYOND: &[(&str, u8)] = &[
     ),
     (
         "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, flush",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, write durably 0+1",
         2,
     ),
     (
@@ -269,7 +277,7 @@ fn planted_faults_are_found() {
 }
 
 /// What is planted in bitmaps, rebuilds and devices of journals, each found in the scenario that is
-/// named, which the engine without a fault passes; one of them wants every second crash.
+/// named, which the engine without a fault passes; two of them want more of the second crashes.
 #[cfg(feature = "canary")]
 #[test]
 fn planted_faults_of_regions_and_devices_are_found() {
@@ -300,6 +308,11 @@ fn planted_faults_of_regions_and_devices_are_found() {
             Mutation::TrustJournalCache,
             1,
             "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
+        ),
+        (
+            Mutation::ReplayOlder,
+            4,
+            "raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1",
         ),
     ] {
         let bounds = Bounds {

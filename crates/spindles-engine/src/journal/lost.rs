@@ -1,18 +1,10 @@
 //! A device of its own for the journal that is lost while it is replayed, or was before.
 //!
-//! What was in flight is then known by dirty regions alone: a resync settles them. Writes that were
-//! carried out again may have had successors in the log that can't be now: what their data was can't
-//! be told any more, and goes into the list of bad blocks.
+//! What was in flight is then known by dirty regions alone: a resync settles them. What was carried out
+//! again by then is what was written last, so that nothing is older than it was after the crash.
 
 use super::replay::Stage;
-use crate::{
-    Engine, Mutation,
-    columns::Owner,
-    index,
-    output::{Event, Output},
-};
-use spindles_block::BlockIndex;
-use spindles_format::{BadBlockKind, JournalKind};
+use crate::{Engine, Mutation, columns::Owner, index};
 use spindles_layout::GroupIndex;
 
 impl Engine {
@@ -54,8 +46,8 @@ impl Engine {
 
     /// The device with the journal is lost under the replay.
     pub(super) fn replay_lost(&mut self) {
-        let enough = self.note_stale_blocks();
-        if !enough || !self.lost.is_empty() || !self.regions.stored {
+        let in_doubt = !self.lost.is_empty() && !self.shape.copies;
+        if in_doubt || !self.regions.stored {
             // Parity can't be trusted, and somebody is missing. Once the device is back, all will be
             // as it was logged: until then nobody may see what that will change.
             self.unreplayed = true;
@@ -71,44 +63,5 @@ impl Engine {
             return self.begin_vouching();
         }
         self.flush_replayed();
-    }
-
-    /// Notes the blocks whose last write was not carried out again, though one before it was.
-    /// Whether there is room.
-    fn note_stale_blocks(&mut self) -> bool {
-        let replay = self.replay.take().expect("a replay is under way");
-        let id = replay.column;
-        let mut enough = true;
-        for span in &replay.spans[replay.next.saturating_sub(1)..replay.intents.max(replay.next)] {
-            for part in &replay.parts[span.parts.clone()] {
-                let group = part.entry.group;
-                self.take_group(id, GroupIndex(group));
-                let data = part.entry.slot < self.shape(id).data;
-                if !data || part.entry.kind == JournalKind::Intent {
-                    continue;
-                }
-                for row in span.rows.clone() {
-                    let stale = replay.applied.iter().any(|applied| {
-                        let mut parts = replay.parts[applied.parts.clone()].iter();
-                        applied.group == group
-                            && applied.rows.contains(&row)
-                            && parts.any(|earlier| earlier.entry.slot == part.entry.slot)
-                    });
-                    if !stale {
-                        continue;
-                    }
-                    let column = &mut self.columns[index(id)];
-                    (column.low, column.blocks) = (row, 1);
-                    let blocks = self.array_blocks(id, part.entry.slot);
-                    self.output(Output::Event(Event::Lost {
-                        block: BlockIndex(blocks.start),
-                        blocks: 1,
-                    }));
-                    enough &= self.bad.add(BadBlockKind::Lost, blocks);
-                }
-            }
-        }
-        self.replay = Some(replay);
-        enough
     }
 }

@@ -4,14 +4,18 @@
 //!  waiting ──▶ scanning ──▶ recording who is missing ──▶ rolling forward, write by write
 //!      ──▶ choosing what blocks without parity hold (`choosing`) ──▶ putting checksums in order ──▶ marking what missing members lack ──▶ flushing ──▶ recording that all is clean
 //!
-//!  one write:  reading the log ──▶ checking it ──▶ writing
-//!                                      └──not whole──▶ (reading data ──▶ redundancy ──▶ writing it)
+//!  one write:  reading the log ──▶ checking it ──▶ writing what no later one wrote
+//!  remaking:   reading what is in place ──▶ recovering ──▶ writing
 //!  one intent: pages ──▶ reading what is in place ──▶ checking it ──▶ (recovering or settling ──▶ writing)
 //! ```
 //!
 //! A write is carried out where every member that is there has its part of the log; what missing
 //! members should hold follows from redundancy. Where one that is there lacks its part, the log was
-//! not durable when the crash came, and nothing had gone to its place. Replay may itself be ended
+//! not durable when the crash came, and nothing had gone to its place. From the last write to the
+//! first: a block gets what was written there last, and never anything older, so that what a replay
+//! that is ended in the middle leaves is as good as what the crash left, with the log or without it.
+//! What follows from the other blocks of its row is made when those are in place: what a device
+//! lacks that is being filled, and redundancy where the log is not whole any more. Replay may be ended
 //! at any moment and be begun anew: it judges the same way again, because who was missing is
 //! durable before the first block goes to its place.
 //!
@@ -82,6 +86,13 @@ pub(super) struct Applied {
     pub(super) rows: Range<u32>,
 }
 
+/// Slots of rows that follow from what is in place of the others, once all writes are carried out.
+#[derive(Clone, Debug)]
+struct Remake {
+    span: Span,
+    slots: SlotSet,
+}
+
 /// Rows of redundancy groups.
 #[derive(Clone, Debug, Default)]
 struct Rows(BTreeMap<(u64, u32), u32>);
@@ -116,6 +127,19 @@ impl Rows {
             free.push(start..rows.end);
         }
         free
+    }
+
+    /// Whether a row of a group is there, and the first after it of which that may not be said.
+    fn run(&self, group: u64, row: u32) -> (bool, u32) {
+        let before = self.0.range(..=(group, row)).next_back();
+        if let Some((&(of, _), &end)) = before
+            && of == group
+            && row < end
+        {
+            return (true, end);
+        }
+        let after = self.0.range((group, row)..=(group, u32::MAX)).next();
+        (false, after.map_or(u32::MAX, |(&(_, low), _)| low))
     }
 }
 
@@ -167,7 +191,7 @@ pub(crate) struct Replay {
     /// The same, each group's together, in order.
     pub(super) by_group: Vec<usize>,
     pub(super) checksums: Vec<u32>,
-    /// What is to be carried out, in order; then the intents to be looked at.
+    /// What is to be carried out, the last first; then the intents to be looked at, in order.
     pub(super) spans: Vec<Span>,
     pub(super) intents: usize,
     /// Which of them is next.
@@ -175,8 +199,10 @@ pub(crate) struct Replay {
     /// The one under way, and the row from which on it is to be done.
     pub(super) span: Span,
     low: u32,
-    /// Writes that were carried out: what is expected in place of intents. Sorted by group when
-    /// all are.
+    /// Of each slot the rows that have what was written there last.
+    final_rows: Vec<Rows>,
+    remakes: Vec<Remake>,
+    /// Writes that were carried out: what is expected in place of intents. In order when all are.
     pub(super) applied: Vec<Applied>,
     /// What blocks of groups without parity may hold, in order, and where to go on.
     pub(super) versions: Vec<Version>,
@@ -195,7 +221,8 @@ pub(crate) struct Replay {
     /// What is lost is being put into the list: until that is durable nothing else is done.
     pub(super) listing: bool,
     pub(super) column: u32,
-    /// Slots of the rows under way whose new blocks are known.
+    /// Slots of the rows under way that no later write wrote, and those whose new blocks are known.
+    written: SlotSet,
     valid: SlotSet,
     pub(super) replayed: u64,
 }
@@ -224,6 +251,8 @@ impl Engine {
                 counts: false,
             },
             low: 0,
+            final_rows: vec![Rows::default(); usize::from(members)],
+            remakes: Vec::new(),
             applied: Vec::new(),
             versions: Vec::new(),
             choose_from: (0, 0),
@@ -235,6 +264,7 @@ impl Engine {
             vouching: Vouching::default(),
             listing: false,
             column: self.free_job_columns.pop().expect("all are free"),
+            written: SlotSet::EMPTY,
             valid: SlotSet::EMPTY,
             replayed: 0,
         })
@@ -427,7 +457,7 @@ impl Engine {
     }
 
     /// What is to be carried out, and which intents are to be looked at. From the last write to the
-    /// first: what a later one covers as a whole is left out.
+    /// first: what is in rows of a later intent is left out.
     fn find_spans(&mut self) {
         let mut replay = self.replay.take().expect("a replay is under way");
         let mut covered = Rows::default();
@@ -443,10 +473,6 @@ impl Engine {
             let here = parts
                 .iter()
                 .fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
-            let zeros = parts
-                .iter()
-                .filter(|part| part.entry.kind == JournalKind::Zeros);
-            let zeros = zeros.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
             self.geometry
                 .group_into(GroupIndex(entry.group), &mut group);
             let shape = Shape::of(&group);
@@ -460,12 +486,8 @@ impl Engine {
             let written = SlotSet::from_bits(entry.slots).and(shape.all());
             let counts = written.minus(here).minus(lost).is_empty();
             let is_intent = entry.kind == JournalKind::Intent;
-            // Parity of zeros is logged as zeros where all data is zeros, and else as blocks.
-            let only_zeros = zeros == here && !zeros.and(shape.redundant()).is_empty()
-                || zeros.minus(shape.redundant()) == shape.all_data();
             let rows = entry.low..entry.low + entry.blocks;
-            let covers =
-                counts && (is_intent || only_zeros) && !self.mutated(Mutation::ReplaySuperseded);
+            let covers = counts && is_intent && !self.mutated(Mutation::ReplaySuperseded);
             let left = if covers {
                 covered.cover(entry.group, &rows)
             } else {
@@ -482,8 +504,10 @@ impl Engine {
             }
             end = start;
         }
-        writes.reverse();
         intents.reverse();
+        if self.mutated(Mutation::ReplayOlder) {
+            writes.reverse();
+        }
         replay.intents = writes.len();
         writes.append(&mut intents);
         replay.spans = writes;
@@ -510,7 +534,7 @@ impl Engine {
         self.next_write();
     }
 
-    /// On to the write after the one that is done.
+    /// On to the write before the one that is done; to the next intent, when all writes are.
     fn next_write(&mut self) {
         if !self.geometry.survives(self.missing) {
             return self.give_up_replay();
@@ -518,34 +542,48 @@ impl Engine {
         if self.journal_is_lost() {
             return self.replay_lost();
         }
+        loop {
+            let replay = self.replay();
+            if replay.next == replay.intents {
+                if let Some(remake) = replay.remakes.pop() {
+                    return self.remake(remake);
+                }
+                (replay.applied).sort_by_key(|applied| (applied.group, applied.parts.start));
+            }
+            let Some(span) = replay.spans.get(replay.next).cloned() else {
+                replay.stage = Stage::Choosing;
+                return self.choose_next();
+            };
+            replay.next += 1;
+            let group = self.begin_span(span);
+            let settling = self.is_settling();
+            if settling && !self.concerns(group) || !settling && !self.skip_final() {
+                continue;
+            }
+            self.replay().replayed += u64::from(!settling);
+            if !self.lost.is_empty() && self.regions.stored {
+                // What is not there lacks this write.
+                let region = self.regions.of(group);
+                self.regions.dirty.set(region);
+            }
+            return self.next_rows();
+        }
+    }
+
+    /// Turns to rows of a write or an intent. Their group.
+    fn begin_span(&mut self, span: Span) -> GroupIndex {
         let replay = self.replay();
-        if replay.next == replay.intents {
-            replay.applied.sort_by_key(|applied| applied.group);
-        }
-        let Some(span) = replay.spans.get(replay.next) else {
-            replay.stage = Stage::Choosing;
-            return self.choose_next();
-        };
-        replay.span = span.clone();
+        let group = GroupIndex(replay.parts[span.parts.start].entry.group);
         replay.low = span.rows.start;
-        replay.next += 1;
-        let (id, entry) = (replay.column, replay.parts[replay.span.parts.start].entry);
-        let group = GroupIndex(entry.group);
-        if self.is_settling() && !self.concerns(group) {
-            return self.next_write();
-        }
-        if !self.lost.is_empty() && self.regions.stored {
-            // What is not there lacks this write.
-            let region = self.regions.of(group);
-            self.regions.dirty.set(region);
-        }
+        replay.span = span;
+        let id = replay.column;
         self.take_group(id, group);
         let column = &mut self.columns[index(id)];
         column.group = group;
         column.owner = Owner::Replay;
         column.ask = Ask::Settle;
         column.touched = SlotSet::EMPTY;
-        self.next_rows();
+        group
     }
 
     /// Turns to rows of a group, of which these slots are to be read with their checksums. Whether the
@@ -608,12 +646,13 @@ impl Engine {
         }
         let limit = self.limits.column_blocks;
         let settling = self.is_settling();
+        if !settling {
+            self.skip_final();
+        }
         let replay = self.replay.as_ref().expect("a replay is under way");
         let (id, low) = (replay.column, replay.low);
         let left = replay.span.rows.end - low;
         if left == 0 {
-            let replay = self.replay();
-            replay.replayed += u64::from(!settling);
             return self.next_write();
         }
         let column = &mut self.columns[index(id)];
@@ -627,6 +666,8 @@ impl Engine {
         if settling {
             return self.begin_settling();
         }
+        let (written, end) = self.not_final(low);
+        self.take_rows(id, end.min(low + left.min(limit)) - low);
         let replay = self.replay.as_ref().expect("a replay is under way");
         let mut data = SlotSet::EMPTY;
         let mut zeros = SlotSet::EMPTY;
@@ -637,12 +678,14 @@ impl Engine {
                 JournalKind::Intent => {} // It is none of these writes.
             }
         }
+        let missing = self.missing_slots(id);
+        let (data, zeros) = (data.and(written), zeros.and(written));
+        let data = data.minus(missing);
         let column = &mut self.columns[index(id)];
         column.zeros = zeros;
-        let missing = self.missing_slots(id);
-        let data = data.minus(missing);
-        self.columns[index(id)].log_data = data;
-        self.replay().valid = zeros.minus(missing);
+        column.log_data = data;
+        let replay = self.replay();
+        (replay.written, replay.valid) = (written, zeros.minus(missing));
         if data.is_empty() {
             return self.log_checked();
         }
@@ -758,56 +801,106 @@ impl Engine {
         }
     }
 
+    /// Slots that the write under way wrote, and no later one that was carried out did, in a row; and up
+    /// to which row it is those.
+    fn not_final(&self, row: u32) -> (SlotSet, u32) {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let entry = &replay.parts[replay.span.parts.start].entry;
+        let written = SlotSet::from_bits(entry.slots).and(self.shape(replay.column).all());
+        let (mut slots, mut end) = (SlotSet::EMPTY, u32::MAX);
+        for slot in written.iter() {
+            let (is_final, until) = replay.final_rows[usize::from(slot)].run(entry.group, row);
+            end = end.min(until);
+            if !is_final || self.mutated(Mutation::ReplayOlder) {
+                slots = slots.with(slot);
+            }
+        }
+        (slots, end)
+    }
+
+    /// Goes past rows of the write under way that later ones wrote. Whether others are left.
+    fn skip_final(&mut self) -> bool {
+        loop {
+            let replay = self.replay.as_ref().expect("a replay is under way");
+            let (low, end) = (replay.low, replay.span.rows.end);
+            if low >= end {
+                return false;
+            }
+            let (slots, until) = self.not_final(low);
+            if !slots.is_empty() {
+                return true;
+            }
+            self.replay().low = until.min(end);
+        }
+    }
+
     /// It is known which new blocks are there.
     fn log_checked(&mut self) {
         let replay = self.replay.as_ref().expect("a replay is under way");
-        let (id, valid) = (replay.column, replay.valid);
-        let entry = replay.parts[replay.span.parts.start].entry;
+        let (id, written, valid) = (replay.column, replay.written, replay.valid);
         let missing = self.missing_slots(id);
         let valid = valid.minus(missing);
-        let written = SlotSet::from_bits(entry.slots).and(self.shape(id).all());
         let lost = self.slots_of(id, self.lost);
         if written.minus(valid).minus(lost).is_empty() {
-            self.note_applied();
+            self.note_applied(written);
             // A device that is being filled, and came after this write, may lack it.
-            let recover = written.minus(valid).minus(missing);
-            let untouched = if recover.is_empty() {
-                SlotSet::EMPTY
-            } else {
-                self.shape(id).all().minus(written).minus(lost)
-            };
-            return self.recover_replayed(valid, untouched, recover);
+            self.remake_later(written.minus(valid).minus(missing));
+            let column = &mut self.columns[index(id)];
+            column.plan.writes = valid;
+            return self.write_replayed();
         }
         // Nothing had gone to its place, or else a part was lost since, to rot: then data and
         // redundancy may be of two minds. Where all of them are there, redundancy is made anew.
         // With checksums each block tells by itself what it holds.
         let checked = self.has_checksums() && !self.mutated(Mutation::ReplayLaunders);
-        if !lost.is_empty() || checked {
-            return self.rows_replayed();
+        if lost.is_empty() && !checked {
+            self.remake_later(self.shape(id).redundant());
         }
-        self.columns[index(id)].zeros = SlotSet::EMPTY;
-        let (data, redundant) = (self.shape(id).all_data(), self.shape(id).redundant());
-        self.recover_replayed(SlotSet::EMPTY, data, redundant);
+        self.rows_replayed();
     }
 
-    /// Writes the slots `known`, and `recover`, which follow from them and from `read` in place.
-    fn recover_replayed(&mut self, known: SlotSet, read: SlotSet, recover: SlotSet) {
+    /// Slots of the rows under way are to be made of the others.
+    fn remake_later(&mut self, slots: SlotSet) {
+        if slots.is_empty() {
+            return;
+        }
+        let column = &self.columns[index(self.replay.as_ref().expect("under way").column)];
+        let rows = column.low..column.low + column.blocks;
+        let replay = self.replay();
+        let span = Span {
+            rows,
+            ..replay.span.clone()
+        };
+        replay.remakes.push(Remake { span, slots });
+    }
+
+    /// All writes are carried out: makes slots of rows of what is in place of the others.
+    fn remake(&mut self, remake: Remake) {
+        let Remake { span, slots } = remake;
+        let rows = span.rows.clone();
+        self.begin_span(span);
         let id = self.replay().column;
-        self.note_recovered(id, recover);
+        let read = self
+            .shape(id)
+            .all()
+            .minus(slots)
+            .minus(self.slots_of(id, self.lost));
         let column = &mut self.columns[index(id)];
+        column.reset();
+        column.zeros = SlotSet::EMPTY;
+        (column.low, column.end) = (rows.start, rows.end);
+        column.blocks = rows.end - rows.start;
         column.plan = Plan {
             strategy: Strategy::Reconstruct,
-            reads: known.or(read),
-            recover,
+            reads: read,
+            recover: slots,
             encode: SlotSet::EMPTY,
-            writes: known.or(recover),
-            writes_always: known.or(recover),
+            writes: slots,
+            writes_always: slots,
         };
         column.phase = Phase::Recovering;
         column.pending = read.count();
-        if read.is_empty() {
-            return self.rest_read();
-        }
+        self.note_recovered(id, slots);
         for slot in read.iter() {
             let place = self.row(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
@@ -818,9 +911,6 @@ impl Engine {
         let id = self.replay().column;
         let column = &mut self.columns[index(id)];
         let recover = column.plan.recover;
-        if recover.is_empty() {
-            return self.write_replayed();
-        }
         column.plan.reads = column.plan.reads.minus(column.unreadable);
         if column.plan.reads.count() >= u32::from(column.shape.data) {
             return self.work_step(id, Work::Recover);
@@ -862,11 +952,14 @@ impl Engine {
 
     // ---- intents ------------------------------------------------------------------------------
 
-    /// The rows under way are carried out.
-    fn note_applied(&mut self) {
+    /// The rows under way are carried out: these slots hold what was written last.
+    fn note_applied(&mut self, slots: SlotSet) {
         let column = &self.columns[index(self.replay.as_ref().expect("under way").column)];
         let (group, rows) = (column.group.0, column.low..column.low + column.blocks);
         let replay = self.replay();
+        for slot in slots.iter() {
+            replay.final_rows[usize::from(slot)].cover(group, &rows);
+        }
         let parts = replay.span.parts.clone();
         replay.applied.push(Applied { group, parts, rows });
     }

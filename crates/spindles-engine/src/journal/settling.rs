@@ -234,7 +234,7 @@ impl Engine {
     }
 
     /// No more of the rows under way than these are dealt with.
-    fn take_rows(&mut self, id: u32, blocks: u32) {
+    pub(super) fn take_rows(&mut self, id: u32, blocks: u32) {
         let column = &mut self.columns[index(id)];
         column.blocks = blocks;
         column.end = column.low + blocks;
