@@ -153,6 +153,7 @@ impl Engine {
         array.generation += 1;
         array.clean = !self.metadata.dirty;
         array.scrub_mark = self.scrub.found.mark;
+        array.exchanged = self.replace.is_telling();
         if let Some(journal) = &self.journal {
             array.journal = journal.record;
         }

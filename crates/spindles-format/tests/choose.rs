@@ -61,6 +61,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
+        exchanged: false,
         growth: spindles_format::GrowthRecord::default(),
         checksum: spindles_format::ChecksumKind::None,
         features: Features::default(),
@@ -91,6 +92,7 @@ fn devices(array: &ArrayRecord) -> Vec<Device> {
 fn without(array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
     let mut next = array.clone();
     next.generation += 1;
+    next.exchanged = false;
     for &member in missing {
         if next.member[member].state.takes_part() {
             next.member[member].state = MemberState::Missing {
@@ -258,6 +260,34 @@ fn a_write_that_never_finished_gives_way() {
         assert_eq!(assembly.lagging, if both { set(&[]) } else { set(&[2]) });
         assert_eq!(assembly.missing, set(&[0]));
     }
+}
+
+/// Only a was reached by a record that counts on both. b, which was not, went on without a, and
+/// another device has its place now: that b was counted on is certain all the same, as long as the record
+/// did not give its place away itself.
+#[test]
+fn who_went_on_may_have_been_replaced_since() {
+    let first = array(2, 7);
+    let mut all = devices(&first);
+    let mut reached = without(&first, &[]);
+    all[0].write(&reached);
+    let mut later = without(&opened(2, &first, &[0]), &[]);
+    later.member[1].device_uuid = Uuid::from_random([99; 16]);
+    later.exchanged = true;
+    all[1].write(&later);
+    let assembly = chosen(&[&all[0], &all[1]]).unwrap();
+    assert_eq!(assembly.array, later);
+    assert_eq!(assembly.missing, set(&[0]));
+    assert!(matches!(
+        refused(&assembly)[..],
+        [("a", Reason::Stale { .. })]
+    ));
+    // Both counted on b's place, but not on b: a may have gone on with another.
+    reached.member[1].device_uuid = Uuid::from_random([98; 16]);
+    reached.exchanged = true;
+    all[0].write(&reached);
+    let split = chosen(&[&all[0], &all[1]]).unwrap_err();
+    assert!(matches!(split, AssembleError::SplitBrain { .. }), "{split}");
 }
 
 #[test]
@@ -561,6 +591,7 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
     newcomer.slots = [vec![0; SUPERBLOCK_BYTES], vec![0; SUPERBLOCK_BYTES]];
     let mut next = without(&array, &[]);
     next.member[2].device_uuid = Uuid::from_random([99; 16]);
+    next.exchanged = true;
     newcomer.write(&next);
     // As many of the others as like may know.
     for told in 0..3 {
@@ -657,18 +688,23 @@ struct Session {
     lost: Option<u8>,
     /// A missing member whose place a blank device takes, which is rebuilt to its end or not.
     replaced: Option<(u8, bool)>,
+    /// A member that works whose place another device takes, which is lost again at the end of the
+    /// session, so that the one before it is there, or not.
+    exchanged: Option<(u8, bool)>,
 }
 
 fn sessions() -> impl Strategy<Value = Vec<Session>> {
     let lost = prop::option::of(0..4_u8);
     let replaced = prop::option::of((0..4_u8, any::<bool>()));
-    let session = (1..16_u8, 0..24_u8, 0..24_u8, lost, replaced).prop_map(
-        |(given, effects, order, lost, replaced)| Session {
+    let exchanged = prop::option::of((0..4_u8, any::<bool>()));
+    let session = (1..16_u8, 0..24_u8, 0..24_u8, lost, replaced, exchanged).prop_map(
+        |(given, effects, order, lost, replaced, exchanged)| Session {
             given,
             effects,
             order,
             lost,
             replaced,
+            exchanged,
         },
     );
     prop::collection::vec(session, 0..9)
@@ -682,6 +718,8 @@ struct World {
     /// The identities of new devices.
     uuids: u8,
     openings: u64,
+    /// A device whose place another one has, and the acknowledged writes it holds.
+    before: Option<(usize, Device, Vec<u32>)>,
 }
 
 impl World {
@@ -818,9 +856,43 @@ impl World {
                 self.writes[index].push(self.acknowledged);
             }
         }
+        if let Some((position, _)) = session.exchanged {
+            let position = usize::from(position) % self.devices.len();
+            if !active.contains(&position) || record.member[position].state != MemberState::Active {
+                return Some(());
+            }
+            effect()?;
+            self.uuids += 1;
+            let before = self.devices[position].clone();
+            self.before = Some((position, before, self.writes[position].clone()));
+            self.devices[position]
+                .slots
+                .iter_mut()
+                .for_each(|slot| slot.fill(0));
+            record = without(&record, &[]);
+            record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
+            record.exchanged = true;
+            self.devices[position].write(&record);
+            self.write_all(&active, &record, &mut effect)?;
+            effect()?;
+            self.acknowledged += 1;
+            for &index in &active {
+                self.writes[index].push(self.acknowledged);
+            }
+        }
         record = without(&record, &[]);
         record.clean = true;
         self.write_all(&active, &record, &mut effect)
+    }
+
+    /// The same, after which a device that was exchanged may be back, in the place of the other.
+    fn session(&mut self, session: &Session) {
+        self.run(session);
+        let before = self.before.take();
+        if let (Some((position, device, writes)), Some((_, true))) = (before, session.exchanged) {
+            self.devices[position] = device;
+            self.writes[position] = writes;
+        }
     }
 }
 
@@ -839,9 +911,10 @@ proptest! {
             acknowledged: 0,
             uuids: 100,
             openings: 0,
+            before: None,
         };
         for session in &sessions {
-            world.run(session);
+            world.session(session);
             for given in 1..1_u8 << members {
                 let given = world.given(given);
                 match world.choose(&given) {
@@ -862,9 +935,10 @@ proptest! {
             acknowledged: 0,
             uuids: 100,
             openings: 0,
+            before: None,
         };
         for session in sessions {
-            world.run(&Session { given: 15, ..session });
+            world.session(&Session { given: 15, ..session });
             let all = world.given(15);
             let assembly = world.choose(&all);
             prop_assert!(assembly.is_ok(), "{assembly:?}");

@@ -168,6 +168,12 @@ fn rows_of_merged_writes_are_those_of_their_requests() {
     check_seed(1_882_558_052_707_400, &Fixed::default());
 }
 
+/// A member that alone was reached by a record comes back after those were replaced that went on without.
+#[test]
+fn who_went_on_may_have_been_replaced_since() {
+    check_seed(1_882_563_405_802_306, &Fixed::default());
+}
+
 #[test]
 fn parts_of_a_run_can_be_fixed() {
     let fixed = Fixed {
