@@ -63,6 +63,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
 const ENUMERATED: &[Mutation] = &[
     Mutation::TrustIntents,
     Mutation::ReplaySuperseded,
+    Mutation::ReplayOlder,
     Mutation::SkipIntentFlush,
     Mutation::ForgetLost,
     Mutation::LogUnrecorded,
