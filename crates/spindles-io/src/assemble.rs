@@ -678,6 +678,7 @@ impl Opening {
                 .collect(),
             spares: Vec::new(),
             taken: Vec::new(),
+            mishaps: Vec::new(),
         };
         let found = read_found_of_array(&mut self.stack, node, &name, bytes, inner);
         Ok(Some(Part {

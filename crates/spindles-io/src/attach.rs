@@ -324,11 +324,12 @@ pub(crate) fn work_through(
     }
 }
 
-/// Closes an array; the report tells of spares that were taken meanwhile.
+/// Closes an array; the report tells of spares that were taken meanwhile, and of what went wrong.
 pub(crate) fn close(
     mut target: Box<dyn Target>,
     report: &mut ArrayReport,
 ) -> Result<(), CloseError> {
     report.taken.extend(target.spares_taken());
+    report.mishaps = target.mishaps();
     target.close()
 }

@@ -51,7 +51,9 @@ pub(crate) struct Array {
     pub(crate) name: String,
     pub(crate) members: Vec<Option<Node>>,
     /// The device of its own for its journal: `JOURNAL_DEVICE`.
-    journal: Option<DeviceIndex>,
+    pub(crate) journal: Option<DeviceIndex>,
+    /// That failed while the array was open.
+    pub(crate) journal_is_out: bool,
     metadata: BufferId,
     /// The array that this one is a member of. Without one, replies go to the client.
     parent: Option<(ArrayIndex, MemberIndex)>,
@@ -185,6 +187,7 @@ impl Core {
             name: name.to_owned(),
             members: members.to_vec(),
             journal,
+            journal_is_out: false,
             metadata,
             parent: None,
             inbox: VecDeque::new(),
@@ -883,6 +886,7 @@ impl Core {
     fn event(&mut self, index: ArrayIndex, event: Event) {
         match event {
             Event::Closed { clean } => self.arrays[index.index()].closed = Some(clean),
+            Event::JournalDeviceOut { .. } => self.arrays[index.index()].journal_is_out = true,
             Event::MemberOut { .. } => self.look_for_spares = !self.spares.is_empty(),
             _ => {}
         }

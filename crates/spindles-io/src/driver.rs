@@ -8,7 +8,7 @@ use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::{Spare, Taken};
 use crate::{
-    ArrayFacts, Busy, CloseError, Counters, DeviceFacts, OpenError, OpenOptions, Target,
+    ArrayFacts, Busy, CloseError, Counters, DeviceFacts, Mishap, OpenError, OpenOptions, Target,
     TargetFacts,
 };
 use spindles_block::{
@@ -580,6 +580,10 @@ impl Target for Driver {
             self.look_at_devices();
         }
         taken
+    }
+
+    fn mishaps(&self) -> Vec<Mishap> {
+        self.core.mishaps()
     }
 
     fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {

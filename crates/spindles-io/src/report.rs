@@ -1,5 +1,6 @@
 //! What an array is and what it is made of, for whoever uses it.
 
+use crate::Mishap;
 use crate::spare::Taken;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_format::Uuid;
@@ -46,6 +47,8 @@ pub struct ArrayReport {
     pub spares: Vec<SpareReport>,
     /// What of them takes a place since it was opened.
     pub taken: Vec<Taken>,
+    /// What went wrong on its devices, and on those of arrays inside it, while it was open.
+    pub mishaps: Vec<Mishap>,
 }
 
 /// A device that may take the place of a missing member.

@@ -5,7 +5,7 @@ use crate::attach::AttachError;
 use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::Taken;
-use crate::{CloseError, TargetFacts};
+use crate::{CloseError, Mishap, TargetFacts};
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -152,6 +152,11 @@ pub trait Target {
 
     /// Spares that were taken since this was asked last, because a member went out.
     fn spares_taken(&mut self) -> Vec<Taken> {
+        Vec::new()
+    }
+
+    /// What went wrong on the devices of its arrays since the target was opened. Allocates.
+    fn mishaps(&self) -> Vec<Mishap> {
         Vec::new()
     }
 

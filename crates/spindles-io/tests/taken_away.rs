@@ -359,6 +359,12 @@ fn one(
         }
     }
     assert!(matches!(why, Some(OutReason::Error(_))), "{what}: {why:?}");
+    let told: Vec<_> = target.mishaps().iter().map(ToString::to_string).collect();
+    let out = format!("member {victim}: out of the array, it ");
+    assert!(
+        matches!(&told[..], [told] if told.contains(&out)),
+        "{what}: {told:?}"
+    );
     to.close().unwrap();
 
     // The others say that it is out, and have all.

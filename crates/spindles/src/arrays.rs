@@ -3,6 +3,8 @@
 use crate::ui::Ui;
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
+use spindles_engine::Member;
+use spindles_io::Mishap;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::spare::Taken;
 
@@ -46,14 +48,51 @@ pub(crate) fn shape(
     )
 }
 
-/// Notes what became of devices: spares that were taken, and what was overwritten.
-pub(crate) fn note_devices(taken: &[Taken], wiped: &[(String, String)], ui: &Ui) {
+/// Notes what became of devices: what went wrong, spares that were taken, and what was overwritten.
+pub(crate) fn note_devices(
+    mishaps: &[Mishap],
+    taken: &[Taken],
+    wiped: &[(String, String)],
+    ui: &Ui,
+) {
+    for mishap in mishaps {
+        ui.note(mishap);
+    }
     for taken in taken {
         ui.note(taken);
     }
     for (device, what) in wiped {
         ui.note(format!("{device} held {what}, which is gone"));
     }
+}
+
+/// What went wrong on devices, as JSON.
+pub(crate) fn mishaps(mishaps: &[Mishap]) -> Value {
+    let mishaps = mishaps.iter().map(|mishap| match mishap {
+        Mishap::Member {
+            array,
+            device,
+            status,
+            block_bytes,
+        } => {
+            let bytes = |blocks: u64| blocks * u64::from(*block_bytes);
+            json!({
+                "array": array,
+                "device": device,
+                "member": status.member.0,
+                "out": matches!(status.state, Member::Missing { .. }),
+                "failed_reads": status.faults.read_errors,
+                "rotten_bytes": bytes(status.faults.rotten_blocks),
+                "rewritten_bytes": bytes(status.faults.repaired_blocks),
+                "slow": status.slow,
+                "hedged_reads": status.hedged_reads,
+            })
+        }
+        Mishap::JournalDevice { array, device } => {
+            json!({ "array": array, "device": device, "out": true })
+        }
+    });
+    mishaps.collect()
 }
 
 /// `healthy` or `degraded`.

@@ -1,6 +1,7 @@
 //! `spindles copy`: bytes between files, devices and arrays.
 
 use super::Command;
+use crate::arrays;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress as Bar, Unit};
@@ -10,9 +11,9 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
-use spindles_io::OpenOptions;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress, occupant};
+use spindles_io::{Mishap, OpenOptions};
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -82,10 +83,22 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if copied.is_ok() {
         finish_resync(&mut to, ui, &interrupted);
     }
+    let mut mishaps = Vec::new();
     for end in [&mut from, &mut to] {
         if let Some(target) = end.target_mut() {
-            crate::arrays::note_devices(&target.spares_taken(), &[], ui);
+            let new = target.mishaps();
+            arrays::note_devices(&new, &target.spares_taken(), &[], ui);
+            mishaps.extend(new);
         }
+    }
+    if from
+        .target()
+        .is_some_and(|from| from.mishaps().iter().any(Mishap::is_rot))
+    {
+        ui.note(format!(
+            "{}: what is rotten stays so, as it was only read; spindles scrub repairs it",
+            arguments.from
+        ));
     }
     let io = to.target().map(|target| target.facts().io);
     // Closed in any case, so that an array is marked clean.
@@ -124,6 +137,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "bytes_per_second": rate,
         "verified": arguments.verify,
         "io": io,
+        "mishaps": arrays::mishaps(&mishaps),
     }));
     Ok(())
 }

@@ -80,7 +80,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    arrays::note_devices(&grown.report.taken, &grown.wiped, ui);
+    arrays::note_devices(&grown.report.mishaps, &grown.report.taken, &grown.wiped, ui);
     let name = &grown.report.name;
     if grown.through {
         let more = match grown.bytes - grown.report.bytes {
@@ -95,6 +95,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": name,
         "uuid": grown.report.uuid.to_string(),
+        "mishaps": arrays::mishaps(&grown.report.mishaps),
         "bytes_before": grown.report.bytes,
         "bytes": grown.bytes,
         "through": grown.through,

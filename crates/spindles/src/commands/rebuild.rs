@@ -65,7 +65,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    arrays::note_devices(&rebuilt.report.taken, &rebuilt.wiped, ui);
+    arrays::note_devices(
+        &rebuilt.report.mishaps,
+        &rebuilt.report.taken,
+        &rebuilt.wiped,
+        ui,
+    );
     let name = &rebuilt.report.name;
     for (array, member) in &rebuilt.members {
         ui.line(format!("array '{array}': member {member} is active again"));
@@ -73,6 +78,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": name,
         "uuid": rebuilt.report.uuid.to_string(),
+        "mishaps": arrays::mishaps(&rebuilt.report.mishaps),
         "rebuilt": rebuilt.members.iter().map(|(array, member)| {
             json!({ "array": array, "member": member.0 })
         }).collect::<Vec<_>>(),

@@ -64,7 +64,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    arrays::note_devices(&replaced.report.taken, &replaced.wiped, ui);
+    arrays::note_devices(
+        &replaced.report.mishaps,
+        &replaced.report.taken,
+        &replaced.wiped,
+        ui,
+    );
     let (old, onto) = (&arguments.old, &arguments.onto);
     let how = if replaced.rebuilt {
         format!("{old} failed on the way, and its place was rebuilt from the others")
@@ -78,6 +83,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": replaced.report.name,
         "uuid": replaced.report.uuid.to_string(),
+        "mishaps": arrays::mishaps(&replaced.report.mishaps),
         "array": replaced.array,
         "member": replaced.member.0,
         "old": old,

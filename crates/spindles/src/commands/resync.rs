@@ -49,7 +49,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    arrays::note_devices(&resynced.report.taken, &[], ui);
+    arrays::note_devices(&resynced.report.mishaps, &resynced.report.taken, &[], ui);
     let name = &resynced.report.name;
     if !resynced.through {
         bail!("array '{name}': the resync was stopped, and goes on next time");
@@ -62,6 +62,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": name,
         "uuid": resynced.report.uuid.to_string(),
+        "mishaps": arrays::mishaps(&resynced.report.mishaps),
         "was_clean": resynced.report.clean,
         "consistent": true,
     }));

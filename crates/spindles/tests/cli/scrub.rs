@@ -151,10 +151,31 @@ fn what_is_rotten_is_read_right() {
         let target = list(devices).replace(' ', ",");
         let bytes = folder.read("source").len();
         std::fs::write(folder.path("back"), []).expect("room");
-        folder
-            .run(&format!("copy array:{target} @back --bytes {bytes}"))
+        let run = folder
+            .run(&format!("copy array:{target} @back --bytes {bytes} --json"))
             .ok();
+        let mishaps = run.json()["mishaps"].clone();
         assert!(folder.read("back") == folder.read("source"), "{expression}");
+        // It says which devices hold it, each once, and what is done about it.
+        let mishaps = mishaps.as_array().expect("some");
+        assert!(!mishaps.is_empty(), "{expression}");
+        for mishap in mishaps {
+            let rotten = &mishap["rotten_bytes"];
+            let bytes = rotten.as_u64().expect("a number");
+            assert!((BLOCK..=40 * BLOCK).contains(&bytes), "{mishap}");
+            assert_eq!(
+                (mishap["out"].as_bool(), mishap["failed_reads"].as_u64()),
+                (Some(false), Some(0))
+            );
+            let device = mishap["device"].as_str().expect("a name");
+            assert_eq!(run.error.matches(device).count(), 2, "{}", run.error);
+        }
+        assert_eq!(run.error.matches(" found rotten").count(), mishaps.len());
+        assert!(
+            run.error.contains("spindles scrub repairs it"),
+            "{}",
+            run.error
+        );
         // It was opened for reading only, so a scrub finds all of it.
         let run = folder.run(&format!("scrub {} --json", list(devices))).ok();
         assert_eq!(repaired(&run.json()), flipped, "{expression}");

@@ -42,7 +42,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
-    arrays::note_devices(&[], &added.wiped, ui);
+    arrays::note_devices(&[], &[], &added.wiped, ui);
     let (name, device) = (&added.report.name, &arguments.device);
     ui.line(format!("array '{name}' has its journal on {device}"));
     ui.json(&json!({

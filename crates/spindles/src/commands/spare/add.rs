@@ -47,7 +47,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let devices = arrays::devices(&arguments.devices);
     let added = add(&devices, whose, arguments.force)?;
-    arrays::note_devices(&[], &added.wiped, ui);
+    arrays::note_devices(&[], &[], &added.wiped, ui);
     for spare in &added.spares {
         ui.line(match &added.array {
             Some((name, _)) if !spare.shared => {

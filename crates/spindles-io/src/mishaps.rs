@@ -1,0 +1,142 @@
+//! What went wrong on the devices of arrays while these were open, for people.
+
+use crate::core::{Array, Core, Node};
+use spindles_block::{MemberError, MemberIndex, SizeBytes};
+use spindles_engine::{Member, MemberStatus, OutReason};
+use std::fmt;
+
+/// What went wrong on one device since its array was opened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mishap {
+    /// On a member.
+    Member {
+        /// The array.
+        array: String,
+        /// The device; `None` where the member is an array, or not there.
+        device: Option<String>,
+        /// How it is now, and what went wrong on it.
+        status: MemberStatus,
+        /// The length of a block of the array.
+        block_bytes: u32,
+    },
+    /// The device of its own that an array had for its journal failed.
+    JournalDevice {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+    },
+}
+
+impl Mishap {
+    /// Whether a member held wrong bytes.
+    #[must_use]
+    pub fn is_rot(&self) -> bool {
+        matches!(self, Self::Member { status, .. } if status.faults.rotten_blocks > 0)
+    }
+}
+
+impl fmt::Display for Mishap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member {
+                array,
+                device,
+                status,
+                block_bytes,
+            } => {
+                let member = status.member;
+                match device {
+                    Some(device) => write!(f, "array '{array}': {device}, member {member}")?,
+                    None => write!(f, "array '{array}': member {member}")?,
+                }
+                write!(f, ": {}", parts(status, *block_bytes).join("; "))
+            }
+            Self::JournalDevice { array, device } => write!(
+                f,
+                "array '{array}': {device}, its device for the journal, failed: the members log \
+                 from now on"
+            ),
+        }
+    }
+}
+
+/// What went wrong on a member, each thing by itself.
+fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
+    let faults = &status.faults;
+    let bytes = |blocks: u64| SizeBytes(blocks * u64::from(block_bytes));
+    let mut parts = Vec::new();
+    if let Member::Missing {
+        reason: Some(reason),
+    } = status.state
+    {
+        parts.push(format!("out of the array, {}", why(reason)));
+    }
+    if faults.rotten_blocks > 0 {
+        let bytes = bytes(faults.rotten_blocks);
+        parts.push(format!("{bytes} found rotten"));
+    }
+    if faults.read_errors > 0 {
+        let s = if faults.read_errors == 1 { "" } else { "s" };
+        parts.push(format!("{} read{s} failed", faults.read_errors));
+    }
+    if faults.repaired_blocks > 0 {
+        let bytes = bytes(faults.repaired_blocks);
+        parts.push(format!("{bytes} that could not be read written anew"));
+    }
+    if status.slow {
+        parts.push("much slower than its peers".to_owned());
+    }
+    if status.hedged_reads > 0 {
+        let s = if status.hedged_reads == 1 { "" } else { "s" };
+        let reads = status.hedged_reads;
+        parts.push(format!(
+            "kept {reads} read{s} waiting, and the others were asked"
+        ));
+    }
+    parts
+}
+
+fn why(reason: OutReason) -> &'static str {
+    match reason {
+        OutReason::Error(MemberError::Gone) => "it does not answer any more",
+        OutReason::Error(MemberError::Medium) => "it did not take a write",
+        OutReason::Error(MemberError::Corrupt) => "what it holds is damaged",
+        OutReason::Command => "as it was told",
+        OutReason::TooManyErrors => "too many reads failed in a short time",
+        OutReason::TooManyBadBlocks => "too many places refuse to be written",
+    }
+}
+
+impl Core {
+    /// What went wrong on the devices of all arrays since they were opened.
+    pub(crate) fn mishaps(&self) -> Vec<Mishap> {
+        let of_array = |array: &Array| {
+            let device = |node: &Option<Node>| match node {
+                Some(Node::Device(device)) => Some(self.members.facts(*device).name.clone()),
+                Some(Node::Array(_)) | None => None,
+            };
+            let members = array.engine.status().members.into_iter();
+            let went_wrong = members.filter(|status| !parts(status, 1).is_empty());
+            let mut mishaps: Vec<_> = went_wrong
+                .map(|status| Mishap::Member {
+                    array: array.name.clone(),
+                    device: array.members.get(place(status.member)).and_then(device),
+                    status,
+                    block_bytes: array.engine.block_size().bytes(),
+                })
+                .collect();
+            let journal = array.journal.filter(|_| array.journal_is_out);
+            mishaps.extend(journal.map(|journal| Mishap::JournalDevice {
+                array: array.name.clone(),
+                device: self.members.facts(journal).name.clone(),
+            }));
+            mishaps
+        };
+        self.arrays.iter().flat_map(of_array).collect()
+    }
+}
+
+fn place(member: MemberIndex) -> usize {
+    usize::from(member.0)
+}
