@@ -299,20 +299,29 @@ pub(crate) fn open(world: &mut World) -> bool {
 fn keep_outdated_disks_apart(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
         let (array, member) = world.stack.position(disk);
-        let array = &world.stack.arrays[array];
-        let refuted = || {
-            let newest = newest_superblock(&world.stack.disks[disk], View::Current);
-            let counts_on = |record: ArrayRecord| {
-                MemberSet::all(array.geometry.members()).difference(record.missing())
-            };
-            newest.is_none_or(|record| !counts_on(record).difference(array.lost).is_empty())
-        };
-        let outdated =
-            array.lost.contains(member) && !(array.geometry.survives(array.lost) && refuted());
-        if outdated && !world.is_gone(disk) {
+        if is_outdated(world, array, member, disk) && !world.is_gone(disk) {
             world.drop_disk(disk);
         }
     }
+    let place = world.beside.as_ref().map(|it| (it.array, it.member));
+    if let Some((array, member)) = place
+        && is_outdated(world, array, member, world.beside_number())
+    {
+        world.detach_beside();
+    }
+}
+
+/// Whether a disk of a member, or the one beside it, holds what nobody may take for the truth.
+fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) -> bool {
+    let array = &world.stack.arrays[array];
+    let refuted = || {
+        let newest = newest_superblock(world.disk(disk), View::Current);
+        let counts_on = |record: ArrayRecord| {
+            MemberSet::all(array.geometry.members()).difference(record.missing())
+        };
+        newest.is_none_or(|record| !counts_on(record).difference(array.lost).is_empty())
+    };
+    array.lost.contains(member) && !(array.geometry.survives(array.lost) && refuted())
 }
 
 /// A member as it is found at opening.

@@ -174,6 +174,18 @@ fn who_went_on_may_have_been_replaced_since() {
     check_seed(1_882_563_405_802_306, &Fixed::default());
 }
 
+/// A mirror loses the device of its journal in the middle of a replay.
+#[test]
+fn what_a_lost_journal_takes_along_is_in_doubt_on_mirrors_too() {
+    check_seed(1_882_567_368_272_926, &Fixed::default());
+}
+
+/// The disk that was replaced is there, and nobody who went on without it.
+#[test]
+fn an_outdated_disk_beside_its_place_is_kept_apart() {
+    check_seed(1_882_567_928_194_502, &Fixed::default());
+}
+
 #[test]
 fn parts_of_a_run_can_be_fixed() {
     let fixed = Fixed {
