@@ -174,7 +174,8 @@ impl Stack {
         for ((disk, block), decay) in self.decayed.clone() {
             let block = BlockIndex(block);
             if sick(disk, block) && self.is_rotten(disk, block) {
-                self.put_disk_block(disk, block, &decay.right);
+                let first = self.sectors(disk, block).start;
+                self.disks[disk].correct(first, &decay.wrong, &decay.right);
             }
         }
     }

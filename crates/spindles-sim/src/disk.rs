@@ -197,6 +197,27 @@ impl Disk {
         self.current[all].copy_from_slice(bytes);
     }
 
+    /// Sectors that are `wrong` are `right`, in caches and beneath them; what was written since stays.
+    pub fn correct(&mut self, first: u64, wrong: &[u8], right: &[u8]) {
+        let sectors = self.sectors(first, wrong.len());
+        let bytes = wrong.chunks_exact(self.sector_bytes);
+        let bytes = bytes.zip(right.chunks_exact(self.sector_bytes));
+        for (sector, (wrong, right)) in sectors.zip(bytes) {
+            let at = self.range(sector, self.sector_bytes);
+            let current = &mut self.current[at];
+            let cached = self.cache.get_mut(&sector).into_iter();
+            let beneath = cached.flat_map(|cached| {
+                let versions = cached.versions.iter_mut().map(|(_, bytes)| &mut bytes[..]);
+                versions.chain(std::iter::once(&mut cached.durable[..]))
+            });
+            for bytes in beneath.chain(std::iter::once(current)) {
+                if bytes == wrong {
+                    bytes.copy_from_slice(right);
+                }
+            }
+        }
+    }
+
     /// A flush is asked for: it covers what was written so far.
     pub fn flush_begins(&self) -> u64 {
         self.write

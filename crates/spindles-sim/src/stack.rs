@@ -485,13 +485,19 @@ impl Stack {
             .any(|slot| (*slot..slot + length).contains(&at))
     }
 
-    /// Whether the two slots of the disk hold a superblock each.
+    /// Whether the two slots of the disk hold a superblock each, of which either says that all members
+    /// are there, and which: without the newer one nothing is forgotten.
     fn has_two_superblocks(&self, disk: usize) -> bool {
         let disk = &self.disks[disk];
-        SLOT_BYTES.iter().all(|slot| {
-            let at = usize::try_from(*slot).expect("fits");
-            spindles_format::decode(&disk.bytes()[at..at + SUPERBLOCK_BYTES]).is_ok()
-        })
+        let all_active = SLOT_BYTES.map(|slot| {
+            let at = usize::try_from(slot).expect("fits");
+            let bytes = &disk.bytes()[at..at + SUPERBLOCK_BYTES];
+            let (record, _) = spindles_format::decode(bytes).ok()?;
+            let all = record.missing().union(record.rebuilding()).is_empty();
+            let uuids = record.members().iter().map(|member| member.device_uuid);
+            all.then(|| uuids.collect::<Vec<_>>())
+        });
+        all_active[0].is_some() && all_active[0] == all_active[1]
     }
 
     /// The budget for superblocks: one slot of one member that has two, while all others know all

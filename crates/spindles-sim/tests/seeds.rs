@@ -180,6 +180,18 @@ fn what_a_lost_journal_takes_along_is_in_doubt_on_mirrors_too() {
     check_seed(1_882_567_368_272_926, &Fixed::default());
 }
 
+/// A write is in the cache over a block that rotted, and the process crashes.
+#[test]
+fn what_was_written_over_rot_stays() {
+    check_seed(1_882_568_785_920_589, &Fixed::default());
+}
+
+/// The only superblock that says that a disk is filled can't be read, and the other disk drops out.
+#[test]
+fn a_superblock_is_spared_that_alone_knows() {
+    check_seed(1_882_568_785_934_888, &Fixed::default());
+}
+
 /// The disk that was replaced is there, and nobody who went on without it.
 #[test]
 fn an_outdated_disk_beside_its_place_is_kept_apart() {
