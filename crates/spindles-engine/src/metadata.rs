@@ -2,7 +2,9 @@
 //!
 //! One update is under way at a time; wishes that come meanwhile share the next. An update is one
 //! FUA write to every member that is there, each to the slot of its generation, so that the other slot
-//! keeps the generation before.
+//! keeps the generation before. Who is a member, and holds what, is told twice, so that both slots say
+//! so: where the newer one can't be read any more, and nobody else is left who knows, an outdated
+//! member would be taken for good.
 
 use crate::{
     Engine,
@@ -34,6 +36,8 @@ pub(crate) struct Metadata {
     wanted: bool,
     /// Superblock writes under way.
     pending: u32,
+    /// Whether the other slots have another set of members than the update under way.
+    in_one_slot: bool,
     /// Whether an update could not be made durable: nothing more may be acknowledged.
     pub(crate) broken: bool,
 }
@@ -49,6 +53,7 @@ impl Metadata {
             dirty_durable: dirty,
             wanted: false,
             pending: 0,
+            in_one_slot: false,
             broken: false,
         }
     }
@@ -157,7 +162,10 @@ impl Engine {
         if let Some(journal) = &self.journal {
             array.journal = journal.record;
         }
+        let standing = |record: &MemberState| core::mem::discriminant(record);
+        self.metadata.in_one_slot = array.exchanged;
         for (member, record) in self.members.iter().zip(&mut array.member) {
+            let before = standing(&record.state);
             match (member.state, record.state) {
                 (Member::Missing { .. }, MemberState::Rebuilding { missed_since, .. })
                     if missed_since > 0 =>
@@ -194,6 +202,7 @@ impl Engine {
                     panic!("an active member is missing in the record")
                 }
             }
+            self.metadata.in_one_slot |= standing(&record.state) != before;
         }
         array.note_rebuilding();
         array.growth = self.grow.record;
@@ -284,6 +293,9 @@ impl Engine {
             self.announce_rebuilt();
         }
         self.ready.append(&mut self.gated);
+        if self.metadata.in_one_slot && !self.metadata.broken {
+            self.want_update();
+        }
         self.update_done_while_closing();
     }
 }
