@@ -158,12 +158,11 @@ impl Engine {
         array.generation += 1;
         array.clean = !self.metadata.dirty;
         array.scrub_mark = self.scrub.found.mark;
-        array.exchanged = self.replace.is_telling();
         if let Some(journal) = &self.journal {
             array.journal = journal.record;
         }
         let standing = |record: &MemberState| core::mem::discriminant(record);
-        self.metadata.in_one_slot = array.exchanged;
+        self.metadata.in_one_slot = self.replace.is_telling();
         for (member, record) in self.members.iter().zip(&mut array.member) {
             let before = standing(&record.state);
             match (member.state, record.state) {

@@ -196,7 +196,6 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
         consistency: Text::new("resync").expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: spindles_block::BlockIndex(0),
-        exchanged: false,
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
         features: Features::default(),

@@ -9,9 +9,7 @@
 //!   that calls it active missed only the last write of superblocks, and nothing was done since that
 //!   it doesn't have: it *lags*, and is good; one two or more behind went back in time: *stale*;
 //! - of two records that parted, one that counts on a device that went the other way, or on one
-//!   that is a generation behind, was never finished: it gives way, whatever its generation. So does one
-//!   that counts on all that the record before it counted on, since one of these went the other way, though
-//!   another device may be in its place by now;
+//!   that is a generation behind, was never finished: it gives way, whatever its generation;
 //! - two records that parted, and were both finished, are two histories: *split brain*.
 //!
 //! `docs/format.md` has the rules with examples.
@@ -362,9 +360,7 @@ fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> 
             Some(common) => generation <= common + 1,
             None => generation < classes[other].record.generation,
         };
-        // Whoever went the other way held the one before it, and has been replaced since.
-        let whoever = common.is_some() && classes[one].record.leaves_nobody_out();
-        first && (whoever || sees(classes[one].record, found, &classes[other].holders))
+        first && sees(classes[one].record, found, &classes[other].holders)
     };
     match (never_finished(newer, older), never_finished(older, newer)) {
         (true, false) => return Some(newer),

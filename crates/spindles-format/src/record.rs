@@ -212,8 +212,6 @@ pub struct ArrayRecord {
     pub journal: JournalRecord,
     /// Where a scrub goes on that was interrupted, as a block of the array; 0 for none.
     pub scrub_mark: BlockIndex,
-    /// With this very generation a device took the place of a member that worked.
-    pub exchanged: bool,
     /// How far it has grown, and where its regions are. Goes with `Features::GROWTH`.
     pub growth: GrowthRecord,
     /// How blocks are summed up. Goes with `Features::CHECKSUMS`.
@@ -313,15 +311,6 @@ impl ArrayRecord {
             Some(same.generation.min(past.generation))
         };
         self.sessions().filter_map(common).max()
-    }
-
-    /// Whether it counts on every device that the record before it counted on.
-    pub(crate) fn leaves_nobody_out(&self) -> bool {
-        let is_out = |member: &MemberRecord| {
-            let since = self.generation;
-            matches!(member.state, MemberState::Missing { out_since } if out_since == since)
-        };
-        !self.exchanged && !self.members().iter().any(is_out)
     }
 
     /// Whether it says that the array grows, and no superblock does yet.

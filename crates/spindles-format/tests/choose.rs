@@ -61,7 +61,6 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
-        exchanged: false,
         growth: spindles_format::GrowthRecord::default(),
         checksum: spindles_format::ChecksumKind::None,
         features: Features::default(),
@@ -92,7 +91,6 @@ fn devices(array: &ArrayRecord) -> Vec<Device> {
 fn without(array: &ArrayRecord, missing: &[usize]) -> ArrayRecord {
     let mut next = array.clone();
     next.generation += 1;
-    next.exchanged = false;
     for &member in missing {
         if next.member[member].state.takes_part() {
             next.member[member].state = MemberState::Missing {
@@ -263,31 +261,38 @@ fn a_write_that_never_finished_gives_way() {
 }
 
 /// Only a was reached by a record that counts on both. b, which was not, went on without a, and
-/// another device has its place now: that b was counted on is certain all the same, as long as the record
-/// did not give its place away itself.
+/// another device has its place now: nobody is left who shows that it was never finished.
 #[test]
-fn who_went_on_may_have_been_replaced_since() {
+fn who_went_on_and_was_replaced_since_shows_nothing() {
     let first = array(2, 7);
     let mut all = devices(&first);
-    let mut reached = without(&first, &[]);
-    all[0].write(&reached);
+    all[0].write(&without(&first, &[]));
     let mut later = without(&opened(2, &first, &[0]), &[]);
     later.member[1].device_uuid = Uuid::from_random([99; 16]);
-    later.exchanged = true;
     all[1].write(&later);
-    let assembly = chosen(&[&all[0], &all[1]]).unwrap();
-    assert_eq!(assembly.array, later);
-    assert_eq!(assembly.missing, set(&[0]));
-    assert!(matches!(
-        refused(&assembly)[..],
-        [("a", Reason::Stale { .. })]
-    ));
-    // Both counted on b's place, but not on b: a may have gone on with another.
-    reached.member[1].device_uuid = Uuid::from_random([98; 16]);
-    reached.exchanged = true;
-    all[0].write(&reached);
     let split = chosen(&[&all[0], &all[1]]).unwrap_err();
     assert!(matches!(split, AssembleError::SplitBrain { .. }), "{split}");
+    assert_eq!(chosen(&[&all[1]]).unwrap().array, later);
+}
+
+/// Only a newcomer was told that it takes the place of b, which goes on, and is written.
+#[test]
+fn a_newcomer_that_nobody_else_was_told_of_is_never_the_truth() {
+    for newcomer_session in [2, 4] {
+        let first = opened(1, &array(2, 7), &[]);
+        let all = devices(&first);
+        let mut newcomer = all[1].clone();
+        let mut told = opened(newcomer_session, &first, &[]);
+        told.member[1].device_uuid = Uuid::from_random([99; 16]);
+        newcomer.write(&told);
+        let mut went_on = all.clone();
+        let truth = opened(3, &first, &[]);
+        write_all(&mut went_on, &truth);
+        let assembly = chosen(&[&went_on[0], &went_on[1], &newcomer]).unwrap();
+        assert_eq!(assembly.array, truth);
+        let split = chosen(&[&went_on[1], &newcomer]).unwrap_err();
+        assert!(matches!(split, AssembleError::SplitBrain { .. }), "{split}");
+    }
 }
 
 #[test]
@@ -591,7 +596,6 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
     newcomer.slots = [vec![0; SUPERBLOCK_BYTES], vec![0; SUPERBLOCK_BYTES]];
     let mut next = without(&array, &[]);
     next.member[2].device_uuid = Uuid::from_random([99; 16]);
-    next.exchanged = true;
     newcomer.write(&next);
     // As many of the others as like may know.
     for told in 0..3 {
@@ -793,7 +797,8 @@ impl World {
         }
         let mut record = assembly.array;
         self.openings += 1;
-        record.begin_session(self.openings);
+        // In no order, as what is drawn.
+        record.begin_session(self.openings.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         let mut states = vec![None];
         if let Some(lost) = session.lost {
             states.push(Some(usize::from(lost)));
@@ -871,7 +876,6 @@ impl World {
                 .for_each(|slot| slot.fill(0));
             record = without(&record, &[]);
             record.member[position].device_uuid = Uuid::from_random([self.uuids; 16]);
-            record.exchanged = true;
             self.devices[position].write(&record);
             self.write_all(&active, &record, &mut effect)?;
             effect()?;

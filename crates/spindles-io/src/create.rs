@@ -687,7 +687,6 @@ impl Planner<'_> {
             consistency: Text::new(policy.name).expect("short too"),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
-            exchanged: false,
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
             features: Features::default(),

@@ -287,7 +287,6 @@ pub(crate) fn fresh_record(
         consistency: Text::new(consistency.name).expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
-        exchanged: false,
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
         features: Features::default(),

@@ -16,8 +16,8 @@ use spindles_engine::{
     Policy, READ_POLICIES,
 };
 use spindles_format::{
-    ArrayRecord, Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason,
-    SLOT_BYTES, SUPERBLOCK_BYTES,
+    Assembly, ChecksumKind, DecodeError, DeviceRecord, Found, JournalDevice, Reason, SLOT_BYTES,
+    SUPERBLOCK_BYTES,
 };
 use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
@@ -294,8 +294,8 @@ pub(crate) fn open(world: &mut World) -> bool {
 }
 
 /// Where an array lost too much, disks that it went on without might be taken for the truth. So
-/// might one whose superblock counts only on disks that are lost: nobody is left who can tell that
-/// it was never finished. Nobody can know better, so both are beyond any budget.
+/// might one whose superblock counts only on disks that are lost, or were replaced since: nobody is
+/// left who can tell that it was never finished. Nobody can know better, so both are beyond any budget.
 fn keep_outdated_disks_apart(world: &mut World) {
     for disk in 0..world.stack.disks.len() {
         let (array, member) = world.stack.position(disk);
@@ -316,10 +316,20 @@ fn is_outdated(world: &World, array: usize, member: MemberIndex, disk: usize) ->
     let array = &world.stack.arrays[array];
     let refuted = || {
         let newest = newest_superblock(world.disk(disk), View::Current);
-        let counts_on = |record: ArrayRecord| {
-            MemberSet::all(array.geometry.members()).difference(record.missing())
-        };
-        newest.is_none_or(|record| !counts_on(record).difference(array.lost).is_empty())
+        newest.is_none_or(|record| {
+            let counts_on = MemberSet::all(array.geometry.members()).difference(record.missing());
+            let mut there = counts_on.difference(array.lost).iter();
+            there.any(|other| {
+                // The very device that it counts on, and not one that is in its place since.
+                let at = usize::from(other.0);
+                let Below::Disk(disk) = array.members[at] else {
+                    return true;
+                };
+                newest_superblock(&world.stack.disks[disk], View::Current).is_some_and(|theirs| {
+                    theirs.member[at].device_uuid == record.member[at].device_uuid
+                })
+            })
+        })
     };
     array.lost.contains(member) && !(array.geometry.survives(array.lost) && refuted())
 }

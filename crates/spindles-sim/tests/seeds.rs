@@ -168,7 +168,8 @@ fn rows_of_merged_writes_are_those_of_their_requests() {
     check_seed(1_882_558_052_707_400, &Fixed::default());
 }
 
-/// A member that alone was reached by a record comes back after those were replaced that went on without.
+/// A member that alone was reached by a record does not come back after those were replaced that show
+/// that it was never finished: nobody could know.
 #[test]
 fn who_went_on_may_have_been_replaced_since() {
     check_seed(1_882_563_405_802_306, &Fixed::default());

@@ -291,7 +291,6 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             consistency: Text::new(setup.policy).unwrap(),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),
-            exchanged: false,
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
             features: Features::default(),

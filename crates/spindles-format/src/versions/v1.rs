@@ -30,7 +30,6 @@ const GROWTH_AT: usize = 3976;
 const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
 const JOURNAL_ON_DEVICE_AT: usize = 4057;
-const EXCHANGED_AT: usize = 4058;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
 const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= GROWTH_AT);
@@ -80,8 +79,7 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4040, 16, "journal device UUID"),
     (4056, 1, "checksum kind"),
     (4057, 1, "journal on its device"),
-    (4058, 1, "exchanged"),
-    (4059, 33, "reserved"),
+    (4058, 34, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -198,7 +196,6 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
     out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
-    out[EXCHANGED_AT] = u8::from(array.exchanged);
     let mut writer = Writer(&mut out[SESSIONS_AT..]);
     writer.u64(array.session);
     for past in &array.past {
@@ -408,7 +405,6 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         consistency,
         journal,
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
-        exchanged: bytes[EXCHANGED_AT] == 1,
         growth,
         checksum,
         features,
