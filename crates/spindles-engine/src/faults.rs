@@ -284,6 +284,11 @@ impl Engine {
         self.indirect = self.bad.members().union(self.slow.avoided());
     }
 
+    /// Another device has the position: what went wrong on the one before is not its doing.
+    pub(crate) fn forget_device(&mut self, member: MemberIndex) {
+        self.faults.members[usize::from(member.0)] = MemberFaults::default();
+    }
+
     /// A member is out: what takes its place is another device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
         self.bad.forget_member(member);

@@ -357,6 +357,9 @@ impl Engine {
         if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
         }
+        if !joining.returns {
+            self.forget_device(member);
+        }
         self.growth_joined(member, &joining.device);
     }
 

@@ -296,6 +296,7 @@ impl Engine {
             Ok(()) => {
                 self.replace.stage = Stage::Recording;
                 self.forget_faults(member);
+                self.forget_device(member);
                 self.tell_others(member);
             }
             Err(error) => {

@@ -146,11 +146,6 @@ impl Engine {
             break (GroupIndex(group), low, blocks);
         };
         let id = replay.column;
-        if !self.lost.is_empty() && self.regions.stored {
-            // What is not there may lack what is chosen.
-            let region = self.regions.of(group);
-            self.regions.dirty.set(region);
-        }
         self.take_group(id, group);
         let there = self.shape(id).all().minus(self.missing_slots(id));
         if self.begin_rows(id, group, low..low + blocks, Strategy::Settle, there) {

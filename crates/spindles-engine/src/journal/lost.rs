@@ -27,17 +27,20 @@ impl Engine {
         asks && journal.is_some_and(|journal| journal.home.is_lost())
     }
 
-    /// Marks the regions that a replay is about to write, before it does. Whether it must wait for
-    /// that.
+    /// Marks the regions that a replay is about to write, before it does: a member that is missing, or
+    /// goes out meanwhile, lacks that. Whether it must wait until that is durable.
     pub(super) fn mark_before_replay(&mut self) -> bool {
-        let journal = self.journal.as_ref().expect("a replay has a journal");
-        if !journal.home.is_device() || !self.regions.stored {
+        if !self.regions.stored {
             return false;
         }
         let replay = self.replay.as_ref().expect("a replay is under way");
         for part in &replay.parts {
             let region = self.regions.of(GroupIndex(part.entry.group));
             self.regions.dirty.set(region);
+        }
+        let journal = self.journal.as_ref().expect("a replay has a journal");
+        if !journal.home.is_device() {
+            return false; // The log tells of it again.
         }
         self.replay().stage = Stage::Preparing;
         self.write_bitmaps();
@@ -57,7 +60,9 @@ impl Engine {
         let journal = self.journal.as_mut().expect("a replay has a journal");
         journal.record.tail = 0;
         let sums = self.has_checksums();
-        self.replay().without_log = sums;
+        let replay = self.replay();
+        replay.without_log = sums;
+        replay.versions.clear(); // More of them may have been on the device.
         self.find_unsettled(true);
         if sums {
             return self.begin_vouching();

@@ -225,6 +225,8 @@ pub(crate) struct Replay {
     written: SlotSet,
     valid: SlotSet,
     pub(super) replayed: u64,
+    /// What is to be written waits until it is durable who is out.
+    waits: bool,
 }
 
 impl Engine {
@@ -267,6 +269,7 @@ impl Engine {
             written: SlotSet::EMPTY,
             valid: SlotSet::EMPTY,
             replayed: 0,
+            waits: false,
         })
     }
 
@@ -517,6 +520,16 @@ impl Engine {
     /// Rolls forward, when it is durable who is missing: what is judged without them must not be
     /// judged with them again.
     pub(crate) fn replay_recorded(&mut self) {
+        let idle = !self.metadata.busy() || self.metadata.broken;
+        if idle
+            && let Some(replay) = &mut self.replay
+            && core::mem::take(&mut replay.waits)
+        {
+            if self.metadata.broken {
+                return self.give_up_replay();
+            }
+            return self.write_replayed();
+        }
         let recording = |replay: &Replay| replay.stage == Stage::Recording;
         if self.replay.as_ref().is_some_and(recording) && !self.metadata.busy() {
             if self.mark_before_replay() {
@@ -561,11 +574,6 @@ impl Engine {
                 continue;
             }
             self.replay().replayed += u64::from(!settling);
-            if !self.lost.is_empty() && self.regions.stored {
-                // What is not there lacks this write.
-                let region = self.regions.of(group);
-                self.regions.dirty.set(region);
-            }
             return self.next_rows();
         }
     }
@@ -801,8 +809,8 @@ impl Engine {
         }
     }
 
-    /// Slots that the write under way wrote, and no later one that was carried out did, in a row; and up
-    /// to which row it is those.
+    /// Slots of members that are there which the write under way wrote, and no later one that was
+    /// carried out did, in a row; and up to which row it is those.
     fn not_final(&self, row: u32) -> (SlotSet, u32) {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let entry = &replay.parts[replay.span.parts.start].entry;
@@ -815,7 +823,7 @@ impl Engine {
                 slots = slots.with(slot);
             }
         }
-        (slots, end)
+        (slots.minus(self.missing_slots(replay.column)), end)
     }
 
     /// Goes past rows of the write under way that later ones wrote. Whether others are left.
@@ -901,6 +909,9 @@ impl Engine {
         column.phase = Phase::Recovering;
         column.pending = read.count();
         self.note_recovered(id, slots);
+        if read.is_empty() {
+            return self.rest_read(); // All others went out meanwhile.
+        }
         for slot in read.iter() {
             let place = self.row(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
@@ -925,6 +936,11 @@ impl Engine {
     }
 
     pub(super) fn write_replayed(&mut self) {
+        if self.metadata.busy() && !self.metadata.broken {
+            // Somebody went out: until that is durable, nothing that was judged without goes to its place.
+            self.replay().waits = true;
+            return;
+        }
         let id = self.replay().column;
         let writes = self.columns[index(id)]
             .plan
@@ -1055,6 +1071,7 @@ impl Engine {
         if !self.metadata.broken {
             self.metadata.dirty = !self.all_settled;
             self.want_update();
+            self.regions.want_sweep();
         }
         self.end_replay();
     }

@@ -11,6 +11,7 @@ mod jobs;
 mod plans;
 mod rebuild;
 mod replace;
+mod replay;
 mod scenarios;
 mod scrub;
 mod slow;

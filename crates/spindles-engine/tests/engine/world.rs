@@ -46,7 +46,7 @@ pub(crate) struct World {
     pub(crate) members: Vec<Vec<u8>>,
     pub(crate) data_start: Vec<u64>,
     /// Where things lie on the members of a persistent array.
-    devices: Vec<DeviceRecord>,
+    pub(crate) devices: Vec<DeviceRecord>,
     buffers: BTreeMap<u32, Vec<u8>>,
     pending: Vec<Pending>,
     pub(crate) replies: VecDeque<Reply>,
