@@ -849,7 +849,12 @@ impl Engine {
         let missing = self.missing_slots(id);
         let valid = valid.minus(missing);
         let lost = self.slots_of(id, self.lost);
-        if written.minus(valid).minus(lost).is_empty() {
+        // A later one of the same rows, which was carried out, began when it was in its place: what the
+        // log lacks of it rotted since.
+        let entry = &replay.parts[replay.span.parts.start].entry;
+        let all = SlotSet::from_bits(entry.slots).and(self.shape(id).all());
+        let has_successor = !all.minus(written).minus(missing).is_empty();
+        if has_successor || written.minus(valid).minus(lost).is_empty() {
             self.note_applied(written);
             // A device that is being filled, and came after this write, may lack it.
             self.remake_later(written.minus(valid).minus(missing));
