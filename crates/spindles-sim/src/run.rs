@@ -173,7 +173,8 @@ pub(crate) fn after_crash(world: &mut World) {
         .flat_map(|(disk, contents)| contents.unreadable().map(move |sector| (disk, sector)))
         .collect();
     for &(disk, sector) in &unreadable {
-        if world.stack.is_superblock(disk, sector) {
+        let stack = &world.stack;
+        if stack.is_superblock(disk, sector) || stack.is_superblock_above(disk, sector) {
             world.stack.disks[disk].make_readable(sector);
         }
     }

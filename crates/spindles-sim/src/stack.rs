@@ -485,6 +485,34 @@ impl Stack {
             .any(|slot| (*slot..slot + length).contains(&at))
     }
 
+    /// Whether the sector belongs to a superblock slot of the array that the disk's array is a member of.
+    pub fn is_superblock_above(&self, disk: usize, sector: u64) -> bool {
+        let (array, member) = self.position(disk);
+        let this = &self.arrays[array];
+        let block = sector / self.sectors_per_block(disk);
+        let offset = block.checked_sub(this.data_start[usize::from(member.0)].0);
+        let Some(offset) = offset.filter(|_| this.above.is_some()) else {
+            return false;
+        };
+        let Some((index, _, row)) = this.geometry.find(member, BlockIndex(offset)) else {
+            return false;
+        };
+        let mut group = Group::empty();
+        this.geometry.group_into(index, &mut group);
+        let slot = group.slots().iter().find(|slot| slot.member == member);
+        let chunk = match slot.expect("it was found there").role {
+            Role::Data(chunk) => u64::from(chunk),
+            Role::Copy(_) => 0,
+            Role::Parity(_) => return false,
+        };
+        let block = group.first_block.0 + chunk * u64::from(group.blocks) + u64::from(row);
+        let at = block * u64::try_from(self.block_bytes).expect("fits");
+        let length = u64::try_from(SUPERBLOCK_BYTES).expect("fits");
+        SLOT_BYTES
+            .iter()
+            .any(|slot| (*slot..slot + length).contains(&at))
+    }
+
     /// Whether the two slots of the disk hold a superblock each, of which either says that all members
     /// are there, and which: without the newer one nothing is forgotten.
     fn has_two_superblocks(&self, disk: usize) -> bool {

@@ -181,6 +181,12 @@ fn what_a_lost_journal_takes_along_is_in_doubt_on_mirrors_too() {
     check_seed(1_882_567_368_272_926, &Fixed::default());
 }
 
+/// A superblock of an array lies in an array where it can't be read, and a crash tears the other one.
+#[test]
+fn superblocks_in_arrays_are_spared_too() {
+    check_seed(1_882_571_585_627_583, &Fixed::default());
+}
+
 /// A write is in the cache over a block that rotted, and the process crashes.
 #[test]
 fn what_was_written_over_rot_stays() {
