@@ -136,6 +136,11 @@ impl Engine {
         if self.metadata.pending > 0 || !self.metadata.wanted || self.opening_flushes > 0 {
             return;
         }
+        if self.metadata.broken {
+            // Who takes superblocks still must not get ahead of who does not.
+            self.metadata.wanted = false;
+            return;
+        }
         let relies = self.missing_unrecorded() || self.grow.begins();
         if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
             // What a member lacks that goes out is durable before it is durable that it is out; and

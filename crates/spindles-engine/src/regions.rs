@@ -373,8 +373,8 @@ impl Engine {
         let column = &self.columns[index(id)];
         let (group, ask) = (column.group, column.ask);
         let region = self.regions.of(group);
-        if self.metadata.broken {
-            return true;
+        if self.metadata.broken || self.read_only {
+            return true; // Nothing is written any more, bits neither.
         }
         if self.regions.releasing.contains(&region) {
             return false;

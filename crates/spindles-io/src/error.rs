@@ -18,6 +18,12 @@ pub enum OpenError {
         /// What the operating system says.
         source: io::Error,
     },
+    /// The kernel refuses writes to it.
+    #[error("{device} is write-protected: lift that (blockdev --setrw), or leave it out")]
+    WriteProtected {
+        /// The device.
+        device: String,
+    },
     /// Somebody else has it open.
     #[error("{device} is in use by another program: stop or unmount that first")]
     Busy {

@@ -21,6 +21,12 @@ pub(crate) fn physical(major: u32, minor: u32) -> Physical {
     beneath(Path::new("/sys"), major, minor, 0)
 }
 
+/// Whether the kernel refuses writes to the block device of that number.
+pub(crate) fn is_write_protected(major: u32, minor: u32) -> bool {
+    let file = format!("/sys/dev/block/{major}:{minor}/ro");
+    text(Path::new(&file)).as_deref() == Some("1")
+}
+
 fn beneath(sys: &Path, major: u32, minor: u32, depth: u32) -> Physical {
     if major == 0 {
         return anonymous(major, minor, depth);

@@ -145,7 +145,11 @@ pub fn scrub(
             through = false;
             target.stop_job("scrub");
         }
-        target.work();
+        if !target.work() {
+            // An array that lost too much comes to no end.
+            through = false;
+            break target.scrub_progress();
+        }
     };
     open.iter().for_each(tell);
     attach::close(target, &mut report)?;

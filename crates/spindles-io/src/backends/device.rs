@@ -2,7 +2,7 @@
 
 use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
-use crate::physical::physical;
+use crate::physical::{is_write_protected, physical};
 use crate::{DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::{FileType, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
 use rustix::fs::{major, minor, seek, stat};
@@ -32,11 +32,17 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         direct_reason,
     } = opening::open(name, options, exclusive)?;
     let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
+    let (major, minor) = (major(status.st_rdev), minor(status.st_rdev));
+    if !options.read_only && is_write_protected(major, minor) {
+        return Err(OpenError::WriteProtected {
+            device: name.to_owned(),
+        });
+    }
     let bytes =
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =
         ioctl_blksszget(&file).map_err(opening::refused(name, "read the sector size of"))?;
-    let physical = physical(major(status.st_rdev), minor(status.st_rdev));
+    let physical = physical(major, minor);
     Ok(Opened {
         facts: DeviceFacts {
             name: name.to_owned(),

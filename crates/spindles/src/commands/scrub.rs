@@ -8,6 +8,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Fate, Flaw, Repair, Scrub};
+use spindles_io::OpenOptions;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::scrub::{Scrubbed, Told, scrub};
 
@@ -57,7 +58,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let options = AssembleOptions {
         force: arguments.force,
-        open: arguments.rate.options(),
+        open: OpenOptions {
+            // So that no spare is taken either, and nobody brought up to date.
+            read_only: arguments.check,
+            ..arguments.rate.options()
+        },
         ..AssembleOptions::default()
     };
     let wanted = Scrub {
@@ -89,6 +94,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let left = conclude(&scrubbed, &places, ui);
     let name = &scrubbed.report.name;
+    if left && arguments.check {
+        bail!(
+            "array '{name}': something is wrong; without --check what can be located is repaired"
+        );
+    }
     if left {
         bail!("array '{name}': not everything that is wrong could be repaired");
     }

@@ -3,7 +3,7 @@
 
 use crate::arrays::{Folder, MIB};
 use serde_json::Value;
-use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode};
+use spindles_format::{AreaKind, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 use std::collections::BTreeSet;
 
 const BLOCK: u64 = 4096;
@@ -137,6 +137,20 @@ fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
     }
 }
 
+/// A look changes nothing: no spare is taken, and nobody is brought up to date.
+#[test]
+fn a_check_writes_nothing() {
+    let folder = filled("raid1(@a,@b)", "a b");
+    folder.make("c", 8 * MIB);
+    folder.run("spare add @c --shared").ok();
+    let all = || ["a", "b", "c"].map(|name| folder.read(name));
+    let before = all();
+    for devices in ["@a @c", "@a @b @c"] {
+        folder.run(&format!("scrub --check {devices}")).ok();
+        assert!(all() == before, "{devices}");
+    }
+}
+
 /// With checksums whoever reads rot gets the right bytes, also with one parity.
 #[test]
 fn what_is_rotten_is_read_right() {
@@ -148,6 +162,13 @@ fn what_is_rotten_is_read_right() {
         let folder = filled(expression, devices);
         let good = data(&folder, devices);
         let flipped = flip(&folder, devices, 40);
+        // Also where one copy of what was ever written is damaged.
+        let mut device = folder.read("b");
+        let (_, record) = folder.newest("b");
+        let area = record.area(AreaKind::WRITTEN_BITMAP).expect("a bitmap");
+        let at = usize::try_from(area.offset_bytes).expect("small");
+        device[at..at + 512].fill(0);
+        std::fs::write(folder.path("b"), device).expect("room");
         let target = list(devices).replace(' ', ",");
         let bytes = folder.read("source").len();
         std::fs::write(folder.path("back"), []).expect("room");
