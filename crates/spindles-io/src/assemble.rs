@@ -117,6 +117,21 @@ pub enum AssembleError {
         /// What was refused, and why.
         refused: Vec<String>,
     },
+    /// The same, and what was in flight lies on the device of its journal, which was not given.
+    #[error(
+        "array '{array}' was not closed in order, {missing} of {members} missing, and its journal is on a device that is not given: give that device too, it tells what was being written{}; without it bring the missing members back, or use --force to open it all the same and check the data yourself",
+        because(refused)
+    )]
+    JournalDegraded {
+        /// The array.
+        array: String,
+        /// Which members.
+        missing: String,
+        /// Of how many.
+        members: usize,
+        /// What was refused, and why.
+        refused: Vec<String>,
+    },
     /// It can't become what it shall.
     #[error("array '{array}' can't grow that way: {reason}")]
     CantGrow {
@@ -600,6 +615,7 @@ impl Opening {
         for (member, _, node) in &returning {
             nodes[usize::from(member.0)] = Some(*node);
         }
+        let lacks_journal = array.journal.on_device && journal.is_none();
         let node = self
             .stack
             .add_array_with_journal(
@@ -615,6 +631,14 @@ impl Opening {
                         AssembleError::Incomplete {
                             array,
                             level,
+                            missing: positions(missing),
+                            members,
+                            refused: refused.clone(),
+                        }
+                    }
+                    spindles_engine::OpenError::UncleanDegraded { missing } if lacks_journal => {
+                        AssembleError::JournalDegraded {
+                            array,
                             missing: positions(missing),
                             members,
                             refused: refused.clone(),

@@ -152,7 +152,7 @@ pub enum ChangeError {
     },
     /// Not everything could be read.
     #[error(
-        "array '{array}': {failed} stretches can be read neither from {old} nor from the other members, so it stays a member; what they belong to must be written anew"
+        "array '{array}': {failed} places can be read neither from {old} nor from the other members, so it stays a member; what belongs to them must be written anew"
     )]
     Unreadable {
         /// The array.

@@ -54,7 +54,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
     (Mutation::StageUnflushed, "history", 300),
-    (Mutation::MarkUnflushed, "history", 100),
+    (Mutation::MarkUnflushed, "history", 800),
     (Mutation::HedgeInPlace, "buffers", 100),
     (Mutation::HedgeUnlimited, "hedges", 100),
 ];

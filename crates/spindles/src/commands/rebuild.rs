@@ -87,8 +87,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }));
     if rebuilt.failed > 0 {
         bail!(
-            "array '{name}': {} stretches could not be read, so the new device does not count \
-             yet; what they belong to must be written anew",
+            "array '{name}': in {} places it could not be read, so the new device does not count \
+             yet; what belongs to them must be written anew",
             rebuilt.failed
         );
     }
