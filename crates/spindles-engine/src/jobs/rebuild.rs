@@ -356,8 +356,7 @@ impl Engine {
         self.missing = self.missing.without(member);
         if joining.returns {
             self.rebuild.returning = self.rebuild.returning.with(member);
-        }
-        if !joining.returns {
+        } else {
             self.forget_device(member);
         }
         self.growth_joined(member, &joining.device);

@@ -201,6 +201,8 @@ pub(crate) struct Replay {
     low: u32,
     /// Of each slot the rows that have what was written there last.
     final_rows: Vec<Rows>,
+    /// The last to be found is made first: redundancy that is made anew of data follows what data is
+    /// made of it, for writes before.
     remakes: Vec<Remake>,
     /// Writes that were carried out: what is expected in place of intents. In order when all are.
     pub(super) applied: Vec<Applied>,
