@@ -159,6 +159,37 @@ fn nothing_is_copied_or_counted_on_before_all_know_durably() {
     );
 }
 
+/// The last good copy takes no writes any more: the device that is being filled from it must not get
+/// ahead of it, or it would be taken for the truth.
+#[test]
+fn a_device_that_is_filled_never_outvotes_the_one_it_is_filled_from() {
+    for steps in 0..60 {
+        let mut world = mirror(16).open().unwrap();
+        world.write(0, &[7; BLOCK]).unwrap();
+        world.fail(1);
+        world.rebuild(1, 100).unwrap();
+        for _ in 0..steps {
+            if world.has_pending() {
+                world.step();
+            }
+        }
+        let blocks = u64::try_from(world.members[0].len() / BLOCK).unwrap();
+        world.refusing = (0..blocks).map(|block| (0, block)).collect();
+        world.run();
+        world.write(0, &[8; BLOCK]).ok();
+        world.close();
+        let newest = |member: usize| {
+            let records = world.superblocks(member).into_iter();
+            records.map(|record| record.generation).max()
+        };
+        let (copy, filled) = (newest(0).unwrap(), newest(1).unwrap_or(0));
+        assert!(
+            filled <= copy + 1,
+            "after {steps} steps: {filled}, and {copy}"
+        );
+    }
+}
+
 /// Out it is, whatever it was about to do; the array goes on, and can take another device.
 #[test]
 fn a_device_that_fails_while_it_is_filled_is_out() {
