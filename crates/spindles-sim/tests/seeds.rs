@@ -137,6 +137,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_571_585_627_583,
             "superblocks of arrays in arrays are spared after a crash too",
         ),
+        (
+            1_882_575_275_574_373,
+            "what waits for the journal's device ends when the array fails first",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());

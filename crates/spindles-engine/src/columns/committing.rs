@@ -28,8 +28,11 @@ impl Engine {
             && self.geometry.survives(self.lost)
             && !self.mutated(Mutation::LogUnrecorded);
         let undecided = unrecorded || !logged && self.journal_undecided();
-        let undecided = undecided && !self.metadata.broken;
-        if !(harmless || !undecided && self.may_commit() && self.may_write_region(group)) {
+        let given_up = self.writes_nothing();
+        if !(harmless
+            || given_up
+            || !undecided && self.may_commit() && self.may_write_region(group))
+        {
             self.columns[index(id)].phase = Phase::Committing;
             self.gated.push_back(id);
             return;
@@ -43,7 +46,6 @@ impl Engine {
         if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
             writes = writes.minus(self.shape(id).redundant());
         }
-        let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling what has only one copy left, or lost its parity, is done without a write.
             if given_up || self.columns[index(id)].ask == Ask::Write {

@@ -853,6 +853,9 @@ impl Engine {
             journal.halves[journal.current].unfinished -= 1;
             journal.waiting.push_front(id);
         }
+        if self.writes_nothing() {
+            return self.journal_gives_up();
+        }
         self.journal_drained();
     }
 
