@@ -438,7 +438,6 @@ impl Engine {
                 | Phase::Paging
                 | Phase::Reading
                 | Phase::Computing(_)
-                | Phase::Recovering
                 | Phase::Acknowledging
                 | Phase::Merged => false,
                 Phase::Committing | Phase::Logging | Phase::Writing => !early,
@@ -590,11 +589,9 @@ impl Engine {
                     Phase::Paging | Phase::Reading | Phase::Computing(_) | Phase::Flushing => {
                         column.is_locked()
                     }
-                    Phase::Committing
-                    | Phase::Logging
-                    | Phase::Recovering
-                    | Phase::Writing
-                    | Phase::Acknowledging => true,
+                    Phase::Committing | Phase::Logging | Phase::Writing | Phase::Acknowledging => {
+                        true
+                    }
                     Phase::Free
                     | Phase::Starting
                     | Phase::Direct

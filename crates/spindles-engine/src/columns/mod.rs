@@ -69,8 +69,6 @@ pub(crate) enum Phase {
     Committing,
     /// What is to be written goes into the journal.
     Logging,
-    /// Of a replay: what the log lacks is computed from what is read in place.
-    Recovering,
     Writing,
     Acknowledging,
     /// Done by the column that it was merged into.

@@ -197,8 +197,9 @@ impl Engine {
         let there = self.shape(id).all().minus(self.missing_slots(id));
         match choice {
             Choice::Nothing => {
+                let read = column.plan.reads;
                 self.columns[index(id)].blocks = blocks;
-                self.lose_checksums(id);
+                self.lose_checksums(id, read);
                 self.rows_chosen(id);
             }
             Choice::Slot { slot, others } => {
@@ -314,17 +315,13 @@ impl Engine {
         }
     }
 
-    /// Nothing vouches for what the rows under way hold, and there is no list to put them into: it has
-    /// no checksum from now on.
-    fn lose_checksums(&mut self, id: u32) {
-        let column = &self.columns[index(id)];
-        let (read, blocks) = (column.plan.reads, u64::from(column.blocks));
-        for slot in read.minus(self.missing_slots(id)).iter() {
+    /// Nothing vouches for what slots hold in the rows under way, and there is no list to put it into:
+    /// it has no checksum from now on.
+    pub(super) fn lose_checksums(&mut self, id: u32, slots: SlotSet) {
+        let blocks = u64::from(self.columns[index(id)].blocks);
+        for slot in slots.minus(self.missing_slots(id)).iter() {
             let first = self.block_of_slot(id, slot);
-            let pages = self
-                .pages
-                .as_mut()
-                .expect("what has no parity has checksums");
+            let pages = self.pages.as_mut().expect("there are checksums");
             for block in (first.0..first.0 + blocks).map(BlockIndex) {
                 pages.lose_at(&mut self.metadata_buffer, (id, slot, first), block);
             }

@@ -215,8 +215,8 @@ pub(crate) struct Replay {
     pub(super) zero_checksum: u32,
     /// Slots of the rows of an intent under way that were made, and are being summed up.
     pub(super) made: SlotSet,
-    /// What was computed, and is in no log.
-    pub(super) recovered: Vec<Part>,
+    /// Slots of the rows under way that are to be made of the others, after all writes.
+    pub(super) remaking: SlotSet,
     /// There is no log, or it was lost.
     pub(super) without_log: bool,
     pub(super) vouching: Vouching,
@@ -263,7 +263,7 @@ impl Engine {
             from_log: None,
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             made: SlotSet::EMPTY,
-            recovered: Vec::new(),
+            remaking: SlotSet::EMPTY,
             without_log,
             vouching: Vouching::default(),
             listing: false,
@@ -559,11 +559,14 @@ impl Engine {
         }
         loop {
             let replay = self.replay();
+            replay.remaking = SlotSet::EMPTY;
             if replay.next == replay.intents {
-                if let Some(remake) = replay.remakes.pop() {
-                    return self.remake(remake);
-                }
                 (replay.applied).sort_by_key(|applied| (applied.group, applied.parts.start));
+                if let Some(Remake { span, slots }) = replay.remakes.pop() {
+                    self.begin_span(span);
+                    self.replay().remaking = slots;
+                    return self.next_rows();
+                }
             }
             let Some(span) = replay.spans.get(replay.next).cloned() else {
                 replay.stage = Stage::Choosing;
@@ -628,9 +631,10 @@ impl Engine {
         self.hold_pages(id)
     }
 
-    /// Whether all writes are carried out: what is under way are intents.
+    /// Whether all writes are carried out: what is under way is told by what is in place.
     fn is_settling(&self) -> bool {
-        let settling = |replay: &Replay| replay.next > replay.intents;
+        let settling =
+            |replay: &Replay| replay.next > replay.intents || !replay.remaking.is_empty();
         self.replay.as_ref().is_some_and(settling)
     }
 
@@ -745,7 +749,6 @@ impl Engine {
         match column.phase {
             Phase::Reading if self.is_summing() => self.sum_read(id),
             Phase::Reading => self.check_read(),
-            Phase::Recovering => self.rest_read(),
             Phase::Writing => self.rows_replayed(),
             phase => panic!("a member I/O of a replay came back in phase {phase:?}"),
         }
@@ -887,59 +890,6 @@ impl Engine {
             ..replay.span.clone()
         };
         replay.remakes.push(Remake { span, slots });
-    }
-
-    /// All writes are carried out: makes slots of rows of what is in place of the others.
-    fn remake(&mut self, remake: Remake) {
-        let Remake { span, slots } = remake;
-        let rows = span.rows.clone();
-        self.begin_span(span);
-        let id = self.replay().column;
-        let read = self
-            .shape(id)
-            .all()
-            .minus(slots)
-            .minus(self.slots_of(id, self.lost));
-        let column = &mut self.columns[index(id)];
-        column.reset();
-        column.zeros = SlotSet::EMPTY;
-        (column.low, column.end) = (rows.start, rows.end);
-        column.blocks = rows.end - rows.start;
-        column.plan = Plan {
-            strategy: Strategy::Reconstruct,
-            reads: read,
-            recover: slots,
-            encode: SlotSet::EMPTY,
-            writes: slots,
-            writes_always: slots,
-        };
-        column.phase = Phase::Recovering;
-        column.pending = read.count();
-        self.note_recovered(id, slots);
-        if read.is_empty() {
-            return self.rest_read(); // All others went out meanwhile.
-        }
-        for slot in read.iter() {
-            let place = self.row(id, slot);
-            self.slot_io(id, slot, Operation::Read, place);
-        }
-    }
-
-    fn rest_read(&mut self) {
-        let id = self.replay().column;
-        let column = &mut self.columns[index(id)];
-        let recover = column.plan.recover;
-        column.plan.reads = column.plan.reads.minus(column.unreadable);
-        if column.plan.reads.count() >= u32::from(column.shape.data) {
-            return self.work_step(id, Work::Recover);
-        }
-        // What can't be made right is not counted on.
-        column.plan.writes = column.plan.writes.minus(recover);
-        for slot in recover.and(self.slots_of(id, self.lost)).iter() {
-            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
-            self.put_out(member, OutReason::Error(MemberError::Medium));
-        }
-        self.write_replayed();
     }
 
     pub(super) fn write_replayed(&mut self) {
@@ -1105,6 +1055,13 @@ impl Replay {
             JournalKind::Zeros => self.zero_checksum,
             _ => self.checksums[part.checksums.start + index(row - part.entry.low)],
         }
+    }
+
+    /// The checksum that a write says a row of a slot gets, where a part of it that is there does.
+    pub(super) fn checksum_of(&self, parts: &Range<usize>, slot: u8, row: u32) -> Option<u32> {
+        let mut parts = self.parts[parts.clone()].iter();
+        let part = parts.find(|part| part.entry.slot == slot)?;
+        Some(self.checksum(part, row))
     }
 
     /// The checksum, as it was kept, of what a part says is replaced in a row.

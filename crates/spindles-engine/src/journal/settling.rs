@@ -1,4 +1,7 @@
-//! After a crash: rows that were being written as a whole, of which the log has checksums only.
+//! After a crash: rows of which the log does not have all contents, but checksums.
+//!
+//! Some were being written as a whole. Of others, a write that was carried out lacks a part of its log:
+//! that is made of slots that hold what was written last.
 //!
 //! ```text
 //!  rows: pages ──▶ reading what is in place ──▶ summing it up ──▶ judging
@@ -16,13 +19,15 @@
 
 use crate::{
     Engine, Mutation,
+    checksums::Pages,
     columns::Phase,
     index,
+    output::OutReason,
     plan::{Plan, Strategy, Work},
     slots::SlotSet,
 };
 use core::ops::Range;
-use spindles_block::Operation;
+use spindles_block::{MemberError, Operation};
 use spindles_format::stored_checksum;
 
 /// What becomes of a row.
@@ -35,6 +40,10 @@ enum Verdict {
     From(SlotSet),
     /// Data stays what it is, except for what is gone, and redundancy is made from it.
     Stay { gone: SlotSet },
+    /// These slots give what is to be made.
+    Make(SlotSet),
+    /// What is to be made can't be told.
+    Unknown,
 }
 
 impl Engine {
@@ -72,34 +81,61 @@ impl Engine {
         }
     }
 
-    /// The checksum that was last to be in a slot in one of the rows under way, as far as the log
-    /// tells.
+    /// The checksum that an intent under way, or a write after it, was last to leave in a slot in one
+    /// of the rows under way, as far as the log tells.
     fn expected(&self, slot: u8, row: u32) -> Option<u32> {
         let replay = self.replay.as_ref().expect("a replay is under way");
-        let checksum = |parts: &Range<usize>| {
-            let mut parts = replay.parts[parts.clone()].iter();
-            let part = parts.find(|part| part.entry.slot == slot)?;
-            Some(replay.checksum(part, row))
-        };
         let intent = &replay.span.parts;
-        let group = replay.parts[intent.start].entry.group;
-        let first = replay
-            .applied
-            .partition_point(|applied| applied.group < group);
-        let of_group = replay.applied[first..].iter();
-        let later = of_group
+        if !replay.span.counts {
+            return None;
+        }
+        let later = self.last_applied(slot, row, intent.start + 1);
+        replay.checksum_of(later.unwrap_or(intent), slot, row)
+    }
+
+    /// The last write, of those whose parts begin at `from` or later, that was carried out and wrote a
+    /// slot in one of the rows under way.
+    fn last_applied(&self, slot: u8, row: u32, from: usize) -> Option<&Range<usize>> {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let group = self.columns[index(replay.column)].group.0;
+        let of_group = (replay.applied).partition_point(|applied| applied.group < group);
+        let wrote = replay.applied[of_group..]
+            .iter()
             .take_while(|applied| applied.group == group)
-            .filter(|applied| applied.parts.start > intent.start && applied.rows.contains(&row));
-        // Who writes a slot of which it logged nothing that is there makes it unknown.
-        let last = later.fold(checksum(intent), |last, applied| {
-            let slots = SlotSet::from_bits(replay.parts[applied.parts.start].entry.slots);
-            if slots.contains(slot) {
-                checksum(&applied.parts)
-            } else {
-                last
-            }
-        });
-        last.filter(|_| replay.span.counts)
+            .filter(|applied| applied.parts.start >= from && applied.rows.contains(&row))
+            .filter(|applied| {
+                let slots = replay.parts[applied.parts.start].entry.slots;
+                SlotSet::from_bits(slots).contains(slot)
+            });
+        wrote.last().map(|last| &last.parts)
+    }
+
+    /// Slots that others can be made of, in one of the rows under way: they hold what was written last.
+    /// Of what no write carried out wrote, that it is what an intent says, or as it was.
+    fn sources(&self, row: u32) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let id = replay.column;
+        let read = self.columns[index(id)].log_data;
+        let told = self.told(row);
+        let sources = read
+            .minus(replay.remaking)
+            .minus(self.slots_of(id, self.lost));
+        let holds = |&slot: &u8| match self.last_applied(slot, row, 0) {
+            Some(last) => replay.checksum_of(last, slot, row) == Some(self.found_sum(slot, row)),
+            None => told.contains(slot) || self.is_as_it_was(slot, row),
+        };
+        let sources = sources.iter().filter(holds);
+        sources.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// Whether a slot, in one of the rows under way, fits to the checksum that is kept.
+    fn is_as_it_was(&self, slot: u8, row: u32) -> bool {
+        let id = self.replay.as_ref().expect("a replay is under way").column;
+        let (sum, first) = (self.found_sum(slot, row), self.block_of_slot(id, slot));
+        let block = first.plus(u64::from(row - self.columns[index(id)].low));
+        let fits =
+            |pages: &Pages| pages.agrees_at(&self.metadata_buffer, (id, slot, first), block, sum);
+        self.pages.as_ref().is_none_or(fits)
     }
 
     /// Slots that hold what was last to be there, in one of the rows under way.
@@ -163,6 +199,14 @@ impl Engine {
         let (id, counts) = (replay.column, replay.span.counts);
         let shape = self.shape(id);
         let data = u32::from(shape.data);
+        if !replay.remaking.is_empty() {
+            let sources = self.sources(row);
+            return if sources.count() >= data {
+                Verdict::Make(sources)
+            } else {
+                Verdict::Unknown
+            };
+        }
         let known = self.known(row);
         if known == shape.all().minus(self.missing_slots(id)) {
             return Verdict::Leave;
@@ -230,7 +274,30 @@ impl Engine {
                 let redundant = shape.redundant().and(there);
                 self.settle(shape.all_data(), redundant, gone);
             }
+            Verdict::Make(sources) => {
+                self.take_rows(id, blocks);
+                let remaking = self.replay().remaking;
+                self.settle(sources, remaking.and(there), SlotSet::EMPTY);
+            }
+            Verdict::Unknown => {
+                self.take_rows(id, blocks);
+                self.rows_not_made(id);
+            }
         }
+    }
+
+    /// What was to be made in the rows under way can't be: nobody takes what is there for it.
+    fn rows_not_made(&mut self, id: u32) {
+        let slots = self.replay().remaking;
+        if self.has_checksums() {
+            self.lose_checksums(id, slots);
+        } else {
+            for slot in slots.and(self.slots_of(id, self.lost)).iter() {
+                let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+                self.put_out(member, OutReason::Error(MemberError::Medium));
+            }
+        }
+        self.rows_replayed();
     }
 
     /// No more of the rows under way than these are dealt with.

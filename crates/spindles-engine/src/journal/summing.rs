@@ -1,8 +1,7 @@
 //! After a replay: the checksums of what it wrote, or found written, are put in order.
 //!
 //! A block that fits to its checksum keeps it. One that holds what the log says gets the checksum
-//! that the log has, and one that was computed for a device that is being filled that of what is
-//! there. Where a whole stripe was being written that is old, new or torn, and parity was
+//! that the log has. Where a whole stripe was being written that is old, new or torn, and parity was
 //! made from that, blocks get the checksum of what is there. Any other is left as it is: it was not in
 //! flight, so it is rotten, and whoever reads it finds that out.
 
@@ -29,21 +28,6 @@ impl Engine {
         self.sum_next();
     }
 
-    /// What devices that are being filled lack in the rows under way is about to be computed.
-    pub(super) fn note_recovered(&mut self, id: u32, slots: SlotSet) {
-        let column = &self.columns[index(id)];
-        let replay = self.replay.as_mut().expect("a replay is under way");
-        let first = &replay.parts[replay.span.parts.start];
-        for slot in slots.iter() {
-            let mut part = first.clone();
-            part.member = self.groups[index(id)].slots()[usize::from(slot)].member;
-            part.entry.slot = slot;
-            part.entry.low = column.low;
-            part.entry.blocks = column.blocks;
-            replay.recovered.push(part);
-        }
-    }
-
     /// On to the next rows of a part.
     fn sum_next(&mut self) {
         let limit = self.limits.column_blocks;
@@ -52,8 +36,7 @@ impl Engine {
             let Stage::Summing { part: at, rows } = &mut replay.stage else {
                 panic!("nothing is being summed up");
             };
-            let (parts, recovered) = (&replay.parts, &replay.recovered);
-            let Some(part) = parts.iter().chain(recovered).nth(*at) else {
+            let Some(part) = replay.parts.get(*at) else {
                 return self.flush_replayed();
             };
             let (entry, done) = (part.entry, *rows);
@@ -102,9 +85,7 @@ impl Engine {
         let Stage::Summing { part, rows } = replay.stage else {
             panic!("nothing is being summed up");
         };
-        let is_recovered = part >= replay.parts.len();
-        let mut parts = replay.parts.iter().chain(&replay.recovered);
-        let part = parts.nth(part).expect("one is being summed up");
+        let part = &replay.parts[part];
         let slot = part.entry.slot;
         let blocks = self.columns[index(id)].blocks;
         let first = self.block_of_slot(id, slot);
@@ -112,7 +93,6 @@ impl Engine {
         let sums = &self.checksums[sums..sums + index(blocks)];
         let logged = match part.entry.kind {
             JournalKind::Zeros => None,
-            _ if is_recovered => None,
             JournalKind::Data | JournalKind::Intent => {
                 let start = part.checksums.start + index(rows);
                 Some(&replay.checksums[start..start + index(blocks)])
@@ -123,9 +103,7 @@ impl Engine {
             let expected = logged.map_or(pages.of_zeros, |logged| logged[index(row)]);
             let block = first.plus(u64::from(row));
             let of = (id, slot, first);
-            if !pages.agrees_at(&self.metadata_buffer, of, block, sum)
-                && (is_recovered || expected == sum)
-            {
+            if expected == sum && !pages.agrees_at(&self.metadata_buffer, of, block, sum) {
                 pages.set_at(&mut self.metadata_buffer, of, block, sum);
             }
         }
