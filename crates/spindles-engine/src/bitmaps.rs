@@ -360,7 +360,7 @@ impl Engine {
                 let written = &mut self.regions.written.bits;
                 written.words_mut().fill(u64::MAX);
                 written.trim();
-                self.metadata.broken = true;
+                self.nothing_more();
                 self.loading = None;
                 return self.bitmaps_loaded();
             }

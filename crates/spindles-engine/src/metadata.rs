@@ -115,6 +115,7 @@ impl Engine {
     pub(crate) fn nothing_more(&mut self) {
         self.metadata.broken = true;
         self.ready.append(&mut self.gated);
+        self.pump_releases();
         self.journal_gives_up();
         self.replay_recorded();
         self.replace_recorded();

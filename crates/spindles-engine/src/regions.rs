@@ -466,7 +466,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.metadata.broken = true;
+            self.nothing_more();
         }
         if pending > 1 {
             self.regions.sweep = Sweep::Flushing {

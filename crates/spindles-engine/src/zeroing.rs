@@ -106,7 +106,7 @@ impl Engine {
         }
         self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
         if self.zeroing.flushes == 0 {
-            self.metadata.broken = true;
+            self.nothing_more();
             self.regions_ready();
         }
     }
@@ -193,7 +193,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.metadata.broken = true;
+            self.nothing_more();
         }
         let goes_on = !self.missing.contains(member) && !self.metadata.broken;
         if goes_on && self.zero_on(member) {
@@ -212,7 +212,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.metadata.broken = true;
+            self.nothing_more();
         }
         self.zeroing.flushes -= 1;
         if self.zeroing.flushes == 0 {

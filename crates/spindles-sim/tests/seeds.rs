@@ -141,6 +141,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_575_275_574_373,
             "what waits for the journal's device ends when the array fails first",
         ),
+        (
+            1_882_575_275_663_449,
+            "regions are given back, or not, also when a flush of theirs fails",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
