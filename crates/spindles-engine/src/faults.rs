@@ -142,8 +142,7 @@ impl Engine {
         let is_new = scrubs || self.queue_repair(place);
         if is_new && self.faults.is_too_many(member, self.now) {
             let bad_elsewhere = self.bad.members().without(member);
-            let lost = self.lost.with(member);
-            if bad_elsewhere.is_empty() && self.geometry.survives(lost) {
+            if bad_elsewhere.is_empty() && self.can_spare(member) {
                 self.put_out(member, OutReason::TooManyErrors);
             }
         }
@@ -227,6 +226,13 @@ impl Engine {
         self.free_job_columns.push(id);
     }
 
+    /// Whether all that a member holds can be told without it: parity that is not settled does not, and
+    /// an array that goes without a member then is not opened again after a crash.
+    fn can_spare(&self, member: MemberIndex) -> bool {
+        let settled = self.all_settled || self.shape.copies;
+        settled && self.geometry.survives(self.lost.with(member))
+    }
+
     /// A member did not take what was to repair the rows under way of one of its chunks. Whether
     /// the array can live with that.
     pub(crate) fn rewrite_refused(&mut self, id: u32, slot: u8, error: MemberError) -> bool {
@@ -240,7 +246,7 @@ impl Engine {
         let start = place.offset.0 + u64::from(low);
         let range = start..start + u64::from(blocks);
         if !self.bad.add(BadBlockKind::Unwritable(place.member), range) {
-            if self.geometry.survives(self.lost.with(place.member)) {
+            if self.can_spare(place.member) {
                 self.put_out(place.member, OutReason::TooManyBadBlocks);
             }
             return true;

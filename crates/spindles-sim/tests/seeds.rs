@@ -145,6 +145,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_575_275_663_449,
             "regions are given back, or not, also when a flush of theirs fails",
         ),
+        (
+            1_882_575_275_664_200,
+            "errors do not put a member out while parity is not settled",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());

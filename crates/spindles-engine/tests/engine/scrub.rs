@@ -321,6 +321,30 @@ fn the_last_redundancy_is_not_given_up_for_errors() {
     );
 }
 
+/// Parity that a crash left in doubt gives nothing back: the array would not be opened without them.
+#[test]
+fn no_member_is_given_up_for_errors_while_parity_is_in_doubt() {
+    let mut setup = setup(Level::by_name("raid5").unwrap(), 4, 4);
+    setup.persistent = true;
+    setup.errors_max = 20;
+    setup.spec.chunk_blocks = 1;
+    setup.spec.member_blocks = vec![480; 4];
+    let mut world = filled(&setup).reopen(&setup);
+    for row in 0..30 {
+        world.medium.insert((0, world.data_start[0] + row));
+    }
+    world.run();
+    let incomplete = |event: &Event| matches!(event, Event::ResyncIncomplete { .. });
+    assert!(world.events.iter().any(incomplete), "{:?}", world.events);
+    for block in 0..90 {
+        world.read(block, 1).ok();
+    }
+    assert_eq!(
+        world.engine.status().members[0].state,
+        spindles_engine::Member::Active
+    );
+}
+
 #[test]
 fn a_scrub_that_was_stopped_goes_on_where_it_was() {
     let mut setup = setup(Level::by_name("raid6").unwrap(), 5, 6);
