@@ -120,6 +120,9 @@ impl Engine {
         let sources = read
             .minus(replay.remaking)
             .minus(self.slots_of(id, self.lost));
+        if self.mutated(Mutation::ReplayLaunders) {
+            return sources;
+        }
         let holds = |&slot: &u8| match self.last_applied(slot, row, 0) {
             Some(last) => replay.checksum_of(last, slot, row) == Some(self.found_sum(slot, row)),
             None => told.contains(slot) || self.is_as_it_was(slot, row),
