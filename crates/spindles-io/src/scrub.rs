@@ -39,6 +39,8 @@ pub enum Told {
         offset_bytes: u64,
         /// How long it is.
         bytes: u64,
+        /// Where in the array that is, in bytes, if it is data that is lost.
+        array_offset_bytes: Option<u64>,
         /// What was wrong.
         flaw: Flaw,
         /// What became of it.
@@ -177,55 +179,40 @@ fn join(open: &mut VecDeque<Told>, next: Told, tell: &mut dyn FnMut(&Told)) {
 impl Told {
     /// Takes in what begins where it ends, and is the same otherwise.
     fn goes_on_with(&mut self, next: &Self) -> bool {
-        let mut longer = self.clone();
-        let (Self::Place {
-            offset_bytes,
-            bytes,
-            ..
-        }
-        | Self::Disagreement {
-            offset_bytes,
-            bytes,
-            ..
-        }) = &mut longer
+        let (Self::Place { bytes: more, .. } | Self::Disagreement { bytes: more, .. }) = next
         else {
             return false;
         };
-        let (Self::Place {
-            offset_bytes: next_offset,
-            bytes: more,
-            ..
+        let mut expected = self.clone();
+        match &mut expected {
+            Self::Place {
+                offset_bytes,
+                bytes,
+                array_offset_bytes,
+                ..
+            } => {
+                *offset_bytes += *bytes;
+                if let Some(offset_bytes) = array_offset_bytes {
+                    *offset_bytes += *bytes;
+                }
+                *bytes = *more;
+            }
+            Self::Disagreement {
+                offset_bytes,
+                bytes,
+                ..
+            } => {
+                *offset_bytes += *bytes;
+                *bytes = *more;
+            }
+            Self::Out { .. } => return false,
         }
-        | Self::Disagreement {
-            offset_bytes: next_offset,
-            bytes: more,
-            ..
-        }) = next
-        else {
+        if expected != *next {
             return false;
-        };
-        if *offset_bytes + *bytes != *next_offset {
-            return false;
         }
-        let (start, length) = (*offset_bytes, *bytes);
-        (*offset_bytes, *bytes) = (*next_offset, *more);
-        if longer != *next {
-            return false;
+        if let Self::Place { bytes, .. } | Self::Disagreement { bytes, .. } = self {
+            *bytes += more;
         }
-        if let Self::Place {
-            offset_bytes,
-            bytes,
-            ..
-        }
-        | Self::Disagreement {
-            offset_bytes,
-            bytes,
-            ..
-        } = &mut longer
-        {
-            (*offset_bytes, *bytes) = (start, length + *more);
-        }
-        *self = longer;
         true
     }
 }
@@ -244,6 +231,9 @@ fn tells(array: &ArrayReport, event: &Event) -> Option<Told> {
             member: member(found.member),
             offset_bytes: found.block.0 * block_bytes,
             bytes: u64::from(found.blocks) * block_bytes,
+            array_offset_bytes: (found.array_block)
+                .filter(|_| found.fate == Fate::Left)
+                .map(|block| block.0 * block_bytes),
             flaw: found.flaw,
             fate: found.fate,
         }),

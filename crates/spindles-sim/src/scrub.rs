@@ -58,6 +58,7 @@ impl Scrubbed {
                     blocks,
                     flaw: spindles_engine::Flaw::Rotten,
                     fate: spindles_engine::Fate::Repaired,
+                    ..
                 }) => repaired.extend((0..blocks).map(|i| (member, block.plus(i.into())))),
                 Event::Found(Finding {
                     flaw: spindles_engine::Flaw::Unreadable,

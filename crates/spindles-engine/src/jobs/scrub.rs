@@ -89,6 +89,8 @@ pub struct Finding {
     pub block: BlockIndex,
     /// How many.
     pub blocks: u32,
+    /// The first block of the array that is there; `None` for parity.
+    pub array_block: Option<BlockIndex>,
     /// What was wrong.
     pub flaw: Flaw,
     /// What became of it.
@@ -323,6 +325,7 @@ impl Engine {
                 member: place.member,
                 block: start.plus(place.offset.0 + u64::from(column.low)),
                 blocks: column.blocks,
+                array_block: self.array_block(id, slot),
                 flaw: if column.rotten.contains(slot) {
                     Flaw::Rotten
                 } else {
@@ -340,6 +343,16 @@ impl Engine {
         if !column.overruled.is_empty() {
             self.tell_disagreement(id, wrote);
         }
+    }
+
+    /// The first block of the array in the rows under way of a slot, if it holds data or a copy of it.
+    fn array_block(&self, id: u32, slot: u8) -> Option<BlockIndex> {
+        let shape = self.shape(id);
+        let data = match shape.copies {
+            true => Some(0),
+            false => Some(slot).filter(|&slot| shape.all_data().contains(slot)),
+        };
+        data.map(|slot| BlockIndex(self.array_blocks(id, slot).start))
     }
 
     fn count_finding(&mut self, id: u32, finding: &Finding) {

@@ -75,9 +75,23 @@ fn finding(world: &World, member: usize, block: u64, flaw: Flaw, fate: Fate) -> 
         member: MemberIndex(u8::try_from(member).unwrap()),
         block: BlockIndex(world.data_start[member] + block),
         blocks: 1,
+        array_block: array_block(world, member, block),
         flaw,
         fate,
     }
+}
+
+/// The block of the array at a block of a member's data area.
+fn array_block(world: &World, member: usize, block: u64) -> Option<BlockIndex> {
+    let geometry = world.engine.geometry();
+    let member = MemberIndex(u8::try_from(member).unwrap());
+    let (group, slot, row) = geometry.find(member, BlockIndex(block))?;
+    let copies = geometry.parity_chunks() == 0;
+    (0..geometry.blocks()).map(BlockIndex).find(|&at| {
+        let location = geometry.locate(at);
+        let is_slot = copies || location.data_index == slot;
+        (location.group, location.block_in_chunk) == (group, row) && is_slot
+    })
 }
 
 fn redundant_levels() -> impl Iterator<Item = (&'static Level, usize)> {

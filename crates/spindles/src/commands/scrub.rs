@@ -161,9 +161,10 @@ fn text(told: &Told) -> String {
             member,
             offset_bytes,
             bytes,
+            array_offset_bytes,
             flaw,
             fate,
-            ..
+            array,
         } => {
             let flaw = match flaw {
                 Flaw::Unreadable => "could not be read",
@@ -174,7 +175,10 @@ fn text(told: &Told) -> String {
                 Fate::Refused => "the device refuses to write them",
                 Fate::Left => "not repaired",
             };
-            format!("{member}: {bytes} bytes at {offset_bytes} {flaw}: {fate}")
+            let lost = array_offset_bytes
+                .map(|offset| format!("; in array '{array}' that is {bytes} bytes at {offset}"));
+            let lost = lost.unwrap_or_default();
+            format!("{member}: {bytes} bytes at {offset_bytes} {flaw}: {fate}{lost}")
         }
         Told::Disagreement {
             array,
@@ -203,6 +207,7 @@ fn value(told: &Told) -> Value {
             member,
             offset_bytes,
             bytes,
+            array_offset_bytes,
             flaw,
             fate,
         } => json!({
@@ -214,6 +219,7 @@ fn value(told: &Told) -> Value {
             "member": member,
             "offset_bytes": offset_bytes,
             "bytes": bytes,
+            "array_offset_bytes": array_offset_bytes,
             "fate": match fate {
                 Fate::Repaired => "repaired",
                 Fate::Refused => "refused",
