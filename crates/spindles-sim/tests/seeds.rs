@@ -149,6 +149,14 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_575_275_664_200,
             "errors do not put a member out while parity is not settled",
         ),
+        (
+            1_882_577_372_793_605,
+            "a device does not take a place that can't be recorded",
+        ),
+        (
+            1_882_577_372_805_602,
+            "a device does not take a place that can't be recorded",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());

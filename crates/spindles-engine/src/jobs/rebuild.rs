@@ -308,7 +308,7 @@ impl Engine {
             return false;
         }
         let all = core::mem::take(&mut self.rebuild.joining);
-        if !self.geometry.survives(self.lost) {
+        if self.metadata.broken || !self.geometry.survives(self.lost) {
             // They come too late. Who waited for them goes on.
             return true;
         }

@@ -409,3 +409,30 @@ fn positions_that_wait_for_a_device_are_told() {
     world.fail(1);
     assert_eq!(world.engine.vacancies(), MemberSet::EMPTY);
 }
+
+/// A last copy that fails while it is told who is out leaves an array that answers errors, and comes
+/// to an end, also where a device was about to take the place.
+#[test]
+fn a_place_that_cannot_be_recorded_is_not_taken() {
+    let setup = Setup {
+        persistent: true,
+        ..Setup::new(Spec {
+            level: Level::by_name("raid1").unwrap(),
+            layout: None,
+            chunk_blocks: 4,
+            member_blocks: vec![64; 2],
+        })
+    };
+    let mut world = setup.open().unwrap();
+    world.write(0, &[7; BLOCK]).unwrap();
+    let member = spindles_block::MemberIndex(1);
+    world
+        .command(spindles_engine::Command::Fail(member))
+        .unwrap();
+    world.rebuild(1, 101).unwrap();
+    world.gone = world.gone.with(spindles_block::MemberIndex(0));
+    world.run();
+    assert!(matches!(state(&world, 1), Member::Missing { .. }));
+    world.write(0, &[8; BLOCK]).unwrap_err();
+    world.close();
+}
