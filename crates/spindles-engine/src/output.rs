@@ -2,6 +2,7 @@
 
 use crate::jobs::scrub::{Finding, Scrub, ScrubStatus};
 use alloc::boxed::Box;
+use core::fmt;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberIo, MemberSet, Reply, StepId};
 use spindles_format::{DeviceRecord, Uuid};
 
@@ -264,6 +265,8 @@ pub enum CommandError {
     Unsuitable,
     /// Another device is about to take its position, or the array is being closed.
     Busy,
+    /// The array grows.
+    Growing,
     /// There is nothing to compare: the level keeps no redundancy.
     NoRedundancy,
     /// The job is under way already, or the array is being closed.
@@ -273,6 +276,29 @@ pub enum CommandError {
     /// The array is not safe before this job is through.
     MustGoOn,
 }
+
+impl fmt::Display for CommandError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::NoSuchMember => "there is no such member",
+            Self::AlreadyOut => "the member is out already",
+            Self::BeyondTolerance => "more members are missing than the level survives",
+            Self::ReadOnly => "it is open for reading only",
+            Self::NotMissing => "there is a device in that position",
+            Self::NotActive => "that member is missing, or not filled yet",
+            Self::NoSuperblocks => "without superblocks it could not tell later who is a member",
+            Self::Unsuitable => "what is set aside on that device is not what the array needs",
+            Self::Busy => "another device is about to take that position; try again after that",
+            Self::Growing => "it grows; let that come to its end first, with spindles grow",
+            Self::NoRedundancy => "it keeps no redundancy",
+            Self::JobGoing => "that is under way already",
+            Self::NoSuchJob => "nothing of that kind is under way",
+            Self::MustGoOn => "it is not safe before that is through",
+        })
+    }
+}
+
+impl core::error::Error for CommandError {}
 
 /// Nothing was taken: every pool is in use. Ask again after a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -58,7 +58,8 @@ impl fmt::Display for Reason {
             } => write!(
                 f,
                 "stale: the array goes on without it since generation {since} and is at {newest}, \
-                 it has generation {generation}"
+                 it has generation {generation}; it can come back as a new device, with spindles \
+                 rebuild --onto"
             ),
             Self::Stale {
                 generation,
@@ -72,7 +73,7 @@ impl fmt::Display for Reason {
             Self::Returning { since } => write!(
                 f,
                 "stale: the array goes on without it since generation {since}, and knows what it \
-                 missed"
+                 missed: it gets that with spindles rebuild, or when the array is used"
             ),
             Self::Replaced => f.write_str(
                 "replaced: the array has another device in its position; leave it out, or make it \

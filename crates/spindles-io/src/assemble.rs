@@ -57,7 +57,7 @@ pub enum AssembleError {
     #[error(transparent)]
     Close(#[from] CloseError),
     /// Two names for one device.
-    #[error("{first} and {second} are the same device: leave one out")]
+    #[error("{}: leave one out", attach::same(first, second))]
     SameDevice {
         /// One name.
         first: String,

@@ -72,7 +72,7 @@ pub enum AttachError {
         device: String,
     },
     /// The array does not take it.
-    #[error("the array can't take {device} now: {reason:?}")]
+    #[error("the array can't take {device}: {reason}")]
     Refused {
         /// The device.
         device: String,
@@ -101,7 +101,7 @@ pub enum ChangeError {
     #[error(transparent)]
     Attach(#[from] AttachError),
     /// A device is given twice.
-    #[error("{first} and {second} are the same device: give another one")]
+    #[error("{}: give another one", same(first, second))]
     SameDevice {
         /// One name.
         first: String,
@@ -269,6 +269,15 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
+}
+
+/// That two names are those of one device.
+pub(crate) fn same(first: &str, second: &str) -> String {
+    if first == second {
+        format!("{first} is given twice")
+    } else {
+        format!("{first} and {second} are the same device")
+    }
 }
 
 /// Looks at devices that are to come to an array of these `devices`: each is another one. What they

@@ -4,7 +4,8 @@
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{
-    CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, journal, random, settle, spare,
+    CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, attach, journal, random, settle,
+    spare,
 };
 use rustix::fs::{FallocateFlags, fallocate};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
@@ -101,6 +102,8 @@ pub struct Created {
     pub sync: Sync,
     /// What was overwritten with `force`: device and what it was.
     pub wiped: Vec<(String, String)>,
+    /// Members much of which is not used, since others are smaller: each with how many bytes that is.
+    pub unused: Vec<(String, u64)>,
 }
 
 /// How data and redundancy of a new array came to agree.
@@ -151,7 +154,7 @@ pub enum CreateError {
         device: String,
     },
     /// Two names for one device.
-    #[error("{first} and {second} are the same device: an array needs different ones")]
+    #[error("{}: an array needs different devices", attach::same(first, second))]
     SameDevice {
         /// One name.
         first: String,
@@ -416,6 +419,7 @@ fn create_with(
         checksum: root.record.checksum,
         sync,
         wiped: occupied,
+        unused: root.unused(),
     })
 }
 
@@ -507,6 +511,25 @@ impl Plan {
         self.record.journal.device = device.device_uuid;
         self.record.note_journal_device();
         Ok((name, device))
+    }
+
+    /// Members of it, and of arrays inside it, more than a hundredth of whose room for data it does
+    /// not use, and how many bytes that is.
+    fn unused(&self) -> Vec<(String, u64)> {
+        let mut unused = Vec::new();
+        let places = self.names.iter().zip(&self.members).zip(&self.records);
+        for (index, ((name, member), record)) in (0_u8..).zip(places) {
+            if let Member::Array(inner) = member {
+                unused.extend(inner.unused());
+            }
+            let has = record.data_blocks();
+            let left = has - self.geometry.member_blocks_used(MemberIndex(index));
+            if left > has / 100 && left >= 2 * u64::from(self.geometry.chunk_blocks()) {
+                let block_bytes = u64::from(record.block_size.bytes());
+                unused.push((name.clone(), left * block_bytes));
+            }
+        }
+        unused
     }
 
     fn is_redundant(&self) -> bool {

@@ -98,7 +98,7 @@ pub enum ScrubError {
         level: &'static str,
     },
     /// The array does not take the command.
-    #[error("array '{array}' can't be scrubbed now: {reason:?}")]
+    #[error("array '{array}' can't be scrubbed: {reason}")]
     Refused {
         /// The array.
         array: String,

@@ -493,7 +493,7 @@ fn mistakes_are_refused_and_nothing_is_changed() {
         ),
         (
             "raid1(a,link)",
-            &["are the same device: an array needs different ones"],
+            &["are the same device: an array needs different devices"],
         ),
         (
             "raid1(blank,none)",

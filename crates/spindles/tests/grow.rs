@@ -265,7 +265,7 @@ fn what_is_not_built_is_refused_with_the_reason() {
             "less parity is not built",
         ),
         (&["--add", "small"], "too small"),
-        (&["--add", "d1"], "are the same device"),
+        (&["--add", "d1"], "is given twice"),
         (&["--add", "missing"], "missing"),
         (&["--chunk", "16K"], "nothing would change"),
         (&["--chunk", "1"], "--chunk"),

@@ -168,9 +168,10 @@ impl Engine {
             return Err(CommandError::NotActive);
         }
         self.suits(member, device, uuid)?;
-        // What is moved is not written beside.
-        let busy = self.replace.stage != Stage::Idle || self.is_growing();
-        if busy || self.closing != Closing::Open {
+        if self.is_growing() {
+            return Err(CommandError::Growing); // What is moved is not written beside.
+        }
+        if self.replace.stage != Stage::Idle || self.closing != Closing::Open {
             return Err(CommandError::Busy);
         }
         self.replace.stage = Stage::Waiting;

@@ -348,9 +348,10 @@ impl Engine {
     /// The first block of the array in the rows under way of a slot, if it holds data or a copy of it.
     fn array_block(&self, id: u32, slot: u8) -> Option<BlockIndex> {
         let shape = self.shape(id);
-        let data = match shape.copies {
-            true => Some(0),
-            false => Some(slot).filter(|&slot| shape.all_data().contains(slot)),
+        let data = if shape.copies {
+            Some(0)
+        } else {
+            Some(slot).filter(|&slot| shape.all_data().contains(slot))
         };
         data.map(|slot| BlockIndex(self.array_blocks(id, slot).start))
     }

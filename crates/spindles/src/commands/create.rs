@@ -162,6 +162,12 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
         ),
         arrays::size(created.bytes),
     ));
+    for (member, bytes) in &created.unused {
+        ui.note(format!(
+            "{} of {member} are not used: the smallest member decides",
+            arrays::size(*bytes)
+        ));
+    }
     let (sync, line) = match created.sync {
         Sync::NotNeeded => ("not needed", "without redundancy: no device may fail"),
         Sync::Unwritten => (
@@ -210,6 +216,9 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
         "spares": arguments.spares,
         "journal": arguments.journal,
         "initial_sync": sync,
+        "unused": created.unused.iter().map(|(member, bytes)| {
+            json!({ "member": member, "bytes": bytes })
+        }).collect::<Vec<_>>(),
         "overwritten": created.wiped.iter().map(|(device, what)| {
             json!({ "device": device, "what": what })
         }).collect::<Vec<_>>(),

@@ -64,9 +64,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
+    for warning in replaced.report.warnings() {
+        ui.note(warning);
+    }
     arrays::note_devices(
         &replaced.report.mishaps,
-        &replaced.report.taken,
+        &[], // Warned of.
         &replaced.wiped,
         ui,
     );

@@ -5,7 +5,7 @@ use crate::arrays;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
-use spindles_engine::{Member, RegionsStatus, Status};
+use spindles_engine::{Member, Policy, RegionsStatus, Status};
 use spindles_io::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport, assemble};
 use spindles_io::{OpenOptions, Target};
 
@@ -136,7 +136,12 @@ fn show(report: &ArrayReport, target: &dyn Target, depth: usize, ui: &Ui, docume
         report.consistency,
         report.checksum
     ));
-    let clean = if report.clean { "clean" } else { "unclean" };
+    let marks = Policy::by_name(report.consistency).is_none_or(|it| it.resync_after_crash);
+    let clean = match (marks, report.clean) {
+        (false, _) => "no record of crashes",
+        (true, true) => "clean",
+        (true, false) => "unclean",
+    };
     line(format!(
         "  {}, {clean}, generation {}",
         arrays::state(report),

@@ -134,6 +134,20 @@ impl Folder {
 }
 
 #[test]
+fn create_says_how_much_it_does_not_use() {
+    let folder = Folder::new("a b", 8 * MIB);
+    folder.make("small", 4 * MIB);
+    let run = folder.run("create x raid5(@a,@b,@small)").ok();
+    for device in ["a", "b"] {
+        let text = format!("{} are not used", folder.path(device));
+        assert!(run.error.contains(&text), "{}", run.error);
+    }
+    assert!(!run.error.contains("small are"), "{}", run.error);
+    let run = folder.run("create x raid5(@a,@b) --force").ok();
+    assert!(!run.error.contains("not used"), "{}", run.error);
+}
+
+#[test]
 fn arrays_are_created_and_shown() {
     let folder = Folder::new("a b c", 8 * MIB);
     let run = folder.run("create data raid5(@a,@b,@c) --chunk 32K").ok();
@@ -262,7 +276,7 @@ fn create_refuses_wrong_usage() {
         ("create x raid1(@a,@a)", &["names '", "twice"]),
         (
             "create x raid1(@a,@./a)",
-            &["are the same device: an array needs different ones"],
+            &["are the same device: an array needs different devices"],
         ),
         (
             "create a/b raid1(@a,@b)",
@@ -297,7 +311,7 @@ fn create_refuses_wrong_usage() {
             "create x raid1(@a,@b) --consistency hope",
             &["no such policy", "resync, none"],
         ),
-        ("create x raid1(@a,@b) --spare @a", &["are the same device"]),
+        ("create x raid1(@a,@b) --spare @a", &["is given twice"]),
         (
             "create x raid1(@a,@b) --checksum crc32c --consistency resync",
             &["kept exact by the journal", "--checksum none"],

@@ -19,7 +19,7 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
             "raid5(@a,@b,@c) --journal @j --consistency resync",
             "--consistency journal",
         ),
-        ("raid5(@a,@b,@c) --journal @a", "the same device"),
+        ("raid5(@a,@b,@c) --journal @a", "given twice"),
     ] {
         let run = folder.run(&format!("create data {refused}"));
         assert!(run.error.contains(why), "{refused}: {}", run.error);
@@ -74,7 +74,7 @@ fn a_journal_comes_and_goes() {
     let before = folder.read("other");
     for (refused, why) in [
         ("journal add @other --array @a,@b,@c", "--force"),
-        ("journal add @a --array @a,@b,@c", "the same device"),
+        ("journal add @a --array @a,@b,@c", "given twice"),
         ("journal remove --array @a,@b,@c", "no device of its own"),
     ] {
         let run = folder.run(refused);

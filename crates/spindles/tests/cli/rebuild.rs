@@ -109,7 +109,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
     folder.refuses("rebuild @a @c --onto @x", 1, &["--force"]);
     folder.refuses("rebuild @a @c --onto @small", 1, &["too small"]);
     folder.refuses("rebuild @a @c --onto @none", 1, &["there is no"]);
-    folder.refuses("rebuild @a @c --onto @a", 1, &["are the same device"]);
+    folder.refuses("rebuild @a @c --onto @a", 1, &["is given twice"]);
     folder.refuses("rebuild @a @b @c --onto @new", 1, &["no member is missing"]);
     folder.refuses("rebuild @a @c --onto @new --member 0", 1, &["member 0"]);
     folder.refuses("rebuild @a @c --member 1", 2, &["--onto"]);

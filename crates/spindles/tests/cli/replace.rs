@@ -50,8 +50,8 @@ fn a_replacement_that_can_not_be_is_refused() {
     folder.refuses("replace @b --onto @x @a @c", 1, &["--force", "'other'"]);
     folder.refuses("replace @b --onto @small @a @c", 1, &["too small"]);
     folder.refuses("replace @b --onto @none @a @c", 1, &["there is no"]);
-    folder.refuses("replace @b --onto @a @a @c", 1, &["are the same device"]);
-    folder.refuses("replace @b --onto @b @a @c", 1, &["are the same device"]);
+    folder.refuses("replace @b --onto @a @a @c", 1, &["is given twice"]);
+    folder.refuses("replace @b --onto @b @a @c", 1, &["is given twice"]);
     folder.refuses("replace @b @a @c", 2, &["--onto"]);
     folder.refuses("replace @b --onto @new", 1, &["can't be opened"]);
     let run = folder.run("replace @b --onto @x @a @c --force --json").ok();

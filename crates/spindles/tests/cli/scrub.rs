@@ -204,6 +204,42 @@ fn what_is_rotten_is_read_right() {
     }
 }
 
+/// Which bytes of the array are lost is what decides which files are.
+#[test]
+fn what_is_lost_is_told_as_bytes_of_the_array() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c");
+    let source = folder.read("source");
+    // The first row of two neighbouring chunks, and more of one of them.
+    let chunks = [1 << 20, (1 << 20) + (64 << 10)];
+    let place = |offset: usize| {
+        let block = &source[offset..offset + 4096];
+        let of = |device: &str| {
+            let bytes = folder.read(device);
+            bytes.chunks_exact(4096).position(|held| held == block)
+        };
+        let mut found = ["a", "b", "c"]
+            .into_iter()
+            .filter_map(|device| Some((device, of(device)?)));
+        found.next().expect("it is on one of them")
+    };
+    for offset in [chunks[0], chunks[0] + 4096, chunks[1]] {
+        let (device, block) = place(offset);
+        folder.write(device, block as u64 * BLOCK + 17, &[1, 2, 3]);
+    }
+    let run = folder.run("scrub @a @b @c");
+    run.fails(1, &["not everything that is wrong could be repaired"]);
+    for offset in chunks {
+        let text = format!("in array 'data' that is 4096 bytes at {offset}");
+        assert!(run.out.contains(&text), "no {text:?} in {}", run.out);
+    }
+    let json = folder.run("scrub @a @b @c --json").json();
+    let places = json["places"].as_array().expect("a list").iter();
+    let lost: BTreeSet<_> = places
+        .map(|place| place["array_offset_bytes"].as_u64().expect("data"))
+        .collect();
+    assert_eq!(lost, chunks.map(|offset| offset as u64).into());
+}
+
 #[test]
 fn what_nothing_can_tell_is_told_and_left_alone() {
     for (expression, devices) in [("raid5(@a,@b,@c)", "a b c"), ("raid1(@a,@b)", "a b")] {
