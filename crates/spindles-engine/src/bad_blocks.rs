@@ -434,7 +434,6 @@ impl Engine {
             self.begin_update();
             self.replay_marked();
             self.try_to_serve();
-            self.bits_cleared_while_closing();
         }
     }
 

@@ -318,7 +318,6 @@ impl Engine {
         self.pump_releases();
         self.replay_marked();
         self.try_to_serve();
-        self.bits_cleared_while_closing();
     }
 
     /// Whether no bitmap is being written. Something may be left to write: bits that matter only

@@ -812,6 +812,8 @@ impl Engine {
     }
 
     fn pump_closing(&mut self) {
+        self.bits_cleared_while_closing();
+        self.update_done_while_closing();
         if self.closing != Closing::Draining || !self.idle() {
             return;
         }
@@ -847,10 +849,9 @@ impl Engine {
         self.clear_all_bits();
         self.closing = Closing::Clearing;
         self.write_bitmaps();
-        self.bits_cleared_while_closing();
     }
 
-    pub(crate) fn bits_cleared_while_closing(&mut self) {
+    fn bits_cleared_while_closing(&mut self) {
         let done = self.bitmaps_are_stored() || self.metadata.broken;
         let done = done && self.bad_blocks_are_stored();
         if self.closing != Closing::Clearing || !done {
@@ -868,12 +869,12 @@ impl Engine {
         if self.note_marks_at_close() {
             self.want_update();
         }
-        self.update_done_while_closing();
     }
 
-    /// After a superblock update: the last thing a close waits for.
-    pub(crate) fn update_done_while_closing(&mut self) {
-        if self.closing == Closing::Marking && !self.metadata.busy() {
+    /// The last thing a close waits for is that superblock update, and whoever went out in it.
+    fn update_done_while_closing(&mut self) {
+        let quiet = !self.metadata.busy() && self.bitmaps_are_quiet() && self.bad.is_quiet();
+        if self.closing == Closing::Marking && quiet {
             self.closed(!self.metadata.dirty && !self.metadata.broken);
         }
     }

@@ -114,6 +114,7 @@ impl Engine {
     /// those that wait for it are told.
     pub(crate) fn nothing_more(&mut self) {
         self.metadata.broken = true;
+        self.metadata.wanted = false;
         self.ready.append(&mut self.gated);
         self.pump_releases();
         self.journal_gives_up();
@@ -301,6 +302,5 @@ impl Engine {
         if self.metadata.in_one_slot && !self.metadata.broken {
             self.want_update();
         }
-        self.update_done_while_closing();
     }
 }
