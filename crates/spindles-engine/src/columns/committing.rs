@@ -21,18 +21,15 @@ impl Engine {
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
         // What is logged already goes to its place, whatever comes of the journal.
         let logged = self.columns[index(id)].log_half.is_some();
-        // Where a member failed that is durable first: the journals lack what it should have logged. Of an
-        // array that failed nothing is recorded any more.
+        // Where a member failed that is durable first: the journals lack what it should have logged.
         let unrecorded = (logged || self.journals())
             && self.metadata.may_count_on(self.missing)
-            && self.geometry.survives(self.lost)
             && !self.mutated(Mutation::LogUnrecorded);
         let undecided = unrecorded || !logged && self.journal_undecided();
-        let given_up = self.writes_nothing();
-        if !(harmless
-            || given_up
-            || !undecided && self.may_commit() && self.may_write_region(group))
-        {
+        let may_write = harmless
+            || self.writes_nothing()
+            || !undecided && self.may_commit() && self.may_write_region(group);
+        if !may_write {
             self.columns[index(id)].phase = Phase::Committing;
             self.gated.push_back(id);
             return;
@@ -46,6 +43,7 @@ impl Engine {
         if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
             writes = writes.minus(self.shape(id).redundant());
         }
+        let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling what has only one copy left, or lost its parity, is done without a write.
             if given_up || self.columns[index(id)].ask == Ask::Write {

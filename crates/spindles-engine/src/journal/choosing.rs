@@ -112,7 +112,7 @@ impl Engine {
 
     /// On to the next rows that something is known of.
     pub(super) fn choose_next(&mut self) {
-        if !self.geometry.survives(self.missing) {
+        if !self.geometry.survives(self.lost) {
             return self.give_up_replay();
         }
         let limit = self.limits.column_blocks;

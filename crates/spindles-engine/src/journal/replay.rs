@@ -5,13 +5,16 @@
 //!      ──▶ choosing what blocks without parity hold (`choosing`) ──▶ putting checksums in order ──▶ marking what missing members lack ──▶ flushing ──▶ recording that all is clean
 //!
 //!  one write:  reading the log ──▶ checking it ──▶ writing what no later one wrote
-//!  remaking:   reading what is in place ──▶ recovering ──▶ writing
+//!                      ▲               └──not whole──▶ reading what is in place: was it begun?
+//!                      └──────────────────────────────────────┘
+//!  remaking:   pages ──▶ reading what is in place ──▶ checking it ──▶ recovering ──▶ writing
 //!  one intent: pages ──▶ reading what is in place ──▶ checking it ──▶ (recovering or settling ──▶ writing)
 //! ```
 //!
 //! A write is carried out where every member that is there has its part of the log; what missing
 //! members should hold follows from redundancy. Where one that is there lacks its part, the log was
-//! not durable when the crash came, and nothing had gone to its place. From the last write to the
+//! not durable when the crash came, and nothing had gone to its place; or a part of it rotted since,
+//! and then something of the write is found in its place, which is carried out too. From the last write to the
 //! first: a block gets what was written there last, and never anything older, so that what a replay
 //! that is ended in the middle leaves is as good as what the crash left, with the log or without it.
 //! What follows from the other blocks of its row is made when those are in place: what a device
@@ -43,6 +46,7 @@ use spindles_block::{
 };
 use spindles_format::{
     BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind, block_checksum,
+    stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex};
 
@@ -86,11 +90,24 @@ pub(super) struct Applied {
     pub(super) rows: Range<u32>,
 }
 
+/// What tells whether a write was begun: whether anything of it went to its place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Judge {
+    /// Its log, if that is whole.
+    Log,
+    /// What is in place, which is being read.
+    Place,
+    /// It was: something of it is in place.
+    Found,
+}
+
 /// Slots of rows that follow from what is in place of the others, once all writes are carried out.
 #[derive(Clone, Debug)]
 struct Remake {
     span: Span,
     slots: SlotSet,
+    /// Whether they are made also where they hold what was written last.
+    anew: bool,
 }
 
 /// Rows of redundancy groups.
@@ -217,6 +234,10 @@ pub(crate) struct Replay {
     pub(super) made: SlotSet,
     /// Slots of the rows under way that are to be made of the others, after all writes.
     pub(super) remaking: SlotSet,
+    /// Those that are made also where they hold what was written last.
+    pub(super) anew: SlotSet,
+    /// What tells of the write under way whether it was begun, in the rows under way.
+    judge: Judge,
     /// There is no log, or it was lost.
     pub(super) without_log: bool,
     pub(super) vouching: Vouching,
@@ -264,6 +285,8 @@ impl Engine {
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             made: SlotSet::EMPTY,
             remaking: SlotSet::EMPTY,
+            anew: SlotSet::EMPTY,
+            judge: Judge::Log,
             without_log,
             vouching: Vouching::default(),
             listing: false,
@@ -306,7 +329,7 @@ impl Engine {
         if !self.replay.as_ref().is_some_and(waiting) {
             return;
         }
-        if !self.geometry.survives(self.missing) {
+        if !self.geometry.survives(self.lost) {
             return self.give_up_replay();
         }
         if self.mutated(Mutation::SkipReplay) {
@@ -534,6 +557,9 @@ impl Engine {
         }
         let recording = |replay: &Replay| replay.stage == Stage::Recording;
         if self.replay.as_ref().is_some_and(recording) && !self.metadata.busy() {
+            if self.metadata.broken {
+                return self.give_up_replay();
+            }
             if self.mark_before_replay() {
                 return self.replay_marked();
             }
@@ -551,7 +577,7 @@ impl Engine {
 
     /// On to the write before the one that is done; to the next intent, when all writes are.
     fn next_write(&mut self) {
-        if !self.geometry.survives(self.missing) {
+        if !self.geometry.survives(self.lost) {
             return self.give_up_replay();
         }
         if self.journal_is_lost() {
@@ -562,9 +588,11 @@ impl Engine {
             replay.remaking = SlotSet::EMPTY;
             if replay.next == replay.intents {
                 (replay.applied).sort_by_key(|applied| (applied.group, applied.parts.start));
-                if let Some(Remake { span, slots }) = replay.remakes.pop() {
+                if let Some(Remake { span, slots, anew }) = replay.remakes.pop() {
                     self.begin_span(span);
-                    self.replay().remaking = slots;
+                    let replay = self.replay();
+                    replay.remaking = slots;
+                    replay.anew = if anew { slots } else { SlotSet::EMPTY };
                     return self.next_rows();
                 }
             }
@@ -759,7 +787,7 @@ impl Engine {
         let replay = self.replay.as_ref().expect("a replay is under way");
         match replay.stage {
             Stage::Choosing => replay.from_log.is_some(),
-            Stage::Rolling => !self.is_settling(),
+            Stage::Rolling => !self.is_settling() && replay.judge != Judge::Place,
             _ => false,
         }
     }
@@ -770,7 +798,10 @@ impl Engine {
         column.log_data = column.log_data.minus(column.unreadable);
         column.unreadable = SlotSet::EMPTY;
         if column.log_data.is_empty() && !self.is_settling() {
-            return self.log_checked();
+            return match self.replay().judge {
+                Judge::Place => self.looked(),
+                Judge::Log | Judge::Found => self.log_checked(),
+            };
         }
         self.work_step(id, Work::Checksum);
     }
@@ -784,6 +815,7 @@ impl Engine {
         assert_eq!(result, ComputeResult::Done, "nothing was compared");
         match work {
             Work::Checksum if self.is_settling() => self.settle_summed(id),
+            Work::Checksum if self.replay().judge == Judge::Place => self.looked(),
             Work::Checksum => {
                 let replay = self.replay.as_ref().expect("a replay is under way");
                 let column = &self.columns[index(id)];
@@ -859,26 +891,97 @@ impl Engine {
         let entry = &replay.parts[replay.span.parts.start].entry;
         let all = SlotSet::from_bits(entry.slots).and(self.shape(id).all());
         let has_successor = !all.minus(written).minus(missing).is_empty();
-        if has_successor || written.minus(valid).minus(lost).is_empty() {
+        let begun = has_successor || replay.judge == Judge::Found;
+        if begun || written.minus(valid).minus(lost).is_empty() {
             self.note_applied(written);
             // A device that is being filled, and came after this write, may lack it.
-            self.remake_later(written.minus(valid).minus(missing));
+            self.remake_later(written.minus(valid).minus(missing), false);
             let column = &mut self.columns[index(id)];
             column.plan.writes = valid;
             return self.write_replayed();
         }
-        // Nothing had gone to its place, or else a part was lost since, to rot: then data and
-        // redundancy may be of two minds. Where all of them are there, redundancy is made anew.
-        // With checksums each block tells by itself what it holds.
+        // Nothing had gone to its place, or else a part was lost since, to rot.
+        self.look_in_place();
+    }
+
+    /// Reads what a write that is not whole in the log may have left.
+    fn look_in_place(&mut self) {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let (id, written) = (replay.column, replay.written);
+        let logged = |&slot: &u8| replay.part(slot).is_some();
+        let logged = written.iter().filter(logged);
+        let logged = logged.fold(SlotSet::EMPTY, SlotSet::with);
+        let reads = logged.minus(self.missing_slots(id));
+        self.replay().judge = Judge::Place;
+        let column = &mut self.columns[index(id)];
+        column.log_data = reads;
+        column.zeros = SlotSet::EMPTY; // What is there may be something else.
+        column.phase = Phase::Reading;
+        column.pending = reads.count();
+        if reads.is_empty() {
+            return self.looked();
+        }
+        for slot in reads.iter() {
+            let place = self.row(id, slot);
+            self.slot_io(id, slot, Operation::Read, place);
+        }
+    }
+
+    /// What is in place is summed up. If a block of a write is there, all of it was logged.
+    fn looked(&mut self) {
+        let replay = self.replay();
+        replay.judge = Judge::Log;
+        let (id, written, valid) = (replay.column, replay.written, replay.valid);
+        let missing = self.missing_slots(id);
+        let lost = self.slots_of(id, self.lost);
+        let shape = self.shape(id);
+        let left = shape.all().minus(written.minus(valid)).minus(lost);
+        // Without checksums nobody would find out that some of it can't be made.
+        let can_be_made = self.has_checksums() || left.count() >= u32::from(shape.data);
+        if can_be_made && self.is_in_place(id) {
+            self.replay().judge = Judge::Found;
+            return self.next_rows();
+        }
+        // Of a part without a header it is not known what it was. Where all are there redundancy is made
+        // anew. With checksums each block tells by itself what it holds.
         let checked = self.has_checksums() && !self.mutated(Mutation::ReplayLaunders);
-        if lost.is_empty() && !checked {
-            self.remake_later(self.shape(id).redundant());
+        if lost.or(missing).is_empty() && !checked {
+            self.remake_later(shape.redundant(), true);
         }
         self.rows_replayed();
     }
 
+    /// Whether what was read tells that the write under way went to its place. Checksums tell of each
+    /// block what was there before. Without them it may have been the same: then all that the log has must
+    /// be there, so that carrying it out changes nothing but what it lacks.
+    fn is_in_place(&self, id: u32) -> bool {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let column = &self.columns[index(id)];
+        let (read, blocks) = (column.log_data, column.blocks);
+        let sums = |slot| {
+            let sums = super::checksum_range(id, read, slot, blocks, self.checksums_of_column);
+            let part = replay.part(slot).expect("one for each of these slots");
+            let found = self.checksums[sums].iter().copied();
+            (column.low..)
+                .zip(found)
+                .map(move |(row, sum)| (part, row, sum))
+        };
+        let is_new = |(part, row, sum): (&Part, u32, u32)| replay.checksum(part, row) == sum;
+        if !self.has_checksums() {
+            let valid = replay.valid.minus(self.missing_slots(id));
+            let holds = |slot| read.contains(slot) && sums(slot).all(is_new);
+            return !valid.is_empty() && valid.iter().all(holds);
+        }
+        read.iter().any(|slot| {
+            sums(slot).any(|(part, row, sum)| {
+                let was = replay.old_checksum(part, row);
+                is_new((part, row, sum)) && was != Some(stored_checksum(sum))
+            })
+        })
+    }
+
     /// Slots of the rows under way are to be made of the others.
-    fn remake_later(&mut self, slots: SlotSet) {
+    fn remake_later(&mut self, slots: SlotSet, anew: bool) {
         if slots.is_empty() {
             return;
         }
@@ -889,10 +992,13 @@ impl Engine {
             rows,
             ..replay.span.clone()
         };
-        replay.remakes.push(Remake { span, slots });
+        replay.remakes.push(Remake { span, slots, anew });
     }
 
     pub(super) fn write_replayed(&mut self) {
+        if !self.geometry.survives(self.lost) {
+            return self.give_up_replay();
+        }
         if self.metadata.busy() && !self.metadata.broken {
             // Somebody went out: until that is durable, nothing that was judged without goes to its place.
             self.replay().waits = true;
@@ -919,7 +1025,9 @@ impl Engine {
         let id = self.replay().column;
         self.let_go_pages(id);
         let blocks = self.columns[index(id)].blocks;
-        self.replay().low += blocks;
+        let replay = self.replay();
+        replay.low += blocks;
+        replay.judge = Judge::Log;
         self.next_rows();
     }
 
@@ -967,6 +1075,8 @@ impl Engine {
 
     /// What the journals hold may be needed when the members are back: nothing is voided.
     pub(super) fn give_up_replay(&mut self) {
+        let replay = self.replay();
+        (replay.stage, replay.waits) = (Stage::Rolling, false); // Nobody who is told goes on with it.
         self.nothing_more();
         self.end_replay();
     }
@@ -1006,7 +1116,7 @@ impl Engine {
         {
             return;
         }
-        if !self.geometry.survives(self.missing) {
+        if !self.geometry.survives(self.lost) {
             return self.give_up_replay();
         }
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);

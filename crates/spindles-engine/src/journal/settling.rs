@@ -42,8 +42,8 @@ enum Verdict {
     Stay { gone: SlotSet },
     /// These slots give what is to be made.
     Make(SlotSet),
-    /// What is to be made can't be told.
-    Unknown,
+    /// What these slots are to hold can't be told.
+    Unknown(SlotSet),
 }
 
 impl Engine {
@@ -66,7 +66,7 @@ impl Engine {
 
     /// Reads what is in place.
     pub(super) fn read_settling(&mut self) {
-        if !self.geometry.survives(self.missing) {
+        if !self.geometry.survives(self.lost) {
             return self.give_up_replay();
         }
         let id = self.replay().column;
@@ -95,7 +95,7 @@ impl Engine {
 
     /// The last write, of those whose parts begin at `from` or later, that was carried out and wrote a
     /// slot in one of the rows under way.
-    fn last_applied(&self, slot: u8, row: u32, from: usize) -> Option<&Range<usize>> {
+    pub(super) fn last_applied(&self, slot: u8, row: u32, from: usize) -> Option<&Range<usize>> {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let group = self.columns[index(replay.column)].group.0;
         let of_group = (replay.applied).partition_point(|applied| applied.group < group);
@@ -110,25 +110,34 @@ impl Engine {
         wrote.last().map(|last| &last.parts)
     }
 
-    /// Slots that others can be made of, in one of the rows under way: they hold what was written last.
-    /// Of what no write carried out wrote, that it is what an intent says, or as it was.
+    /// Slots that others can be made of, in one of the rows under way: they hold what was written last,
+    /// and of what no write carried out wrote, what was there.
     fn sources(&self, row: u32) -> SlotSet {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let id = replay.column;
         let read = self.columns[index(id)].log_data;
-        let told = self.told(row);
-        let sources = read
-            .minus(replay.remaking)
-            .minus(self.slots_of(id, self.lost));
+        let lacks = replay.remaking.or(self.slots_of(id, self.lost));
         if self.mutated(Mutation::ReplayLaunders) {
-            return sources;
+            return read.minus(lacks);
         }
         let holds = |&slot: &u8| match self.last_applied(slot, row, 0) {
             Some(last) => replay.checksum_of(last, slot, row) == Some(self.found_sum(slot, row)),
-            None => told.contains(slot) || self.is_as_it_was(slot, row),
+            None => !lacks.contains(slot) && self.is_as_it_was(slot, row),
         };
+        let sources = read.minus(replay.anew);
         let sources = sources.iter().filter(holds);
         sources.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// Whether an intent counts in one of the rows under way: some slots may hold what was there before
+    /// it. When that is settled, it is made of those that belong together.
+    fn is_intended(&self, row: u32) -> bool {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let group = self.columns[index(replay.column)].group.0;
+        replay.spans[replay.intents..].iter().any(|span| {
+            let of = replay.parts[span.parts.start].entry.group;
+            span.counts && of == group && span.rows.contains(&row)
+        })
     }
 
     /// Whether a slot, in one of the rows under way, fits to the checksum that is kept.
@@ -203,11 +212,17 @@ impl Engine {
         let shape = self.shape(id);
         let data = u32::from(shape.data);
         if !replay.remaking.is_empty() {
+            if self.is_intended(row) {
+                return Verdict::Leave;
+            }
             let sources = self.sources(row);
-            return if sources.count() >= data {
+            let lacking = replay.remaking.minus(sources);
+            return if lacking.minus(self.missing_slots(id)).is_empty() {
+                Verdict::Leave
+            } else if sources.count() >= data {
                 Verdict::Make(sources)
             } else {
-                Verdict::Unknown
+                Verdict::Unknown(lacking)
             };
         }
         let known = self.known(row);
@@ -279,19 +294,18 @@ impl Engine {
             }
             Verdict::Make(sources) => {
                 self.take_rows(id, blocks);
-                let remaking = self.replay().remaking;
-                self.settle(sources, remaking.and(there), SlotSet::EMPTY);
+                let lacking = self.replay().remaking.minus(sources);
+                self.settle(sources, lacking.and(there), SlotSet::EMPTY);
             }
-            Verdict::Unknown => {
+            Verdict::Unknown(lacking) => {
                 self.take_rows(id, blocks);
-                self.rows_not_made(id);
+                self.rows_not_made(id, lacking);
             }
         }
     }
 
     /// What was to be made in the rows under way can't be: nobody takes what is there for it.
-    fn rows_not_made(&mut self, id: u32) {
-        let slots = self.replay().remaking;
+    fn rows_not_made(&mut self, id: u32, slots: SlotSet) {
         if self.has_checksums() {
             self.lose_checksums(id, slots);
         } else {
@@ -359,6 +373,9 @@ impl Engine {
     pub(super) fn keep_slot(&mut self, id: u32, slot: u8, blocks: u32, sums: Option<usize>) {
         if self.mutated(Mutation::SkipSumming) {
             return;
+        }
+        if self.missing_slots(id).contains(slot) {
+            return; // It went out meanwhile.
         }
         let first = self.block_of_slot(id, slot);
         let Some(pages) = self.pages.as_mut() else {

@@ -13,6 +13,7 @@ use crate::{
     plan::{Shape, Strategy, Work},
     slots::SlotSet,
 };
+use alloc::vec::Vec;
 use spindles_block::Operation;
 use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
@@ -85,9 +86,13 @@ impl Engine {
         let Stage::Summing { part, rows } = replay.stage else {
             panic!("nothing is being summed up");
         };
+        let later = part + 1;
         let part = &replay.parts[part];
+        if self.missing.contains(part.member) {
+            return self.rows_summed(id); // It went out meanwhile.
+        }
         let slot = part.entry.slot;
-        let blocks = self.columns[index(id)].blocks;
+        let (low, blocks) = (self.columns[index(id)].low, self.columns[index(id)].blocks);
         let first = self.block_of_slot(id, slot);
         let sums = index(id) * self.checksums_of_column;
         let sums = &self.checksums[sums..sums + index(blocks)];
@@ -98,12 +103,18 @@ impl Engine {
                 Some(&replay.checksums[start..start + index(blocks)])
             }
         };
+        // What a later write wrote, or was to write, is not what this one did.
+        let is_last = |row| self.last_applied(slot, row, later).is_none();
+        let last: Vec<bool> = (low..low + blocks).map(is_last).collect();
         let pages = self.pages.as_mut().expect("something was summed up");
         for (row, &sum) in (0..).zip(sums) {
             let expected = logged.map_or(pages.of_zeros, |logged| logged[index(row)]);
             let block = first.plus(u64::from(row));
             let of = (id, slot, first);
-            if expected == sum && !pages.agrees_at(&self.metadata_buffer, of, block, sum) {
+            if last[index(row)]
+                && expected == sum
+                && !pages.agrees_at(&self.metadata_buffer, of, block, sum)
+            {
                 pages.set_at(&mut self.metadata_buffer, of, block, sum);
             }
         }

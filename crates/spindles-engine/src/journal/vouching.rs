@@ -107,7 +107,7 @@ impl Engine {
 
     /// On to the next rows.
     fn vouch_next(&mut self) {
-        if !self.geometry.survives(self.missing) || self.metadata.broken {
+        if !self.geometry.survives(self.lost) || self.metadata.broken {
             return self.give_up_replay();
         }
         let limit = self.limits.column_blocks;
@@ -261,6 +261,9 @@ impl Engine {
     }
 
     fn keep_sum(&mut self, id: u32, slot: u8, row: u32, sum: u32) {
+        if self.missing_slots(id).contains(slot) {
+            return; // It went out meanwhile.
+        }
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
         let pages = self.pages.as_mut().expect("there are checksums");

@@ -1,8 +1,8 @@
 //! Members that go out in the middle of a replay.
 
 use crate::world::{BLOCK, Setup, World};
-use spindles_block::{MemberIndex, MemberSet, Operation};
-use spindles_engine::ArrayState;
+use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, RequestError};
+use spindles_engine::{ArrayState, Event, Member};
 use spindles_format::{AreaKind, JOURNAL_HEADER_BYTES, JournalHeader};
 use spindles_layout::{Level, Spec};
 
@@ -219,4 +219,315 @@ fn who_goes_out_in_a_replay_lacks_what_it_writes() {
         }
     }
     assert!(tried > 500, "{tried}");
+}
+
+/// An array with a journal, and what else it needs for one write to be told from another.
+fn wide(level: &str, members: usize, checksums: bool) -> Setup {
+    let mut setup = logged(members, 6000, 0);
+    setup.spec.level = Level::by_name(level).unwrap();
+    setup.checksum_pages = checksums.then_some(64);
+    setup
+}
+
+/// Where the journal of a member lies, in its bytes.
+fn log_of(world: &World, member: usize) -> std::ops::Range<usize> {
+    let area = world.devices[member].area(AreaKind::JOURNAL).unwrap();
+    let start = usize::try_from(area.offset_bytes).unwrap();
+    start..start + usize::try_from(area.length_bytes).unwrap()
+}
+
+/// Where the journals hold blocks of this byte: the members, and the blocks of these.
+fn logged_blocks(world: &World, byte: u8) -> Vec<(usize, usize)> {
+    let of_member = |member| {
+        let log = log_of(world, member);
+        let first = log.start / BLOCK;
+        let blocks = world.members[member][log].chunks_exact(BLOCK).enumerate();
+        let found = blocks.filter(|(_, block)| *block == [byte; BLOCK]);
+        let found: Vec<_> = found.map(|(at, _)| (member, first + at)).collect();
+        found
+    };
+    (0..world.members.len()).flat_map(of_member).collect()
+}
+
+/// The member that holds a block of the array, and where in its bytes.
+fn place_of(world: &World, block: u64) -> (usize, usize) {
+    let place = world.engine.geometry().locate(BlockIndex(block));
+    let member = usize::from(place.member.0);
+    let at = usize::try_from(world.data_start[member] + place.offset.0).unwrap();
+    (member, at * BLOCK)
+}
+
+fn first_bytes(world: &mut World, blocks: &[u64]) -> Vec<Result<u8, RequestError>> {
+    let byte = |&block| world.read(block, 1).map(|read| read[0]);
+    blocks.iter().map(byte).collect()
+}
+
+/// The log of the last write of a row is not whole any more, and the write is in its place: a write
+/// before it does not take redundancy back.
+#[test]
+fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
+    let mut tried = 0;
+    for (level, members, degraded) in [("raid5", 4, false), ("raid6", 5, false), ("raid6", 6, true)]
+    {
+        for (checksums, rots) in [(true, true), (true, false), (false, true), (false, false)] {
+            for (gone, out) in
+                (0..members).flat_map(|gone| (0..members).map(move |out| (gone, out)))
+            {
+                if !degraded && gone > 0 || gone == out {
+                    continue;
+                }
+                let setup = wide(level, members, checksums);
+                let mut world = setup.open().unwrap();
+                for at in [1, 5, 9] {
+                    world
+                        .write(at, &[u8::try_from(at).unwrap() + 100; BLOCK])
+                        .unwrap();
+                }
+                assert!(world.close());
+                let mut world = world.reopen(&setup);
+                world.run();
+                if degraded {
+                    world.fail(u8::try_from(gone).unwrap());
+                }
+                world.write(1, &[1; BLOCK]).unwrap();
+                world.write(5, &[3; BLOCK]).unwrap();
+                let [(member, block)] = logged_blocks(&world, 3)[..] else {
+                    continue; // Who holds it is out.
+                };
+                if rots {
+                    world.members[member][block * BLOCK..][..BLOCK].fill(0xee);
+                } else {
+                    let member = u8::try_from(member).unwrap();
+                    world.medium.insert((member, u64::try_from(block).unwrap()));
+                }
+                let mut again = setup.clone();
+                again.missing = world.gone;
+                let mut world = world.reopen(&again);
+                world.run();
+                let expected = [Ok(1), Ok(3), Ok(109)];
+                assert_eq!(first_bytes(&mut world, &[1, 5, 9]), expected);
+                world.fail(u8::try_from(out).unwrap());
+                let what = format!("{level}, checksums {checksums}, without {gone}, then {out}");
+                assert_eq!(first_bytes(&mut world, &[1, 5, 9]), expected, "{what}");
+                tried += 1;
+            }
+        }
+    }
+    assert!(tried > 100, "{tried}");
+}
+
+/// A write that is in its place only in part, since a cache was lost, and what it lacks can't be made:
+/// the one before it, which is there, is not what belongs there.
+#[test]
+fn what_a_later_write_was_to_write_is_not_what_an_earlier_one_wrote() {
+    let setup = wide("raid5", 4, true);
+    let mut world = setup.open().unwrap();
+    world.write(9, &[9; BLOCK]).unwrap();
+    assert!(world.close());
+    let mut world = world.reopen(&setup);
+    world.run();
+    for (at, byte) in [(1, 17), (1, 34), (5, 68)] {
+        world.write(at, &[byte; BLOCK]).unwrap();
+    }
+    let (member, at) = place_of(&world, 1);
+    world.members[member][at..at + BLOCK].fill(17);
+    let [(member, block)] = logged_blocks(&world, 34)[..] else {
+        panic!("it is logged once");
+    };
+    world.members[member][block * BLOCK..][..BLOCK].fill(0xee);
+    let (member, at) = place_of(&world, 9);
+    world.members[member][at..at + BLOCK].fill(0xdd);
+    let mut world = world.reopen(&setup);
+    world.run();
+    let read = first_bytes(&mut world, &[1, 5, 9]);
+    let corrupt = Err(RequestError::Corrupt);
+    assert_eq!(read, [corrupt, Ok(68), corrupt]);
+}
+
+/// An array full of the numbers of its blocks, whose member with block 1 is being filled: to behind
+/// the first rows, or not yet.
+fn filling(setup: &Setup, behind: bool) -> (World, usize) {
+    let mut world = setup.open().unwrap();
+    let blocks = world.engine.geometry().blocks();
+    for first in (0..blocks).step_by(120) {
+        let here = first..blocks.min(first + 120);
+        let bytes = here.flat_map(|block| [u8::try_from(block % 251).unwrap(); BLOCK]);
+        world.write(first, &bytes.collect::<Vec<_>>()).unwrap();
+    }
+    let (victim, _) = place_of(&world, 1);
+    let member = u8::try_from(victim).unwrap();
+    world.fail(member);
+    world.rebuild(member, 77).unwrap();
+    loop {
+        match world.engine.status().members[victim].state {
+            Member::Rebuilding { mark } if mark.0 > 50 || !behind => return (world, victim),
+            Member::Active => panic!("it is filled already"),
+            Member::Rebuilding { .. } | Member::Missing { .. } => world.step(),
+        }
+    }
+}
+
+/// As after a crash that only these journals were reached before by the last write.
+fn keep_logs(world: &mut World, before: Vec<Vec<u8>>, of: impl Fn(usize) -> bool) {
+    let after = std::mem::replace(&mut world.members, before);
+    for (member, after) in after.iter().enumerate() {
+        if of(member) {
+            let log = log_of(world, member);
+            world.members[member][log.clone()].copy_from_slice(&after[log]);
+        }
+    }
+}
+
+fn replay(world: &mut World) {
+    let replayed = |event: &Event| matches!(event, Event::Replayed { .. });
+    while !world.events.iter().any(replayed) {
+        world.step();
+    }
+}
+
+/// The log of a write did not reach the device that is being filled, and before it a whole stripe was
+/// written, of which caches lost some. What is made for the device is made of what belongs together.
+#[test]
+fn what_is_made_of_a_stripe_that_is_old_and_new_is_neither() {
+    for (behind, checksums, tears) in [
+        (true, true, false),
+        (true, true, true),
+        (true, false, false),
+        (false, true, false),
+        (false, true, true),
+        (false, false, false),
+    ] {
+        for old in 0..8_u32 {
+            let mut setup = wide("raid5", 4, checksums);
+            setup.tears = tears;
+            let (mut world, victim) = filling(&setup, behind);
+            let before = world.members.clone();
+            let whole: Vec<u8> = (0..12_u8).flat_map(|b| [0x80 + b; BLOCK]).collect();
+            let token = world.submit(Operation::Write { fua: false }, 0, whole, 12);
+            while world.replies.is_empty() {
+                world.step();
+            }
+            world.result(token).unwrap();
+            let mut middle = world.members.clone();
+            world.write_and_no_more(1, &[0xb2; BLOCK]);
+            for (bit, block) in [1, 5, 9].into_iter().enumerate() {
+                let (member, at) = place_of(&world, block);
+                if old >> bit & 1 == 1 {
+                    middle[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+                }
+            }
+            keep_logs(&mut world, middle, |member| member != victim);
+            let mut world = world.reopen(&setup);
+            replay(&mut world);
+            let legal = [&[1, 0x81, 0xb2][..], &[5, 0x85], &[9, 0x89]];
+            let read = first_bytes(&mut world, &[1, 5, 9]);
+            for (read, legal) in read.iter().zip(legal) {
+                assert!(
+                    read.is_ok_and(|read| legal.contains(&read)) || read.is_err() && !behind,
+                    "behind {behind}, checksums {checksums}, tears {tears}, old {old:03b}: {read:?}"
+                );
+            }
+        }
+    }
+}
+
+/// While one device is being filled another is away, for one opening. Nothing is carried out without
+/// it: nobody could tell later that it was.
+#[test]
+fn nothing_is_replayed_into_an_array_that_failed() {
+    for (behind, checksums) in [(false, false), (false, true), (true, false), (true, true)] {
+        let setup = wide("raid5", 4, checksums);
+        let (mut world, _) = filling(&setup, behind);
+        let (away, _) = place_of(&world, 5);
+        let before = world.members.clone();
+        world.write_and_no_more(5, &[0xb2; BLOCK]);
+        keep_logs(&mut world, before, |member| member != away);
+        let mut world = world.reopen(&setup);
+        world.gone = MemberSet::EMPTY.with(MemberIndex(u8::try_from(away).unwrap()));
+        world.run();
+        assert_eq!(world.engine.state(), ArrayState::Failed);
+        let mut world = world.reopen(&setup);
+        replay(&mut world);
+        let read = first_bytes(&mut world, &[1, 5, 9]);
+        assert!(read == [Ok(1), Ok(5), Ok(9)], "{read:?}");
+    }
+}
+
+/// Runs until nothing is under way any more, and some quiet time has passed.
+fn settle_down(world: &mut World) {
+    for _ in 0..60 {
+        world.run();
+        if world.engine.poll_timeout().is_none() {
+            break;
+        }
+        world.wake();
+    }
+}
+
+/// Members go in the middle of a replay, with hardly any pages of checksums.
+#[test]
+fn members_that_go_while_a_replay_computes_are_let_go() {
+    for seed in 0..600_u64 {
+        let mut setup = wide("raid6", 5, true);
+        setup.checksum_pages = Some(0);
+        setup.tears = seed % 3 == 0;
+        setup.spec.member_blocks = vec![3000; 5];
+        setup.seed = seed;
+        setup.requests = 8;
+        let mut world = setup.open().unwrap();
+        let mut rng = crate::world::Rng(seed * 2 + 1);
+        rng.below(3);
+        let blocks = world.engine.geometry().blocks();
+        for byte in 1..7 {
+            let at = rng.below(blocks - 40);
+            let bytes = vec![byte; 36 * BLOCK];
+            world.submit(Operation::Write { fua: false }, at, bytes, 36);
+        }
+        let steps = rng.below(400);
+        step(&mut world, usize::try_from(steps).unwrap());
+        let mut world = world.reopen(&setup);
+        let steps = rng.below(120);
+        step(&mut world, usize::try_from(steps).unwrap());
+        let out = u8::try_from(rng.below(5)).unwrap();
+        world.gone = MemberSet::EMPTY.with(MemberIndex(out));
+        let steps = rng.below(12);
+        step(&mut world, usize::try_from(steps).unwrap());
+        world.gone = world.gone.with(MemberIndex((out + 1) % 5));
+        settle_down(&mut world);
+        assert_ne!(world.engine.state(), ArrayState::Failed);
+    }
+}
+
+/// A member that goes in the last update of a close takes its bad blocks along, and another goes while
+/// that is noted.
+#[test]
+fn a_close_comes_to_its_end_whoever_goes() {
+    for (first, second, third, all) in (0..40).flat_map(|first| {
+        (0..12).flat_map(move |second| {
+            (0..4).flat_map(move |third| [false, true].map(|all| (first, second, third, all)))
+        })
+    }) {
+        let mut setup = logged(3, 48, 0);
+        setup.seed = first * 1000 + second * 10 + third;
+        let mut world = setup.open().unwrap();
+        world.write(0, &[1; 8 * BLOCK]).unwrap();
+        let (member, at) = place_of(&world, 1);
+        let member = u8::try_from(member).unwrap();
+        let place = (member, u64::try_from(at / BLOCK).unwrap());
+        world.medium.insert(place);
+        world.refusing.insert(place);
+        world.read(1, 1).ok();
+        world.command(spindles_engine::Command::Close).unwrap();
+        step(&mut world, usize::try_from(first).unwrap());
+        world.gone = MemberSet::EMPTY.with(MemberIndex(member));
+        step(&mut world, usize::try_from(second).unwrap());
+        world.gone = world.gone.with(MemberIndex((member + 1) % 3));
+        step(&mut world, usize::try_from(third).unwrap());
+        if all {
+            world.gone = MemberSet::all(3);
+        }
+        settle_down(&mut world);
+        let closed = |event: &Event| matches!(event, Event::Closed { .. });
+        assert!(world.events.iter().any(closed), "{:?}", world.events);
+    }
 }
