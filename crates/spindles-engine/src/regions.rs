@@ -416,6 +416,9 @@ impl Engine {
         if !self.may_clear() || self.closing != Closing::Open {
             return;
         }
+        if self.holds_back() {
+            return self.regions.want_sweep(); // Somebody waits until nothing is under way.
+        }
         self.forget_settled();
         let early = self.mutated(Mutation::ClearBitEarly);
         let regions = &mut self.regions;

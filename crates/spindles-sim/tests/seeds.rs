@@ -35,7 +35,7 @@ fn check_seeds(seeds: std::ops::Range<u64>) {
             *struck.entry(what).or_default() += times;
         }
     }
-    for fault in FAULTS {
+    for fault in FAULTS.iter().filter(|fault| fault.percent > 0) {
         assert!(
             struck.get(fault.name) > Some(&10),
             "{}: {struck:?}",
@@ -148,6 +148,10 @@ fn seeds_that_found_something_stay_quiet() {
         (
             1_882_575_275_664_200,
             "errors do not put a member out while parity is not settled",
+        ),
+        (
+            1_882_581_871_122_258,
+            "regions are not swept while a device takes a place",
         ),
         (
             1_882_577_372_793_605,
