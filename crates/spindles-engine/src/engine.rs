@@ -812,8 +812,12 @@ impl Engine {
     }
 
     fn pump_closing(&mut self) {
+        self.begin_closing();
         self.bits_cleared_while_closing();
         self.update_done_while_closing();
+    }
+
+    fn begin_closing(&mut self) {
         if self.closing != Closing::Draining || !self.idle() {
             return;
         }

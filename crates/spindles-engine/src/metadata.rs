@@ -121,6 +121,7 @@ impl Engine {
         self.replay_recorded();
         self.replace_recorded();
         self.growth_recorded();
+        self.try_to_serve();
     }
 
     /// Something changed that the superblocks must say.

@@ -112,7 +112,7 @@ impl Engine {
 
     /// On to the next rows that something is known of.
     pub(super) fn choose_next(&mut self) {
-        if !self.geometry.survives(self.lost) {
+        if !self.geometry.survives(self.lost) || self.metadata.broken {
             return self.give_up_replay();
         }
         let limit = self.limits.column_blocks;
@@ -128,9 +128,6 @@ impl Engine {
             else {
                 return self.sum_replayed();
             };
-            if self.metadata.broken {
-                return self.give_up_replay();
-            }
             if !self.regions.is_written(GroupIndex(group)) {
                 replay.choose_from = (group + 1, 0);
                 continue;

@@ -13,8 +13,9 @@
 //!
 //! A write is carried out where every member that is there has its part of the log; what missing
 //! members should hold follows from redundancy. Where one that is there lacks its part, the log was
-//! not durable when the crash came, and nothing had gone to its place; or a part of it rotted since,
-//! and then something of the write is found in its place, which is carried out too. From the last write to the
+//! not durable when the crash came, and nothing had gone to its place; or a part of it rotted since:
+//! it is so of whatever others were logged after, and where something is found in place that only
+//! this write can have left. Then it is carried out too. From the last write to the
 //! first: a block gets what was written there last, and never anything older, so that what a replay
 //! that is ended in the middle leaves is as good as what the crash left, with the log or without it.
 //! What follows from the other blocks of its row is made when those are in place: what a device
@@ -211,6 +212,9 @@ pub(crate) struct Replay {
     /// What is to be carried out, the last first; then the intents to be looked at, in order.
     pub(super) spans: Vec<Span>,
     pub(super) intents: usize,
+    /// The last batch: the only one of which a crash may have left a part. Before the next one is
+    /// begun all of one is durable: what is not there of that rotted.
+    last: u64,
     /// Which of them is next.
     pub(super) next: usize,
     /// The one under way, and the row from which on it is to be done.
@@ -269,6 +273,7 @@ impl Engine {
             checksums: Vec::new(),
             spans: Vec::new(),
             intents: 0,
+            last: 0,
             next: 0,
             span: Span {
                 parts: 0..0,
@@ -492,6 +497,7 @@ impl Engine {
         let (mut writes, mut intents) = (Vec::new(), Vec::new());
         let mut group = Group::empty();
         let mut end = replay.parts.len();
+        replay.last = replay.parts.last().map_or(0, |part| part.sequence);
         while end > 0 {
             let same = replay.parts[end - 1].write();
             let parts = replay.parts[..end].iter().rev();
@@ -512,7 +518,8 @@ impl Engine {
             let lost = members.filter(|(place, _)| self.lost.contains(place.member));
             let lost = lost.fold(SlotSet::EMPTY, |set, (_, slot)| set.with(slot));
             let written = SlotSet::from_bits(entry.slots).and(shape.all());
-            let counts = written.minus(here).minus(lost).is_empty();
+            let followed = parts[0].sequence < replay.last;
+            let counts = followed || written.minus(here).minus(lost).is_empty();
             let is_intent = entry.kind == JournalKind::Intent;
             let rows = entry.low..entry.low + entry.blocks;
             let covers = counts && is_intent && !self.mutated(Mutation::ReplaySuperseded);
@@ -523,7 +530,9 @@ impl Engine {
             };
             for rows in left.into_iter().rev() {
                 let parts = start..end;
-                let spans = if is_intent { &mut intents } else { &mut writes };
+                // What tells whether an intent of which a part is not there was begun comes first.
+                let settles = is_intent && counts;
+                let spans = if settles { &mut intents } else { &mut writes };
                 spans.push(Span {
                     parts,
                     rows,
@@ -891,7 +900,8 @@ impl Engine {
         let entry = &replay.parts[replay.span.parts.start].entry;
         let all = SlotSet::from_bits(entry.slots).and(self.shape(id).all());
         let has_successor = !all.minus(written).minus(missing).is_empty();
-        let begun = has_successor || replay.judge == Judge::Found;
+        let followed = replay.parts[replay.span.parts.start].sequence < replay.last;
+        let begun = has_successor || followed || replay.judge == Judge::Found;
         if begun || written.minus(valid).minus(lost).is_empty() {
             self.note_applied(written);
             // A device that is being filled, and came after this write, may lack it.
@@ -939,21 +949,50 @@ impl Engine {
         // Without checksums nobody would find out that some of it can't be made.
         let can_be_made = self.has_checksums() || left.count() >= u32::from(shape.data);
         if can_be_made && self.is_in_place(id) {
+            if self.is_intent() {
+                return self.intent_was_begun(id);
+            }
             self.replay().judge = Judge::Found;
             return self.next_rows();
         }
         // Of a part without a header it is not known what it was. Where all are there redundancy is made
-        // anew. With checksums each block tells by itself what it holds.
-        let checked = self.has_checksums() && !self.mutated(Mutation::ReplayLaunders);
-        if lost.or(missing).is_empty() && !checked {
+        // anew, of data that is as it was.
+        if lost.or(missing).is_empty() {
             self.remake_later(shape.redundant(), true);
         }
         self.rows_replayed();
     }
 
-    /// Whether what was read tells that the write under way went to its place. Checksums tell of each
-    /// block what was there before. Without them it may have been the same: then all that the log has must
-    /// be there, so that carrying it out changes nothing but what it lacks.
+    /// Whether what is under way has its contents in place only.
+    fn is_intent(&self) -> bool {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        replay.parts[replay.span.parts.start].entry.kind == JournalKind::Intent
+    }
+
+    /// An intent that is not whole in the log was begun in the rows under way: nothing older goes there,
+    /// and they are settled as those of any other.
+    fn intent_was_begun(&mut self, id: u32) {
+        let column = &self.columns[index(id)];
+        let (group, rows) = (column.group.0, column.low..column.low + column.blocks);
+        let replay = self.replay();
+        let entry = &replay.parts[replay.span.parts.start].entry;
+        for slot in SlotSet::from_bits(entry.slots).iter() {
+            replay.final_rows[usize::from(slot)].cover(group, &rows);
+        }
+        let parts = replay.span.parts.clone();
+        let span = Span {
+            parts,
+            rows,
+            counts: true,
+        };
+        replay.spans.insert(replay.intents, span);
+        self.rows_replayed();
+    }
+
+    /// Whether what was read tells that the write under way went to its place: a block is there that no
+    /// write before it left, and that was not there before it. Without checksums that may have been
+    /// the same: then all that the log has must be there, so that carrying it out changes nothing but
+    /// what it lacks.
     fn is_in_place(&self, id: u32) -> bool {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let column = &self.columns[index(id)];
@@ -972,10 +1011,21 @@ impl Engine {
             let holds = |slot| read.contains(slot) && sums(slot).all(is_new);
             return !valid.is_empty() && valid.iter().all(holds);
         }
+        // A cache that lost what was written last left what was there before that.
+        let is_old = |(part, row, sum): (&Part, u32, u32)| {
+            let was = |part| replay.old_checksum(part, row) == Some(stored_checksum(sum));
+            let mut of_row = replay.parts_of_row(part.entry.group, row);
+            was(part)
+                || of_row.any(|before| {
+                    let same = before.entry.slot == part.entry.slot;
+                    let earlier = before.sequence < part.sequence;
+                    same && earlier && (replay.checksum(before, row) == sum || was(before))
+                })
+        };
         read.iter().any(|slot| {
-            sums(slot).any(|(part, row, sum)| {
-                let was = replay.old_checksum(part, row);
-                is_new((part, row, sum)) && was != Some(stored_checksum(sum))
+            sums(slot).any(|it| {
+                let held = !self.slots_not_held(id, it.1 + 1).contains(slot);
+                held && is_new(it) && !is_old(it)
             })
         })
     }
@@ -1095,6 +1145,12 @@ impl Engine {
     pub(crate) fn replay_marked(&mut self) {
         let listing = |replay: &Replay| replay.listing;
         if self.replay.as_ref().is_some_and(listing) {
+            if self.metadata.broken {
+                self.replay().listing = false;
+                let id = self.replay().column;
+                self.let_go_pages(id);
+                return self.give_up_replay();
+            }
             if self.bad_blocks_are_stored() {
                 self.replay().listing = false;
                 let id = self.replay().column;

@@ -116,7 +116,7 @@ impl Engine {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let id = replay.column;
         let read = self.columns[index(id)].log_data;
-        let lacks = replay.remaking.or(self.slots_of(id, self.lost));
+        let lacks = replay.remaking.or(self.slots_not_held(id, row + 1));
         if self.mutated(Mutation::ReplayLaunders) {
             return read.minus(lacks);
         }
@@ -221,6 +221,8 @@ impl Engine {
                 Verdict::Leave
             } else if sources.count() >= data {
                 Verdict::Make(sources)
+            } else if lacking.minus(replay.anew).is_empty() {
+                Verdict::Leave // It may be right.
             } else {
                 Verdict::Unknown(lacking)
             };

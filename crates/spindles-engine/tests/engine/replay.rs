@@ -431,6 +431,38 @@ fn what_is_made_of_a_stripe_that_is_old_and_new_is_neither() {
     }
 }
 
+/// The part of the log that is there says that zeros were written, and zeros are there: those of
+/// before the last write, which a cache lost. That write is carried out, and the other not.
+#[test]
+fn what_a_cache_lost_does_not_tell_that_a_write_was_begun() {
+    let setup = wide("raid5", 4, true);
+    let mut world = setup.open().unwrap();
+    world.write(5, &[5; BLOCK]).unwrap();
+    world.write(9, &[9; BLOCK]).unwrap();
+    assert!(world.close());
+    let mut world = world.reopen(&setup);
+    world.run();
+    let (missing, _) = place_of(&world, 9);
+    world.fail(u8::try_from(missing).unwrap());
+    world.write(1, &[0x22; BLOCK]).unwrap();
+    let (member, at) = place_of(&world, 1);
+    let mut before = world.members.clone();
+    before[member][at..at + BLOCK].fill(0);
+    let zeros = Operation::WriteZeroes { fua: false };
+    let token = world.submit(zeros, 1, Vec::new(), 1);
+    while world.replies.is_empty() {
+        world.step();
+    }
+    world.result(token).unwrap();
+    keep_logs(&mut world, before, |of| of == member);
+    let mut again = setup.clone();
+    again.missing = world.gone;
+    let mut world = world.reopen(&again);
+    world.run();
+    let read = first_bytes(&mut world, &[1, 5, 9]);
+    assert!(read == [Ok(0x22), Ok(5), Ok(9)], "{read:?}");
+}
+
 /// While one device is being filled another is away, for one opening. Nothing is carried out without
 /// it: nobody could tell later that it was.
 #[test]
