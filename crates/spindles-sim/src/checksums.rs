@@ -144,7 +144,11 @@ impl Stack {
             let mut places = self.decayed.keys();
             places.any(|&(disk, rotten)| rotten == block && of_member(disk))
         };
-        (first.0..first.0 + u64::from(blocks)).all(did)
+        // What lost the checksum that was logged for it counts as rotten.
+        self.arrays
+            .iter()
+            .any(|array| array.damaged_journal.is_some())
+            || (first.0..first.0 + u64::from(blocks)).all(did)
     }
 
     /// Whether a disk holds these bytes from a block on, or would if nothing were rotten.

@@ -87,6 +87,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 lost: MemberSet::EMPTY,
                 blank: MemberSet::EMPTY,
                 unsettled: false,
+                damaged_journal: None,
                 above: None,
                 filling: MemberSet::EMPTY,
                 marks: false,

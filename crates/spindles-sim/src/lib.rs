@@ -14,6 +14,7 @@ pub mod enumerate;
 pub mod faults;
 pub mod grow;
 mod journal_device;
+mod journal_rot;
 mod log;
 mod memory;
 mod mishaps;

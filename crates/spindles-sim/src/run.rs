@@ -249,6 +249,14 @@ pub(crate) fn drain(world: &mut World) {
 
 /// What happens to disks while nothing runs.
 fn between_sessions(world: &mut World) {
+    let clean = world.closed.iter().all(|closed| *closed == Some(true));
+    if clean {
+        for array in &mut world.stack.arrays {
+            array.damaged_journal = None;
+        }
+    } else {
+        world.damage_journal();
+    }
     for disk in 0..world.stack.disks.len() {
         if world.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);

@@ -34,6 +34,9 @@ pub struct Array {
     pub blank: MemberSet,
     /// Its parity may not match its data yet, so that nothing more may be lost.
     pub unsettled: bool,
+    /// The member whose journal is damaged, until the array is closed: it takes as much as if that
+    /// member were lost.
+    pub damaged_journal: Option<MemberIndex>,
     /// The array it is a member of.
     pub above: Option<(usize, MemberIndex)>,
     /// Of the lost members, those whose disks are being filled: they take part again.
@@ -392,6 +395,7 @@ impl Stack {
     fn survives(&self, array: usize, member: Option<MemberIndex>, extra: Option<Place>) -> bool {
         let this = &self.arrays[array];
         let lost = member.map_or(this.lost, |member| this.lost.with(member));
+        let lost = (this.damaged_journal).map_or(lost, |member| lost.with(member));
         let here = extra.filter(|place| place.array == array);
         let can_spare = !this.unsettled || member.is_none();
         if !this.geometry.survives(lost) || !can_spare {
@@ -631,6 +635,7 @@ mod tests {
             lost: MemberSet::EMPTY,
             blank: MemberSet::EMPTY,
             unsettled: false,
+            damaged_journal: None,
             above,
             filling: MemberSet::EMPTY,
             marks: false,

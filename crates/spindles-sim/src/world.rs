@@ -143,6 +143,9 @@ pub struct World {
     pub(crate) scrubs_quietly: bool,
     /// Draws stalls.
     pub(crate) stalling: Random,
+    /// The crash that ends the session finds a journal damaged; drawn by itself.
+    pub(crate) journal_is_doomed: bool,
+    pub(crate) journal_rot: Random,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
     steps: u64,
@@ -210,6 +213,8 @@ impl World {
             told: Vec::new(),
             scrubs_quietly: false,
             stalling: Random::new(options.seed, "stalling"),
+            journal_is_doomed: false,
+            journal_rot: Random::new(options.seed, "journal rot"),
             latency: Random::new(options.seed, "latency"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))

@@ -5,6 +5,7 @@
 mod dropout;
 mod grow;
 mod journal_lost;
+mod journal_rot;
 mod latent_sector_error;
 mod put_out;
 mod rebuild;
@@ -56,6 +57,7 @@ pub static FAULTS: &[&Fault] = &[
     &grow::FAULT,
     &journal_lost::FAULT,
     &stall::FAULT,
+    &journal_rot::FAULT,
 ];
 
 impl Fault {

@@ -1,0 +1,120 @@
+//! Rot in what members logged, found when it is needed: after a crash.
+
+use crate::{stack::View, world::World};
+use spindles_block::BlockIndex;
+use spindles_format::{
+    AreaKind, ArrayRecord, DeviceRecord, JOURNAL_HEADER_BYTES, JournalHeader, SLOT_BYTES,
+    SUPERBLOCK_BYTES, decode,
+};
+
+/// How many of the last batches of a member are in danger.
+const BATCHES: u64 = 6;
+
+impl World {
+    /// The crash that ends the session, if one does, finds some of a journal damaged.
+    pub fn doom_journal(&mut self) -> bool {
+        !std::mem::replace(&mut self.journal_is_doomed, true)
+    }
+
+    /// Nothing runs: damages the journal of one member, where the array could do without that.
+    pub(crate) fn damage_journal(&mut self) {
+        if !std::mem::take(&mut self.journal_is_doomed) || self.stack.arrays.len() != 1 {
+            return;
+        }
+        let disks = u64::try_from(self.stack.disks.len()).expect("few");
+        let disk = usize::try_from(self.journal_rot.below(disks)).expect("few");
+        let (array, member) = self.stack.position(disk);
+        let this = &self.stack.arrays[array];
+        let allowed = self.journal.is_none()
+            && this.geometry.parity_chunks() > 0
+            && this.checksums.is_some()
+            && this.damaged_journal.is_none()
+            && !this.unsettled
+            && this.staged.is_empty()
+            && member.0 < this.geometry.members()
+            && !self.is_gone(disk)
+            && !self.doubts_parity()
+            && self.stack.may_lose_disk(disk);
+        let Some((record, device)) = self.superblock(disk).filter(|_| allowed) else {
+            return;
+        };
+        let batches = self.batches(disk, &record, &device);
+        if batches.is_empty() {
+            return;
+        }
+        for _ in 0..self.journal_rot.between(1, 2) {
+            let of_last = u64::try_from(batches.len()).expect("few").min(BATCHES);
+            let back = usize::try_from(self.journal_rot.below(of_last)).expect("few");
+            let start = batches[batches.len() - 1 - back];
+            let header_blocks = u64::try_from(JOURNAL_HEADER_BYTES / self.stack.block_bytes);
+            let length = header_blocks.expect("few") + 4;
+            let block = BlockIndex(start + self.journal_rot.below(length));
+            self.damage(disk, block);
+        }
+        self.stack.arrays[array].damaged_journal = Some(member);
+        *self.struck.entry("journal damaged").or_default() += 1;
+    }
+
+    fn damage(&mut self, disk: usize, block: BlockIndex) {
+        if self.journal_rot.percent(50) {
+            self.note(&format!(
+                "block {block} of disk {disk}, of its journal, can't be read"
+            ));
+            for sector in self.stack.sectors(disk, block) {
+                self.stack.disks[disk].make_unreadable(sector);
+            }
+            return;
+        }
+        self.note(&format!(
+            "block {block} of disk {disk}, of its journal, rots"
+        ));
+        let mut bytes = vec![0; self.stack.block_bytes];
+        self.stack
+            .disk_block(disk, block, View::Current, &mut bytes);
+        let at = self
+            .journal_rot
+            .below(u64::try_from(bytes.len()).expect("small"));
+        bytes[usize::try_from(at).expect("small")] ^= 1;
+        self.stack.put_disk_block(disk, block, &bytes);
+    }
+
+    /// The newest superblock of a disk.
+    fn superblock(&self, disk: usize) -> Option<(ArrayRecord, DeviceRecord)> {
+        let slot = |at: u64| {
+            let mut bytes = [0; SUPERBLOCK_BYTES];
+            let sector_bytes = u64::try_from(self.stack.disks[disk].sector_bytes()).expect("small");
+            self.stack.disks[disk]
+                .read(at / sector_bytes, &mut bytes)
+                .ok()?;
+            decode(&bytes).ok()
+        };
+        let slots = SLOT_BYTES.into_iter().filter_map(slot);
+        slots.max_by_key(|(record, _)| record.generation)
+    }
+
+    /// Where the batches begin that a replay looks at, the oldest first, in blocks of the disk.
+    fn batches(&self, disk: usize, record: &ArrayRecord, device: &DeviceRecord) -> Vec<u64> {
+        let Some(area) = device.area(AreaKind::JOURNAL) else {
+            return Vec::new();
+        };
+        let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
+        let first = area.offset_bytes / block_bytes;
+        let header_blocks = JOURNAL_HEADER_BYTES / self.stack.block_bytes;
+        let blocks = area.length_bytes / block_bytes;
+        let header = |block: u64| {
+            let mut bytes = vec![0; header_blocks * self.stack.block_bytes];
+            for (at, bytes) in (block..).zip(bytes.chunks_exact_mut(self.stack.block_bytes)) {
+                self.stack
+                    .disk_block(disk, BlockIndex(at), View::Current, bytes);
+            }
+            let header = JournalHeader::decode(&bytes)?;
+            let counts = header.batch.nonce == record.journal.nonce
+                && header.batch.sequence >= record.journal.tail;
+            counts.then_some((header.batch.sequence, block))
+        };
+        let last = (first + blocks).saturating_sub(u64::try_from(header_blocks).expect("few"));
+        let mut found: Vec<_> = (first..=last).filter_map(header).collect();
+        found.sort_unstable();
+        found.into_iter().map(|(_, block)| block).collect()
+    }
+}
