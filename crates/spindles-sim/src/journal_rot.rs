@@ -1,6 +1,7 @@
 //! Rot in what members logged, found when it is needed: after a crash.
 
 use crate::{stack::View, world::World};
+use core::ops::Range;
 use spindles_block::BlockIndex;
 use spindles_format::{
     AreaKind, ArrayRecord, DeviceRecord, JOURNAL_HEADER_BYTES, JournalHeader, SLOT_BYTES,
@@ -38,7 +39,13 @@ impl World {
         let Some((record, device)) = self.superblock(disk).filter(|_| allowed) else {
             return;
         };
-        let batches = self.batches(disk, &record, &device);
+        let Some(area) = device.area(AreaKind::JOURNAL) else {
+            return;
+        };
+        let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
+        let first = area.offset_bytes / block_bytes;
+        let ring = first..first + area.length_bytes / block_bytes;
+        let batches = self.batches(disk, &record, ring.clone());
         if batches.is_empty() {
             return;
         }
@@ -48,8 +55,10 @@ impl World {
             let start = batches[batches.len() - 1 - back];
             let header_blocks = u64::try_from(JOURNAL_HEADER_BYTES / self.stack.block_bytes);
             let length = header_blocks.expect("few") + 4;
-            let block = BlockIndex(start + self.journal_rot.below(length));
-            self.damage(disk, block);
+            let block = start + self.journal_rot.below(length);
+            if ring.contains(&block) {
+                self.damage(disk, BlockIndex(block));
+            }
         }
         self.stack.arrays[array].damaged_journal = Some(member);
         *self.struck.entry("journal damaged").or_default() += 1;
@@ -92,15 +101,9 @@ impl World {
         slots.max_by_key(|(record, _)| record.generation)
     }
 
-    /// Where the batches begin that a replay looks at, the oldest first, in blocks of the disk.
-    fn batches(&self, disk: usize, record: &ArrayRecord, device: &DeviceRecord) -> Vec<u64> {
-        let Some(area) = device.area(AreaKind::JOURNAL) else {
-            return Vec::new();
-        };
-        let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
-        let first = area.offset_bytes / block_bytes;
+    /// Where in the ring of a disk the batches begin that a replay looks at, the oldest first.
+    fn batches(&self, disk: usize, record: &ArrayRecord, ring: Range<u64>) -> Vec<u64> {
         let header_blocks = JOURNAL_HEADER_BYTES / self.stack.block_bytes;
-        let blocks = area.length_bytes / block_bytes;
         let header = |block: u64| {
             let mut bytes = vec![0; header_blocks * self.stack.block_bytes];
             for (at, bytes) in (block..).zip(bytes.chunks_exact_mut(self.stack.block_bytes)) {
@@ -112,8 +115,10 @@ impl World {
                 && header.batch.sequence >= record.journal.tail;
             counts.then_some((header.batch.sequence, block))
         };
-        let last = (first + blocks).saturating_sub(u64::try_from(header_blocks).expect("few"));
-        let mut found: Vec<_> = (first..=last).filter_map(header).collect();
+        let last = ring
+            .end
+            .saturating_sub(u64::try_from(header_blocks).expect("few"));
+        let mut found: Vec<_> = (ring.start..=last).filter_map(header).collect();
         found.sort_unstable();
         found.into_iter().map(|(_, block)| block).collect()
     }
