@@ -104,16 +104,14 @@ impl Stack {
                     if self.is_rotten(disk, block) {
                         continue;
                     }
-                    let (first, number, place) = self.page_of(checksums.starts[at], offset);
-                    let mut page = self.page_bytes(disk, first, view);
-                    open_checksums(checksums.array, number, &mut page);
-                    let kept = checksum_in(&page, place);
-                    let mut bytes = vec![0; self.block_bytes];
-                    self.disk_block(disk, block, view, &mut bytes);
+                    let (kept, found) =
+                        self.checksum_of(array, checksums, (disk, at), offset, view);
                     // What nothing vouched for after a crash, where no list has room for it.
                     let lost = kept == CHECKSUM_LOST && this.geometry.redundancy() == 0;
                     let none = lost || kept == CHECKSUM_NONE && this.regions.is_none();
-                    if kept != stored_checksum(block_checksum(&bytes)) && !none {
+                    // What lost the checksum that was logged for it is found by whoever reads it.
+                    let damaged = this.damaged_journal.is_some();
+                    if kept != found && !none && !damaged {
                         return Err(format!(
                             "array {array}: block {block} of disk {disk} has the checksum {kept:#x} \
                              of something else"
@@ -123,6 +121,45 @@ impl Stack {
             }
         }
         Ok(())
+    }
+
+    /// The checksum that is kept of a block of a member, which is a disk, and that of what it holds.
+    fn checksum_of(
+        &self,
+        array: usize,
+        checksums: &Checksums,
+        (disk, member): (usize, usize),
+        offset: BlockIndex,
+        view: View,
+    ) -> (u32, u32) {
+        let start = self.arrays[array].data_start[member];
+        let (first, number, place) = self.page_of(checksums.starts[member], offset);
+        let mut page = self.page_bytes(disk, first, view);
+        open_checksums(checksums.array, number, &mut page);
+        let mut bytes = vec![0; self.block_bytes];
+        let block = start.plus(offset.0);
+        self.disk_block(disk, block, view, &mut bytes);
+        let found = stored_checksum(block_checksum(&bytes));
+        (checksum_in(&page, place), found)
+    }
+
+    /// Whether a block of a member counts as rotten since the journal that had its checksum is damaged.
+    pub(crate) fn lost_its_checksum(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        offset: BlockIndex,
+        view: View,
+    ) -> bool {
+        let this = &self.arrays[array];
+        let at = usize::from(member.0);
+        let (Some(checksums), Below::Disk(disk)) = (&this.checksums, this.members[at]) else {
+            return false;
+        };
+        this.damaged_journal.is_some() && {
+            let (kept, found) = self.checksum_of(array, checksums, (disk, at), offset, view);
+            kept != found
+        }
     }
 
     /// Whether a block of a disk holds what it decayed to, or would if its cache were lost.

@@ -355,6 +355,11 @@ impl Stack {
             return Ok(()); // Nothing to compare with.
         }
         for block in 0..u64::from(group.blocks) {
+            if present.iter().any(|slot| {
+                self.lost_its_checksum(array, slot.member, slot.offset.plus(block), view)
+            }) {
+                continue; // It is made good by whoever reads it.
+            }
             let mut held = Vec::with_capacity(present.len());
             for slot in &present {
                 let mut bytes = vec![0; self.block_bytes];
