@@ -1,4 +1,4 @@
-//! Members that go out in the middle of a replay.
+//! Replays: of logs that are damaged, and beside members that go out or are being filled.
 
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, RequestError};
@@ -21,18 +21,45 @@ fn logged(members: usize, member_blocks: u64, seed: u64) -> Setup {
     }
 }
 
-/// The last header in the journal of a member, and where it lies.
-fn last_header(world: &World, member: usize) -> Option<(u64, usize)> {
+/// Where the journal of a member lies, in its bytes.
+fn log_of(world: &World, member: usize) -> std::ops::Range<usize> {
     let area = world.devices[member].area(AreaKind::JOURNAL).unwrap();
     let start = usize::try_from(area.offset_bytes).unwrap();
-    let length = usize::try_from(area.length_bytes).unwrap();
+    start..start + usize::try_from(area.length_bytes).unwrap()
+}
+
+/// The last header in the journal of a member, and where it lies.
+fn last_header(world: &World, member: usize) -> Option<(u64, usize)> {
     let bytes = &world.members[member];
-    let places = (start..bytes.len().min(start + length)).step_by(BLOCK);
+    let log = log_of(world, member);
+    let places = (log.start..bytes.len().min(log.end)).step_by(BLOCK);
     let headers = places.filter_map(|at| {
         let header = JournalHeader::decode(bytes.get(at..at + JOURNAL_HEADER_BYTES)?)?;
         Some((header.batch.sequence, at))
     });
     headers.max()
+}
+
+/// Where the journals hold blocks of this byte: the members, and the blocks of these.
+fn logged_blocks(world: &World, byte: u8) -> Vec<(usize, usize)> {
+    let of_member = |member| {
+        let log = log_of(world, member);
+        let first = log.start / BLOCK;
+        let blocks = world.members[member][log].chunks_exact(BLOCK).enumerate();
+        let found = blocks.filter(|(_, block)| *block == [byte; BLOCK]);
+        let found: Vec<_> = found.map(|(at, _)| (member, first + at)).collect();
+        found
+    };
+    (0..world.members.len()).flat_map(of_member).collect()
+}
+
+/// What the journals hold of blocks of this byte rots. How many.
+fn rot_logged(world: &mut World, byte: u8) -> usize {
+    let places = logged_blocks(world, byte);
+    for &(member, block) in &places {
+        world.members[member][block * BLOCK..][..BLOCK].fill(0xee);
+    }
+    places.len()
 }
 
 /// So many steps. Whether there were as many.
@@ -55,18 +82,7 @@ fn rot_in_the_log_does_not_bring_back_what_was_there_before() {
         for (at, byte) in [(1, 1), (1, 2), (5, 3)] {
             world.write(at, &[byte; BLOCK]).unwrap();
         }
-        let mut rotten = 0;
-        for member in 0..3 {
-            let area = world.devices[member].area(AreaKind::JOURNAL).unwrap();
-            let start = usize::try_from(area.offset_bytes).unwrap();
-            let end = start + usize::try_from(area.length_bytes).unwrap();
-            for block in world.members[member][start..end].chunks_exact_mut(BLOCK) {
-                if block == [2; BLOCK] {
-                    block.fill(0xee);
-                    rotten += 1;
-                }
-            }
-        }
+        let rotten = rot_logged(&mut world, 2);
         assert_eq!(rotten, 2, "data, and parity that is the same");
         let mut world = world.reopen(&setup);
         world.run();
@@ -93,29 +109,9 @@ fn what_the_log_lacks_is_not_made_of_rot() {
         for (at, byte) in [(1, 1), (1, 2), (5, 3)] {
             world.write(at, &[byte; BLOCK]).unwrap();
         }
-        let mut rotten = [0, 0];
-        for member in 0..members {
-            let data = world.data_start[member];
-            let area = world.devices[member].area(AreaKind::JOURNAL).unwrap();
-            let start = usize::try_from(area.offset_bytes).unwrap();
-            let log = start..start + usize::try_from(area.length_bytes).unwrap();
-            for block in world.members[member][log].chunks_exact_mut(BLOCK) {
-                if block == [2; BLOCK] {
-                    block.fill(0xee);
-                    rotten[0] += 1;
-                }
-            }
-            let data = usize::try_from(data).unwrap() * BLOCK;
-            for block in world.members[member][data..].chunks_exact_mut(BLOCK) {
-                if block == [9; BLOCK] {
-                    block.fill(0xdd);
-                    rotten[1] += 1;
-                    break;
-                }
-            }
-        }
-        assert_eq!(rotten[0], 1, "{level}: the new data in the log");
-        assert!(rotten[1] > 0, "{level}: other data of the row");
+        assert_eq!(rot_logged(&mut world, 2), 1, "{level}: the new data");
+        let (member, at) = place_of(&world, 9);
+        world.members[member][at..at + BLOCK].fill(0xdd);
         let mut world = world.reopen(&setup);
         world.run();
         if level == "raid6" {
@@ -229,26 +225,6 @@ fn wide(level: &str, members: usize, checksums: bool) -> Setup {
     setup
 }
 
-/// Where the journal of a member lies, in its bytes.
-fn log_of(world: &World, member: usize) -> std::ops::Range<usize> {
-    let area = world.devices[member].area(AreaKind::JOURNAL).unwrap();
-    let start = usize::try_from(area.offset_bytes).unwrap();
-    start..start + usize::try_from(area.length_bytes).unwrap()
-}
-
-/// Where the journals hold blocks of this byte: the members, and the blocks of these.
-fn logged_blocks(world: &World, byte: u8) -> Vec<(usize, usize)> {
-    let of_member = |member| {
-        let log = log_of(world, member);
-        let first = log.start / BLOCK;
-        let blocks = world.members[member][log].chunks_exact(BLOCK).enumerate();
-        let found = blocks.filter(|(_, block)| *block == [byte; BLOCK]);
-        let found: Vec<_> = found.map(|(at, _)| (member, first + at)).collect();
-        found
-    };
-    (0..world.members.len()).flat_map(of_member).collect()
-}
-
 /// The member that holds a block of the array, and where in its bytes.
 fn place_of(world: &World, block: u64) -> (usize, usize) {
     let place = world.engine.geometry().locate(BlockIndex(block));
@@ -316,6 +292,23 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
     assert!(tried > 100, "{tried}");
 }
 
+/// What is in place tells nothing where it was there before; that another batch came later does.
+#[test]
+fn what_others_were_logged_after_was_logged_whole() {
+    let setup = wide("raid5", 4, true);
+    let mut world = setup.open().unwrap();
+    for (at, byte) in [(1, 0x11), (1, 0x22), (1, 0x11), (100, 0x33)] {
+        world.write(at, &[byte; BLOCK]).unwrap();
+    }
+    let (member, _) = place_of(&world, 1);
+    let of_data = logged_blocks(&world, 0x11);
+    let last = of_data.iter().rfind(|(of, _)| *of == member).unwrap();
+    world.members[member][last.1 * BLOCK..][..BLOCK].fill(0xee);
+    let mut world = world.reopen(&setup);
+    world.run();
+    assert_eq!(first_bytes(&mut world, &[1, 100]), [Ok(0x11), Ok(0x33)]);
+}
+
 /// A write that is in its place only in part, since a cache was lost, and what it lacks can't be made:
 /// the one before it, which is there, is not what belongs there.
 #[test]
@@ -331,10 +324,7 @@ fn what_a_later_write_was_to_write_is_not_what_an_earlier_one_wrote() {
     }
     let (member, at) = place_of(&world, 1);
     world.members[member][at..at + BLOCK].fill(17);
-    let [(member, block)] = logged_blocks(&world, 34)[..] else {
-        panic!("it is logged once");
-    };
-    world.members[member][block * BLOCK..][..BLOCK].fill(0xee);
+    assert_eq!(rot_logged(&mut world, 34), 1);
     let (member, at) = place_of(&world, 9);
     world.members[member][at..at + BLOCK].fill(0xdd);
     let mut world = world.reopen(&setup);
