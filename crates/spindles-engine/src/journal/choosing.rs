@@ -152,14 +152,8 @@ impl Engine {
 
     /// The pages of the rows under way are there: all copies are read.
     pub(super) fn choose_paged(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        let reads = column.plan.reads;
-        column.phase = Phase::Reading;
-        column.pending = reads.count();
-        for slot in reads.iter() {
-            let place = self.row(id, slot);
-            self.slot_io(id, slot, Operation::Read, place);
-        }
+        let reads = self.columns[index(id)].plan.reads;
+        self.read_in_place(id, reads);
     }
 
     /// All reads, or all writes, of the rows under way are back.

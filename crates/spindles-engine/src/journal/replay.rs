@@ -79,8 +79,6 @@ pub(super) struct Span {
     /// In `Replay::parts`.
     pub(super) parts: Range<usize>,
     pub(super) rows: Range<u32>,
-    /// Whether every member that is there has its part of the log.
-    pub(super) counts: bool,
 }
 
 /// Rows of a write that were carried out.
@@ -278,7 +276,6 @@ impl Engine {
             span: Span {
                 parts: 0..0,
                 rows: 0..0,
-                counts: false,
             },
             low: 0,
             final_rows: vec![Rows::default(); usize::from(members)],
@@ -533,11 +530,7 @@ impl Engine {
                 // What tells whether an intent of which a part is not there was begun comes first.
                 let settles = is_intent && counts;
                 let spans = if settles { &mut intents } else { &mut writes };
-                spans.push(Span {
-                    parts,
-                    rows,
-                    counts,
-                });
+                spans.push(Span { parts, rows });
             }
             end = start;
         }
@@ -675,19 +668,9 @@ impl Engine {
         self.replay.as_ref().is_some_and(settling)
     }
 
-    /// Whether an intent under way says anything: one that was not logged everywhere began nothing,
-    /// though where all are there redundancy is made anew, in case its log was there and is not any
-    /// more. With checksums each block tells by itself what it holds. What was never written, or given
-    /// back, is zeros.
+    /// Whether there is something to settle: what was never written, or given back, is zeros.
     fn concerns(&self, group: GroupIndex) -> bool {
-        let counts = self
-            .replay
-            .as_ref()
-            .is_some_and(|replay| replay.span.counts);
-        let checked = self.has_checksums() && !self.mutated(Mutation::ReplayLaunders);
-        (counts || self.lost.is_empty() && !checked)
-            && self.regions.is_written(group)
-            && !self.mutated(Mutation::TrustIntents)
+        self.regions.is_written(group) && !self.mutated(Mutation::TrustIntents)
     }
 
     /// The next rows of a write, as many as scratch space allows: the log is read.
@@ -926,12 +909,18 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.log_data = reads;
         column.zeros = SlotSet::EMPTY; // What is there may be something else.
-        column.phase = Phase::Reading;
-        column.pending = reads.count();
         if reads.is_empty() {
             return self.looked();
         }
-        for slot in reads.iter() {
+        self.read_in_place(id, reads);
+    }
+
+    /// Reads what is in place of slots in the rows under way.
+    pub(super) fn read_in_place(&mut self, id: u32, slots: SlotSet) {
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Reading;
+        column.pending = slots.count();
+        for slot in slots.iter() {
             let place = self.row(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
         }
@@ -980,12 +969,7 @@ impl Engine {
             replay.final_rows[usize::from(slot)].cover(group, &rows);
         }
         let parts = replay.span.parts.clone();
-        let span = Span {
-            parts,
-            rows,
-            counts: true,
-        };
-        replay.spans.insert(replay.intents, span);
+        replay.spans.insert(replay.intents, Span { parts, rows });
         self.rows_replayed();
     }
 

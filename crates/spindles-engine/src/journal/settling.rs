@@ -27,7 +27,7 @@ use crate::{
     slots::SlotSet,
 };
 use core::ops::Range;
-use spindles_block::{MemberError, Operation};
+use spindles_block::MemberError;
 use spindles_format::stored_checksum;
 
 /// What becomes of a row.
@@ -73,12 +73,7 @@ impl Engine {
         let there = self.shape(id).all().minus(self.missing_slots(id));
         let column = &mut self.columns[index(id)];
         column.log_data = there;
-        column.phase = Phase::Reading;
-        column.pending = there.count();
-        for slot in there.iter() {
-            let place = self.row(id, slot);
-            self.slot_io(id, slot, Operation::Read, place);
-        }
+        self.read_in_place(id, there);
     }
 
     /// The checksum that an intent under way, or a write after it, was last to leave in a slot in one
@@ -86,9 +81,6 @@ impl Engine {
     fn expected(&self, slot: u8, row: u32) -> Option<u32> {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let intent = &replay.span.parts;
-        if !replay.span.counts {
-            return None;
-        }
         let later = self.last_applied(slot, row, intent.start + 1);
         replay.checksum_of(later.unwrap_or(intent), slot, row)
     }
@@ -129,14 +121,14 @@ impl Engine {
         sources.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// Whether an intent counts in one of the rows under way: some slots may hold what was there before
+    /// Whether one of the rows under way is an intent's: some slots may hold what was there before
     /// it. When that is settled, it is made of those that belong together.
     fn is_intended(&self, row: u32) -> bool {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let group = self.columns[index(replay.column)].group.0;
         replay.spans[replay.intents..].iter().any(|span| {
             let of = replay.parts[span.parts.start].entry.group;
-            span.counts && of == group && span.rows.contains(&row)
+            of == group && span.rows.contains(&row)
         })
     }
 
@@ -208,7 +200,7 @@ impl Engine {
     /// What becomes of one of the rows under way.
     fn judge(&self, row: u32) -> Verdict {
         let replay = self.replay.as_ref().expect("a replay is under way");
-        let (id, counts) = (replay.column, replay.span.counts);
+        let id = replay.column;
         let shape = self.shape(id);
         let data = u32::from(shape.data);
         if !replay.remaking.is_empty() {
@@ -246,9 +238,6 @@ impl Engine {
         } else {
             untold
         };
-        if !counts && !gone.is_empty() {
-            return Verdict::Leave;
-        }
         Verdict::Stay { gone }
     }
 

@@ -7,14 +7,11 @@
 
 use super::replay::Stage;
 use crate::{
-    Engine, Mutation,
-    columns::Phase,
-    index,
+    Engine, Mutation, index,
     plan::{Shape, Strategy, Work},
     slots::SlotSet,
 };
 use alloc::vec::Vec;
-use spindles_block::Operation;
 use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
 
@@ -64,12 +61,8 @@ impl Engine {
 
     /// The pages of the rows under way are there.
     pub(super) fn sum_paged(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        let slot = column.plan.reads.first().expect("one is read");
-        column.phase = Phase::Reading;
-        column.pending = 1;
-        let place = self.row(id, slot);
-        self.slot_io(id, slot, Operation::Read, place);
+        let reads = self.columns[index(id)].plan.reads;
+        self.read_in_place(id, reads);
     }
 
     /// The rows under way were read, or could not be.
