@@ -108,6 +108,9 @@ pub struct World {
     /// Sectors that a crash caught being written, and nobody wrote or read since: with members
     /// missing they may be lost.
     pub(crate) in_doubt: BTreeSet<u64>,
+    /// Of those, sectors that were written since, each with the last request that was asked before
+    /// that was answered: a read up to that one may have looked before.
+    pub(crate) lately_in_doubt: BTreeMap<u64, u64>,
     /// Sectors that the array said are lost, and nobody wrote since.
     pub(crate) lost_sectors: BTreeSet<u64>,
     pub(crate) faults: Random,
@@ -190,6 +193,7 @@ impl World {
             closed: vec![None; arrays],
             errors_excused: false,
             in_doubt: BTreeSet::new(),
+            lately_in_doubt: BTreeMap::new(),
             lost_sectors: BTreeSet::new(),
             faults: Random::new(options.seed, "faults"),
             own_replies: Vec::new(),
@@ -839,9 +843,18 @@ impl World {
             ..
         } = flight.request;
         let sectors = self.client.sectors(&flight.request);
-        let in_doubt = self.in_doubt.range(sectors.clone()).next().is_some();
+        let mut lately = self.lately_in_doubt.range(sectors.clone());
+        let in_doubt = self.in_doubt.range(sectors.clone()).next().is_some()
+            || lately.any(|(_, &last)| flight.request.token <= last);
         if done {
-            self.in_doubt.retain(|sector| !sectors.contains(sector));
+            let last = if operation.is_write() {
+                self.client.submitted
+            } else {
+                0 // It could be read.
+            };
+            let cured = self.in_doubt.extract_if(sectors.clone(), |_| true);
+            let cured = cured.map(|sector| (sector, last));
+            self.lately_in_doubt.extend(cured);
             self.lost_sectors.retain(|sector| !sectors.contains(sector));
         } else if in_doubt && operation == Operation::Read {
             *self.struck.entry("lost to a crash").or_default() += 1;

@@ -161,6 +161,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_577_372_805_602,
             "a device does not take a place that can't be recorded",
         ),
+        (
+            1_882_584_834_420_218,
+            "a read may have looked before what a crash took was written anew",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
