@@ -27,6 +27,19 @@ pub struct Decay {
     pub right: Vec<u8>,
     /// What it holds.
     pub wrong: Vec<u8>,
+    /// A crash came since. What a lost write left may be what it should hold, then.
+    pub outlived_crash: bool,
+}
+
+impl Decay {
+    /// A block holds something `wrong` from now on.
+    pub fn new(right: Vec<u8>, wrong: Vec<u8>) -> Self {
+        Self {
+            right,
+            wrong,
+            outlived_crash: false,
+        }
+    }
 }
 
 impl Stack {
@@ -143,6 +156,18 @@ impl Stack {
         (checksum_in(&page, place), found)
     }
 
+    /// Whether the checksum that is kept of a block of a disk is that of these bytes.
+    fn is_summed(&self, disk: usize, block: BlockIndex, bytes: &[u8]) -> bool {
+        let (array, member) = self.position(disk);
+        let this = &self.arrays[array];
+        let at = usize::from(member.0);
+        this.checksums.as_ref().is_some_and(|checksums| {
+            let offset = BlockIndex(block.0 - this.data_start[at].0);
+            let (kept, _) = self.checksum_of(array, checksums, (disk, at), offset, View::Current);
+            kept == stored_checksum(block_checksum(bytes))
+        })
+    }
+
     /// Whether a block of a member counts as rotten since the journal that had its checksum is damaged.
     pub(crate) fn lost_its_checksum(
         &self,
@@ -214,7 +239,8 @@ impl Stack {
     pub(crate) fn cure(&mut self, sick: impl Fn(usize, BlockIndex) -> bool) {
         for ((disk, block), decay) in self.decayed.clone() {
             let block = BlockIndex(block);
-            if sick(disk, block) && self.is_rotten(disk, block) {
+            let is_right = decay.outlived_crash && self.is_summed(disk, block, &decay.wrong);
+            if sick(disk, block) && self.is_rotten(disk, block) && !is_right {
                 let first = self.sectors(disk, block).start;
                 self.disks[disk].correct(first, &decay.wrong, &decay.right);
             }
@@ -251,7 +277,7 @@ impl World {
         self.stack.put_disk_block(disk, block, &wrong);
         self.stack
             .decayed
-            .insert((disk, block.0), Decay { right, wrong });
+            .insert((disk, block.0), Decay::new(right, wrong));
     }
 
     /// Whether a write to a block of a disk is under way.
@@ -380,7 +406,7 @@ impl World {
     /// Whether the budget has room for a block that rots: as for one that can't be read, where
     /// checksums find it, and nobody is about to write it, or was when a crash came that may have torn
     /// it.
-    fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
+    pub(crate) fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
         let sectors = self.stack.sectors(disk, block);

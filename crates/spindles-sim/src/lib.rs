@@ -16,6 +16,7 @@ pub mod grow;
 mod journal_device;
 mod journal_rot;
 mod log;
+mod lost_writes;
 mod memory;
 mod mishaps;
 pub mod options;

@@ -332,6 +332,7 @@ impl World {
             array.filling = MemberSet::EMPTY;
         }
         self.stack.spoiled.clear();
+        self.doomed_write = None;
         self.client.forget_flights();
     }
 }

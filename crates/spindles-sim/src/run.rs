@@ -165,9 +165,17 @@ fn end(world: &mut World, ending: Ending) {
     }
 }
 
+/// What can't be told from what a crash left is as it was.
+pub(crate) fn after_crash(world: &mut World) {
+    cure_what_is_in_doubt(world);
+    for decay in world.stack.decayed.values_mut() {
+        decay.outlived_crash = true;
+    }
+}
+
 /// Where parity can't be trusted, an unreadable sector is one too many; so is a superblock that
 /// can't be read where the other one may not have landed.
-pub(crate) fn after_crash(world: &mut World) {
+fn cure_what_is_in_doubt(world: &mut World) {
     let in_doubt = world.doubts_parity();
     let unreadable: Vec<(usize, u64)> = (world.stack.disks.iter().enumerate())
         .flat_map(|(disk, contents)| contents.unreadable().map(move |sector| (disk, sector)))

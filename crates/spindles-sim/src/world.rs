@@ -8,6 +8,7 @@ use crate::disk::WriteData;
 use crate::disks::Work;
 use crate::journal_device::JournalDisk;
 use crate::log::{Entry, Log};
+use crate::lost_writes::Doom;
 use crate::options::Options;
 use crate::queue::Queue;
 use crate::random::Random;
@@ -149,6 +150,9 @@ pub struct World {
     /// The crash that ends the session finds a journal damaged; drawn by itself.
     pub(crate) journal_is_doomed: bool,
     pub(crate) journal_rot: Random,
+    /// A disk whose next write of data does not land where it should; drawn by itself.
+    pub(crate) doomed_write: Option<(usize, Doom)>,
+    pub(crate) losing_writes: Random,
     latency: Random,
     watch: Vec<(&'static str, Box<dyn Check>)>,
     steps: u64,
@@ -219,6 +223,8 @@ impl World {
             stalling: Random::new(options.seed, "stalling"),
             journal_is_doomed: false,
             journal_rot: Random::new(options.seed, "journal rot"),
+            doomed_write: None,
+            losing_writes: Random::new(options.seed, "losing writes"),
             latency: Random::new(options.seed, "latency"),
             watch: (CHECKERS.iter())
                 .map(|checker| (checker.name, (checker.start)()))
@@ -752,6 +758,11 @@ impl World {
                 }
                 Operation::Flush => {
                     self.disk_mut(disk).flush_ends(io.covered);
+                    Ok(())
+                }
+                Operation::Write { .. }
+                    if self.loses_write(disk, io.data.as_ref().expect("a write has data")) =>
+                {
                     Ok(())
                 }
                 Operation::Write { fua } | Operation::WriteZeroes { fua } => {

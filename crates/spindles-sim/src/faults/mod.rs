@@ -7,6 +7,8 @@ mod grow;
 mod journal_lost;
 mod journal_rot;
 mod latent_sector_error;
+mod lost_write;
+mod misdirected_write;
 mod put_out;
 mod rebuild;
 mod rebuild_fails;
@@ -58,6 +60,8 @@ pub static FAULTS: &[&Fault] = &[
     &journal_lost::FAULT,
     &stall::FAULT,
     &journal_rot::FAULT,
+    &lost_write::FAULT,
+    &misdirected_write::FAULT,
 ];
 
 impl Fault {

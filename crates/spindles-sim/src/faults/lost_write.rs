@@ -1,0 +1,12 @@
+//! A disk answers a write, and the blocks hold what they held before.
+
+use super::Fault;
+use crate::lost_writes::Doom;
+
+pub(super) static FAULT: Fault = Fault {
+    name: "lost_write",
+    about: "a disk answers a write of data of an array with checksums, and it never lands",
+    percent: 15,
+    own_stream: true,
+    strike: |world| world.doom_write(Doom::Lost),
+};

@@ -1,0 +1,93 @@
+//! Writes that a disk answers, and that land nowhere or at another address. Only checksums find them.
+
+use crate::checksums::Decay;
+use crate::disk::WriteData;
+use crate::stack::View;
+use crate::world::World;
+use spindles_block::BlockIndex;
+
+/// What becomes of a write that is answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Doom {
+    /// It lands nowhere.
+    Lost,
+    /// It lands at another address of its disk.
+    Misdirected,
+}
+
+impl World {
+    /// The next write of data to some disk, for which the budget has room, does not land where it should.
+    pub fn doom_write(&mut self, doom: Doom) -> bool {
+        let disks = u64::try_from(self.stack.disks.len()).expect("few");
+        let disk = usize::try_from(self.losing_writes.below(disks)).expect("few");
+        self.doomed_write.replace((disk, doom)).is_none()
+    }
+
+    /// A disk is about to carry out a write. Whether that is the one that does not land where it should;
+    /// then all that comes of it is done.
+    pub(crate) fn loses_write(&mut self, disk: usize, data: &WriteData) -> bool {
+        let Some((_, doom)) = self.doomed_write.filter(|&(doomed, _)| doomed == disk) else {
+            return false;
+        };
+        let (array, _) = self.stack.position(disk);
+        if self.tears() || !self.is_open(array) || !self.engine(array).is_settled() {
+            return false; // Nobody could tell it from what a crash left.
+        }
+        let block_bytes = self.stack.block_bytes;
+        let first = data.first / self.stack.sectors(disk, BlockIndex(0)).end;
+        let written = data.bytes.chunks_exact(block_bytes);
+        let count = u64::try_from(written.len()).expect("few");
+        let mut lost: Vec<Decay> = Vec::new();
+        for (block, new) in (first..).zip(written.clone()) {
+            let old = self.held(disk, BlockIndex(block));
+            // What was zeros may be again, rightly.
+            let differs = old != new && old.iter().any(|&byte| byte != 0);
+            if !differs || !self.may_decay(disk, BlockIndex(block)) {
+                return false;
+            }
+            lost.push(Decay::new(new.to_vec(), old));
+        }
+        if doom == Doom::Misdirected {
+            let blocks = self.stack.disks[disk].bytes().len() / block_bytes;
+            let blocks = u64::try_from(blocks).expect("fits");
+            let target = self.losing_writes.below(blocks - count + 1);
+            let struck = (target..)
+                .zip(written)
+                .map(|(block, new)| (BlockIndex(block), new));
+            let is_struck = |(block, new): (BlockIndex, &[u8])| {
+                let is_apart = !(first..first + count).contains(&block.0);
+                is_apart && self.may_decay(disk, block) && self.held(disk, block) != new
+            };
+            if !struck.clone().all(is_struck) {
+                return false;
+            }
+            for (block, new) in struck {
+                self.note(&format!(
+                    "a write to another block lands on block {block} of disk {disk}"
+                ));
+                let right = self.held(disk, block);
+                self.stack.put_disk_block(disk, block, new);
+                let wrong = new.to_vec();
+                self.stack
+                    .decayed
+                    .insert((disk, block.0), Decay::new(right, wrong));
+            }
+        }
+        for (block, decay) in (first..).zip(lost) {
+            self.note(&format!(
+                "what is written to block {block} of disk {disk} does not land"
+            ));
+            self.stack.decayed.insert((disk, block), decay);
+        }
+        self.doomed_write = None;
+        *self.struck.entry("write did not land").or_default() += 1;
+        true
+    }
+
+    fn held(&self, disk: usize, block: BlockIndex) -> Vec<u8> {
+        let mut bytes = vec![0; self.stack.block_bytes];
+        self.stack
+            .disk_block(disk, block, View::Current, &mut bytes);
+        bytes
+    }
+}
