@@ -30,6 +30,9 @@ impl World {
             return false;
         };
         let (array, _) = self.stack.position(disk);
+        if self.scrubs_quietly {
+            return false; // What it repairs is judged to the byte.
+        }
         if self.tears() || !self.is_open(array) || !self.engine(array).is_settled() {
             return false; // Nobody could tell it from what a crash left.
         }
