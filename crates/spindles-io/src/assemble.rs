@@ -104,8 +104,10 @@ pub enum AssembleError {
     },
     /// It was not closed, and with members missing parity can't tell what was in flight.
     #[error(
-        "array '{array}' was not closed in order and {missing} of {members} missing: what was being written then can't be told from damage{}; bring the missing members back, or use --force to open it all the same and check the data yourself",
-        because(refused)
+        "array '{array}' was not closed in order and {missing} of {members} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use --force to open it all the same and check the data yourself",
+        if *lacks_journal { ", and the device of its journal too" } else { "" },
+        because(refused),
+        if *lacks_journal { "give the device of its journal, which tells that, or " } else { "" }
     )]
     UncleanDegraded {
         /// The array.
@@ -114,21 +116,8 @@ pub enum AssembleError {
         missing: String,
         /// Of how many.
         members: usize,
-        /// What was refused, and why.
-        refused: Vec<String>,
-    },
-    /// The same, and what was in flight lies on the device of its journal, which was not given.
-    #[error(
-        "array '{array}' was not closed in order, {missing} of {members} missing, and its journal is on a device that is not given: give that device too, it tells what was being written{}; without it bring the missing members back, or use --force to open it all the same and check the data yourself",
-        because(refused)
-    )]
-    JournalDegraded {
-        /// The array.
-        array: String,
-        /// Which members.
-        missing: String,
-        /// Of how many.
-        members: usize,
+        /// What was in flight lies on a device of its own, which was not given.
+        lacks_journal: bool,
         /// What was refused, and why.
         refused: Vec<String>,
     },
@@ -636,19 +625,12 @@ impl Opening {
                             refused: refused.clone(),
                         }
                     }
-                    spindles_engine::OpenError::UncleanDegraded { missing } if lacks_journal => {
-                        AssembleError::JournalDegraded {
-                            array,
-                            missing: positions(missing),
-                            members,
-                            refused: refused.clone(),
-                        }
-                    }
                     spindles_engine::OpenError::UncleanDegraded { missing } => {
                         AssembleError::UncleanDegraded {
                             array,
                             missing: positions(missing),
                             members,
+                            lacks_journal,
                             refused: refused.clone(),
                         }
                     }

@@ -46,7 +46,7 @@ impl Folder {
         fs::read(self.path(device)).expect("it is there")
     }
 
-    fn copy(&self, from: &str, to: &str) {
+    pub(crate) fn copy(&self, from: &str, to: &str) {
         fs::copy(self.path(from), self.path(to)).expect("room for a copy");
     }
 

@@ -2,6 +2,7 @@
 //! array goes on without the device.
 
 use crate::arrays::{Folder, MIB};
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 #[test]
@@ -144,4 +145,58 @@ fn a_journal_that_comes_or_goes_may_be_killed() {
         assert!(holds("@a,@b,@c"), "killed after {after:?}: {}", whole.out);
     }
     assert!(cut_short > 0, "none was killed in the middle");
+}
+
+/// What was being written when it was killed lies on the device of its journal: without it and
+/// without a member nothing is opened, and it is told what is missing and what helps.
+#[test]
+fn killed_and_without_its_journal_and_a_member_it_is_refused() {
+    let folder = Folder::new("a b c j", 16 * MIB);
+    folder
+        .run("create data raid5(@a,@b,@c) --journal @j --checksum none")
+        .ok();
+    std::fs::write(folder.path("in"), vec![0x5a; 16 << 20]).unwrap();
+    // However slow the machine is: killed as soon as it is marked unclean.
+    let was_cut_short = |_| {
+        let array = ["a", "b", "c", "j"].map(|name| folder.path(name)).join(",");
+        let mut copying = Command::new(env!("CARGO_BIN_EXE_spindles"))
+            .args(["copy", &folder.path("in"), &format!("array:{array}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary was built");
+        let is_marked = || {
+            let (array, _) = folder.newest("a");
+            !array.clean && array.journal.on_device
+        };
+        while copying.try_wait().expect("it is ours").is_none() && !is_marked() {}
+        copying.kill().expect("it is ours");
+        copying.wait().expect("it ended");
+        is_marked()
+    };
+    assert!((0..100).any(was_cut_short), "none was killed in the middle");
+    let missing = "member 1 of 3 missing, and the device of its journal too";
+    let remedy = "give the device of its journal, which tells that, or bring the missing members \
+                  back, or use --force";
+    for command in [
+        "copy array:@a,@c @out",
+        "scrub @a @c",
+        "rebuild @a @c --onto @b --force",
+    ] {
+        folder.refuses(command, 1, &["was not closed in order", missing, remedy]);
+    }
+    // Each of the two is enough, and so is force.
+    for (devices, force) in [("@a,@c,@j", ""), ("@a,@b,@c", ""), ("@a,@c", " --force")] {
+        let status = folder.run(&format!("status {}", devices.replace(',', " ")));
+        assert!(status.ok().out.contains("unclean"));
+        for device in ["a", "b", "c", "j"] {
+            folder.copy(device, &format!("{device}.kept"));
+        }
+        folder
+            .run(&format!("copy array:{devices} @out --bytes 1M{force}"))
+            .ok();
+        for device in ["a", "b", "c", "j"] {
+            folder.copy(&format!("{device}.kept"), device);
+        }
+    }
 }
