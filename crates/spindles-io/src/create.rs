@@ -367,6 +367,13 @@ fn create_with(
     })?;
     let nodes = leaves.iter().map(|name| stack.add_device(name));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+    let spares = spares.into_iter();
+    let spares: Vec<(String, u64)> = spares
+        .map(|spare| (spare.name, spare.probe.bytes))
+        .collect();
+    for name in (spares.iter().map(|(name, _)| name)).chain(journal.iter().map(|(name, _)| name)) {
+        spare::may_write(name)?;
+    }
     for (device, sightings) in leaves.iter().zip(&sightings) {
         wipe(device, sightings).map_err(|source| CreateError::Io {
             device: (*device).to_owned(),
@@ -394,13 +401,12 @@ fn create_with(
         (true, false) => Sync::Done,
     };
     let sync = writer.finish(sync, &options.name, progress)?;
-    for Device { name, probe, .. } in spares {
+    for (name, device_bytes) in spares {
         let record = SpareRecord {
             device_uuid: new_uuid()?,
-            device_bytes: probe.bytes,
+            device_bytes,
             arrays: vec![root.record.uuid],
         };
-        drop(probe);
         spare::make(&name, false, &record.encode()).map_err(|source| CreateError::Spare {
             device: name,
             source,

@@ -123,6 +123,9 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         record.device_bytes = probe.bytes;
         planned.push((device, known.is_some(), record));
     }
+    for device in devices {
+        may_write(device)?;
+    }
     let mut spares = Vec::new();
     for (device, is_spare, record) in planned {
         make(device, is_spare, &record.encode())?;
@@ -138,6 +141,11 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         spares,
         wiped,
     })
+}
+
+/// Whether a device could be written to now: asked of all before the first is.
+pub(crate) fn may_write(device: &str) -> Result<(), OpenError> {
+    backends::open(device, &OpenOptions::default()).map(drop)
 }
 
 /// Makes a device say what this page does, whatever it holds; one that is so already only says it

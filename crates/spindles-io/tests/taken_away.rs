@@ -12,13 +12,15 @@ mod common;
 
 use common::{Loop, pattern, skip};
 use spindles_block::MemberIndex;
-use spindles_engine::{Event, Member, OutReason, Scrub};
+use spindles_engine::{Event, Member, OutReason, Repair, Scrub};
 use spindles_format::{ChecksumKind, MemberState};
-use spindles_io::assemble::{AssembleOptions, assemble, examine};
+use spindles_io::assemble::{AssembleError, AssembleOptions, assemble, examine};
+use spindles_io::attach::ChangeError;
 use spindles_io::copy::{CopyEnd, CopyError, Progress, compare, copy};
-use spindles_io::create::{CreateOptions, create};
+use spindles_io::create::{CreateError, CreateOptions, create};
 use spindles_io::scrub::scrub;
-use spindles_io::{IoChoice, OpenOptions};
+use spindles_io::spare::{self, For};
+use spindles_io::{IoChoice, OpenError, OpenOptions, open_device};
 use spindles_layout::Expression;
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -519,4 +521,76 @@ fn members_taken_away_in_a_copy_with_threads() {
         "members_taken_away_in_a_copy_with_threads",
         IoChoice::Threads,
     );
+}
+
+/// What can't be written is refused by its name when it is opened, and before anything is written to
+/// the devices beside it; to be read it is opened.
+fn write_protected() -> Result<(), String> {
+    let none = ChecksumKind::None;
+    let fault = Fault::WriteProtected;
+    let mut bench = Bench::new("raid5", 5, none, (fault, 5), IoChoice::Threads)?;
+    let contents = |bench: &Bench| -> Vec<Vec<u8>> {
+        let files = bench.disks.iter().map(|disk| std::fs::read(&disk.file));
+        files.collect::<Result<_, _>>().unwrap()
+    };
+    let before = contents(&bench);
+    for victim in 0..5 {
+        bench.disks[victim].take_away(fault);
+        let names = bench.names(&[]);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let is_refused = |error: &OpenError| {
+            assert!(error.to_string().contains("write-protected"), "{error}");
+            matches!(error, OpenError::WriteProtected { device } if device == names[victim])
+        };
+        let opened = open_device(names[victim], &bench.options(false).open);
+        assert!(opened.is_err_and(|error| is_refused(&error)));
+        let assembled = assemble(&names, &bench.options(false));
+        let assembled = assembled.map(drop).unwrap_err();
+        assert!(matches!(assembled, AssembleError::Open(error) if is_refused(&error)));
+        // In each place of a new array: as a member, its spare and the device of its journal.
+        let expression = format!("raid5({})", names[..3].join(","));
+        let expression = Expression::parse(&expression).unwrap();
+        let options = CreateOptions {
+            spares: vec![names[3].to_owned()],
+            journal: Some(names[4].to_owned()),
+            force: true,
+            open: bench.options(false).open,
+            ..CreateOptions::new("other")
+        };
+        let created = create(&expression, &options, &mut |_, _| true).unwrap_err();
+        assert!(
+            matches!(&created, CreateError::Open(error) if is_refused(error)),
+            "device {victim}: {created}"
+        );
+        let other = names[(victim + 1) % names.len()];
+        let added = spare::add(&[other, names[victim]], For::All, true).map(drop);
+        let added = added.unwrap_err();
+        assert!(matches!(added, ChangeError::Open(error) if is_refused(&error)));
+        assert!(contents(&bench) == before, "device {victim}");
+        // A look needs no more than to read.
+        open_device(names[victim], &bench.options(true).open).unwrap();
+        let check = Scrub {
+            repair: Repair::Nothing,
+            ..Scrub::default()
+        };
+        let checked = scrub(
+            &names,
+            &bench.options(true),
+            check,
+            &mut |told| panic!("{told:?}"),
+            &mut |_, _| true,
+        );
+        assert!(checked.unwrap().through);
+        assert!(contents(&bench) == before, "device {victim}");
+        bench.disks[victim].give_back(fault);
+    }
+    Ok(())
+}
+
+#[test]
+fn a_write_protected_device_is_refused_before_anything_is_written() {
+    let name = "a_write_protected_device_is_refused_before_anything_is_written";
+    if let Err(reason) = write_protected() {
+        skip(name, &reason);
+    }
 }
