@@ -18,7 +18,7 @@ use spindles_io::assemble::{AssembleError, AssembleOptions, assemble, examine};
 use spindles_io::attach::ChangeError;
 use spindles_io::copy::{CopyEnd, CopyError, Progress, compare, copy};
 use spindles_io::create::{CreateError, CreateOptions, create};
-use spindles_io::scrub::scrub;
+use spindles_io::scrub::{ScrubError, scrub};
 use spindles_io::spare::{self, For};
 use spindles_io::{IoChoice, OpenError, OpenOptions, open_device};
 use spindles_layout::Expression;
@@ -28,6 +28,8 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::mpsc;
+use std::time::Duration;
 
 const MEMBER_BYTES: u64 = 40 << 20;
 /// What the array holds, and how much of it is written anew: much more than is in flight at once.
@@ -592,5 +594,68 @@ fn a_write_protected_device_is_refused_before_anything_is_written() {
     let name = "a_write_protected_device_is_refused_before_anything_is_written";
     if let Err(reason) = write_protected() {
         skip(name, &reason);
+    }
+}
+
+/// A scrub of an array that loses more than it survives comes to an end, and says so.
+fn lost_in_a_scrub(
+    level: &'static str,
+    members: usize,
+    repair: Repair,
+    io: IoChoice,
+) -> Result<(), String> {
+    let fault = Fault::Gone;
+    let sums = ChecksumKind::Crc32c;
+    let mut bench = Bench::new(level, members, sums, (fault, members), io)?;
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        let names = bench.names(&[]);
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        let options = bench.options(repair == Repair::Nothing);
+        let wanted = Scrub {
+            repair,
+            ..Scrub::default()
+        };
+        let mut taken = 0;
+        let scrubbed = scrub(&names, &options, wanted, &mut |_| {}, &mut |done, _| {
+            if taken < 2 && done > taken << 20 {
+                bench.disks[usize::try_from(taken).unwrap()].take_away(fault);
+                taken += 1;
+            }
+            true
+        });
+        // With its devices, which are detached before the test is over.
+        tell.send((taken, scrubbed, bench)).unwrap();
+    });
+    let (taken, scrubbed, _bench) = told
+        .recv_timeout(Duration::from_mins(1))
+        .expect("it comes to an end");
+    assert_eq!(taken, 2, "{level}");
+    match (repair, scrubbed) {
+        // Nobody goes out, and there is nothing to be closed: what can't be read is told.
+        (Repair::Nothing, Ok(scrubbed)) => {
+            let progress = scrubbed.progress;
+            assert!(progress.failed + progress.found.left_blocks > 0);
+        }
+        (_, scrubbed) => {
+            let error = scrubbed.expect_err("it is lost");
+            assert!(matches!(error, ScrubError::Close(_)), "{error}");
+            let says = error.to_string().contains("more members are lost");
+            assert!(says, "{error}");
+        }
+    }
+    Ok(())
+}
+
+#[test]
+fn a_scrub_of_what_is_lost_meanwhile_ends() {
+    for (level, members) in [("raid1", 2), ("raid5", 3)] {
+        for io in [IoChoice::Uring, IoChoice::Threads] {
+            for repair in [Repair::Located, Repair::Nothing] {
+                if let Err(reason) = lost_in_a_scrub(level, members, repair, io) {
+                    return skip("a_scrub_of_what_is_lost_meanwhile_ends", &reason);
+                }
+            }
+        }
     }
 }

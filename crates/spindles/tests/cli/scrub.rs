@@ -151,6 +151,69 @@ fn a_check_writes_nothing() {
     }
 }
 
+/// Not one byte of any device: what is rotten, what a crash left, what a member missed and what its
+/// superblock lacks stays as it is.
+#[test]
+fn a_check_changes_nothing_whatever_it_finds() {
+    for (expression, devices, left) in [
+        ("raid1(@a,@b)", "a b", "a"),
+        ("raid5(@a,@b,@c)", "a b c", "a c"),
+        ("raid5(@a,@b,@c) --journal @j", "a b c j", "a c j"),
+        ("raid6(@a,@b,@c,@d) --checksum none", "a b c d", "a c d"),
+    ] {
+        let folder = filled(expression, devices);
+        let members: Vec<&str> = devices.split(' ').filter(|name| *name != "j").collect();
+        let all = || -> Vec<Vec<u8>> { devices.split(' ').map(|name| folder.read(name)).collect() };
+        let check = |devices: &str, status: i32, what: &str| {
+            let before = all();
+            let run = folder.run(&format!("scrub --check {}", list(devices)));
+            assert_eq!(run.status, status, "{expression}, {what}: {}", run.error);
+            assert!(all() == before, "{expression}: {what}");
+        };
+        let target = |devices: &str| list(devices).replace(' ', ",");
+        // One that missed something, and is back.
+        std::fs::write(folder.path("more"), vec![0x77; 1 << 20]).expect("room");
+        folder
+            .run(&format!("copy @more array:{}", target(left)))
+            .ok();
+        check(left, 0, "degraded");
+        check(devices, 0, "one came back");
+        folder.run(&format!("rebuild {}", list(devices))).ok();
+        check(devices, 0, "nothing is wrong");
+        flip(&folder, &members.join(" "), 20);
+        check(devices, 1, "rot");
+        folder.run(&format!("scrub {}", list(devices)));
+        // The last superblock write reached one of them.
+        folder.advance(&members[..1], &[], true);
+        check(devices, 0, "the others lag");
+        folder.advance(&members, &[], false);
+        check(devices, 0, "unclean");
+    }
+}
+
+/// Without enough members nothing is scrubbed, and with just enough it comes to its end.
+#[test]
+fn a_scrub_of_too_few_members_is_refused() {
+    for (expression, devices, too_few, enough) in [
+        ("raid1(@a,@b)", "a b", "", "b"),
+        ("raid5(@a,@b,@c)", "a b c", "c", "a c"),
+        ("raid5(@a,@b,@c) --checksum none", "a b c", "b", "a b"),
+        ("raid6(@a,@b,@c,@d)", "a b c d", "d", "b d"),
+        ("raid10(@a,@b,@c)", "a b c", "a", "a b"),
+    ] {
+        let folder = filled(expression, devices);
+        for options in ["", " --check", " --restart", " --trust-data", " --force"] {
+            if !too_few.is_empty() {
+                let scrub = format!("scrub {}{options}", list(too_few));
+                folder.refuses(&scrub, 1, &["can't be opened", "more than ", " survives"]);
+            }
+            let run = folder.run(&format!("scrub {}{options}", list(enough)));
+            let wrong = run.out.contains("nothing is wrong");
+            assert!(run.status == 0 && wrong, "{expression}{options}: {run:?}");
+        }
+    }
+}
+
 /// With checksums whoever reads rot gets the right bytes, also with one parity.
 #[test]
 fn what_is_rotten_is_read_right() {
