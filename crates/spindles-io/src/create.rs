@@ -203,7 +203,7 @@ pub enum CreateError {
         policy: &'static str,
     },
     /// Nothing of the array would be logged on the device for its journal.
-    #[error("--journal {device}: {why}")]
+    #[error("{device} can't have the journal: {why}")]
     NoJournal {
         /// The device.
         device: String,

@@ -93,8 +93,8 @@ pub(crate) fn plan(
     is_something: bool,
 ) -> Result<JournalDevice, create::CreateError> {
     let why = match (logs, is_something) {
-        (_, false) => Some("without parity and without checksums nothing is logged there"),
-        (false, true) => Some("a journal goes with --consistency journal"),
+        (_, false) => Some("an array without parity and without checksums logs nothing"),
+        (false, true) => Some("only an array that is created with --consistency journal logs"),
         (true, true) => None,
     };
     let device = device.to_owned();

@@ -200,3 +200,19 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
         }
     }
 }
+
+/// Why an array has nothing to log is said in words that fit to the command.
+#[test]
+fn why_a_device_does_not_get_the_journal_is_told() {
+    let folder = Folder::new("a b c j", 16 * MIB);
+    folder.run("create m raid1(@a,@b) --checksum none").ok();
+    let refused = "/j can't have the journal: an array without parity and without checksums";
+    folder.refuses("journal add @j --array @a,@b", 1, &[refused]);
+    folder
+        .run("create m raid5(@a,@b,@c) --consistency resync --force")
+        .ok();
+    let refused = "/j can't have the journal: only an array that is created with --consistency";
+    folder.refuses("journal add @j --array @a,@b,@c", 1, &[refused]);
+    let run = folder.run("journal add @j --array @a,@b,@c");
+    assert!(!run.error.contains("--journal"), "{}", run.error);
+}
