@@ -411,11 +411,9 @@ impl Build {
             }) => Ok(Self {
                 root: node,
                 report: {
-                    let unknown = opening.journals.iter().map(|(name, ..)| {
-                        format!(
-                            "{name}: it has the journal of another array, or is shorter than it was"
-                        )
-                    });
+                    let journals = opening.journals.iter();
+                    let unknown = journals
+                        .map(|(name, ..)| format!("{name}: it has the journal of another array"));
                     report.refused.extend(unknown);
                     report
                 },
@@ -557,6 +555,7 @@ impl Opening {
             None => random::nonce()?,
         };
         let journal = self.take_journal(array);
+        refused.extend(self.refuse_journals(array));
         let mut config = Config {
             read_only,
             look_only: self.look_only,
@@ -703,6 +702,34 @@ impl Opening {
                 && device.device_bytes <= bytes + u64::from(array.block_size.bytes())
         })?;
         Some(self.journals.remove(at))
+    }
+
+    /// Why the other devices that had, or have, the journal of the array are none of its now.
+    fn refuse_journals(&mut self, array: &ArrayRecord) -> Vec<String> {
+        let of_it = |(_, device, _): &mut (_, JournalDevice, _)| device.array == array.uuid;
+        let refused = self.journals.extract_if(.., of_it);
+        let why = |(name, device, node): (String, JournalDevice, NodeId)| {
+            let block_bytes = u64::from(array.block_size.bytes());
+            let (has, had) = (self.stack.blocks(node) * block_bytes, device.device_bytes);
+            let place = if array.journal.device == Uuid::NIL {
+                "its members"
+            } else {
+                "another device"
+            };
+            if device.device_uuid != array.journal.device {
+                format!(
+                    "{name}: outdated: the array had its journal there, and has it on {place} now; \
+                     leave it out, or give it to something else with --force"
+                )
+            } else if had > has + block_bytes {
+                format!(
+                    "{name}: truncated: it has {has} bytes and had {had} when it got the journal"
+                )
+            } else {
+                format!("{name}: a copy of the device with the journal; leave one of the two out")
+            }
+        };
+        refused.map(why).collect()
     }
 
     /// Writes the newest superblock to members that missed it.

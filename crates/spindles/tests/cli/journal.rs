@@ -97,7 +97,7 @@ fn a_journal_comes_and_goes() {
     // It is lost: another one takes its place, and it never counts again.
     folder.run("journal add @k --array @a,@b,@c").ok();
     let both = folder.run("status @a @b @c @j @k").ok();
-    assert!(both.error.contains("another array"), "{}", both.error);
+    assert!(both.error.contains("j: outdated"), "{}", both.error);
     assert!(holds("@a,@b,@c,@k"));
     let made = folder
         .run("journal add @other --array @a,@b,@c --force")
@@ -215,4 +215,46 @@ fn why_a_device_does_not_get_the_journal_is_told() {
     folder.refuses("journal add @j --array @a,@b,@c", 1, &[refused]);
     let run = folder.run("journal add @j --array @a,@b,@c");
     assert!(!run.error.contains("--journal"), "{}", run.error);
+}
+
+/// One that had the journal is told apart from the one that has it, and from another array's.
+#[test]
+fn why_a_device_has_the_journal_no_more_is_told() {
+    let folder = Folder::new("a b c j k l x y z", 16 * MIB);
+    folder.run("create m raid5(@a,@b,@c) --journal @j").ok();
+    folder.run("journal add @k --array @a,@b,@c").ok();
+    let told = |devices: &str, texts: &[&str]| {
+        let status = folder.run(&format!("status {devices}")).ok();
+        for text in texts {
+            assert!(
+                status.error.contains(text),
+                "no {text:?} in {}",
+                status.error
+            );
+        }
+    };
+    let elsewhere = "/j: outdated: the array had its journal there, and has it on another device";
+    told(
+        "@a @b @c @j @k",
+        &[elsewhere, "something else with --force"],
+    );
+    told("@a @b @c @j", &[elsewhere, "its journal that is not there"]);
+    folder.copy("k", "l");
+    told(
+        "@a @b @c @k @l",
+        &["/l: a copy of the device with the journal"],
+    );
+    let short = std::fs::File::options().write(true).open(folder.path("l"));
+    short.unwrap().set_len(8 * MIB).unwrap();
+    told(
+        "@a @b @c @l",
+        &["/l: truncated: it has 8388608 bytes and had 16777216"],
+    );
+    folder.run("journal remove --array @a,@b,@c,@k").ok();
+    told(
+        "@a @b @c @j",
+        &["/j: outdated: ", "has it on its members now"],
+    );
+    folder.run("create n raid5(@x,@y,@z)").ok();
+    told("@x @y @z @j", &["/j: it has the journal of another array"]);
 }
