@@ -150,7 +150,7 @@ pub enum AssembleError {
     Changed,
 }
 
-fn because(refused: &[String]) -> String {
+pub(crate) fn because(refused: &[String]) -> String {
     let mut text = String::new();
     for refusal in refused {
         text.push_str("; ");

@@ -1,7 +1,7 @@
 //! What all have in common that change which devices an array has: rebuild, replace, grow and
 //! spares.
 
-use crate::assemble::{ArrayReport, AssembleError};
+use crate::assemble::{ArrayReport, AssembleError, because};
 use crate::create::{self, CreateError};
 use crate::{CloseError, OpenError, Target, probe};
 use spindles_block::MemberIndex;
@@ -110,11 +110,14 @@ pub enum ChangeError {
     },
     /// Nothing was under way, and no device was given.
     #[error(
-        "array '{array}' has no rebuild to go on with: give the new device with --onto, or a spare of the array; `spindles status` shows what is missing"
+        "array '{array}' has no rebuild to go on with{}: give the new device with --onto, or a spare of the array; `spindles status` shows what is missing",
+        because(refused)
     )]
     NothingToRebuild {
         /// The array.
         array: String,
+        /// What was refused, and why.
+        refused: Vec<String>,
     },
     /// The new device failed.
     #[error(

@@ -578,8 +578,16 @@ impl Core {
         if !(self.arrays_of_devices()).any(|(index, _)| self.serves(&spare.record, index)) {
             return Some("it is a spare of another array".to_owned());
         }
-        let small = self.may_be_spare(&spare.name, spare.bytes).err()?;
-        Some(small.to_string())
+        match self.may_be_spare(&spare.name, spare.bytes) {
+            Err(AttachError::TooSmall {
+                bytes,
+                needed_bytes,
+                ..
+            }) => Some(format!(
+                "too small: it has {bytes} bytes, and a member needs a device of about {needed_bytes}"
+            )),
+            _ => None,
+        }
     }
 
     /// A spare becomes this array's alone, durably, and then takes a place in it.

@@ -68,7 +68,10 @@ pub fn rebuild(
         None if looked.target.rebuild_progress().is_some() => {}
         None if looked.report.has_returning() => {}
         None if looked.report.is_degraded() && !looked.report.spares.is_empty() => {}
-        None => return Err(ChangeError::NothingToRebuild { array }),
+        None => {
+            let refused = looked.report.refused;
+            return Err(ChangeError::NothingToRebuild { array, refused });
+        }
     }
     drop(looked);
     assembling.open.read_only = options.assemble.open.read_only;
@@ -80,8 +83,13 @@ pub fn rebuild(
         }
         None if target.rebuild_progress().is_some() => {}
         None => {
+            // A spare that would do for another place is too small for this one.
+            let spares = report.spares.iter();
+            let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
+            let mut refused: Vec<String> = unfit.map(|error| error.to_string()).collect();
+            refused.append(&mut report.refused);
             attach::close(target, &mut report)?;
-            return Err(ChangeError::NothingToRebuild { array });
+            return Err(ChangeError::NothingToRebuild { array, refused });
         }
     }
     let (mut started, mut members, mut out) = (Vec::new(), Vec::new(), Vec::new());

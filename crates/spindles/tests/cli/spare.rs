@@ -179,6 +179,43 @@ fn a_spare_that_was_about_to_be_taken_is_taken_again() {
     folder.refuses("create x raid1(@e,@a)", 1, &["damaged", "--force"]);
 }
 
+/// Whoever waits for a spare that can't take the place is told which one, and how large it must be.
+#[test]
+fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c", 8 * MIB);
+    folder.make("small", MIB);
+    folder.run("spare add @small --shared").ok();
+    fs::remove_file(folder.path("b")).expect("it is there");
+    let texts = [
+        "no rebuild to go on with; ",
+        "/small: too small: it has 1048576 bytes, and a member needs a device of about ",
+        "--onto",
+    ];
+    folder.refuses("rebuild @a @c @small", 1, &texts);
+    let error = folder.run("rebuild @a @c @small").error;
+    let (_, needed) = error.split_once("a device of about ").expect("a size");
+    let digits = needed.split(|letter: char| !letter.is_ascii_digit()).next();
+    let needed: u64 = digits.and_then(|digits| digits.parse().ok()).expect("it");
+    assert!((6 * MIB..=8 * MIB).contains(&needed), "{error}");
+
+    // It would do for the other member, but that is not the one that is lost.
+    let folder = Folder::new("a s", 8 * MIB);
+    folder.make("large", 16 * MIB);
+    folder.run("create data raid1(@a,@large)").ok();
+    folder.run("spare add @s --shared").ok();
+    fs::remove_file(folder.path("large")).expect("it is there");
+    let run = folder.run("rebuild @a @s");
+    run.fails(
+        1,
+        &[
+            "no rebuild to go on with; ",
+            "/s is too small: it has 8388608 bytes",
+            "--onto",
+        ],
+    );
+    assert!(spare_on(&folder, "s").is_some());
+}
+
 #[test]
 fn what_can_not_be_a_spare_is_refused() {
     let folder = with_spare("raid5(@a,@b,@c)", "a b c", 8 * MIB, "s");
