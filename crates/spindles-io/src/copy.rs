@@ -4,7 +4,7 @@
 use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::probe::{Probe, identity};
 use crate::signatures::look;
-use crate::{CloseError, OpenError, OpenOptions, Target, open_device};
+use crate::{CloseError, Mishap, OpenError, OpenOptions, Target, open_device};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
@@ -26,6 +26,8 @@ pub struct CopyEnd {
     export: Option<Export>,
     /// What a file has beyond its last whole block.
     tail: Option<Tail>,
+    /// What had gone wrong when it was about to be compared, for which it is read once more.
+    before_comparing: Vec<Mishap>,
 }
 
 /// The last bytes of a file, less than a block.
@@ -159,6 +161,7 @@ impl CopyEnd {
             name: target.facts().name.clone(),
             export: Some(Export::new(target, limits)),
             tail: None,
+            before_comparing: Vec::new(),
         }
     }
 
@@ -185,6 +188,7 @@ impl CopyEnd {
                 name: name.to_owned(),
                 export: None,
                 tail,
+                before_comparing: Vec::new(),
             });
         }
         let target = open_device(name, options)?;
@@ -238,6 +242,15 @@ impl CopyEnd {
     /// The target, unless it is a file of less than a block.
     pub fn target_mut(&mut self) -> Option<&mut dyn Target> {
         self.export.as_mut().map(Export::target_mut)
+    }
+
+    /// What went wrong on its devices; rot that was met by a copy and then by a comparison once.
+    pub fn mishaps(&self) -> Vec<Mishap> {
+        let mut mishaps = self.target().map_or(Vec::new(), Target::mishaps);
+        for mishap in &mut mishaps {
+            mishap.count_rot_once(&self.before_comparing);
+        }
+        mishaps
     }
 
     /// Its size.
@@ -487,6 +500,7 @@ pub fn compare(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), CopyError> {
     check(from, to, bytes)?;
+    from.before_comparing = from.target().map_or(Vec::new(), Target::mishaps);
     run(Phase::Comparing, from, to, bytes, progress)
 }
 

@@ -34,6 +34,29 @@ impl Mishap {
     pub fn is_rot(&self) -> bool {
         matches!(self, Self::Member { status, .. } if status.faults.rotten_blocks > 0)
     }
+
+    /// Of an array that was read as a whole a second time, after `earlier`: rot that was met both
+    /// times counts once.
+    pub(crate) fn count_rot_once(&mut self, earlier: &[Self]) {
+        let Self::Member { array, status, .. } = self else {
+            return;
+        };
+        let first = earlier.iter().find_map(|mishap| match mishap {
+            Self::Member {
+                array: of,
+                status: earlier,
+                ..
+            } if of == array && earlier.member == status.member => {
+                Some(earlier.faults.rotten_blocks)
+            }
+            Self::Member { .. } | Self::JournalDevice { .. } => None,
+        });
+        let first = first.unwrap_or(0);
+        // With fewer another device has the place.
+        if let Some(second) = status.faults.rotten_blocks.checked_sub(first) {
+            status.faults.rotten_blocks = first.max(second);
+        }
+    }
 }
 
 impl fmt::Display for Mishap {

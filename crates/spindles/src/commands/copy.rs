@@ -85,16 +85,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let mut mishaps = Vec::new();
     for end in [&mut from, &mut to] {
+        let new = end.mishaps();
         if let Some(target) = end.target_mut() {
-            let new = target.mishaps();
             arrays::note_devices(&new, &target.spares_taken(), &[], ui);
-            mishaps.extend(new);
         }
+        mishaps.extend(new);
     }
-    if from
-        .target()
-        .is_some_and(|from| from.mishaps().iter().any(Mishap::is_rot))
-    {
+    if from.mishaps().iter().any(Mishap::is_rot) {
         ui.note(format!(
             "{}: what is rotten stays so, as it was only read; spindles scrub repairs it",
             arguments.from

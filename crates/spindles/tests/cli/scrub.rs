@@ -267,6 +267,26 @@ fn what_is_rotten_is_read_right() {
     }
 }
 
+/// A copy that is verified reads twice what it tells once.
+#[test]
+fn rot_that_a_copy_meets_is_told_once() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c");
+    assert_eq!(flip(&folder, "a b c", 1).len(), 1);
+    let bytes = folder.read("source").len();
+    for verify in ["", " --verify"] {
+        std::fs::write(folder.path("back"), []).expect("room");
+        let copy = format!("copy array:@a,@b,@c @back --bytes {bytes}{verify}");
+        let run = folder.run(&copy).ok();
+        assert_eq!(
+            run.error.matches(" found rotten").count(),
+            1,
+            "{}",
+            run.error
+        );
+        assert!(run.error.contains(": 4K found rotten"), "{}", run.error);
+    }
+}
+
 /// Which bytes of the array are lost is what decides which files are.
 #[test]
 fn what_is_lost_is_told_as_bytes_of_the_array() {
