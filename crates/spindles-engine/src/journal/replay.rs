@@ -302,9 +302,11 @@ impl Engine {
 
     /// The pages of the rows under way are there.
     pub(crate) fn replay_paged(&mut self, id: u32) {
-        match self.replay().stage {
+        let replay = self.replay();
+        match replay.stage {
             Stage::Summing { .. } => self.sum_paged(id),
             Stage::Choosing | Stage::Vouching => self.choose_paged(id),
+            Stage::Rolling if replay.judge == Judge::Place => self.read_judged(),
             Stage::Rolling => self.read_settling(),
             stage => panic!("pages came in stage {stage:?}"),
         }
@@ -906,13 +908,33 @@ impl Engine {
         let logged = logged.fold(SlotSet::EMPTY, SlotSet::with);
         let reads = logged.minus(self.missing_slots(id));
         self.replay().judge = Judge::Place;
+        self.columns[index(id)].zeros = SlotSet::EMPTY; // What is there may be something else.
+        if self.hold_pages_of(id, reads) {
+            self.read_judged();
+        }
+    }
+
+    /// The pages of what a write may have left are there.
+    fn read_judged(&mut self) {
+        let id = self.replay().column;
+        let missing = self.missing_slots(id);
         let column = &mut self.columns[index(id)];
+        let reads = column.plan.reads.minus(missing);
         column.log_data = reads;
-        column.zeros = SlotSet::EMPTY; // What is there may be something else.
         if reads.is_empty() {
             return self.looked();
         }
         self.read_in_place(id, reads);
+    }
+
+    /// Gets hold of the pages of slots in the rows under way, where blocks have checksums. Whether they
+    /// are there; else `replay_paged` is told.
+    pub(super) fn hold_pages_of(&mut self, id: u32, slots: SlotSet) -> bool {
+        let column = &mut self.columns[index(id)];
+        column.plan.reads = slots;
+        column.plan.writes = SlotSet::EMPTY;
+        column.phase = Phase::Paging;
+        !self.has_checksums() || self.hold_pages(id)
     }
 
     /// Reads what is in place of slots in the rows under way.
@@ -942,6 +964,7 @@ impl Engine {
                 return self.intent_was_begun(id);
             }
             self.replay().judge = Judge::Found;
+            self.let_go_pages(id);
             return self.next_rows();
         }
         // Of a part without a header it is not known what it was. Where all are there redundancy is made
@@ -973,45 +996,52 @@ impl Engine {
         self.rows_replayed();
     }
 
-    /// Whether what was read tells that the write under way went to its place: a block is there that no
-    /// write before it left, and that was not there before it. Without checksums that may have been
-    /// the same: then all that the log has must be there, so that carrying it out changes nothing but
-    /// what it lacks.
+    /// Whether what was read tells that the write under way went to its place: a block is there, or the
+    /// checksum of one, that no write before it left, and that was not there before it. Without
+    /// checksums that may have been the same: then all that the log has must be there, so that
+    /// carrying it out changes nothing but what it lacks.
     fn is_in_place(&self, id: u32) -> bool {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let column = &self.columns[index(id)];
-        let (read, blocks) = (column.log_data, column.blocks);
-        let sums = |slot| {
+        let (low, blocks, read) = (column.low, column.blocks, column.log_data);
+        let part = |slot| replay.part(slot).expect("one for each of these slots");
+        let found = |slot| {
             let sums = super::checksum_range(id, read, slot, blocks, self.checksums_of_column);
-            let part = replay.part(slot).expect("one for each of these slots");
-            let found = self.checksums[sums].iter().copied();
-            (column.low..)
-                .zip(found)
-                .map(move |(row, sum)| (part, row, sum))
+            let sums = self.checksums[sums].iter();
+            (low..).zip(sums.map(|&sum| stored_checksum(sum)))
         };
-        let is_new = |(part, row, sum): (&Part, u32, u32)| replay.checksum(part, row) == sum;
-        if !self.has_checksums() {
+        let is_new = |part: &Part, row, sum| stored_checksum(replay.checksum(part, row)) == sum;
+        let Some(pages) = &self.pages else {
             let valid = replay.valid.minus(self.missing_slots(id));
-            let holds = |slot| read.contains(slot) && sums(slot).all(is_new);
+            let new = |slot| found(slot).all(|(row, sum)| is_new(part(slot), row, sum));
+            let holds = |slot| read.contains(slot) && new(slot);
             return !valid.is_empty() && valid.iter().all(holds);
-        }
+        };
         // A cache that lost what was written last left what was there before that.
-        let is_old = |(part, row, sum): (&Part, u32, u32)| {
-            let was = |part| replay.old_checksum(part, row) == Some(stored_checksum(sum));
+        let is_old = |part: &Part, row, sum| {
+            let was = |part| replay.old_checksum(part, row) == Some(sum);
             let mut of_row = replay.parts_of_row(part.entry.group, row);
             was(part)
                 || of_row.any(|before| {
                     let same = before.entry.slot == part.entry.slot;
                     let earlier = before.sequence < part.sequence;
-                    same && earlier && (replay.checksum(before, row) == sum || was(before))
+                    same && earlier && (is_new(before, row, sum) || was(before))
                 })
         };
-        read.iter().any(|slot| {
-            sums(slot).any(|it| {
-                let held = !self.slots_not_held(id, it.1 + 1).contains(slot);
-                held && is_new(it) && !is_old(it)
-            })
-        })
+        let tells = |slot, (row, sum)| {
+            let held = !self.slots_not_held(id, row + 1).contains(slot);
+            held && is_new(part(slot), row, sum) && !is_old(part(slot), row, sum)
+        };
+        let kept = |slot| {
+            let first = self.block_of_slot(id, slot);
+            (low..).zip(pages.kept(&self.metadata_buffer, (id, slot), first, blocks))
+        };
+        let there = column.plan.reads.minus(self.missing_slots(id));
+        read.iter()
+            .any(|slot| found(slot).any(|it| tells(slot, it)))
+            || there
+                .iter()
+                .any(|slot| kept(slot).any(|it| tells(slot, it)))
     }
 
     /// Slots of the rows under way are to be made of the others.

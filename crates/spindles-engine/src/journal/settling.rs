@@ -20,7 +20,6 @@
 use crate::{
     Engine, Mutation,
     checksums::Pages,
-    columns::Phase,
     index,
     output::OutReason,
     plan::{Plan, Strategy, Work},
@@ -51,15 +50,8 @@ impl Engine {
     pub(super) fn begin_settling(&mut self) {
         self.replay().made = SlotSet::EMPTY;
         let id = self.replay().column;
-        if !self.has_checksums() {
-            return self.read_settling();
-        }
         let there = self.shape(id).all().minus(self.missing_slots(id));
-        let column = &mut self.columns[index(id)];
-        column.plan.reads = there;
-        column.plan.writes = SlotSet::EMPTY;
-        column.phase = Phase::Paging;
-        if self.hold_pages(id) {
+        if self.hold_pages_of(id, there) {
             self.read_settling();
         }
     }

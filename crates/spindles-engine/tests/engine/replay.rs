@@ -3,7 +3,7 @@
 use crate::world::{BLOCK, Setup, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{ArrayState, Event, Member};
-use spindles_format::{AreaKind, JOURNAL_HEADER_BYTES, JournalHeader};
+use spindles_format::{AreaKind, CHECKSUM_PAGE_BYTES, JOURNAL_HEADER_BYTES, JournalHeader};
 use spindles_layout::{Level, Spec};
 
 fn logged(members: usize, member_blocks: u64, seed: u64) -> Setup {
@@ -307,6 +307,52 @@ fn what_others_were_logged_after_was_logged_whole() {
     let mut world = world.reopen(&setup);
     world.run();
     assert_eq!(first_bytes(&mut world, &[1, 100]), [Ok(0x11), Ok(0x33)]);
+}
+
+fn flush(world: &mut World) {
+    let token = world.submit(Operation::Flush, 0, Vec::new(), 0);
+    world.run();
+    world.result(token).unwrap();
+}
+
+/// As after a crash that found the first page of checksums of a member in its cache only.
+fn forget_checksums(world: &mut World, member: usize, before: &[Vec<u8>]) {
+    let page = usize::try_from(world.checksum_start(member)).unwrap() * BLOCK;
+    let page = page..page + CHECKSUM_PAGE_BYTES;
+    world.members[member][page.clone()].copy_from_slice(&before[member][page]);
+}
+
+/// Blocks of a write are in place only where the log of it rotted, since caches were lost; a checksum of
+/// another block of it is there too.
+#[test]
+fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
+    let setup = wide("raid6", 5, true);
+    for damaged in 0..5 {
+        let mut world = setup.open().unwrap();
+        for (at, byte) in [(1, 11), (5, 15), (9, 19)] {
+            world.write(at, &[byte; BLOCK]).unwrap();
+        }
+        assert!(world.close());
+        let mut world = world.reopen(&setup);
+        world.run();
+        let before = world.members.clone();
+        world.write(1, &[[1; BLOCK]; 5].concat()).unwrap();
+        flush(&mut world);
+        let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
+        for member in (0..5).filter(|&member| member != damaged) {
+            let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
+            world.members[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+        }
+        let (forgets, _) = place_of(&world, 5);
+        forget_checksums(&mut world, forgets, &before);
+        if let Some((_, at)) = last_header(&world, damaged) {
+            world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
+        }
+        let mut world = world.reopen(&setup);
+        world.run();
+        let read = first_bytes(&mut world, &[1, 5, 9]);
+        assert_eq!(read, [Ok(1), Ok(1), Ok(19)], "the log of member {damaged}");
+    }
 }
 
 /// A write that is in its place only in part, since a cache was lost, and what it lacks can't be made:
