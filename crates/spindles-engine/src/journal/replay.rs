@@ -991,8 +991,19 @@ impl Engine {
         for slot in SlotSet::from_bits(entry.slots).iter() {
             replay.final_rows[usize::from(slot)].cover(group, &rows);
         }
+        let mut settled = Rows::default();
+        settled.cover(group, &rows);
+        let older = replay.spans.split_off(replay.intents);
         let parts = replay.span.parts.clone();
-        replay.spans.insert(replay.intents, Span { parts, rows });
+        replay.spans.push(Span { parts, rows });
+        for Span { parts, rows } in older {
+            let left = settled.free(replay.parts[parts.start].entry.group, &rows);
+            let left = left.into_iter().map(|rows| Span {
+                parts: parts.clone(),
+                rows,
+            });
+            replay.spans.extend(left);
+        }
         self.rows_replayed();
     }
 

@@ -355,6 +355,25 @@ fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
     }
 }
 
+/// Whole stripes were written twice, and one member has no log of the last time: they are settled once, as
+/// the last one says.
+#[test]
+fn stripes_that_a_damaged_log_tells_of_are_not_settled_as_they_were_before() {
+    let setup = wide("raid5", 3, true);
+    for damaged in 0..3 {
+        let mut world = setup.open().unwrap();
+        for byte in [1, 2] {
+            world.write(0, &[byte; 8 * BLOCK]).unwrap();
+        }
+        let (_, at) = last_header(&world, damaged).unwrap();
+        world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
+        let mut world = world.reopen(&setup);
+        world.run();
+        let read = first_bytes(&mut world, &[0, 1, 4, 7]);
+        assert_eq!(read, [Ok(2); 4], "the log of member {damaged}");
+    }
+}
+
 /// A write that is in its place only in part, since a cache was lost, and what it lacks can't be made:
 /// the one before it, which is there, is not what belongs there.
 #[test]
