@@ -157,7 +157,8 @@ impl Engine {
         held.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// Slots that hold something that the log knows, in one of the rows under way.
+    /// Slots that hold something that the log knows, or what their checksums say, in one of the rows
+    /// under way.
     fn told(&self, row: u32) -> SlotSet {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let group = self.columns[index(replay.column)].group.0;
@@ -165,10 +166,11 @@ impl Engine {
             let sum = self.found_sum(slot, row);
             let parts = replay.parts_of_row(group, row);
             let mut of_slot = parts.filter(|part| part.entry.slot == slot);
-            of_slot.any(|part| {
+            let told = of_slot.any(|part| {
                 let old = replay.old_checksum(part, row);
                 replay.checksum(part, row) == sum || old == Some(stored_checksum(sum))
-            })
+            });
+            told || self.is_as_it_was(slot, row)
         });
         held.fold(SlotSet::EMPTY, SlotSet::with)
     }
