@@ -524,7 +524,7 @@ impl World {
     }
 
     /// A crash took blocks. It may have with members that can't be read; or, where the log is gone too,
-    /// of what was being written or not durable.
+    /// of what was being written or not durable; of that also those on the member whose log is damaged.
     fn is_lost(&mut self, array: usize, block: BlockIndex, blocks: u32) {
         let per_block = self.client.sectors_per_block;
         let in_doubt = |block: u64| {
@@ -534,8 +534,14 @@ impl World {
         let is_top = array == self.stack.top();
         let lost = block.0..block.0 + u64::from(blocks);
         let unlogged = self.doubts_parity() && is_top;
+        let this = &self.stack.arrays[array];
+        let log_is_damaged = |block: u64| {
+            let member = this.geometry.locate(BlockIndex(block)).member;
+            this.damaged_journal == Some(member)
+        };
         let may = self.stack.may_lose_blocks(array)
-            || unlogged && (self.errors_excused || lost.clone().all(in_doubt));
+            || unlogged && self.errors_excused
+            || (lost.clone()).all(|block| in_doubt(block) && (unlogged || log_is_damaged(block)));
         if !may {
             return self.stalled("blocks are lost though all can be read");
         }
