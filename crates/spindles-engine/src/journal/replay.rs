@@ -15,7 +15,8 @@
 //! members should hold follows from redundancy. Where one that is there lacks its part, the log was
 //! not durable when the crash came, and nothing had gone to its place; or a part of it rotted since:
 //! it is so of whatever others were logged after, and where something is found in place that only
-//! this write can have left. Then it is carried out too. From the last write to the
+//! this write can have left. Then it is carried out too, and also where it mends as much that is torn
+//! in its place as the log lacks. From the last write to the
 //! first: a block gets what was written there last, and never anything older, so that what a replay
 //! that is ended in the middle leaves is as good as what the crash left, with the log or without it.
 //! What follows from the other blocks of its row is made when those are in place: what a device
@@ -96,8 +97,8 @@ enum Judge {
     Log,
     /// What is in place, which is being read.
     Place,
-    /// It was: something of it is in place.
-    Found,
+    /// It is taken to be begun below this row: something of it is in place, or it mends what is.
+    Found { end: u32 },
 }
 
 /// Slots of rows that follow from what is in place of the others, once all writes are carried out.
@@ -702,7 +703,11 @@ impl Engine {
         if settling {
             return self.begin_settling();
         }
-        let (written, end) = self.not_final(low);
+        let (written, mut end) = self.not_final(low);
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        if let Judge::Found { end: found } = replay.judge {
+            end = end.min(found);
+        }
         self.take_rows(id, end.min(low + left.min(limit)) - low);
         let replay = self.replay.as_ref().expect("a replay is under way");
         let mut data = SlotSet::EMPTY;
@@ -794,7 +799,7 @@ impl Engine {
         if column.log_data.is_empty() && !self.is_settling() {
             return match self.replay().judge {
                 Judge::Place => self.looked(),
-                Judge::Log | Judge::Found => self.log_checked(),
+                Judge::Log | Judge::Found { .. } => self.log_checked(),
             };
         }
         self.work_step(id, Work::Checksum);
@@ -886,7 +891,8 @@ impl Engine {
         let all = SlotSet::from_bits(entry.slots).and(self.shape(id).all());
         let has_successor = !all.minus(written).minus(missing).is_empty();
         let followed = replay.parts[replay.span.parts.start].sequence < replay.last;
-        let begun = has_successor || followed || replay.judge == Judge::Found;
+        let found = matches!(replay.judge, Judge::Found { .. });
+        let begun = has_successor || followed || found;
         if begun || written.minus(valid).minus(lost).is_empty() {
             self.note_applied(written);
             // A device that is being filled, and came after this write, may lack it.
@@ -959,14 +965,23 @@ impl Engine {
         let left = shape.all().minus(written.minus(valid)).minus(lost);
         // Without checksums nobody would find out that some of it can't be made.
         let can_be_made = self.has_checksums() || left.count() >= u32::from(shape.data);
-        if can_be_made && self.is_in_place(id) {
-            if self.is_intent() {
-                return self.intent_was_begun(id);
-            }
-            self.replay().judge = Judge::Found;
+        let column = &self.columns[index(id)];
+        let (low, mut end) = (column.low, column.low + column.blocks);
+        let mut begun = can_be_made && self.is_in_place(id);
+        if !begun {
+            begun = self.is_mended(low);
+            let alike = (low..end).take_while(|&row| self.is_mended(row) == begun);
+            end = low + u32::try_from(alike.count()).expect("rows of a column");
+        }
+        if begun && self.is_intent() {
+            return self.intent_was_begun(id);
+        }
+        if begun {
+            self.replay().judge = Judge::Found { end };
             self.let_go_pages(id);
             return self.next_rows();
         }
+        self.take_rows(id, end - low);
         // Of a part without a header it is not known what it was. Where all are there redundancy is made
         // anew, of data that is as it was.
         if lost.or(missing).is_empty() {
@@ -1021,27 +1036,15 @@ impl Engine {
             let sums = self.checksums[sums].iter();
             (low..).zip(sums.map(|&sum| stored_checksum(sum)))
         };
-        let is_new = |part: &Part, row, sum| stored_checksum(replay.checksum(part, row)) == sum;
         let Some(pages) = &self.pages else {
             let valid = replay.valid.minus(self.missing_slots(id));
-            let new = |slot| found(slot).all(|(row, sum)| is_new(part(slot), row, sum));
+            let new = |slot| found(slot).all(|(row, sum)| replay.is_new(part(slot), row, sum));
             let holds = |slot| read.contains(slot) && new(slot);
             return !valid.is_empty() && valid.iter().all(holds);
         };
-        // A cache that lost what was written last left what was there before that.
-        let is_old = |part: &Part, row, sum| {
-            let was = |part| replay.old_checksum(part, row) == Some(sum);
-            let mut of_row = replay.parts_of_row(part.entry.group, row);
-            was(part)
-                || of_row.any(|before| {
-                    let same = before.entry.slot == part.entry.slot;
-                    let earlier = before.sequence < part.sequence;
-                    same && earlier && (is_new(before, row, sum) || was(before))
-                })
-        };
         let tells = |slot, (row, sum)| {
             let held = !self.slots_not_held(id, row + 1).contains(slot);
-            held && is_new(part(slot), row, sum) && !is_old(part(slot), row, sum)
+            held && replay.is_new(part(slot), row, sum) && !replay.is_old(part(slot), row, sum)
         };
         let kept = |slot| {
             let first = self.block_of_slot(id, slot);
@@ -1053,6 +1056,25 @@ impl Engine {
             || there
                 .iter()
                 .any(|slot| kept(slot).any(|it| tells(slot, it)))
+    }
+
+    /// Whether a write of which nothing is in place is carried out all the same in one of the rows under
+    /// way: the log mends as many blocks there that are torn, or rotten, as it lacks. So no more is to be
+    /// made of the others than if it were not, begun or not.
+    fn is_mended(&self, row: u32) -> bool {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let id = replay.column;
+        let read = self.columns[index(id)].log_data;
+        let mends = |&slot: &u8| {
+            let part = replay.part(slot).expect("what is valid is there");
+            let sum = || stored_checksum(self.found_sum(slot, row));
+            !(read.contains(slot)
+                && (self.is_as_it_was(slot, row) || replay.is_old(part, row, sum())))
+        };
+        let held = replay.valid.minus(self.slots_not_held(id, row + 1));
+        let lacks = replay.written.minus(replay.valid);
+        let lacks = lacks.minus(self.slots_of(id, self.lost));
+        self.has_checksums() && held.iter().filter(mends).count() >= index(lacks.count())
     }
 
     /// Slots of the rows under way are to be made of the others.
@@ -1264,6 +1286,24 @@ impl Replay {
         entry
             .old
             .then(|| self.checksums[checksums.end - index(after)])
+    }
+
+    /// Whether a checksum, as it is kept, is what a part says a row gets.
+    fn is_new(&self, part: &Part, row: u32, sum: u32) -> bool {
+        stored_checksum(self.checksum(part, row)) == sum
+    }
+
+    /// Whether it is of what was there before: a cache that lost what was written last left what was
+    /// there before that.
+    fn is_old(&self, part: &Part, row: u32, sum: u32) -> bool {
+        let was = |part| self.old_checksum(part, row) == Some(sum);
+        let mut of_row = self.parts_of_row(part.entry.group, row);
+        was(part)
+            || of_row.any(|before| {
+                let same = before.entry.slot == part.entry.slot;
+                let earlier = before.sequence < part.sequence;
+                same && earlier && (self.is_new(before, row, sum) || was(before))
+            })
     }
 
     /// The parts that say something of a row, in order.

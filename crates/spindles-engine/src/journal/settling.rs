@@ -125,7 +125,7 @@ impl Engine {
     }
 
     /// Whether a slot, in one of the rows under way, fits to the checksum that is kept.
-    fn is_as_it_was(&self, slot: u8, row: u32) -> bool {
+    pub(super) fn is_as_it_was(&self, slot: u8, row: u32) -> bool {
         let id = self.replay.as_ref().expect("a replay is under way").column;
         let (sum, first) = (self.found_sum(slot, row), self.block_of_slot(id, slot));
         let block = first.plus(u64::from(row - self.columns[index(id)].low));
@@ -183,7 +183,7 @@ impl Engine {
     }
 
     /// The checksum of what was read of a slot in one of the rows under way.
-    fn found_sum(&self, slot: u8, row: u32) -> u32 {
+    pub(super) fn found_sum(&self, slot: u8, row: u32) -> u32 {
         let id = self.replay.as_ref().expect("a replay is under way").column;
         let column = &self.columns[index(id)];
         let (read, blocks) = (column.log_data, column.blocks);

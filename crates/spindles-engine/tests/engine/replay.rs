@@ -355,6 +355,40 @@ fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
     }
 }
 
+/// What a write replaces is torn on all members, and one of them has no log of it.
+#[test]
+fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
+    for (level, members) in [("raid5", 4), ("raid6", 5)] {
+        for damaged in 0..members {
+            let setup = wide(level, members, true);
+            let mut world = setup.open().unwrap();
+            for (at, byte) in [(1, 11), (5, 15), (9, 19)] {
+                world.write(at, &[byte; BLOCK]).unwrap();
+            }
+            assert!(world.close());
+            let mut world = world.reopen(&setup);
+            world.run();
+            let before = world.members.clone();
+            world.write(1, &[1; BLOCK]).unwrap();
+            let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
+            for member in 0..members {
+                let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
+                let half = at..at + BLOCK / 2;
+                world.members[member][half.clone()].copy_from_slice(&before[member][half]);
+                forget_checksums(&mut world, member, &before);
+            }
+            if let Some((_, at)) = last_header(&world, damaged) {
+                world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
+            }
+            let mut world = world.reopen(&setup);
+            world.run();
+            let read = first_bytes(&mut world, &[1, 5, 9]);
+            let expected = [Ok(1), Ok(15), Ok(19)];
+            assert_eq!(read, expected, "{level}, the log of member {damaged}");
+        }
+    }
+}
+
 /// Whole stripes were written twice, and one member has no log of the last time: they are settled once, as
 /// the last one says.
 #[test]
