@@ -43,8 +43,9 @@ impl World {
         let mut lost: Vec<Decay> = Vec::new();
         for (block, new) in (first..).zip(written.clone()) {
             let old = self.held(disk, BlockIndex(block));
-            // What was zeros may be again, rightly.
-            let differs = old != new && old.iter().any(|&byte| byte != 0);
+            // What is zeros once may be zeros again, rightly.
+            let is_told = |bytes: &[u8]| bytes.iter().any(|&byte| byte != 0);
+            let differs = old != new && is_told(&old) && is_told(new);
             if !differs || !self.may_decay(disk, BlockIndex(block)) {
                 return false;
             }
