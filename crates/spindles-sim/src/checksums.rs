@@ -123,7 +123,7 @@ impl Stack {
                     let lost = kept == CHECKSUM_LOST && this.geometry.redundancy() == 0;
                     let none = lost || kept == CHECKSUM_NONE && this.regions.is_none();
                     // What lost the checksum that was logged for it is found by whoever reads it.
-                    let damaged = this.damaged_journal.is_some();
+                    let damaged = this.damaged.is_some();
                     if kept != found && !none && !damaged {
                         return Err(format!(
                             "array {array}: block {block} of disk {disk} has the checksum {kept:#x} \
@@ -181,7 +181,7 @@ impl Stack {
         let (Some(checksums), Below::Disk(disk)) = (&this.checksums, this.members[at]) else {
             return false;
         };
-        this.damaged_journal.is_some() && {
+        this.damaged.is_some() && {
             let (kept, found) = self.checksum_of(array, checksums, (disk, at), offset, view);
             kept != found
         }
@@ -207,9 +207,7 @@ impl Stack {
             places.any(|&(disk, rotten)| rotten == block && of_member(disk))
         };
         // What lost the checksum that was logged for it counts as rotten.
-        self.arrays
-            .iter()
-            .any(|array| array.damaged_journal.is_some())
+        self.arrays.iter().any(|array| array.damaged.is_some())
             || (first.0..first.0 + u64::from(blocks)).all(did)
     }
 

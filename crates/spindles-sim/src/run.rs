@@ -260,11 +260,14 @@ fn between_sessions(world: &mut World) {
     let clean = world.closed.iter().all(|closed| *closed == Some(true));
     if clean {
         for array in &mut world.stack.arrays {
-            array.damaged_journal = None;
+            if !array.checksums_are_damaged {
+                array.damaged = None;
+            }
         }
     } else {
         world.damage_journal();
     }
+    world.damage_metadata();
     for disk in 0..world.stack.disks.len() {
         if world.is_gone(disk) && world.faults.percent(50) {
             world.bring_back(disk);

@@ -202,6 +202,9 @@ impl World {
         if status.jobs.iter().any(|job| job.name == "resync") {
             return false; // Something could not be settled: rot is the truth there, if anything is.
         }
+        if self.stack.arrays[array].damaged.is_some() {
+            return false; // No more can be spared.
+        }
         let unnoticed = (0..self.stack.disks.len()).any(|disk| {
             let (of, member) = self.stack.position(disk);
             let state = status.members.get(usize::from(member.0)).map(|m| m.state);

@@ -34,9 +34,11 @@ pub struct Array {
     pub blank: MemberSet,
     /// Its parity may not match its data yet, so that nothing more may be lost.
     pub unsettled: bool,
-    /// The member whose journal is damaged, until the array is closed: it takes as much as if that
-    /// member were lost.
-    pub damaged_journal: Option<MemberIndex>,
+    /// The member whose metadata is damaged, until the array is closed: that takes as much as if it were
+    /// lost.
+    pub damaged: Option<MemberIndex>,
+    /// Some of what is damaged is checksums: found by whoever reads what they cover, however late.
+    pub checksums_are_damaged: bool,
     /// The array it is a member of.
     pub above: Option<(usize, MemberIndex)>,
     /// Of the lost members, those whose disks are being filled: they take part again.
@@ -400,7 +402,7 @@ impl Stack {
     fn survives(&self, array: usize, member: Option<MemberIndex>, extra: Option<Place>) -> bool {
         let this = &self.arrays[array];
         let lost = member.map_or(this.lost, |member| this.lost.with(member));
-        let lost = (this.damaged_journal).map_or(lost, |member| lost.with(member));
+        let lost = (this.damaged).map_or(lost, |member| lost.with(member));
         let here = extra.filter(|place| place.array == array);
         let can_spare = !this.unsettled || member.is_none();
         if !this.geometry.survives(lost) || !can_spare {
@@ -640,7 +642,8 @@ mod tests {
             lost: MemberSet::EMPTY,
             blank: MemberSet::EMPTY,
             unsettled: false,
-            damaged_journal: None,
+            damaged: None,
+            checksums_are_damaged: false,
             above,
             filling: MemberSet::EMPTY,
             marks: false,

@@ -149,7 +149,9 @@ pub struct World {
     pub(crate) stalling: Random,
     /// The crash that ends the session finds a journal damaged; drawn by itself.
     pub(crate) journal_is_doomed: bool,
-    pub(crate) journal_rot: Random,
+    /// The next opening finds what a member knows damaged.
+    pub(crate) metadata_is_doomed: bool,
+    pub(crate) rotting: Random,
     /// A disk whose next write of data does not land where it should; drawn by itself.
     pub(crate) doomed_write: Option<(usize, Doom)>,
     pub(crate) losing_writes: Random,
@@ -222,7 +224,8 @@ impl World {
             scrubs_quietly: false,
             stalling: Random::new(options.seed, "stalling"),
             journal_is_doomed: false,
-            journal_rot: Random::new(options.seed, "journal rot"),
+            metadata_is_doomed: false,
+            rotting: Random::new(options.seed, "journal rot"),
             doomed_write: None,
             losing_writes: Random::new(options.seed, "losing writes"),
             latency: Random::new(options.seed, "latency"),
@@ -537,7 +540,7 @@ impl World {
         let this = &self.stack.arrays[array];
         let log_is_damaged = |block: u64| {
             let member = this.geometry.locate(BlockIndex(block)).member;
-            this.damaged_journal == Some(member)
+            this.damaged == Some(member)
         };
         let may = self.stack.may_lose_blocks(array)
             || unlogged && self.errors_excused

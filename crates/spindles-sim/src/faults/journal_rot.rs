@@ -5,8 +5,8 @@ use crate::world::World;
 
 pub(super) static FAULT: Fault = Fault {
     name: "journal_rot",
-    about: "blocks of a member's journal rot, or can't be read (only if asked for)",
-    percent: 0, // Where asked for only: what comes of it is not promised yet (docs/consistency.md).
+    about: "blocks of a member's journal rot, or can't be read when a crash is recovered from",
+    percent: 40,
     own_stream: true,
     strike: World::doom_journal,
 };

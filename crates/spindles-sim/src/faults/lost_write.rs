@@ -6,7 +6,7 @@ use crate::lost_writes::Doom;
 pub(super) static FAULT: Fault = Fault {
     name: "lost_write",
     about: "a disk answers a write of data of an array with checksums, and it never lands",
-    percent: 15,
+    percent: 25,
     own_stream: true,
     strike: |world| world.doom_write(Doom::Lost),
 };

@@ -8,6 +8,7 @@ mod journal_lost;
 mod journal_rot;
 mod latent_sector_error;
 mod lost_write;
+mod metadata_rot;
 mod misdirected_write;
 mod put_out;
 mod rebuild;
@@ -62,6 +63,7 @@ pub static FAULTS: &[&Fault] = &[
     &journal_rot::FAULT,
     &lost_write::FAULT,
     &misdirected_write::FAULT,
+    &metadata_rot::FAULT,
 ];
 
 impl Fault {

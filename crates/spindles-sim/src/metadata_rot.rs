@@ -1,4 +1,5 @@
-//! Rot in what members logged, found when it is needed: after a crash.
+//! Rot in what a member has beside data, found at the next opening: in its journal when that is needed,
+//! after a crash, and in what it knows of regions, checksums and losses.
 
 use crate::{stack::View, world::World};
 use core::ops::Range;
@@ -17,26 +18,34 @@ impl World {
         !std::mem::replace(&mut self.journal_is_doomed, true)
     }
 
-    /// Nothing runs: damages the journal of one member, where the array could do without that.
-    pub(crate) fn damage_journal(&mut self) {
-        if !std::mem::take(&mut self.journal_is_doomed) || self.stack.arrays.len() != 1 {
-            return;
-        }
+    /// Some disk without whose metadata its array could do, and what its superblock says.
+    fn random_damaged(&mut self) -> Option<(usize, ArrayRecord, DeviceRecord)> {
         let disks = u64::try_from(self.stack.disks.len()).expect("few");
-        let disk = usize::try_from(self.journal_rot.below(disks)).expect("few");
+        let disk = usize::try_from(self.rotting.below(disks)).expect("few");
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
-        let allowed = self.journal.is_none()
-            && this.geometry.parity_chunks() > 0
-            && this.checksums.is_some()
-            && this.damaged_journal.is_none()
+        let allowed = self.stack.arrays.len() == 1
+            && this.damaged.is_none()
             && !this.unsettled
             && this.staged.is_empty()
             && member.0 < this.geometry.members()
             && !self.is_gone(disk)
             && !self.doubts_parity()
             && self.stack.may_lose_disk(disk);
-        let Some((record, device)) = self.superblock(disk).filter(|_| allowed) else {
+        let (record, device) = self.superblock(disk).filter(|_| allowed)?;
+        Some((disk, record, device))
+    }
+
+    /// Nothing runs: damages the journal of one member, where the array could do without that.
+    pub(crate) fn damage_journal(&mut self) {
+        let top = self.stack.top();
+        let this = &self.stack.arrays[top];
+        let is_needed =
+            self.journal.is_none() && this.geometry.parity_chunks() > 0 && this.checksums.is_some();
+        if !std::mem::take(&mut self.journal_is_doomed) || !is_needed {
+            return;
+        }
+        let Some((disk, record, device)) = self.random_damaged() else {
             return;
         };
         let Some(area) = device.area(AreaKind::JOURNAL) else {
@@ -49,25 +58,61 @@ impl World {
         if batches.is_empty() {
             return;
         }
-        for _ in 0..self.journal_rot.between(1, 2) {
+        for _ in 0..self.rotting.between(1, 2) {
             let of_last = u64::try_from(batches.len()).expect("few").min(BATCHES);
-            let back = usize::try_from(self.journal_rot.below(of_last)).expect("few");
+            let back = usize::try_from(self.rotting.below(of_last)).expect("few");
             let start = batches[batches.len() - 1 - back];
             let header_blocks = u64::try_from(JOURNAL_HEADER_BYTES / self.stack.block_bytes);
             let length = header_blocks.expect("few") + 4;
-            let block = start + self.journal_rot.below(length);
+            let block = start + self.rotting.below(length);
             if ring.contains(&block) {
                 self.damage(disk, BlockIndex(block));
             }
         }
-        self.stack.arrays[array].damaged_journal = Some(member);
+        let (array, member) = self.stack.position(disk);
+        self.stack.arrays[array].damaged = Some(member);
         *self.struck.entry("journal damaged").or_default() += 1;
     }
 
+    /// The next opening finds some of what a member knows damaged.
+    pub fn doom_metadata(&mut self) -> bool {
+        !std::mem::replace(&mut self.metadata_is_doomed, true)
+    }
+
+    /// Nothing runs: damages what one member knows of regions, checksums and losses.
+    pub(crate) fn damage_metadata(&mut self) {
+        if !std::mem::take(&mut self.metadata_is_doomed) {
+            return;
+        }
+        let Some((disk, _, device)) = self.random_damaged() else {
+            return;
+        };
+        let (array, member) = self.stack.position(disk);
+        let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
+        let kinds = [
+            AreaKind::DIRTY_BITMAP,
+            AreaKind::WRITTEN_BITMAP,
+            AreaKind::CHECKSUMS,
+            AreaKind::BAD_BLOCKS,
+        ];
+        for _ in 0..self.rotting.between(1, 3) {
+            let kind = self.rotting.choose(&kinds);
+            if let Some(area) = device.area(*kind) {
+                let blocks = area.length_bytes / block_bytes;
+                let block = area.offset_bytes / block_bytes + self.rotting.below(blocks);
+                self.damage(disk, BlockIndex(block));
+                let this = &mut self.stack.arrays[array];
+                this.damaged = Some(member);
+                this.checksums_are_damaged |= *kind == AreaKind::CHECKSUMS;
+                *self.struck.entry("metadata damaged").or_default() += 1;
+            }
+        }
+    }
+
     fn damage(&mut self, disk: usize, block: BlockIndex) {
-        if self.journal_rot.percent(50) {
+        if self.rotting.percent(50) {
             self.note(&format!(
-                "block {block} of disk {disk}, of its journal, can't be read"
+                "block {block} of disk {disk}, of its metadata, can't be read"
             ));
             for sector in self.stack.sectors(disk, block) {
                 self.stack.disks[disk].make_unreadable(sector);
@@ -75,13 +120,13 @@ impl World {
             return;
         }
         self.note(&format!(
-            "block {block} of disk {disk}, of its journal, rots"
+            "block {block} of disk {disk}, of its metadata, rots"
         ));
         let mut bytes = vec![0; self.stack.block_bytes];
         self.stack
             .disk_block(disk, block, View::Current, &mut bytes);
         let at = self
-            .journal_rot
+            .rotting
             .below(u64::try_from(bytes.len()).expect("small"));
         bytes[usize::try_from(at).expect("small")] ^= 1;
         self.stack.put_disk_block(disk, block, &bytes);
