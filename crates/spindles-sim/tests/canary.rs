@@ -78,6 +78,13 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: Some(Fault::by_name("grow").into_iter().collect()),
             ..Fixed::default()
         },
+        // The write hole: a crash, and a member that is missing after it.
+        Mutation::SkipJournal => Fixed {
+            level: Level::by_name("raid5"),
+            ending: Some(Ending::PowerLoss),
+            faults: Some(Vec::new()),
+            ..Fixed::default()
+        },
         // A write that was not logged as a whole, and rot in its rows.
         Mutation::ReplayLaunders => Fixed {
             level: Level::by_name("raid6"),
