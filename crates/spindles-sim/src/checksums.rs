@@ -1,14 +1,14 @@
 //! The checkers' own look at the checksums of an array, past the engine; and rot that strikes while
 //! clients ask, which only checksums can find.
 
-use crate::stack::{Below, Stack, View};
+use crate::stack::{Array, Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
     CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, block_checksum,
     checksum_in, open_checksums, seal_checksums, set_checksum_in, stored_checksum,
 };
-use spindles_layout::{Group, GroupIndex, Role};
+use spindles_layout::{Group, GroupIndex, Role, Slot};
 use std::collections::BTreeSet;
 
 /// Where the checksums of an array are.
@@ -185,6 +185,21 @@ impl Stack {
             let (kept, found) = self.checksum_of(array, checksums, (disk, at), offset, view);
             kept != found
         }
+    }
+
+    /// Whether a block of an array lost its checksum with what was damaged, and nobody read it since.
+    pub(crate) fn lacks_checksums(&self, array: usize) -> bool {
+        let Array { geometry, lost, .. } = &self.arrays[array];
+        let mut group = Group::empty();
+        (0..geometry.groups()).map(GroupIndex).any(|index| {
+            geometry.group_into(index, &mut group);
+            let lacks = |slot: &Slot| {
+                let mut rows = (0..u64::from(group.blocks)).map(|row| slot.offset.plus(row));
+                rows.any(|offset| self.lost_its_checksum(array, slot.member, offset, View::Current))
+            };
+            let mut there = (group.slots().iter()).filter(|slot| !lost.contains(slot.member));
+            self.is_written(array, index, View::Current) && there.any(lacks)
+        })
     }
 
     /// Whether a block of a disk holds what it decayed to, or would if its cache were lost.

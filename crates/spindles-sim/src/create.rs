@@ -88,7 +88,6 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 blank: MemberSet::EMPTY,
                 unsettled: false,
                 damaged: None,
-                checksums_are_damaged: false,
                 above: None,
                 filling: MemberSet::EMPTY,
                 marks: false,

@@ -101,9 +101,7 @@ impl World {
                 let blocks = area.length_bytes / block_bytes;
                 let block = area.offset_bytes / block_bytes + self.rotting.below(blocks);
                 self.damage(disk, BlockIndex(block));
-                let this = &mut self.stack.arrays[array];
-                this.damaged = Some(member);
-                this.checksums_are_damaged |= *kind == AreaKind::CHECKSUMS;
+                self.stack.arrays[array].damaged = Some(member);
                 *self.struck.entry("metadata damaged").or_default() += 1;
             }
         }

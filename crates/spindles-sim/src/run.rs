@@ -259,9 +259,9 @@ pub(crate) fn drain(world: &mut World) {
 fn between_sessions(world: &mut World) {
     let clean = world.closed.iter().all(|closed| *closed == Some(true));
     if clean {
-        for array in &mut world.stack.arrays {
-            if !array.checksums_are_damaged {
-                array.damaged = None;
+        for array in 0..world.stack.arrays.len() {
+            if !world.stack.lacks_checksums(array) {
+                world.stack.arrays[array].damaged = None;
             }
         }
     } else {

@@ -34,11 +34,9 @@ pub struct Array {
     pub blank: MemberSet,
     /// Its parity may not match its data yet, so that nothing more may be lost.
     pub unsettled: bool,
-    /// The member whose metadata is damaged, until the array is closed: that takes as much as if it were
-    /// lost.
+    /// The member whose metadata is damaged, until the array is closed and no block is without its
+    /// checksum: that takes as much as if it were lost.
     pub damaged: Option<MemberIndex>,
-    /// Some of what is damaged is checksums: found by whoever reads what they cover, however late.
-    pub checksums_are_damaged: bool,
     /// The array it is a member of.
     pub above: Option<(usize, MemberIndex)>,
     /// Of the lost members, those whose disks are being filled: they take part again.
@@ -643,7 +641,6 @@ mod tests {
             blank: MemberSet::EMPTY,
             unsettled: false,
             damaged: None,
-            checksums_are_damaged: false,
             above,
             filling: MemberSet::EMPTY,
             marks: false,
