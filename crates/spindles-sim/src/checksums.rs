@@ -214,6 +214,16 @@ impl Stack {
         })
     }
 
+    /// What decayed may be meant to hold just that from now on: parity comes back to what it was.
+    pub(crate) fn is_meant(&mut self, disk: usize, first: BlockIndex, bytes: &[u8]) {
+        for (block, bytes) in (first.0..).zip(bytes.chunks_exact(self.block_bytes)) {
+            let same = |decay: &Decay| decay.wrong == bytes;
+            if self.decayed.get(&(disk, block)).is_some_and(same) {
+                self.decayed.remove(&(disk, block));
+            }
+        }
+    }
+
     /// Whether these blocks of a member of some array rotted at some time.
     pub fn did_rot(&self, member: MemberIndex, first: BlockIndex, blocks: u32) -> bool {
         let of_member = |disk: usize| self.position(disk).1 == member;

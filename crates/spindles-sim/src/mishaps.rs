@@ -204,6 +204,7 @@ impl World {
         self.gone[disk] = false;
         self.slow[disk] = false;
         self.stack.spoiled.retain(|&(of, _)| of != disk);
+        self.stack.decayed.retain(|&(of, _), _| of != disk);
         self.stack.disks[disk].write(0, &contents, true);
         let uuid = crate::create::uuid(&mut self.faults);
         let command = Command::Rebuild {

@@ -776,6 +776,7 @@ impl World {
                 }
                 Operation::Write { fua } | Operation::WriteZeroes { fua } => {
                     let data = io.data.as_ref().expect("a write has data");
+                    self.stack.is_meant(disk, io.io.block, &data.bytes);
                     self.disk_mut(disk).write(data.first, &data.bytes, fua);
                     Ok(())
                 }

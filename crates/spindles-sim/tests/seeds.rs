@@ -171,6 +171,14 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_592_162_912_742,
             "what lost its checksum with a journal is not made good by closing",
         ),
+        (
+            1_882_592_162_916_191,
+            "what a lost write left may be right later",
+        ),
+        (
+            1_882_592_162_929_445,
+            "what a lost write left may be right later",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
