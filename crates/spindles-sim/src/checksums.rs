@@ -1,7 +1,7 @@
 //! The checkers' own look at the checksums of an array, past the engine; and rot that strikes while
 //! clients ask, which only checksums can find.
 
-use crate::stack::{Array, Below, Stack, View};
+use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
@@ -189,7 +189,7 @@ impl Stack {
 
     /// Whether a block of an array lost its checksum with what was damaged, and nobody read it since.
     pub(crate) fn lacks_checksums(&self, array: usize) -> bool {
-        let Array { geometry, lost, .. } = &self.arrays[array];
+        let geometry = &self.arrays[array].geometry;
         let mut group = Group::empty();
         (0..geometry.groups()).map(GroupIndex).any(|index| {
             geometry.group_into(index, &mut group);
@@ -197,8 +197,8 @@ impl Stack {
                 let mut rows = (0..u64::from(group.blocks)).map(|row| slot.offset.plus(row));
                 rows.any(|offset| self.lost_its_checksum(array, slot.member, offset, View::Current))
             };
-            let mut there = (group.slots().iter()).filter(|slot| !lost.contains(slot.member));
-            self.is_written(array, index, View::Current) && there.any(lacks)
+            // Also of a member that is out: it may come back as it is.
+            self.is_written(array, index, View::Current) && group.slots().iter().any(lacks)
         })
     }
 

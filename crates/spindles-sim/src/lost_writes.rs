@@ -33,6 +33,9 @@ impl World {
         if self.scrubs_quietly {
             return false; // What it repairs is judged to the byte.
         }
+        if self.journal.is_some() {
+            return false; // Without that nobody could tell an old copy that fits its old checksum.
+        }
         if self.tears() || !self.is_open(array) || !self.engine(array).is_settled() {
             return false; // Nobody could tell it from what a crash left.
         }

@@ -179,6 +179,14 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_592_162_929_445,
             "what a lost write left may be right later",
         ),
+        (
+            1_882_593_203_092_154,
+            "a member that was out comes back with damaged checksums",
+        ),
+        (
+            1_882_593_203_095_191,
+            "no write is lost where a journal may be lost too",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
