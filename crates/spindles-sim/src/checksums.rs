@@ -181,9 +181,12 @@ impl Stack {
         let (Some(checksums), Below::Disk(disk)) = (&this.checksums, this.members[at]) else {
             return false;
         };
+        let (page, _, _) = self.page_of(checksums.starts[at], offset);
+        let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
+        let sectors = self.sectors(disk, page).start..self.sectors(disk, page.plus(blocks)).start;
         this.damaged.is_some() && {
             let (kept, found) = self.checksum_of(array, checksums, (disk, at), offset, view);
-            kept != found
+            kept != found || self.disks[disk].is_unreadable(sectors)
         }
     }
 

@@ -757,6 +757,9 @@ fn heal(world: &mut World) {
         if out || world.errors_excused || world.failure.is_some() {
             continue;
         }
+        if !world.in_doubt.is_empty() && world.stack.arrays[array].damaged.is_some() {
+            continue; // What a crash took with a journal can't be filled from anywhere.
+        }
         let is_disk = |below: &Below| matches!(below, Below::Disk(_));
         let all_disks = world.stack.arrays[array].members.iter().all(is_disk);
         if all_disks && world.engine(array).state() != ArrayState::Healthy {

@@ -223,9 +223,11 @@ impl Stack {
                 continue;
             }
             let at = usize::from(slot.member.0);
-            let block = data_start[at]
-                .plus(slot.offset.0)
-                .plus(u64::from(location.block_in_chunk));
+            let offset = slot.offset.plus(u64::from(location.block_in_chunk));
+            if self.lost_its_checksum(array, slot.member, offset, view) {
+                continue; // It is never believed again.
+            }
+            let block = data_start[at].plus(offset.0);
             match members[at] {
                 Below::Disk(disk) if self.is_rotten(disk, block) => {}
                 Below::Disk(disk) => {

@@ -888,7 +888,9 @@ impl World {
                 }
                 Token::Flush(_) => {}
             }
-            if in_doubt && operation == Operation::Read {
+            // What a part of a row needs beside it may be lost to a damaged journal too.
+            let top = &self.stack.arrays[self.stack.top()];
+            if in_doubt && (operation == Operation::Read || top.damaged.is_some()) {
                 return;
             }
             let what = format!("{operation:?} of {blocks} blocks at {block}");

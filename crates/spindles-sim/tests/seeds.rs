@@ -187,6 +187,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_593_203_095_191,
             "no write is lost where a journal may be lost too",
         ),
+        (
+            1_882_593_856_343_975,
+            "a page of checksums that can't be read is damaged until it is written",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
