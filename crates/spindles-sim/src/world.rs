@@ -570,7 +570,7 @@ impl World {
                 ) {
                     self.put_out_for_errors(array, member);
                 }
-                let beyond = self.options.beyond;
+                let beyond = self.options.beyond || self.errors_excused;
                 let filling = &mut self.stack.arrays[array].filling;
                 *filling = filling.without(member);
                 self.stack.lose_array(array, member, beyond);
