@@ -29,6 +29,8 @@ pub struct Decay {
     pub wrong: Vec<u8>,
     /// A crash came since. What a lost write left may be what it should hold, then.
     pub outlived_crash: bool,
+    /// It is what a write left that was lost.
+    pub is_lost_write: bool,
 }
 
 impl Decay {
@@ -38,6 +40,7 @@ impl Decay {
             right,
             wrong,
             outlived_crash: false,
+            is_lost_write: false,
         }
     }
 }
@@ -414,7 +417,7 @@ impl World {
     }
 
     /// Whether clients were writing something in the row of a disk's block.
-    fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
+    pub(crate) fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
         let Some((array, group, row)) = self.row_of(disk, block) else {
             return false;
         };

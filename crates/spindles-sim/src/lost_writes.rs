@@ -52,7 +52,10 @@ impl World {
             if !differs || !self.may_decay(disk, BlockIndex(block)) {
                 return false;
             }
-            lost.push(Decay::new(new.to_vec(), old));
+            lost.push(Decay {
+                is_lost_write: true,
+                ..Decay::new(new.to_vec(), old)
+            });
         }
         if doom == Doom::Misdirected {
             let blocks = self.stack.disks[disk].bytes().len() / block_bytes;
@@ -89,6 +92,20 @@ impl World {
         self.doomed_write = None;
         *self.struck.entry("write did not land").or_default() += 1;
         true
+    }
+
+    /// A crash came: what was lost of rows that were being written again can't always be told from what the
+    /// crash left there. It is taken for landed.
+    pub(crate) fn land_what_is_in_doubt(&mut self) {
+        let decayed = self.stack.decayed.iter();
+        let lost = decayed.filter(|(_, decay)| decay.is_lost_write && !decay.outlived_crash);
+        let in_doubt = lost.filter(|((disk, block), _)| {
+            let block = BlockIndex(*block);
+            self.is_row_in_doubt(*disk, block)
+        });
+        let places: Vec<_> = in_doubt.map(|(place, _)| *place).collect();
+        self.stack
+            .cure(|disk, block| places.contains(&(disk, block.0)));
     }
 
     fn held(&self, disk: usize, block: BlockIndex) -> Vec<u8> {

@@ -167,6 +167,7 @@ fn end(world: &mut World, ending: Ending) {
 
 /// What can't be told from what a crash left is as it was.
 pub(crate) fn after_crash(world: &mut World) {
+    world.land_what_is_in_doubt();
     cure_what_is_in_doubt(world);
     for decay in world.stack.decayed.values_mut() {
         decay.outlived_crash = true;

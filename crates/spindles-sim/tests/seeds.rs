@@ -195,6 +195,14 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_594_600_812_646,
             "an array that lost too much is out of the one above, for the simulator too",
         ),
+        (
+            1_882_594_600_905_301,
+            "an array that lost too much is out of the one above, for the simulator too",
+        ),
+        (
+            1_882_593_856_374_523,
+            "what a write lost before a crash can't always be told from what that left",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
