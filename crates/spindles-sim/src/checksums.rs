@@ -407,17 +407,19 @@ impl World {
         }
     }
 
-    /// A crash came, and the log is gone: rot in rows that were being written could not be told from
-    /// that.
-    pub(crate) fn cure_rows_in_doubt(&mut self) {
-        let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
+    /// A crash came: what decayed in rows that were being written is as it was, where it could not be told
+    /// from what that left there.
+    pub(crate) fn cure_rows_in_doubt(&mut self, untold: impl Fn(&Decay) -> bool) {
+        let decayed = self.stack.decayed.iter();
+        let untold = decayed.filter(|(_, decay)| untold(decay));
+        let mut places: Vec<_> = untold.map(|(place, _)| *place).collect();
         places.retain(|&(disk, block)| self.is_row_in_doubt(disk, BlockIndex(block)));
         self.stack
             .cure(|disk, block| places.contains(&(disk, block.0)));
     }
 
     /// Whether clients were writing something in the row of a disk's block.
-    pub(crate) fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
+    fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
         let Some((array, group, row)) = self.row_of(disk, block) else {
             return false;
         };

@@ -94,20 +94,6 @@ impl World {
         true
     }
 
-    /// A crash came: what was lost of rows that were being written again can't always be told from what the
-    /// crash left there. It is taken for landed.
-    pub(crate) fn land_what_is_in_doubt(&mut self) {
-        let decayed = self.stack.decayed.iter();
-        let lost = decayed.filter(|(_, decay)| decay.is_lost_write && !decay.outlived_crash);
-        let in_doubt = lost.filter(|((disk, block), _)| {
-            let block = BlockIndex(*block);
-            self.is_row_in_doubt(*disk, block)
-        });
-        let places: Vec<_> = in_doubt.map(|(place, _)| *place).collect();
-        self.stack
-            .cure(|disk, block| places.contains(&(disk, block.0)));
-    }
-
     fn held(&self, disk: usize, block: BlockIndex) -> Vec<u8> {
         let mut bytes = vec![0; self.stack.block_bytes];
         self.stack

@@ -167,7 +167,8 @@ fn end(world: &mut World, ending: Ending) {
 
 /// What can't be told from what a crash left is as it was.
 pub(crate) fn after_crash(world: &mut World) {
-    world.land_what_is_in_doubt();
+    // A write that was lost counts as landed: what lay there before may be what a cache left.
+    world.cure_rows_in_doubt(|decay| decay.is_lost_write && !decay.outlived_crash);
     cure_what_is_in_doubt(world);
     for decay in world.stack.decayed.values_mut() {
         decay.outlived_crash = true;
@@ -189,7 +190,7 @@ fn cure_what_is_in_doubt(world: &mut World) {
     }
     if in_doubt && world.options.sums() && !world.options.doubts_parity() {
         // Only the journal is gone: where nothing was being written, checksums still tell.
-        world.cure_rows_in_doubt();
+        world.cure_rows_in_doubt(|_| true);
     } else if in_doubt {
         world.stack.cure(|_, _| true);
     }

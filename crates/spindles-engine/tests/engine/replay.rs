@@ -322,19 +322,25 @@ fn forget_checksums(world: &mut World, member: usize, before: &[Vec<u8>]) {
     world.members[member][page.clone()].copy_from_slice(&before[member][page]);
 }
 
+/// An array with something in three blocks of a row, closed and opened again.
+fn with_three_blocks(setup: &Setup) -> World {
+    let mut world = setup.open().unwrap();
+    for (at, byte) in [(1, 11), (5, 15), (9, 19)] {
+        world.write(at, &[byte; BLOCK]).unwrap();
+    }
+    assert!(world.close());
+    let mut world = world.reopen(setup);
+    world.run();
+    world
+}
+
 /// Blocks of a write are in place only where the log of it rotted, since caches were lost; a checksum of
 /// another block of it is there too.
 #[test]
 fn the_checksum_of_a_block_tells_that_it_was_begun_to_be_written() {
     let setup = wide("raid6", 5, true);
     for damaged in 0..5 {
-        let mut world = setup.open().unwrap();
-        for (at, byte) in [(1, 11), (5, 15), (9, 19)] {
-            world.write(at, &[byte; BLOCK]).unwrap();
-        }
-        assert!(world.close());
-        let mut world = world.reopen(&setup);
-        world.run();
+        let mut world = with_three_blocks(&setup);
         let before = world.members.clone();
         world.write(1, &[[1; BLOCK]; 5].concat()).unwrap();
         flush(&mut world);
@@ -361,13 +367,7 @@ fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
     for (level, members) in [("raid5", 4), ("raid6", 5)] {
         for damaged in 0..members {
             let setup = wide(level, members, true);
-            let mut world = setup.open().unwrap();
-            for (at, byte) in [(1, 11), (5, 15), (9, 19)] {
-                world.write(at, &[byte; BLOCK]).unwrap();
-            }
-            assert!(world.close());
-            let mut world = world.reopen(&setup);
-            world.run();
+            let mut world = with_three_blocks(&setup);
             let before = world.members.clone();
             world.write(1, &[1; BLOCK]).unwrap();
             let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
