@@ -167,8 +167,6 @@ fn end(world: &mut World, ending: Ending) {
 
 /// What can't be told from what a crash left is as it was.
 pub(crate) fn after_crash(world: &mut World) {
-    // A write that was lost counts as landed: what lay there before may be what a cache left.
-    world.cure_rows_in_doubt(|decay| decay.is_lost_write && !decay.outlived_crash);
     cure_what_is_in_doubt(world);
     for decay in world.stack.decayed.values_mut() {
         decay.outlived_crash = true;
@@ -758,9 +756,6 @@ fn heal(world: &mut World) {
         let out = world.stack.is_given_up(array) || !world.is_open(array);
         if out || world.errors_excused || world.failure.is_some() {
             continue;
-        }
-        if !world.in_doubt.is_empty() && world.stack.arrays[array].damaged.is_some() {
-            continue; // What a crash took with a journal can't be filled from anywhere.
         }
         let is_disk = |below: &Below| matches!(below, Below::Disk(_));
         let all_disks = world.stack.arrays[array].members.iter().all(is_disk);

@@ -888,9 +888,7 @@ impl World {
                 }
                 Token::Flush(_) => {}
             }
-            // What a part of a row needs beside it may be lost to a damaged journal too.
-            let top = &self.stack.arrays[self.stack.top()];
-            if in_doubt && (operation == Operation::Read || top.damaged.is_some()) {
+            if in_doubt && operation == Operation::Read {
                 return;
             }
             let what = format!("{operation:?} of {blocks} blocks at {block}");

@@ -328,7 +328,7 @@ impl Engine {
     }
 
     /// Reads what the log has of the rows under way.
-    fn read_logged(&mut self, id: u32, at: usize) {
+    pub(super) fn read_logged(&mut self, id: u32, at: usize) {
         let column = &self.columns[index(id)];
         let (low, blocks) = (column.low, column.blocks);
         let replay = self.replay.as_mut().expect("a replay is under way");

@@ -28,7 +28,7 @@
 //! own blocks, or what was written after them, may be there already. After all writes come the
 //! intents, row by row. As many chunks as there are data chunks that hold what was written last give
 //! all others. Where there are fewer, as many that hold what was there before do, as far as checksums
-//! tell. Where there are fewer of these too, data stays as it is, old or new, and redundancy is made from
+//! tell, or the log of a write before has it. Where there are fewer of these too, data stays as it is, old or new, and redundancy is made from
 //! it. What a missing member had there can't be told then: it goes into the list of bad blocks.
 
 use super::{choosing::Version, vouching::Vouching};
@@ -99,6 +99,27 @@ enum Judge {
     Place,
     /// It is taken to be begun below this row: something of it is in place, or it mends what is.
     Found { end: u32 },
+}
+
+/// Whether slots of which nothing is logged hold what was there before.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Proof {
+    #[default]
+    Unknown,
+    /// What is made of them is compared with what the log says was there.
+    UnderWay,
+    Failed,
+}
+
+/// What was tried of a row of an intent.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Tried {
+    pub(super) row: u32,
+    /// These slots got what the log has, if that is whole.
+    pub(super) restored: SlotSet,
+    pub(super) proof: Proof,
+    /// The row is not done yet: it is looked at again.
+    pub(super) again: bool,
 }
 
 /// Slots of rows that follow from what is in place of the others, once all writes are carried out.
@@ -235,6 +256,7 @@ pub(crate) struct Replay {
     pub(super) zero_checksum: u32,
     /// Slots of the rows of an intent under way that were made, and are being summed up.
     pub(super) made: SlotSet,
+    pub(super) tried: Tried,
     /// Slots of the rows under way that are to be made of the others, after all writes.
     pub(super) remaking: SlotSet,
     /// Those that are made also where they hold what was written last.
@@ -287,6 +309,7 @@ impl Engine {
             from_log: None,
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             made: SlotSet::EMPTY,
+            tried: Tried::default(),
             remaking: SlotSet::EMPTY,
             anew: SlotSet::EMPTY,
             judge: Judge::Log,
@@ -621,6 +644,7 @@ impl Engine {
         let replay = self.replay();
         let group = GroupIndex(replay.parts[span.parts.start].entry.group);
         replay.low = span.rows.start;
+        replay.tried = Tried::default();
         replay.span = span;
         let id = replay.column;
         self.take_group(id, group);
@@ -677,7 +701,7 @@ impl Engine {
     }
 
     /// The next rows of a write, as many as scratch space allows: the log is read.
-    fn next_rows(&mut self) {
+    pub(super) fn next_rows(&mut self) {
         if self.journal_is_lost() {
             return self.replay_lost();
         }
@@ -786,7 +810,8 @@ impl Engine {
         let replay = self.replay.as_ref().expect("a replay is under way");
         match replay.stage {
             Stage::Choosing => replay.from_log.is_some(),
-            Stage::Rolling => !self.is_settling() && replay.judge != Judge::Place,
+            Stage::Rolling if self.is_settling() => replay.from_log.is_some(),
+            Stage::Rolling => replay.judge != Judge::Place,
             _ => false,
         }
     }
@@ -969,11 +994,13 @@ impl Engine {
         let (low, mut end) = (column.low, column.low + column.blocks);
         let mut begun = can_be_made && self.is_in_place(id);
         if !begun {
-            begun = self.is_mended(low);
-            let alike = (low..end).take_while(|&row| self.is_mended(row) == begun);
+            let tells = |row| self.is_mended(row) || self.is_half_written(row);
+            begun = tells(low);
+            let alike = (low..end).take_while(|&row| tells(row) == begun);
             end = low + u32::try_from(alike.count()).expect("rows of a column");
         }
         if begun && self.is_intent() {
+            self.take_rows(id, end - low);
             return self.intent_was_begun(id);
         }
         if begun {
@@ -1077,6 +1104,28 @@ impl Engine {
         self.has_checksums() && held.iter().filter(mends).count() >= index(lacks.count())
     }
 
+    /// Whether one of the rows under way holds a block that only an intent under way can have left, by
+    /// a write that was torn: what no checksum knows. Where a write before it is in the log, that may
+    /// have left it, and makes it good.
+    fn is_half_written(&self, row: u32) -> bool {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let Part {
+            sequence, entry, ..
+        } = &replay.parts[replay.span.parts.start];
+        let follows = |part: &Part| part.sequence < *sequence;
+        let fits_nothing = |slot| {
+            let part = replay.part(slot).expect("one for each of these slots");
+            let sum = stored_checksum(self.found_sum(slot, row));
+            !(self.is_as_it_was(slot, row)
+                || replay.is_old(part, row, sum)
+                || replay.is_new(part, row, sum))
+        };
+        self.has_checksums()
+            && self.is_intent()
+            && !replay.parts_of_row(entry.group, row).any(follows)
+            && self.held(row).iter().any(fits_nothing)
+    }
+
     /// Slots of the rows under way are to be made of the others.
     fn remake_later(&mut self, slots: SlotSet, anew: bool) {
         if slots.is_empty() {
@@ -1123,7 +1172,9 @@ impl Engine {
         self.let_go_pages(id);
         let blocks = self.columns[index(id)].blocks;
         let replay = self.replay();
-        replay.low += blocks;
+        if !core::mem::take(&mut replay.tried.again) {
+            replay.low += blocks;
+        }
         replay.judge = Judge::Log;
         self.next_rows();
     }
@@ -1288,6 +1339,27 @@ impl Replay {
             .then(|| self.checksums[checksums.end - index(after)])
     }
 
+    /// What was tried of a row of the intent under way.
+    pub(super) fn tried(&self, row: u32) -> Tried {
+        if self.tried.row == row {
+            return self.tried;
+        }
+        Tried {
+            row,
+            ..Tried::default()
+        }
+    }
+
+    /// The last part before this one that says something of its slot in a row.
+    pub(super) fn last_before(&self, part: &Part, row: u32) -> Option<usize> {
+        let says = |&at: &usize| {
+            let other = &self.parts[at];
+            other.entry.slot == part.entry.slot && other.sequence < part.sequence
+        };
+        let of_row = self.places_of_row(part.entry.group, row);
+        of_row.filter(says).last()
+    }
+
     /// Whether a checksum, as it is kept, is what a part says a row gets.
     fn is_new(&self, part: &Part, row: u32, sum: u32) -> bool {
         stored_checksum(self.checksum(part, row)) == sum
@@ -1308,14 +1380,18 @@ impl Replay {
 
     /// The parts that say something of a row, in order.
     pub(super) fn parts_of_row(&self, group: u64, row: u32) -> impl Iterator<Item = &Part> {
+        self.places_of_row(group, row).map(|at| &self.parts[at])
+    }
+
+    /// Where these are.
+    fn places_of_row(&self, group: u64, row: u32) -> impl Iterator<Item = usize> {
         let parts = |group| {
             let before = |&part: &usize| self.parts[part].entry.group < group;
             self.by_group.partition_point(before)
         };
-        let of_group = &self.by_group[parts(group)..parts(group + 1)];
-        let of_group = of_group.iter().map(|&part| &self.parts[part]);
-        of_group.filter(move |part| {
-            let Part { entry, .. } = part;
+        let of_group = self.by_group[parts(group)..parts(group + 1)].iter();
+        of_group.copied().filter(move |&at| {
+            let entry = &self.parts[at].entry;
             (entry.low..entry.low + entry.blocks).contains(&row)
         })
     }

@@ -13,10 +13,13 @@
 //! if the log has a checksum of it, as of something that was written there or was there before.
 //!
 //! A chunk of which it has none is rotten, or torn. If the rest is as it was before the rows were written
-//! as a whole, that gives it. So it does what a missing member held. Otherwise it can't be told what
+//! as a whole, that gives it. So it gives one that a disk lost a write to, which holds something older; but
+//! if the log of that write has the block, it goes to its place first. A chunk of which a damaged log has no
+//! checksum is as it was if what follows from it fits the log. So it does what a missing member held. Otherwise it can't be told what
 //! was there, and it goes into the list of bad blocks. Only where blocks can be torn, and in arrays
 //! without checksums, where the log knows nothing of what was there before, it stays what it is.
 
+use super::replay::{Proof, Tried};
 use crate::{
     Engine, Mutation,
     checksums::Pages,
@@ -27,7 +30,7 @@ use crate::{
 };
 use core::ops::Range;
 use spindles_block::MemberError;
-use spindles_format::stored_checksum;
+use spindles_format::{JournalKind, stored_checksum};
 
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,6 +40,10 @@ enum Verdict {
     Leave,
     /// These slots, which are of one mind, give all others.
     From(SlotSet),
+    /// So these do, if those fit what the log says was there.
+    Prove(SlotSet),
+    /// A slot gets what it held before, which the log has, in this of its parts.
+    Logged(usize),
     /// Data stays what it is, except for what is gone, and redundancy is made from it.
     Stay { gone: SlotSet },
     /// These slots give what is to be made.
@@ -157,6 +164,86 @@ impl Engine {
         held.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
+    /// Slots that hold what they did before the intent under way, in one of the rows under way, if those
+    /// do that fit their checksums and of which the log says nothing. None where nothing else can tell
+    /// that, or told otherwise.
+    fn assumed_before(&self, row: u32, before: SlotSet) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        if replay.tried(row).proof == Proof::Failed {
+            return SlotSet::EMPTY;
+        }
+        let intent = replay.parts[replay.span.parts.clone()].iter();
+        let logged = intent.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
+        let held = self.held(row).minus(logged).iter();
+        let fits = held.filter(|&slot| self.is_as_it_was(slot, row));
+        let assumed = fits.fold(before, SlotSet::with);
+        let missing = self.missing_slots(replay.column);
+        if logged.minus(assumed).minus(missing).is_empty() {
+            return SlotSet::EMPTY;
+        }
+        assumed
+    }
+
+    /// A block of one of these slots that the log of an earlier write has, in one of the rows under way:
+    /// what was there before the intent under way. The part of the log.
+    fn logged_before(&self, row: u32, slots: SlotSet) -> Option<usize> {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let intent = &replay.span.parts;
+        let mut slots = slots.minus(replay.tried(row).restored).iter();
+        slots.find_map(|slot| {
+            if self.last_applied(slot, row, intent.start + 1).is_some() {
+                return None;
+            }
+            let part = replay.parts[intent.clone()]
+                .iter()
+                .find(|part| part.entry.slot == slot)?;
+            let at = replay.last_before(part, row)?;
+            let logged = &replay.parts[at];
+            let sum = stored_checksum(replay.checksum(logged, row));
+            let has = logged.entry.kind == JournalKind::Data;
+            (has && replay.old_checksum(part, row) == Some(sum)).then_some(at)
+        })
+    }
+
+    /// What the log has of a slot is summed up: if it is whole it goes to its place, and the row is looked
+    /// at again.
+    fn logged_summed(&mut self, id: u32, at: usize) {
+        let column = &self.columns[index(id)];
+        let (low, read) = (column.low, column.log_data);
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let part = &replay.parts[at];
+        let slot = part.entry.slot;
+        let is_whole =
+            read.contains(slot) && self.found_sum(slot, low) == replay.checksum(part, low);
+        let replay = self.replay();
+        let tried = replay.tried(low);
+        replay.tried = Tried {
+            restored: tried.restored.with(slot),
+            again: true,
+            ..tried
+        };
+        let writes = if is_whole {
+            self.keep_settled(id, SlotSet::one(slot), 1);
+            SlotSet::one(slot)
+        } else {
+            SlotSet::EMPTY
+        };
+        self.columns[index(id)].plan.writes = writes;
+        self.write_replayed();
+    }
+
+    /// Whether what was made of the first row under way is what the log says was there before.
+    fn is_proved(&self, id: u32, made: SlotSet) -> bool {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let row = self.columns[index(id)].low;
+        let parts = replay.parts[replay.span.parts.clone()].iter();
+        let mut parts = parts.filter(|part| made.contains(part.entry.slot));
+        parts.all(|part| {
+            let sum = stored_checksum(self.found_sum(part.entry.slot, row));
+            replay.old_checksum(part, row) == Some(sum)
+        })
+    }
+
     /// Slots that hold something that the log knows, or what their checksums say, in one of the rows
     /// under way.
     fn told(&self, row: u32) -> SlotSet {
@@ -176,7 +263,7 @@ impl Engine {
     }
 
     /// Slots whose block in one of the rows under way was read, and is counted on.
-    fn held(&self, row: u32) -> SlotSet {
+    pub(super) fn held(&self, row: u32) -> SlotSet {
         let id = self.replay.as_ref().expect("a replay is under way").column;
         let read = self.columns[index(id)].log_data;
         read.minus(self.slots_not_held(id, row + 1))
@@ -220,12 +307,23 @@ impl Engine {
         if known.count() >= data {
             return Verdict::From(known);
         }
-        let told = known.or(self.told(row));
-        let untold = shape.all_data().minus(told);
         let before = self.known_before(row);
-        if !untold.is_empty() && before.count() >= data {
+        let neither = shape.all_data().minus(known.or(before));
+        if !neither.is_empty() && before.count() >= data {
             return Verdict::From(before);
         }
+        let there = shape.all().minus(self.slots_not_held(id, row + 1));
+        let lacks = there.minus(known.or(before));
+        if !neither.is_empty()
+            && let Some(at) = self.logged_before(row, lacks)
+        {
+            return Verdict::Logged(at);
+        }
+        let assumed = self.assumed_before(row, before);
+        if !neither.is_empty() && assumed.count() >= data {
+            return Verdict::Prove(assumed);
+        }
+        let untold = neither.minus(self.told(row));
         let believes = self.tears || !self.has_checksums() || self.mutated(Mutation::TrustUntold);
         let gone = if believes {
             untold.minus(self.held(row))
@@ -237,9 +335,25 @@ impl Engine {
 
     /// What is in place is summed up, or what was made for it.
     pub(super) fn settle_summed(&mut self, id: u32) {
+        if let Some(at) = self.replay().from_log.take() {
+            return self.logged_summed(id, at);
+        }
         let made = self.replay().made;
         if made.is_empty() {
             return self.settle_checked(id);
+        }
+        if self.replay().tried.proof == Proof::UnderWay {
+            let is_proved = self.is_proved(id, made);
+            let tried = &mut self.replay().tried;
+            tried.proof = if is_proved {
+                Proof::Unknown
+            } else {
+                Proof::Failed
+            };
+            if !is_proved {
+                tried.again = true; // What was read was overwritten.
+                return self.rows_replayed();
+            }
         }
         self.keep_settled(id, made, self.columns[index(id)].blocks);
         self.write_replayed();
@@ -264,6 +378,22 @@ impl Engine {
                 self.keep_settled(id, known, blocks);
                 self.take_rows(id, blocks);
                 self.settle(known, there.minus(known), SlotSet::EMPTY);
+            }
+            Verdict::Prove(assumed) => {
+                self.keep_settled(id, assumed, 1);
+                self.take_rows(id, 1);
+                let replay = self.replay();
+                replay.tried = Tried {
+                    proof: Proof::UnderWay,
+                    ..replay.tried(low)
+                };
+                self.settle(assumed, there.minus(assumed), SlotSet::EMPTY);
+            }
+            Verdict::Logged(at) => {
+                self.take_rows(id, 1);
+                let slot = self.replay().parts[at].entry.slot;
+                self.columns[index(id)].log_data = SlotSet::one(slot);
+                self.read_logged(id, at);
             }
             Verdict::Stay { gone } => {
                 let stays = shape.all_data().minus(gone);

@@ -443,6 +443,108 @@ fn what_fits_its_checksum_is_kept_though_a_damaged_log_does_not_tell_of_it() {
     }
 }
 
+/// A disk lost a write that it answered, and a crash came while its row was being written again as a
+/// whole: what lay there before that write does not count, though the log has its checksum. Where the
+/// log of it is damaged too, the replay comes to its end.
+#[test]
+fn a_lost_write_is_not_taken_for_what_a_stripe_held_before() {
+    let setup = wide("raid5", 4, true);
+    let mut caught = 0;
+    for (steps, log) in (0..).flat_map(|n| ["whole", "rotten", "unreadable"].map(|log| (n, log))) {
+        let mut world = with_three_blocks(&setup);
+        let (member, at) = place_of(&world, 1);
+        let stale = world.members[member][at..at + BLOCK].to_vec();
+        world.write(1, &[1; BLOCK]).unwrap();
+        flush(&mut world);
+        let before = world.members.clone();
+        let stripe = vec![2; 12 * BLOCK];
+        world.submit(Operation::Write { fua: false }, 0, stripe, 12);
+        step(&mut world, steps);
+        if world.members[member][at..at + BLOCK] != before[member][at..at + BLOCK] {
+            break;
+        }
+        caught += usize::from(world.members != before);
+        world.members[member][at..at + BLOCK].copy_from_slice(&stale);
+        let of_data = logged_blocks(&world, 1);
+        let (_, block) = *of_data.iter().find(|(of, _)| *of == member).unwrap();
+        match log {
+            "rotten" => world.members[member][block * BLOCK..][..BLOCK].fill(0xee),
+            "unreadable" => {
+                let member = u8::try_from(member).unwrap();
+                world.medium.insert((member, u64::try_from(block).unwrap()));
+            }
+            _ => {}
+        }
+        let mut world = world.reopen(&setup);
+        world.run();
+        let read = first_bytes(&mut world, &[1])[0];
+        let legal = match read {
+            Ok(byte) => [1, 2].contains(&byte) || byte == 11 && log != "whole",
+            Err(_) => log != "whole",
+        };
+        assert!(legal, "after {steps}, a log that is {log}: {read:?}");
+    }
+    assert!(caught > 9, "{caught}");
+}
+
+/// A whole stripe was being written, of which one member has no log: whatever else the crash left, torn
+/// blocks too, nothing is read that was never there, and what is lost is so until it is written.
+#[test]
+fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
+    let mut setup = wide("raid5", 4, true);
+    setup.spec.member_blocks = vec![600; 4];
+    let (mut lost, mut kept) = (0, 0);
+    for (damaged, states, tears) in (0..4)
+        .flat_map(|damaged| (0..81_u32).map(move |states| (damaged, states)))
+        .flat_map(|(damaged, states)| [false, true].map(|tears| (damaged, states, tears)))
+    {
+        let mut world = setup.open().unwrap();
+        world.write(0, &[1; 12 * BLOCK]).unwrap();
+        assert!(world.close());
+        let mut world = world.reopen(&setup);
+        world.run();
+        let before = world.members.clone();
+        world.write(0, &[2; 12 * BLOCK]).unwrap();
+        flush(&mut world);
+        let chunk = place_of(&world, 0).1; // Of parity too.
+        for (member, block) in (0..4).flat_map(|member| (0..4).map(move |block| (member, block))) {
+            forget_checksums(&mut world, member, &before);
+            let at = chunk + block * BLOCK;
+            let old = match states / 3_u32.pow(u32::try_from(member).unwrap()) % 3 {
+                0 => at..at,
+                1 => at..at + BLOCK,
+                _ => at + BLOCK / 2..at + BLOCK,
+            };
+            world.members[member][old.clone()].copy_from_slice(&before[member][old]);
+        }
+        let (_, header) = last_header(&world, damaged).unwrap();
+        world.members[damaged][header..header + JOURNAL_HEADER_BYTES].fill(0);
+        let again = Setup {
+            tears,
+            ..setup.clone()
+        };
+        let mut world = world.reopen(&again);
+        world.run();
+        let what = format!("the log of member {damaged}, {states}, tears {tears}");
+        for at in [1, 5, 9] {
+            let Ok(read) = world.read(at, 1) else {
+                lost += 1;
+                continue;
+            };
+            let torn = [[2; BLOCK / 2], [1; BLOCK / 2]].concat();
+            let legal = read == [1; BLOCK] || read == [2; BLOCK] || tears && read == torn;
+            assert!(legal, "{what}: {at} is {} and {}", read[0], read[BLOCK - 1]);
+            kept += 1;
+        }
+        for at in [1, 5, 9] {
+            assert_eq!(world.write(at, &[3; BLOCK]), Ok(()), "{what}: {at}");
+        }
+        world.fail(u8::try_from(damaged).unwrap());
+        assert_eq!(first_bytes(&mut world, &[1, 5, 9]), [Ok(3); 3], "{what}");
+    }
+    assert!(lost > 0 && kept > lost, "{lost} lost, {kept} kept");
+}
+
 /// A write that is in its place only in part, since a cache was lost, and what it lacks can't be made:
 /// the one before it, which is there, is not what belongs there.
 #[test]
