@@ -47,8 +47,8 @@ use spindles_block::{
     BlockIndex, ComputeResult, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind, block_checksum,
-    stored_checksum,
+    BadBlockKind, CHECKSUM_LOST, CHECKSUM_NONE, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader,
+    JournalKind, block_checksum, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex};
 
@@ -1105,7 +1105,7 @@ impl Engine {
     }
 
     /// Whether one of the rows under way holds a block that only an intent under way can have left, by
-    /// a write that was torn: what no checksum knows. Where a write before it is in the log, that may
+    /// a write that was torn: what no checksum knows, where there were some. Where a write before it is in the log, that may
     /// have left it, and makes it good.
     fn is_half_written(&self, row: u32) -> bool {
         let replay = self.replay.as_ref().expect("a replay is under way");
@@ -1116,9 +1116,10 @@ impl Engine {
         let fits_nothing = |slot| {
             let part = replay.part(slot).expect("one for each of these slots");
             let sum = stored_checksum(self.found_sum(slot, row));
-            !(self.is_as_it_was(slot, row)
-                || replay.is_old(part, row, sum)
-                || replay.is_new(part, row, sum))
+            replay.old_checksum(part, row).is_some()
+                && !(self.is_as_it_was(slot, row)
+                    || replay.is_old(part, row, sum)
+                    || replay.is_new(part, row, sum))
         };
         self.has_checksums()
             && self.is_intent()
@@ -1328,15 +1329,14 @@ impl Replay {
         Some(self.checksum(part, row))
     }
 
-    /// The checksum, as it was kept, of what a part says is replaced in a row.
+    /// The checksum, as it was kept, of what a part says is replaced in a row: if there was one.
     pub(super) fn old_checksum(&self, part: &Part, row: u32) -> Option<u32> {
         let Part {
             entry, checksums, ..
         } = part;
         let after = entry.low + entry.blocks - row;
-        entry
-            .old
-            .then(|| self.checksums[checksums.end - index(after)])
+        let old = (entry.old).then(|| self.checksums[checksums.end - index(after)]);
+        old.filter(|old| ![CHECKSUM_NONE, CHECKSUM_LOST].contains(old))
     }
 
     /// What was tried of a row of the intent under way.

@@ -172,13 +172,18 @@ impl Engine {
         if replay.tried(row).proof == Proof::Failed {
             return SlotSet::EMPTY;
         }
-        let intent = replay.parts[replay.span.parts.clone()].iter();
-        let logged = intent.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
+        let missing = self.missing_slots(replay.column);
+        let (mut logged, mut telling) = (SlotSet::EMPTY, SlotSet::EMPTY);
+        for part in &replay.parts[replay.span.parts.clone()] {
+            logged = logged.with(part.entry.slot);
+            if replay.old_checksum(part, row).is_some() {
+                telling = telling.with(part.entry.slot);
+            }
+        }
         let held = self.held(row).minus(logged).iter();
         let fits = held.filter(|&slot| self.is_as_it_was(slot, row));
         let assumed = fits.fold(before, SlotSet::with);
-        let missing = self.missing_slots(replay.column);
-        if logged.minus(assumed).minus(missing).is_empty() {
+        if telling.minus(assumed).minus(missing).is_empty() {
             return SlotSet::EMPTY;
         }
         assumed
@@ -237,10 +242,11 @@ impl Engine {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let row = self.columns[index(id)].low;
         let parts = replay.parts[replay.span.parts.clone()].iter();
-        let mut parts = parts.filter(|part| made.contains(part.entry.slot));
-        parts.all(|part| {
+        let mut made = parts.filter(|part| made.contains(part.entry.slot));
+        made.all(|part| {
             let sum = stored_checksum(self.found_sum(part.entry.slot, row));
-            replay.old_checksum(part, row) == Some(sum)
+            let old = replay.old_checksum(part, row);
+            old.is_none_or(|old| old == sum)
         })
     }
 
