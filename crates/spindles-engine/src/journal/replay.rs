@@ -1104,15 +1104,19 @@ impl Engine {
         self.has_checksums() && held.iter().filter(mends).count() >= index(lacks.count())
     }
 
-    /// Whether one of the rows under way holds a block that only an intent under way can have left, by
-    /// a write that was torn: what no checksum knows, where there were some. Where a write before it is in the log, that may
-    /// have left it, and makes it good.
+    /// Whether one of the rows under way holds a block that no checksum knows, as an intent under way
+    /// leaves it where writes are torn. It may have rotted, or a write that is in the log before may have left it:
+    /// so nothing is to be carried out in the row, and all members are there, for what was before to
+    /// show where it was never begun. It was not, where more lack their log than may be damaged.
     fn is_half_written(&self, row: u32) -> bool {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let Part {
             sequence, entry, ..
         } = &replay.parts[replay.span.parts.start];
         let follows = |part: &Part| part.sequence < *sequence;
+        let all_there = self.lost.union(self.missing).is_empty();
+        let logged = replay.span.parts.len();
+        let shape = self.shape(replay.column);
         let fits_nothing = |slot| {
             let part = replay.part(slot).expect("one for each of these slots");
             let sum = stored_checksum(self.found_sum(slot, row));
@@ -1123,6 +1127,8 @@ impl Engine {
         };
         self.has_checksums()
             && self.is_intent()
+            && all_there
+            && logged >= usize::from(shape.data)
             && !replay.parts_of_row(entry.group, row).any(follows)
             && self.held(row).iter().any(fits_nothing)
     }

@@ -164,29 +164,43 @@ impl Engine {
         held.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// Slots that hold what they did before the intent under way, in one of the rows under way, if those
-    /// do that fit their checksums and of which the log says nothing. None where nothing else can tell
-    /// that, or told otherwise.
+    /// As many slots as give all others, which hold what they did before the intent under way, in one of the
+    /// rows under way, if those do that fit their checksums and of which the log says nothing. What is
+    /// made of them tells that: of as many slots as are assumed, so that no two wrong ones make up for
+    /// each other. None where nothing does, or told otherwise.
     fn assumed_before(&self, row: u32, before: SlotSet) -> SlotSet {
         let replay = self.replay.as_ref().expect("a replay is under way");
         if replay.tried(row).proof == Proof::Failed {
             return SlotSet::EMPTY;
         }
-        let missing = self.missing_slots(replay.column);
-        let (mut logged, mut telling) = (SlotSet::EMPTY, SlotSet::EMPTY);
-        for part in &replay.parts[replay.span.parts.clone()] {
-            logged = logged.with(part.entry.slot);
-            if replay.old_checksum(part, row).is_some() {
-                telling = telling.with(part.entry.slot);
-            }
-        }
+        let data = u32::from(self.shape(replay.column).data);
+        let intent = replay.parts[replay.span.parts.clone()].iter();
+        let logged = intent.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
         let held = self.held(row).minus(logged).iter();
         let fits = held.filter(|&slot| self.is_as_it_was(slot, row));
-        let assumed = fits.fold(before, SlotSet::with);
-        if telling.minus(assumed).minus(missing).is_empty() {
+        let fits = fits.fold(SlotSet::EMPTY, SlotSet::with);
+        let lacks = data.saturating_sub(before.count());
+        let assumed = fits.lowest(lacks);
+        let sources = before.lowest(data).or(assumed);
+        let there = self.shape(replay.column).all();
+        let telling = self.telling(row, there.minus(sources));
+        if sources.count() < data || telling.is_empty() || telling.count() < assumed.count() {
             return SlotSet::EMPTY;
         }
-        assumed
+        sources
+    }
+
+    /// Those of these slots of which the log says what was there before the intent under way, in one of
+    /// the rows under way.
+    fn telling(&self, row: u32, slots: SlotSet) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let id = replay.column;
+        let slots = slots.minus(self.missing_slots(id));
+        let slots = slots.minus(self.slots_not_held(id, row + 1));
+        let parts = replay.parts[replay.span.parts.clone()].iter();
+        let known = parts.filter(|part| replay.old_checksum(part, row).is_some());
+        let known = known.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
+        slots.and(known)
     }
 
     /// A block of one of these slots that the log of an earlier write has, in one of the rows under way:
@@ -241,12 +255,12 @@ impl Engine {
     fn is_proved(&self, id: u32, made: SlotSet) -> bool {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let row = self.columns[index(id)].low;
+        let telling = self.telling(row, made);
         let parts = replay.parts[replay.span.parts.clone()].iter();
-        let mut made = parts.filter(|part| made.contains(part.entry.slot));
-        made.all(|part| {
+        let mut parts = parts.filter(|part| telling.contains(part.entry.slot));
+        parts.all(|part| {
             let sum = stored_checksum(self.found_sum(part.entry.slot, row));
-            let old = replay.old_checksum(part, row);
-            old.is_none_or(|old| old == sum)
+            replay.old_checksum(part, row) == Some(sum)
         })
     }
 
@@ -326,7 +340,7 @@ impl Engine {
             return Verdict::Logged(at);
         }
         let assumed = self.assumed_before(row, before);
-        if !neither.is_empty() && assumed.count() >= data {
+        if !neither.is_empty() && !assumed.is_empty() {
             return Verdict::Prove(assumed);
         }
         let untold = neither.minus(self.told(row));
@@ -410,8 +424,11 @@ impl Engine {
                         return self.too_much_lost();
                     }
                 }
-                let redundant = shape.redundant().and(there);
-                self.settle(shape.all_data(), redundant, gone);
+                self.columns[index(id)].zeros = gone;
+                if gone.is_empty() {
+                    return self.settle_staying(id);
+                }
+                self.list_lost();
             }
             Verdict::Make(sources) => {
                 self.take_rows(id, blocks);
@@ -423,6 +440,13 @@ impl Engine {
                 self.rows_not_made(id, lacking);
             }
         }
+    }
+
+    /// Data stays what it is, except for what is gone, and counts as zeros: that is durable in the list.
+    pub(super) fn settle_staying(&mut self, id: u32) {
+        let (shape, zeros) = (self.shape(id), self.columns[index(id)].zeros);
+        let redundant = shape.redundant().minus(self.missing_slots(id));
+        self.settle(shape.all_data(), redundant, zeros);
     }
 
     /// What was to be made in the rows under way can't be: nobody takes what is there for it.

@@ -377,6 +377,9 @@ impl Engine {
         if self.shape(id).copies {
             return self.write_chosen_zeros(id);
         }
+        if self.replay().stage == Stage::Rolling {
+            return self.settle_staying(id);
+        }
         self.encode_row(id);
     }
 
