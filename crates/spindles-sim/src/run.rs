@@ -419,6 +419,11 @@ fn open_array(world: &mut World, array: usize) -> bool {
         ));
         world.found_again(array, wrongly_taken);
     }
+    for member in assembly.missing.iter() {
+        // Beyond the budget an array may not tell what it is a member of.
+        let beyond = world.options.beyond;
+        world.stack.lose_array(array, member, beyond);
+    }
     if !create::catch_up(world, array, &assembly) {
         return refuse(world, array, "a superblock can't be written", None);
     }

@@ -201,7 +201,11 @@ fn seeds_that_found_something_stay_quiet() {
         ),
         (
             1_882_593_856_374_523,
-            "what a write lost before a crash can't always be told from what that left",
+            "a half-written stripe takes from the log, or from a proof, what it held before",
+        ),
+        (
+            1_882_601_637_851_363,
+            "beyond the budget an array may not tell what it is a member of",
         ),
     ];
     for (seed, _) in found {
@@ -242,6 +246,23 @@ fn what_is_lost_stays_lost_while_the_array_grows() {
         ..Fixed::default()
     };
     check_seed(2033, &fixed);
+}
+
+/// A whole stripe was being written, and what a crash left of it was torn, and not told by a damaged journal: it
+/// takes small writes, and a device that takes a lost one's place is filled.
+#[test]
+fn a_torn_stripe_that_a_damaged_journal_does_not_tell_of_is_settled() {
+    let fixed = Fixed {
+        level: Level::by_name("raid5"),
+        checksums: Some(true),
+        faults: Some(Fault::by_name("journal_rot").into_iter().collect()),
+        ending: Some(Ending::PowerLoss),
+        requests: Some(60),
+        ..Fixed::default()
+    };
+    for seed in [5062, 5443] {
+        check_seed(seed, &fixed);
+    }
 }
 
 /// A device that was added, and goes out before anything was moved onto it, is waited for.
