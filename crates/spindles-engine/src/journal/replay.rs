@@ -933,16 +933,20 @@ impl Engine {
     /// Reads what a write that is not whole in the log may have left.
     fn look_in_place(&mut self) {
         let replay = self.replay.as_ref().expect("a replay is under way");
-        let (id, written) = (replay.column, replay.written);
-        let logged = |&slot: &u8| replay.part(slot).is_some();
-        let logged = written.iter().filter(logged);
-        let logged = logged.fold(SlotSet::EMPTY, SlotSet::with);
+        let (id, logged) = (replay.column, self.logged(replay.written));
         let reads = logged.minus(self.missing_slots(id));
         self.replay().judge = Judge::Place;
         self.columns[index(id)].zeros = SlotSet::EMPTY; // What is there may be something else.
         if self.hold_pages_of(id, reads) {
             self.read_judged();
         }
+    }
+
+    /// Those of these slots of which the log of the write under way tells.
+    fn logged(&self, slots: SlotSet) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let logged = slots.iter().filter(|&slot| replay.part(slot).is_some());
+        logged.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
     /// The pages of what a write may have left are there.
@@ -1010,9 +1014,11 @@ impl Engine {
         }
         self.take_rows(id, end - low);
         // Of a part without a header it is not known what it was. Where all are there redundancy is made
-        // anew, of data that is as it was.
+        // anew, of data that is as it was; otherwise that part is, since what is missing follows from it.
         if lost.or(missing).is_empty() {
             self.remake_later(shape.redundant(), true);
+        } else if self.has_checksums() {
+            self.remake_later(written.minus(self.logged(written)), true);
         }
         self.rows_replayed();
     }
