@@ -101,17 +101,20 @@ enum Judge {
     Found { end: u32 },
 }
 
-/// Whether slots of which nothing is logged hold what was there before.
+/// Whether slots of which nothing is logged hold what was there before, in a row of a write that is not
+/// whole in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Proof {
     #[default]
     Unknown,
-    /// What is made of them is compared with what the log says was there.
-    UnderWay,
+    /// What is made of them in these slots is compared with the checksums of what was there.
+    UnderWay {
+        by: SlotSet,
+    },
     Failed,
 }
 
-/// What was tried of a row of an intent.
+/// What was tried of a row.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Tried {
     pub(super) row: u32,
@@ -943,7 +946,7 @@ impl Engine {
     }
 
     /// Those of these slots of which the log of the write under way tells.
-    fn logged(&self, slots: SlotSet) -> SlotSet {
+    pub(super) fn logged(&self, slots: SlotSet) -> SlotSet {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let logged = slots.iter().filter(|&slot| replay.part(slot).is_some());
         logged.fold(SlotSet::EMPTY, SlotSet::with)

@@ -30,7 +30,7 @@ use crate::{
 };
 use core::ops::Range;
 use spindles_block::MemberError;
-use spindles_format::{JournalKind, stored_checksum};
+use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, JournalKind, stored_checksum};
 
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,8 +40,8 @@ enum Verdict {
     Leave,
     /// These slots, which are of one mind, give all others.
     From(SlotSet),
-    /// So these do, if those fit what the log says was there.
-    Prove(SlotSet),
+    /// So these do, if what they give fits the checksums of what was there.
+    Prove { sources: SlotSet, by: SlotSet },
     /// A slot gets what it held before, which the log has, in this of its parts.
     Logged(usize),
     /// Data stays what it is, except for what is gone, and redundancy is made from it.
@@ -101,23 +101,62 @@ impl Engine {
         wrote.last().map(|last| &last.parts)
     }
 
-    /// Slots that others can be made of, in one of the rows under way: they hold what was written last,
-    /// and of what no write carried out wrote, what was there.
+    /// Slots that others can be made of, in one of the rows under way.
     fn sources(&self, row: u32) -> SlotSet {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let id = replay.column;
-        let read = self.columns[index(id)].log_data;
         let lacks = replay.remaking.or(self.slots_not_held(id, row + 1));
         if self.mutated(Mutation::ReplayLaunders) {
-            return read.minus(lacks);
+            return self.columns[index(id)].log_data.minus(lacks);
         }
+        self.right(row, lacks).minus(replay.anew)
+    }
+
+    /// Slots that hold what was written last, in one of the rows under way, and what was there if
+    /// no write carried out wrote them and it is none of those that may lack something.
+    fn right(&self, row: u32, lacks: SlotSet) -> SlotSet {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let read = self.columns[index(replay.column)].log_data;
         let holds = |&slot: &u8| match self.last_applied(slot, row, 0) {
             Some(last) => replay.checksum_of(last, slot, row) == Some(self.found_sum(slot, row)),
             None => !lacks.contains(slot) && self.is_as_it_was(slot, row),
         };
-        let sources = read.minus(replay.anew);
-        let sources = sources.iter().filter(holds);
-        sources.fold(SlotSet::EMPTY, SlotSet::with)
+        let right = read.iter().filter(holds);
+        right.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// What becomes of one of the rows under way, in which a write was not begun as far as the log tells, and of
+    /// which too much is rotten for redundancy to be made anew. A part without a log may be new all
+    /// the same: then what follows from it is no data. What is rotten shows which, by its checksum.
+    fn judge_rotten(&self, row: u32) -> Verdict {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let id = replay.column;
+        let shape = self.shape(id);
+        let data = u32::from(shape.data);
+        let entry = &replay.parts[replay.span.parts.start].entry;
+        let written = SlotSet::from_bits(entry.slots).and(shape.all());
+        let unlogged = written.minus(self.logged(written));
+        let all_there = self.lost.union(self.missing).is_empty();
+        // It was not begun where more lack their log than may be damaged.
+        if !self.has_checksums() || !all_there || unlogged.count() > u32::from(shape.parity()) {
+            return Verdict::Leave;
+        }
+        let right = self.right(row, SlotSet::EMPTY);
+        let rotten = shape.all_data().minus(right);
+        let had_checksum = |&slot: &u8| self.had_checksum(slot, row);
+        let telling = rotten.minus(unlogged).iter().filter(had_checksum);
+        let by = telling.fold(SlotSet::EMPTY, SlotSet::with);
+        if by.is_empty() {
+            return Verdict::Leave;
+        }
+        let sure = right.minus(unlogged).lowest(data);
+        let assumed = right.and(unlogged).lowest(data - sure.count());
+        let sources = sure.or(assumed);
+        let can_tell = sources.count() == data && by.count() >= assumed.count();
+        if can_tell && replay.tried(row).proof != Proof::Failed {
+            return Verdict::Prove { sources, by };
+        }
+        Verdict::Stay { gone: rotten }
     }
 
     /// Whether one of the rows under way is an intent's: some slots may hold what was there before
@@ -139,6 +178,17 @@ impl Engine {
         let fits =
             |pages: &Pages| pages.agrees_at(&self.metadata_buffer, (id, slot, first), block, sum);
         self.pages.as_ref().is_none_or(fits)
+    }
+
+    /// Whether a checksum is kept of a slot in one of the rows under way.
+    fn had_checksum(&self, slot: u8, row: u32) -> bool {
+        let id = self.replay.as_ref().expect("a replay is under way").column;
+        let first = self.block_of_slot(id, slot);
+        let block = first.plus(u64::from(row - self.columns[index(id)].low));
+        self.pages.as_ref().is_some_and(|pages| {
+            let kept = pages.kept_at(&self.metadata_buffer, (id, slot, first), block);
+            ![CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept)
+        })
     }
 
     /// Slots that hold what was last to be there, in one of the rows under way.
@@ -168,10 +218,10 @@ impl Engine {
     /// rows under way, if those do that fit their checksums and of which the log says nothing. What is
     /// made of them tells that: of as many slots as are assumed, so that no two wrong ones make up for
     /// each other. None where nothing does, or told otherwise.
-    fn assumed_before(&self, row: u32, before: SlotSet) -> SlotSet {
+    fn assumed_before(&self, row: u32, before: SlotSet) -> Option<Verdict> {
         let replay = self.replay.as_ref().expect("a replay is under way");
         if replay.tried(row).proof == Proof::Failed {
-            return SlotSet::EMPTY;
+            return None;
         }
         let data = u32::from(self.shape(replay.column).data);
         let intent = replay.parts[replay.span.parts.clone()].iter();
@@ -183,11 +233,9 @@ impl Engine {
         let assumed = fits.lowest(lacks);
         let sources = before.lowest(data).or(assumed);
         let there = self.shape(replay.column).all();
-        let telling = self.telling(row, there.minus(sources));
-        if sources.count() < data || telling.is_empty() || telling.count() < assumed.count() {
-            return SlotSet::EMPTY;
-        }
-        sources
+        let by = self.telling(row, there.minus(sources));
+        let can_tell = sources.count() == data && !by.is_empty() && by.count() >= assumed.count();
+        can_tell.then_some(Verdict::Prove { sources, by })
     }
 
     /// Those of these slots of which the log says what was there before the intent under way, in one of
@@ -251,13 +299,16 @@ impl Engine {
         self.write_replayed();
     }
 
-    /// Whether what was made of the first row under way is what the log says was there before.
-    fn is_proved(&self, id: u32, made: SlotSet) -> bool {
+    /// Whether what was made of these slots, in the first row under way, is what was there before: what
+    /// the log of an intent says, or else their checksums.
+    fn is_proved(&self, id: u32, by: SlotSet) -> bool {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let row = self.columns[index(id)].low;
-        let telling = self.telling(row, made);
+        if !replay.remaking.is_empty() {
+            return by.iter().all(|slot| self.is_as_it_was(slot, row));
+        }
         let parts = replay.parts[replay.span.parts.clone()].iter();
-        let mut parts = parts.filter(|part| telling.contains(part.entry.slot));
+        let mut parts = parts.filter(|part| by.contains(part.entry.slot));
         parts.all(|part| {
             let sum = stored_checksum(self.found_sum(part.entry.slot, row));
             replay.old_checksum(part, row) == Some(sum)
@@ -315,7 +366,7 @@ impl Engine {
             } else if sources.count() >= data {
                 Verdict::Make(sources)
             } else if lacking.minus(replay.anew).is_empty() {
-                Verdict::Leave // It may be right.
+                self.judge_rotten(row)
             } else {
                 Verdict::Unknown(lacking)
             };
@@ -339,9 +390,10 @@ impl Engine {
         {
             return Verdict::Logged(at);
         }
-        let assumed = self.assumed_before(row, before);
-        if !neither.is_empty() && !assumed.is_empty() {
-            return Verdict::Prove(assumed);
+        if !neither.is_empty()
+            && let Some(proof) = self.assumed_before(row, before)
+        {
+            return proof;
         }
         let untold = neither.minus(self.told(row));
         let believes = self.tears || !self.has_checksums() || self.mutated(Mutation::TrustUntold);
@@ -362,8 +414,8 @@ impl Engine {
         if made.is_empty() {
             return self.settle_checked(id);
         }
-        if self.replay().tried.proof == Proof::UnderWay {
-            let is_proved = self.is_proved(id, made);
+        if let Proof::UnderWay { by } = self.replay().tried.proof {
+            let is_proved = self.is_proved(id, by);
             let tried = &mut self.replay().tried;
             tried.proof = if is_proved {
                 Proof::Unknown
@@ -399,15 +451,15 @@ impl Engine {
                 self.take_rows(id, blocks);
                 self.settle(known, there.minus(known), SlotSet::EMPTY);
             }
-            Verdict::Prove(assumed) => {
-                self.keep_settled(id, assumed, 1);
+            Verdict::Prove { sources, by } => {
+                self.keep_settled(id, sources, 1);
                 self.take_rows(id, 1);
                 let replay = self.replay();
                 replay.tried = Tried {
-                    proof: Proof::UnderWay,
+                    proof: Proof::UnderWay { by },
                     ..replay.tried(low)
                 };
-                self.settle(assumed, there.minus(assumed), SlotSet::EMPTY);
+                self.settle(sources, there.minus(sources), SlotSet::EMPTY);
             }
             Verdict::Logged(at) => {
                 self.take_rows(id, 1);

@@ -619,34 +619,55 @@ fn a_stripe_without_checksums_that_was_not_begun_is_as_it_was() {
 }
 
 /// A whole stripe was being written, of which one member has no log: whatever else the crash left, torn
-/// blocks too, nothing is read that was never there, and what is lost is so until it is written.
+/// blocks too, nothing is read that was never there, also after a small write that is in the log before, and
+/// what is lost is so until it is written.
 #[test]
 fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
     let mut setup = wide("raid5", 4, true);
     setup.spec.member_blocks = vec![600; 4];
+    let stripe = |bytes: [u8; 3]| bytes.map(|byte| [byte; 4 * BLOCK]).concat();
+    let new = [0x42, 0x53, 0x9c];
     let (mut lost, mut kept) = (0, 0);
-    for (damaged, states, tears) in (0..4)
+    let kinds = [
+        // Whether blocks may tear, no checksum of what is new is there, and a small write came before.
+        (false, true, false),
+        (true, true, false),
+        (false, false, false),
+        (false, false, true),
+        (true, false, true),
+    ];
+    for (damaged, states, (tears, forgets, small)) in (0..4)
         .flat_map(|damaged| (0..81_u32).map(move |states| (damaged, states)))
-        .flat_map(|(damaged, states)| [false, true].map(|tears| (damaged, states, tears)))
+        .flat_map(|(damaged, states)| kinds.map(|kind| (damaged, states, kind)))
     {
         let mut world = setup.open().unwrap();
-        world.write(0, &[1; 12 * BLOCK]).unwrap();
+        world.write(0, &stripe([1, 2, 3])).unwrap();
         assert!(world.close());
         let mut world = world.reopen(&setup);
         world.run();
+        let old = [1, if small { 0x77 } else { 2 }, 3];
+        if small {
+            world.write(4, &[0x77; 4 * BLOCK]).unwrap();
+            flush(&mut world);
+        }
         let before = world.members.clone();
-        world.write(0, &[2; 12 * BLOCK]).unwrap();
+        world.write(0, &stripe(new)).unwrap();
         flush(&mut world);
         let chunk = place_of(&world, 0).1; // Of parity too.
-        for (member, block) in (0..4).flat_map(|member| (0..4).map(move |block| (member, block))) {
-            forget_checksums(&mut world, member, &before);
-            let at = chunk + block * BLOCK;
-            let old = match states / 3_u32.pow(u32::try_from(member).unwrap()) % 3 {
-                0 => at..at,
-                1 => at..at + BLOCK,
-                _ => at + BLOCK / 2..at + BLOCK,
-            };
-            world.members[member][old.clone()].copy_from_slice(&before[member][old]);
+        for member in 0..4 {
+            let state = states / 3_u32.pow(u32::try_from(member).unwrap()) % 3;
+            if forgets || state > 0 {
+                forget_checksums(&mut world, member, &before);
+            }
+            for block in 0..4 {
+                let at = chunk + block * BLOCK;
+                let old = match state {
+                    0 => at..at,
+                    1 => at..at + BLOCK,
+                    _ => at + BLOCK / 2..at + BLOCK,
+                };
+                world.members[member][old.clone()].copy_from_slice(&before[member][old]);
+            }
         }
         let (_, header) = last_header(&world, damaged).unwrap();
         world.members[damaged][header..header + JOURNAL_HEADER_BYTES].fill(0);
@@ -656,14 +677,16 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
         };
         let mut world = world.reopen(&again);
         world.run();
-        let what = format!("the log of member {damaged}, {states}, tears {tears}");
-        for at in [1, 5, 9] {
+        let kind = format!("tears {tears}, forgets {forgets}, small {small}");
+        let what = format!("the log of member {damaged}, {states}, {kind}");
+        for (chunk, at) in [1, 5, 9].into_iter().enumerate() {
             let Ok(read) = world.read(at, 1) else {
                 lost += 1;
                 continue;
             };
-            let torn = [[2; BLOCK / 2], [1; BLOCK / 2]].concat();
-            let legal = read == [1; BLOCK] || read == [2; BLOCK] || tears && read == torn;
+            let torn = [[new[chunk]; BLOCK / 2], [old[chunk]; BLOCK / 2]].concat();
+            let whole = read == [old[chunk]; BLOCK] || read == [new[chunk]; BLOCK];
+            let legal = whole || tears && read == torn;
             assert!(legal, "{what}: {at} is {} and {}", read[0], read[BLOCK - 1]);
             kept += 1;
         }
