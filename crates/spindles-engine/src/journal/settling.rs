@@ -126,8 +126,9 @@ impl Engine {
     }
 
     /// What becomes of one of the rows under way, in which a write was not begun as far as the log tells, and of
-    /// which too much is rotten for redundancy to be made anew. A part without a log may be new all
-    /// the same: then what follows from it is no data. What is rotten shows which, by its checksum.
+    /// which too much is rotten for redundancy to be made anew of data. A part without a log may be new all
+    /// the same: then what follows from it is no data. The others are as they were, and give all if they are as
+    /// many as that takes; if not, what is rotten shows by its checksum whether what follows is right.
     fn judge_rotten(&self, row: u32) -> Verdict {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let id = replay.column;
@@ -142,14 +143,17 @@ impl Engine {
             return Verdict::Leave;
         }
         let right = self.right(row, SlotSet::EMPTY);
+        let sure = right.minus(unlogged);
+        if sure.count() >= data {
+            return Verdict::From(sure);
+        }
         let rotten = shape.all_data().minus(right);
         let had_checksum = |&slot: &u8| self.had_checksum(slot, row);
-        let telling = rotten.minus(unlogged).iter().filter(had_checksum);
+        let telling = rotten.iter().filter(had_checksum);
         let by = telling.fold(SlotSet::EMPTY, SlotSet::with);
         if by.is_empty() {
             return Verdict::Leave;
         }
-        let sure = right.minus(unlogged).lowest(data);
         let assumed = right.and(unlogged).lowest(data - sure.count());
         let sources = sure.or(assumed);
         let can_tell = sources.count() == data && by.count() >= assumed.count();

@@ -29,7 +29,7 @@ fn log_of(world: &World, member: usize) -> std::ops::Range<usize> {
 }
 
 /// The last header in the journal of a member, and where it lies.
-fn last_header(world: &World, member: usize) -> Option<(u64, usize)> {
+pub(crate) fn last_header(world: &World, member: usize) -> Option<(u64, usize)> {
     let bytes = &world.members[member];
     let log = log_of(world, member);
     let places = (log.start..bytes.len().min(log.end)).step_by(BLOCK);
@@ -218,7 +218,7 @@ fn who_goes_out_in_a_replay_lacks_what_it_writes() {
 }
 
 /// An array with a journal, and what else it needs for one write to be told from another.
-fn wide(level: &str, members: usize, checksums: bool) -> Setup {
+pub(crate) fn wide(level: &str, members: usize, checksums: bool) -> Setup {
     let mut setup = logged(members, 6000, 0);
     setup.spec.level = Level::by_name(level).unwrap();
     setup.checksum_pages = checksums.then_some(64);
@@ -226,7 +226,7 @@ fn wide(level: &str, members: usize, checksums: bool) -> Setup {
 }
 
 /// The member that holds a block of the array, and where in its bytes.
-fn place_of(world: &World, block: u64) -> (usize, usize) {
+pub(crate) fn place_of(world: &World, block: u64) -> (usize, usize) {
     let place = world.engine.geometry().locate(BlockIndex(block));
     let member = usize::from(place.member.0);
     let at = usize::try_from(world.data_start[member] + place.offset.0).unwrap();
@@ -309,14 +309,14 @@ fn what_others_were_logged_after_was_logged_whole() {
     assert_eq!(first_bytes(&mut world, &[1, 100]), [Ok(0x11), Ok(0x33)]);
 }
 
-fn flush(world: &mut World) {
+pub(crate) fn flush(world: &mut World) {
     let token = world.submit(Operation::Flush, 0, Vec::new(), 0);
     world.run();
     world.result(token).unwrap();
 }
 
 /// As after a crash that found the first page of checksums of a member in its cache only.
-fn forget_checksums(world: &mut World, member: usize, before: &[Vec<u8>]) {
+pub(crate) fn forget_checksums(world: &mut World, member: usize, before: &[Vec<u8>]) {
     let page = usize::try_from(world.checksum_start(member)).unwrap() * BLOCK;
     let page = page..page + CHECKSUM_PAGE_BYTES;
     world.members[member][page.clone()].copy_from_slice(&before[member][page]);

@@ -1,0 +1,222 @@
+//! Whole stripes that were being written when a crash came: of each member any of what a cache and a
+//! disk may leave of data and checksums, journals that are damaged, members that are missing, and rot.
+
+use crate::replay::{flush, forget_checksums, last_header, place_of, wide};
+use crate::world::{BLOCK, Rng, World};
+use spindles_block::{MemberIndex, RequestError};
+use spindles_format::JOURNAL_HEADER_BYTES;
+
+const CHUNK: usize = 4 * BLOCK;
+
+/// What is in place of a member.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Left {
+    Old,
+    New,
+    Torn,
+}
+
+/// Writes of one case, and what is left of them.
+#[derive(Debug)]
+struct Case {
+    level: &'static str,
+    members: usize,
+    tears: bool,
+    /// Chunks that a small write wrote before, and whether it was durable.
+    small: Vec<usize>,
+    flushed: bool,
+    left: Vec<Left>,
+    /// Members whose new checksums were written.
+    summed: Vec<bool>,
+    damaged: Vec<usize>,
+    missing: Vec<usize>,
+    rotten: Vec<usize>,
+    /// Members that go out in the end.
+    out: Vec<usize>,
+}
+
+impl Case {
+    fn draw(rng: &mut Rng) -> Self {
+        let below = |rng: &mut Rng, bound: usize| {
+            usize::try_from(rng.below(u64::try_from(bound).unwrap())).unwrap()
+        };
+        let arrays = [
+            ("raid5", 3, 1),
+            ("raid5", 4, 1),
+            ("raid6", 4, 2),
+            ("raid6", 5, 2),
+        ];
+        let (level, members, tolerance) = arrays[below(rng, arrays.len())];
+        let data = members - tolerance;
+        let tears = below(rng, 2) == 0;
+        let small: Vec<usize> = (0..data).filter(|_| below(rng, 4) == 0).collect();
+        let flushed = below(rng, 2) == 0;
+        let all_old = below(rng, 4); // Often all but one are alike.
+        let left = |rng: &mut Rng| match (all_old, below(rng, 8)) {
+            (0, 0..6) | (_, 0 | 1) => Left::Old,
+            (1, 2..6) | (_, 2 | 3 | 7) => Left::New,
+            (_, 6) if tears => Left::Torn,
+            _ => Left::Old,
+        };
+        let left: Vec<Left> = (0..members).map(|_| left(rng)).collect();
+        let summed = left.iter().map(|_| below(rng, 4) == 0).collect();
+        let mut faults: Vec<(usize, usize)> = Vec::new();
+        for _ in 0..below(rng, tolerance + 1) {
+            // What may be torn can't be told from rot.
+            faults.push((below(rng, members), below(rng, if tears { 2 } else { 3 })));
+        }
+        faults.sort_unstable();
+        faults.dedup();
+        let of = |kind| {
+            faults
+                .iter()
+                .filter(move |fault| fault.1 == kind)
+                .map(|fault| fault.0)
+        };
+        let missing: Vec<usize> = of(1).collect();
+        let out = (0..tolerance).map(|_| below(rng, members)).collect();
+        Self {
+            level,
+            members,
+            tears,
+            small,
+            flushed,
+            left,
+            summed,
+            damaged: of(0).collect(),
+            rotten: of(2).collect(),
+            missing,
+            out,
+        }
+    }
+
+    /// What chunks hold before all, after the small write, and after the whole one.
+    fn contents(&self) -> [Vec<u8>; 3] {
+        let data = u8::try_from(self.members - if self.level == "raid6" { 2 } else { 1 }).unwrap();
+        let first: Vec<u8> = (0..data).map(|chunk| 3 * chunk + 1).collect();
+        let mut second = first.clone();
+        for &chunk in &self.small {
+            second[chunk] += 0x77;
+        }
+        let third = (0..data).map(|chunk| (0x42_u8 + 1).wrapping_mul(chunk + 5) ^ 0x1d);
+        [first, second, third.collect()]
+    }
+
+    fn check(&self) {
+        let mut setup = wide(self.level, self.members, true);
+        setup.spec.member_blocks = vec![600; self.members];
+        let [first, second, third] = self.contents();
+        let stripe =
+            |bytes: &[u8]| -> Vec<u8> { bytes.iter().flat_map(|&byte| [byte; CHUNK]).collect() };
+        let mut world = setup.open().unwrap();
+        world.write(0, &stripe(&first)).unwrap();
+        assert!(world.close());
+        let mut world = world.reopen(&setup);
+        world.run();
+        for &chunk in &self.small {
+            let at = u64::try_from(4 * chunk).unwrap();
+            world.write(at, &[second[chunk]; CHUNK]).unwrap();
+        }
+        if self.flushed {
+            flush(&mut world);
+        }
+        let before = world.members.clone();
+        world.write(0, &stripe(&third)).unwrap();
+        if self.summed.contains(&true) {
+            flush(&mut world);
+        }
+        let at = place_of(&world, 0).1; // Of parity too.
+        for member in 0..self.members {
+            if !self.summed[member] {
+                forget_checksums(&mut world, member, &before);
+            }
+            for at in (at..at + CHUNK).step_by(BLOCK) {
+                let back = match self.left[member] {
+                    Left::New => at..at,
+                    Left::Old => at..at + BLOCK,
+                    Left::Torn => at + BLOCK / 2..at + BLOCK,
+                };
+                world.members[member][back.clone()].copy_from_slice(&before[member][back]);
+                if self.rotten.contains(&member) {
+                    world.members[member][at + 7] ^= 0x5a;
+                }
+            }
+        }
+        for &member in &self.damaged {
+            let (_, header) = last_header(&world, member).unwrap();
+            world.members[member][header..header + JOURNAL_HEADER_BYTES].fill(0);
+        }
+        let mut again = setup.clone();
+        again.tears = self.tears;
+        for &member in &self.missing {
+            again.missing = again
+                .missing
+                .with(MemberIndex(u8::try_from(member).unwrap()));
+        }
+        let mut world = world.reopen(&again);
+        world.run();
+        let read = self.read(&mut world);
+        let may_fail =
+            !(self.damaged.is_empty() && self.missing.is_empty() && self.rotten.is_empty());
+        for (chunk, read) in read.iter().enumerate() {
+            let Ok(bytes) = read else {
+                assert!(may_fail, "chunk {chunk} is lost: {self:?}");
+                continue;
+            };
+            let olds = [first[chunk], second[chunk]];
+            let olds = &olds[usize::from(self.flushed)..];
+            let old = |&byte: &u8| *bytes == [byte; BLOCK];
+            let torn = |&byte: &u8| {
+                self.tears && *bytes == [[third[chunk]; BLOCK / 2], [byte; BLOCK / 2]].concat()
+            };
+            let legal =
+                *bytes == [third[chunk]; BLOCK] || olds.iter().any(|byte| old(byte) || torn(byte));
+            assert!(
+                legal,
+                "chunk {chunk} is {} and {}: {self:?}",
+                bytes[0],
+                bytes[BLOCK - 1]
+            );
+        }
+        let mut missing = again.missing;
+        let tolerance = u32::from(self.level == "raid6") + 1;
+        for &member in &self.out {
+            let out = MemberIndex(u8::try_from(member).unwrap());
+            if missing.count() < tolerance && !missing.contains(out) {
+                missing = missing.with(out);
+                world.fail(out.0);
+            }
+        }
+        let later = self.read(&mut world);
+        for (chunk, (read, later)) in read.iter().zip(later).enumerate() {
+            let same = later.is_err() || *read == later;
+            assert!(
+                same,
+                "chunk {chunk} was {:?} and is {:?}: {self:?}",
+                read.as_ref().map(|b| b[0]),
+                later.map(|b| b[0])
+            );
+        }
+    }
+
+    /// A block of each chunk.
+    fn read(&self, world: &mut World) -> Vec<Result<Vec<u8>, RequestError>> {
+        let chunks = self.contents()[0].len();
+        let blocks = (0..chunks).map(|chunk| u64::try_from(4 * chunk + 1).unwrap());
+        blocks.map(|block| world.read(block, 1)).collect()
+    }
+}
+
+/// Nothing is read that was never there, nor older than what was durable; what is read is so without members too.
+#[test]
+fn what_is_left_of_a_stripe_is_old_or_new() {
+    let cases = std::env::var("SPINDLES_CASES").map_or(2000, |cases| cases.parse().unwrap());
+    for case in 0..cases {
+        let mut rng = Rng(0x9e37_79b9_7f4a_7c15_u64.wrapping_mul(case + 1) | 1);
+        for _ in 0..4 {
+            rng.below(2);
+        }
+        let case = Case::draw(&mut rng);
+        case.check();
+    }
+}
