@@ -704,7 +704,7 @@ impl Engine {
     }
 
     /// The next rows of a write, as many as scratch space allows: the log is read.
-    pub(super) fn next_rows(&mut self) {
+    fn next_rows(&mut self) {
         if self.journal_is_lost() {
             return self.replay_lost();
         }
@@ -1351,7 +1351,7 @@ impl Replay {
         } = part;
         let after = entry.low + entry.blocks - row;
         let old = (entry.old).then(|| self.checksums[checksums.end - index(after)]);
-        old.filter(|old| ![CHECKSUM_NONE, CHECKSUM_LOST].contains(old))
+        old.filter(|&old| is_known(old))
     }
 
     /// What was tried of a row of the intent under way.
@@ -1412,9 +1412,14 @@ impl Replay {
     }
 
     /// The part of the write under way for `slot`.
-    fn part(&self, slot: u8) -> Option<&Part> {
+    pub(super) fn part(&self, slot: u8) -> Option<&Part> {
         self.parts[self.span.parts.clone()]
             .iter()
             .find(|part| part.entry.slot == slot)
     }
+}
+
+/// Whether a checksum, as it is kept, is one.
+pub(super) fn is_known(kept: u32) -> bool {
+    ![CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept)
 }

@@ -15,11 +15,11 @@
 //! A chunk of which it has none is rotten, or torn. If the rest is as it was before the rows were written
 //! as a whole, that gives it. So it gives one that a disk lost a write to, which holds something older; but
 //! if the log of that write has the block, it goes to its place first. A chunk of which a damaged log has no
-//! checksum is as it was if what follows from it fits the log. So it does what a missing member held. Otherwise it can't be told what
-//! was there, and it goes into the list of bad blocks. Only where blocks can be torn, and in arrays
+//! checksum is as it was if what follows from it fits the log. What a missing member held follows from the
+//! rest too. Otherwise it can't be told what was there, and it goes into the list of bad blocks. Only where blocks can be torn, and in arrays
 //! without checksums, where the log knows nothing of what was there before, it stays what it is.
 
-use super::replay::{Proof, Tried};
+use super::replay::{Proof, Tried, is_known};
 use crate::{
     Engine, Mutation,
     checksums::Pages,
@@ -30,7 +30,7 @@ use crate::{
 };
 use core::ops::Range;
 use spindles_block::MemberError;
-use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, JournalKind, stored_checksum};
+use spindles_format::{JournalKind, stored_checksum};
 
 /// What becomes of a row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -191,7 +191,7 @@ impl Engine {
         let block = first.plus(u64::from(row - self.columns[index(id)].low));
         self.pages.as_ref().is_some_and(|pages| {
             let kept = pages.kept_at(&self.metadata_buffer, (id, slot, first), block);
-            ![CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept)
+            is_known(kept)
         })
     }
 
@@ -227,17 +227,15 @@ impl Engine {
         if replay.tried(row).proof == Proof::Failed {
             return None;
         }
-        let data = u32::from(self.shape(replay.column).data);
-        let intent = replay.parts[replay.span.parts.clone()].iter();
-        let logged = intent.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
-        let held = self.held(row).minus(logged).iter();
+        let shape = self.shape(replay.column);
+        let data = u32::from(shape.data);
+        let held = self.held(row).minus(self.logged(shape.all())).iter();
         let fits = held.filter(|&slot| self.is_as_it_was(slot, row));
         let fits = fits.fold(SlotSet::EMPTY, SlotSet::with);
         let lacks = data.saturating_sub(before.count());
         let assumed = fits.lowest(lacks);
         let sources = before.lowest(data).or(assumed);
-        let there = self.shape(replay.column).all();
-        let by = self.telling(row, there.minus(sources));
+        let by = self.telling(row, shape.all().minus(sources));
         let can_tell = sources.count() == data && !by.is_empty() && by.count() >= assumed.count();
         can_tell.then_some(Verdict::Prove { sources, by })
     }
@@ -249,10 +247,12 @@ impl Engine {
         let id = replay.column;
         let slots = slots.minus(self.missing_slots(id));
         let slots = slots.minus(self.slots_not_held(id, row + 1));
-        let parts = replay.parts[replay.span.parts.clone()].iter();
-        let known = parts.filter(|part| replay.old_checksum(part, row).is_some());
-        let known = known.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
-        slots.and(known)
+        let tells = |&slot: &u8| {
+            let part = replay.part(slot);
+            part.is_some_and(|part| replay.old_checksum(part, row).is_some())
+        };
+        let telling = slots.iter().filter(tells);
+        telling.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
     /// A block of one of these slots that the log of an earlier write has, in one of the rows under way:
@@ -265,9 +265,7 @@ impl Engine {
             if self.last_applied(slot, row, intent.start + 1).is_some() {
                 return None;
             }
-            let part = replay.parts[intent.clone()]
-                .iter()
-                .find(|part| part.entry.slot == slot)?;
+            let part = replay.part(slot)?;
             let at = replay.last_before(part, row)?;
             let logged = &replay.parts[at];
             let sum = stored_checksum(replay.checksum(logged, row));
@@ -311,10 +309,9 @@ impl Engine {
         if !replay.remaking.is_empty() {
             return by.iter().all(|slot| self.is_as_it_was(slot, row));
         }
-        let parts = replay.parts[replay.span.parts.clone()].iter();
-        let mut parts = parts.filter(|part| by.contains(part.entry.slot));
-        parts.all(|part| {
-            let sum = stored_checksum(self.found_sum(part.entry.slot, row));
+        by.iter().all(|slot| {
+            let part = replay.part(slot).expect("it tells of each");
+            let sum = stored_checksum(self.found_sum(slot, row));
             replay.old_checksum(part, row) == Some(sum)
         })
     }
