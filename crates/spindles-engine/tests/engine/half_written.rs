@@ -220,3 +220,23 @@ fn what_is_left_of_a_stripe_is_old_or_new() {
         case.check();
     }
 }
+
+/// Two members have no log; what one of them holds is new and fits its checksum, what the other does fits
+/// none, and is not made of that.
+#[test]
+fn what_has_no_log_is_made_of_what_has() {
+    Case {
+        level: "raid6",
+        members: 4,
+        tears: true,
+        small: Vec::new(),
+        flushed: false,
+        left: vec![Left::Old, Left::New, Left::New, Left::Old],
+        summed: vec![false, false, true, false],
+        damaged: vec![1, 2],
+        missing: Vec::new(),
+        rotten: Vec::new(),
+        out: vec![3, 0],
+    }
+    .check();
+}
