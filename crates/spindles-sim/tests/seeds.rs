@@ -207,6 +207,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_601_637_851_363,
             "beyond the budget an array may not tell what it is a member of",
         ),
+        (
+            1_882_607_864_332_885,
+            "what can't be read of a row says nothing of those that are looked at beside it",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());

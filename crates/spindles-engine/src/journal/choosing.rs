@@ -115,10 +115,9 @@ impl Engine {
         if !self.geometry.survives(self.lost) || self.metadata.broken {
             return self.give_up_replay();
         }
-        let limit = self.limits.column_blocks;
         let trusts = self.mutated(Mutation::TrustIntents);
-        let replay = self.replay.as_mut().expect("a replay is under way");
         let (group, low, blocks) = loop {
+            let replay = self.replay.as_ref().expect("a replay is under way");
             let from = replay.choose_from;
             let first = replay.versions.partition_point(|it| it.place() < from);
             let rest = &replay.versions[first..];
@@ -129,9 +128,10 @@ impl Engine {
                 return self.sum_replayed();
             };
             if !self.regions.is_written(GroupIndex(group)) {
-                replay.choose_from = (group + 1, 0);
+                self.replay().choose_from = (group + 1, 0);
                 continue;
             }
+            let limit = self.rows_at_once(group, low);
             let mut blocks = 1;
             for version in rest {
                 let next = version.row == low + blocks && blocks < limit;
@@ -142,7 +142,7 @@ impl Engine {
             }
             break (GroupIndex(group), low, blocks);
         };
-        let id = replay.column;
+        let id = self.replay().column;
         self.take_group(id, group);
         let there = self.shape(id).all().minus(self.missing_slots(id));
         if self.begin_rows(id, group, low..low + blocks, Strategy::Settle, there) {

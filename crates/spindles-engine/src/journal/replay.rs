@@ -253,6 +253,9 @@ pub(crate) struct Replay {
     /// What blocks of groups without parity may hold, in order, and where to go on.
     pub(super) versions: Vec<Version>,
     pub(super) choose_from: (u64, u32),
+    /// A group, and rows of it of which not all could be read, or that did not fit together: they are
+    /// looked at one by one.
+    pub(super) careful: (u64, Range<u32>),
     /// The part of the log that is being read in their place.
     pub(super) from_log: Option<usize>,
     /// The checksum of a block of zeros.
@@ -309,6 +312,7 @@ impl Engine {
             applied: Vec::new(),
             versions: Vec::new(),
             choose_from: (0, 0),
+            careful: (0, 0..0),
             from_log: None,
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             made: SlotSet::EMPTY,
@@ -708,7 +712,6 @@ impl Engine {
         if self.journal_is_lost() {
             return self.replay_lost();
         }
-        let limit = self.limits.column_blocks;
         let settling = self.is_settling();
         if !settling {
             self.skip_final();
@@ -719,6 +722,7 @@ impl Engine {
         if left == 0 {
             return self.next_write();
         }
+        let limit = self.rows_at_once(self.columns[index(id)].group.0, low);
         let column = &mut self.columns[index(id)];
         column.reset();
         column.zeros = SlotSet::EMPTY;
@@ -793,6 +797,9 @@ impl Engine {
         if column.pending > 0 {
             return;
         }
+        if self.looks_again(id) {
+            return;
+        }
         let copies = self.shape(id).copies;
         match self.replay().stage {
             Stage::Vouching if !copies => return self.vouch_io_done(id),
@@ -806,6 +813,53 @@ impl Engine {
             Phase::Writing => self.rows_replayed(),
             phase => panic!("a member I/O of a replay came back in phase {phase:?}"),
         }
+    }
+
+    /// Where not all of the rows under way could be read, each is looked at alone: what can't be read of
+    /// one says nothing of the others. Whether that is so. Whether a write was begun that the log does not
+    /// have as a whole is told by all of its rows together.
+    fn looks_again(&mut self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let (phase, blocks, unreadable) = (column.phase, column.blocks, column.unreadable);
+        if phase != Phase::Reading || blocks == 1 || unreadable.is_empty() {
+            return false;
+        }
+        if unreadable.minus(self.missing_slots(id)).is_empty() {
+            return false; // It went out, and that is so in all rows.
+        }
+        let stage = self.replay().stage;
+        match stage {
+            Stage::Rolling if !self.is_settling() => return false,
+            Stage::Rolling | Stage::Choosing | Stage::Vouching | Stage::Summing { .. } => {}
+            stage => panic!("rows were read in stage {stage:?}"),
+        }
+        self.take_care(id);
+        match stage {
+            Stage::Choosing => self.choose_next(),
+            Stage::Vouching => self.vouch_next(),
+            Stage::Summing { .. } => self.sum_next(),
+            _ => self.next_rows(),
+        }
+        true
+    }
+
+    /// The rows under way are to be looked at one by one.
+    pub(super) fn take_care(&mut self, id: u32) {
+        self.let_go_pages(id);
+        let column = &self.columns[index(id)];
+        let careful = (column.group.0, column.low..column.low + column.blocks);
+        let replay = self.replay();
+        (replay.careful, replay.from_log) = (careful, None);
+    }
+
+    /// How many rows from this one on are looked at at once, at most.
+    pub(super) fn rows_at_once(&self, group: u64, row: u32) -> u32 {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let (careful, rows) = &replay.careful;
+        if *careful == group && rows.contains(&row) {
+            return 1;
+        }
+        self.limits.column_blocks
     }
 
     /// Whether what is being read is the log, and not what is in place.

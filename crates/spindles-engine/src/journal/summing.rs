@@ -8,7 +8,7 @@
 use super::replay::Stage;
 use crate::{
     Engine, Mutation, index,
-    plan::{Shape, Strategy, Work},
+    plan::{Strategy, Work},
     slots::SlotSet,
 };
 use alloc::vec::Vec;
@@ -27,8 +27,7 @@ impl Engine {
     }
 
     /// On to the next rows of a part.
-    fn sum_next(&mut self) {
-        let limit = self.limits.column_blocks;
+    pub(super) fn sum_next(&mut self) {
         loop {
             let replay = self.replay.as_mut().expect("a replay is under way");
             let Stage::Summing { part: at, rows } = &mut replay.stage else {
@@ -37,20 +36,25 @@ impl Engine {
             let Some(part) = replay.parts.get(*at) else {
                 return self.flush_replayed();
             };
-            let (entry, done) = (part.entry, *rows);
+            let (entry, done, next) = (part.entry, *rows, *at + 1);
             if self.missing.contains(part.member) || done == entry.blocks {
-                (*at, *rows) = (*at + 1, 0);
+                (*at, *rows) = (next, 0);
                 continue;
             }
             let id = replay.column;
+            let low = entry.low + done;
             let group = GroupIndex(entry.group);
-            self.geometry.group_into(group, &mut self.groups[index(id)]);
-            if Shape::of(&self.groups[index(id)]).copies {
-                (*at, *rows) = (*at + 1, 0); // They were, when one was chosen.
+            self.take_group(id, group);
+            if self.shape(id).copies {
+                // They were, when one was chosen.
+                self.replay().stage = Stage::Summing {
+                    part: next,
+                    rows: 0,
+                };
                 continue;
             }
-            let low = entry.low + done;
-            let rows = low..low + limit.min(entry.blocks - done);
+            let left = entry.blocks - done;
+            let rows = low..low + left.min(self.rows_at_once(entry.group, low));
             let reads = SlotSet::one(entry.slot);
             if self.begin_rows(id, group, rows, Strategy::Direct, reads) {
                 self.sum_paged(id);

@@ -67,8 +67,6 @@ pub(super) struct Vouching {
     /// The rows that come next.
     group: u64,
     row: u32,
-    /// Below, rows of this group are looked at one by one.
-    careful_below: u32,
     /// Of the row under way: which slots could be read, and the checksums of what they hold.
     here: SlotSet,
     sums: Vec<u32>,
@@ -106,20 +104,18 @@ impl Engine {
     }
 
     /// On to the next rows.
-    fn vouch_next(&mut self) {
+    pub(super) fn vouch_next(&mut self) {
         if !self.geometry.survives(self.lost) || self.metadata.broken {
             return self.give_up_replay();
         }
-        let limit = self.limits.column_blocks;
         loop {
             let replay = self.replay.as_mut().expect("a replay is under way");
             let (id, vouching) = (replay.column, &mut replay.vouching);
             let group = self.regions.next_unsettled(GroupIndex(vouching.group));
             if group.0 != vouching.group {
-                (vouching.group, vouching.row, vouching.careful_below) = (group.0, 0, 0);
+                (vouching.group, vouching.row) = (group.0, 0);
             }
             let row = vouching.row;
-            let one = row < vouching.careful_below;
             if group.0 >= self.geometry.groups() {
                 return self.all_vouched();
             }
@@ -135,7 +131,7 @@ impl Engine {
                     return self.give_up_replay();
                 }
                 if left > 0 && !gone {
-                    let rows = row..row + if one { 1 } else { left.min(limit) };
+                    let rows = row..row + left.min(self.rows_at_once(group.0, row));
                     let there = shape.all().minus(self.missing_slots(id));
                     self.replay().vouching.step = Step::Reading;
                     if self.begin_rows(id, group, rows, Strategy::Settle, there) {
@@ -145,7 +141,7 @@ impl Engine {
                 }
             }
             let vouching = &mut self.replay().vouching;
-            (vouching.group, vouching.row, vouching.careful_below) = (group.0 + 1, 0, 0);
+            (vouching.group, vouching.row) = (group.0 + 1, 0);
         }
     }
 
@@ -278,9 +274,7 @@ impl Engine {
         let column = &self.columns[index(id)];
         let (reads, shape) = (column.plan.reads, column.shape);
         if column.blocks > 1 {
-            let end = column.low + column.blocks;
-            self.let_go_pages(id);
-            self.replay().vouching.careful_below = end;
+            self.take_care(id);
             return self.vouch_next();
         }
         let mut sums = Vec::new();

@@ -512,6 +512,58 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
     world
 }
 
+/// A block that can't be read is one of its row, not of all rows that a replay looks at together: what
+/// others hold is told by what can be read of them.
+#[test]
+fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
+    // Of rows that were being written as a whole, each member holds another that can't be read.
+    let mut setup = wide("raid6", 5, true);
+    setup.spec.member_blocks = vec![600; 5];
+    for old in 0..5 {
+        let mut world = half_written(&setup, [[1; 3], [2; 3]], &[], 1 << old);
+        let others = (0..5).filter(|&member| member != old);
+        for (row, member) in (0..).zip(others) {
+            let first = u64::try_from(place_of(&world, 0).1 / BLOCK).unwrap();
+            world.medium.insert((member, first + row));
+        }
+        let mut world = world.reopen(&setup);
+        world.run();
+        let read = first_bytes(&mut world, &(0..12).collect::<Vec<_>>());
+        assert_eq!(read, [Ok(2); 12], "{old} is old");
+    }
+    // Blocks that stand for themselves, or have a copy, were being written too, some without the checksum.
+    for (level, members, tolerated) in [("raid0", 2, 0), ("raid1", 2, 1), ("raid1", 3, 2)] {
+        let mut setup = wide(level, members, true);
+        setup.spec.member_blocks = vec![600; members];
+        let mut world = setup.open().unwrap();
+        world.write(0, &[1; 4 * BLOCK]).unwrap();
+        assert!(world.close());
+        let mut world = world.reopen(&setup);
+        world.run();
+        let before = world.members.clone();
+        world.write(0, &[2; 4 * BLOCK]).unwrap();
+        let first = u64::try_from(place_of(&world, 0).1 / BLOCK).unwrap();
+        for member in 0..tolerated.max(1) {
+            forget_checksums(&mut world, member, &before);
+            let unread = u64::try_from(member).unwrap();
+            let member = u8::try_from(member).unwrap();
+            world.medium.insert((member, first + unread));
+        }
+        let mut world = world.reopen(&setup);
+        world.run();
+        let read = first_bytes(&mut world, &[0, 1, 2, 3]);
+        let can_be_read = usize::from(tolerated == 0);
+        assert_eq!(
+            read[can_be_read..],
+            [Ok(2); 4][can_be_read..],
+            "{level} of {members}"
+        );
+        if can_be_read > 0 {
+            assert_eq!(read[0], Err(RequestError::BeyondTolerance));
+        }
+    }
+}
+
 fn pairs_of_five() -> Vec<[u8; 2]> {
     (0..5).flat_map(|a| (0..a).map(move |b| [a, b])).collect()
 }
