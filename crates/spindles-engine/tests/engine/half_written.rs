@@ -2,7 +2,7 @@
 //! disk may leave of data and checksums, journals that are damaged, members that are missing, and rot.
 
 use crate::replay::{flush, forget_checksums, last_header, place_of, wide};
-use crate::world::{BLOCK, Rng, World};
+use crate::world::{BLOCK, Kept, Rng, World};
 use spindles_block::{MemberIndex, RequestError};
 use spindles_format::JOURNAL_HEADER_BYTES;
 
@@ -14,6 +14,16 @@ enum Left {
     Old,
     New,
     Torn,
+}
+
+/// The power is lost while the array recovers.
+#[derive(Debug)]
+struct Again {
+    /// How far that had come, in steps.
+    steps: usize,
+    /// How often, of eight times, a block is kept that was not flushed.
+    kept: u64,
+    missing: Vec<usize>,
 }
 
 /// Writes of one case, and what is left of them.
@@ -31,6 +41,9 @@ struct Case {
     damaged: Vec<usize>,
     missing: Vec<usize>,
     rotten: Vec<usize>,
+    again: Option<Again>,
+    /// In which order what is under way is completed.
+    seed: u64,
     /// Members that go out in the end.
     out: Vec<usize>,
 }
@@ -75,6 +88,14 @@ impl Case {
         };
         let missing: Vec<usize> = of(1).collect();
         let out = (0..tolerance).map(|_| below(rng, members)).collect();
+        let again = (below(rng, 2) == 0).then(|| {
+            let may = tolerance - faults.len();
+            Again {
+                steps: below(rng, 120),
+                kept: rng.below(9),
+                missing: (0..may).map(|_| below(rng, members)).collect(),
+            }
+        });
         Self {
             level,
             members,
@@ -86,6 +107,8 @@ impl Case {
             damaged: of(0).collect(),
             rotten: of(2).collect(),
             missing,
+            again,
+            seed: rng.below(1 << 32),
             out,
         }
     }
@@ -147,17 +170,43 @@ impl Case {
             world.members[member][header..header + JOURNAL_HEADER_BYTES].fill(0);
         }
         let mut again = setup.clone();
-        again.tears = self.tears;
+        (again.tears, again.seed) = (self.tears, self.seed);
         for &member in &self.missing {
             again.missing = again
                 .missing
                 .with(MemberIndex(u8::try_from(member).unwrap()));
         }
         let mut world = world.reopen(&again);
+        if let Some(Again {
+            steps,
+            kept,
+            missing,
+        }) = &self.again
+        {
+            for _ in 0..*steps {
+                if !world.idle() {
+                    world.step();
+                }
+            }
+            let torn = if self.tears {
+                Kept::Half
+            } else {
+                Kept::Nothing
+            };
+            world.lose_power(|rng| match rng.below(8) {
+                at if at < *kept => Kept::All,
+                7 => torn,
+                _ => Kept::Nothing,
+            });
+            again.missing = missing.iter().fold(again.missing, |missing, &member| {
+                missing.with(MemberIndex(u8::try_from(member).unwrap()))
+            });
+            world = world.reopen(&again);
+        }
         world.run();
         let read = self.read(&mut world);
         let may_fail =
-            !(self.damaged.is_empty() && self.missing.is_empty() && self.rotten.is_empty());
+            !(self.damaged.is_empty() && again.missing.is_empty() && self.rotten.is_empty());
         for (chunk, read) in read.iter().enumerate() {
             let Ok(bytes) = read else {
                 assert!(may_fail, "chunk {chunk} is lost: {self:?}");
@@ -236,6 +285,8 @@ fn what_has_no_log_is_made_of_what_has() {
         damaged: vec![1, 2],
         missing: Vec::new(),
         rotten: Vec::new(),
+        again: None,
+        seed: 0,
         out: vec![3, 0],
     }
     .check();

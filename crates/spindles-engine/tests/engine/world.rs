@@ -60,6 +60,8 @@ pub(crate) struct World {
     pub(crate) medium: BTreeSet<(u8, u64)>,
     /// Blocks of members that can't be written.
     pub(crate) refusing: BTreeSet<(u8, u64)>,
+    /// What blocks of members hold durably that were written since a flush.
+    cached: BTreeMap<(u8, u64), [u8; BLOCK]>,
     /// The member I/O as text, when the test wants to see it.
     pub(crate) trace: Option<Vec<String>>,
     /// Whether what is under way is completed in the order in which it was begun.
@@ -224,6 +226,7 @@ impl Setup {
             rng: Rng(self.seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1),
             gone: self.missing,
             medium: BTreeSet::new(),
+            cached: BTreeMap::new(),
             refusing: BTreeSet::new(),
             trace: None,
             in_order: false,
@@ -246,6 +249,34 @@ impl Setup {
             }
         }
         Ok(world)
+    }
+}
+
+/// What a cache kept of a block that was written to it, when the power was lost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kept {
+    Nothing,
+    Half,
+    All,
+}
+
+/// Blocks are about to be written over `bytes`, durably or not.
+fn cache(
+    cached: &mut BTreeMap<(u8, u64), [u8; BLOCK]>,
+    member: MemberIndex,
+    blocks: std::ops::Range<u64>,
+    bytes: &[u8],
+    durably: bool,
+) {
+    for (block, bytes) in blocks.zip(bytes.chunks_exact(BLOCK)) {
+        let place = (member.0, block);
+        if durably {
+            cached.remove(&place);
+        } else {
+            cached
+                .entry(place)
+                .or_insert_with(|| bytes.try_into().unwrap());
+        }
     }
 }
 
@@ -465,24 +496,53 @@ impl World {
                 let buffer = self.buffers.get_mut(&io.buffer.buffer.0).unwrap();
                 buffer[at..at + length].copy_from_slice(&member[range]);
             }
-            Operation::Write { .. } => {
+            Operation::Write { fua } => {
                 let refuses = |block| self.refusing.contains(&(io.member.0, block));
                 if blocks.clone().any(refuses) {
                     return Err(MemberError::Medium);
                 }
+                cache(
+                    &mut self.cached,
+                    io.member,
+                    blocks.clone(),
+                    &member[range.clone()],
+                    fua,
+                );
                 let bytes = read_slice(&self.buffers, io.buffer, length);
                 member[range].copy_from_slice(&bytes);
                 self.medium
                     .retain(|(at, block)| *at != io.member.0 || !blocks.contains(block));
             }
             Operation::Discard | Operation::WriteZeroes { .. } => {
+                cache(
+                    &mut self.cached,
+                    io.member,
+                    blocks.clone(),
+                    &member[range.clone()],
+                    false,
+                );
                 member[range].fill(0);
                 self.medium
                     .retain(|(at, block)| *at != io.member.0 || !blocks.contains(block));
             }
-            Operation::Flush => {}
+            Operation::Flush => self.cached.retain(|&(at, _), _| at != io.member.0),
         }
         Ok(())
+    }
+
+    /// The power is lost: of blocks that were written since a flush of their member, each is what `left`
+    /// says: as it was then, half as it was, or as it is.
+    pub(crate) fn lose_power(&mut self, mut left: impl FnMut(&mut Rng) -> Kept) {
+        for ((member, block), durable) in core::mem::take(&mut self.cached) {
+            let back = match left(&mut self.rng) {
+                Kept::Nothing => 0,
+                Kept::Half => BLOCK / 2,
+                Kept::All => BLOCK,
+            };
+            let at = usize::try_from(block).unwrap() * BLOCK;
+            let bytes = &mut self.members[usize::from(member)][at..at + BLOCK];
+            bytes[back..].copy_from_slice(&durable[back..]);
+        }
     }
 
     /// Submits, completing what is under way while the engine is busy. The token and the buffer.
