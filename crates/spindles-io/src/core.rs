@@ -694,7 +694,7 @@ impl Core {
         }
     }
 
-    /// All devices under a node, from left to right.
+    /// All devices under a node, from left to right; that of an array's journal comes after its members.
     pub(crate) fn leaves(&self, node: Node) -> Vec<DeviceIndex> {
         let mut todo = vec![node];
         let mut leaves = Vec::new();
@@ -702,7 +702,9 @@ impl Core {
             match node {
                 Node::Device(device) => leaves.push(device),
                 Node::Array(array) => {
-                    todo.extend(self.array(array).members.iter().rev().flatten());
+                    let array = self.array(array);
+                    todo.extend(array.journal.map(Node::Device));
+                    todo.extend(array.members.iter().rev().flatten());
                 }
             }
         }

@@ -3,7 +3,7 @@
 
 use crate::assemble::{ArrayReport, AssembleOptions, Change, assemble, assemble_to_change};
 use crate::attach::{self, ChangeError};
-use crate::{Target, create, probe, settle};
+use crate::{OpenOptions, Target, create, probe, settle};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_engine::{Event, GrowthTarget, Member};
 use spindles_format::areas_for;
@@ -95,6 +95,36 @@ pub fn grow(
     }
     let found = assemble(devices, &assembling)?.target;
     carry_on(found, report, added.into(), wiped, progress)
+}
+
+/// Assembles an array that was closed in order and begins to grow it by a device, whatever is on that; who
+/// works with the target carries that on.
+///
+/// # Errors
+///
+/// As `grow`.
+pub fn begin(
+    devices: &[&str],
+    added: &str,
+    open: &OpenOptions,
+) -> Result<Box<dyn Target>, ChangeError> {
+    let assembling = |read_only| AssembleOptions {
+        open: OpenOptions {
+            read_only,
+            ..open.clone()
+        },
+        ..AssembleOptions::default()
+    };
+    let report = assemble(devices, &assembling(true))?.report;
+    let options = GrowOptions {
+        add: vec![added.to_owned()],
+        ..GrowOptions::default()
+    };
+    let change = Change::Grow(target(&report, &options)?);
+    drop(assemble_to_change(devices, &assembling(true), &change)?);
+    let mut found = assemble_to_change(devices, &assembling(open.read_only), &change)?.target;
+    found.attach(added, None)?;
+    Ok(found)
 }
 
 /// What the array is to become.

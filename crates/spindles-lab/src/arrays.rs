@@ -16,6 +16,7 @@ pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), St
         chunk_bytes: place.chunk_bytes,
         consistency: place.consistency,
         checksum: place.checksum,
+        journal: place.journal.map(str::to_owned),
         force: true,
         open: place.open.clone(),
         ..CreateOptions::new("lab")

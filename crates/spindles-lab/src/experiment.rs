@@ -77,6 +77,8 @@ pub struct SystemSpec {
     pub consistency: Option<&'static Policy>,
     /// How blocks are summed up; `None` for as `create` does.
     pub checksum: Option<ChecksumKind>,
+    /// A device or file of its own for the journal of the array. What it holds is lost.
+    pub journal: Option<String>,
     /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
     /// line says.
     pub rebuild_rate: Option<u64>,
@@ -154,6 +156,7 @@ impl Experiment {
                 chunk_bytes,
                 consistency: None,
                 checksum: None,
+                journal: None,
                 rebuild_rate: None,
                 line: 0,
             }],
@@ -192,6 +195,7 @@ struct RawFile {
     chunk: Option<Spanned<Value>>,
     consistency: Option<Spanned<String>>,
     checksum: Option<Spanned<String>>,
+    journal: Option<String>,
     rebuild_rate: Option<Spanned<Value>>,
     baseline: Option<Spanned<String>>,
     control: Option<bool>,
@@ -209,6 +213,7 @@ struct RawSystem {
     chunk: Option<Spanned<Value>>,
     consistency: Option<Spanned<String>>,
     checksum: Option<Spanned<String>>,
+    journal: Option<String>,
     rebuild_rate: Option<Spanned<Value>>,
 }
 
@@ -559,6 +564,7 @@ impl Reader<'_> {
             chunk_bytes: own.or(chunk),
             consistency,
             checksum,
+            journal: raw.journal.as_ref().or(file.journal.as_ref()).cloned(),
             rebuild_rate,
             line: self.line_of(&span),
         })

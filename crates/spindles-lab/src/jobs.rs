@@ -1,8 +1,10 @@
 //! Jobs of an array that a workload can run beside: a row of the table each.
 
+use crate::experiment::WorkloadSpec;
 use crate::targets::System;
 use spindles_engine::{Repair, Scrub};
 use spindles_io::Target;
+use spindles_measure::Stage;
 
 /// Begins a job on a system that is open, and gives back the target to go on with.
 type Begin = fn(&mut dyn System, Box<dyn Target>) -> Result<Box<dyn Target>, String>;
@@ -17,6 +19,8 @@ pub struct Job {
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
+    /// How many devices it takes that are no members, and how many members it sets free.
+    devices: (usize, usize),
     /// Begins it, on the open array or on the one that is opened anew for it.
     pub(crate) begin: Begin,
     /// Bytes of the array that it has gone through.
@@ -24,7 +28,7 @@ pub struct Job {
 }
 
 /// All of them.
-pub static JOBS: &[&Job] = &[&REBUILD, &SCRUB];
+pub static JOBS: &[&Job] = &[&GROW, &REBUILD, &REPLACE, &SCRUB];
 
 impl Job {
     /// The job of that name.
@@ -33,9 +37,37 @@ impl Job {
     }
 }
 
+/// How many devices the jobs beside these workloads take together that are no members.
+pub(crate) fn newcomers<'a>(workloads: impl Iterator<Item = &'a WorkloadSpec>) -> usize {
+    let (mut taken, mut free) = (0, 0);
+    for workload in workloads {
+        if let Some((job, Stage::During)) = workload.beside {
+            let (needs, frees) = job.devices;
+            taken += needs.saturating_sub(free);
+            free = free.saturating_sub(needs) + frees;
+        }
+    }
+    taken
+}
+
+static GROW: Job = Job {
+    name: "grow",
+    about: "a device becomes one more member",
+    devices: (1, 0),
+    begin: |system, open| {
+        open.close().map_err(|error| error.to_string())?;
+        system.open_growing()
+    },
+    progress: |target| {
+        let growth = target.status()?.growth?;
+        Some(growth.done_bytes)
+    },
+};
+
 static REBUILD: Job = Job {
     name: "rebuild",
     about: "the first member is lost, and a blank device in its place is filled",
+    devices: (0, 0),
     begin: |system, open| {
         open.close().map_err(|error| error.to_string())?;
         let devices = system.devices();
@@ -45,16 +77,29 @@ static REBUILD: Job = Job {
         attached.map_err(|error| error.to_string())?;
         Ok(target)
     },
-    progress: |target| {
-        target
-            .rebuild_progress()
-            .map(|progress| progress.done_bytes)
-    },
+    progress: filled_bytes,
 };
+
+static REPLACE: Job = Job {
+    name: "replace",
+    about: "the first member is copied onto a device that takes its place",
+    devices: (1, 1),
+    begin: |system, mut open| {
+        system.replace_first(open.as_mut())?;
+        Ok(open)
+    },
+    progress: filled_bytes,
+};
+
+fn filled_bytes(target: &dyn Target) -> Option<u64> {
+    let progress = target.rebuild_progress();
+    progress.map(|progress| progress.done_bytes)
+}
 
 static SCRUB: Job = Job {
     name: "scrub",
     about: "everything is read and compared",
+    devices: (0, 0),
     begin: |_, mut open| {
         let scrub = Scrub {
             anew: true,

@@ -2,6 +2,7 @@
 //! what would be lost, whether there is room.
 
 use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
+use crate::jobs::newcomers;
 use crate::runner::RunError;
 use crate::targets;
 use spindles_io::TargetFacts;
@@ -72,9 +73,12 @@ pub(crate) fn check(experiment: &Experiment, force: bool) -> Result<usize, RunEr
         let system = |what: String| wrong(line, format!("system \"{}\": {what}", spec.name));
         let kind = targets::kind_of(&spec.target);
         let needs = (kind.needs)(&spec.target).map_err(system)?;
-        most = most.max(needs.members);
+        let runs = |workload: &&WorkloadSpec| workload.runs_on(workloads_as(spec));
+        let workloads = experiment.workloads.iter().filter(runs);
+        most = most.max(needs.members + newcomers(workloads));
         let writer = writer(experiment, spec);
-        if let (Some(writer), Some(device), false) = (writer, needs.named.first(), force) {
+        let mut named = needs.named.iter().chain(&spec.journal);
+        if let (Some(writer), Some(device), false) = (writer, named.next(), force) {
             return Err(system(format!(
                 "{} writes, and what {device} holds would be lost: say --force if that may be",
                 writer.name

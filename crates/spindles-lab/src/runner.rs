@@ -365,6 +365,7 @@ impl<'a> Runner<'a> {
             chunk_bytes: spec.chunk_bytes,
             consistency: spec.consistency,
             checksum: spec.checksum,
+            journal: spec.journal.as_deref(),
             open: &open,
             read_only: writer(self.experiment, spec).is_none(),
             go_on: &|| go_on(interrupt),

@@ -41,7 +41,7 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             head("sise = 3"),
             "x.toml, line 3: unknown field `sise`, expected one of `name`, `summary`, `scaled`, \
              `size`, `seed`, `blocks`, `warmup`, `time_limit_s`, `members`, `folder`, `chunk`, \
-             `consistency`, `checksum`, `rebuild_rate`, `baseline`, `control`, `system`, `workload`",
+             `consistency`, `checksum`, `journal`, `rebuild_rate`, `baseline`, `control`, `system`, `workload`",
         ),
         (
             head("chunk = \"64Q\""),

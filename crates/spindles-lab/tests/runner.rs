@@ -484,6 +484,50 @@ fn arrays_of_every_kind_are_targets() {
     );
 }
 
+/// The journal lies on a device of its own, whose bytes count; what that held is lost only if that may be.
+#[test]
+fn arrays_have_journals_of_their_own() {
+    let folder = tempfile::tempdir().unwrap();
+    let journal = folder.path().join("journal.img");
+    fs::write(&journal, vec![0x42; 16 << 20]).unwrap();
+    let text = |members: &str| {
+        format!(
+            "name = \"x\"\nsize = \"8M\"\nblocks = 1\nwarmup = 0\nmembers = \"{members}\"\ncontrol = false\n\
+             folder = \"{}\"\n\
+             [[system]]\nname = \"members\"\ntarget = \"raid5(3)\"\n\
+             [[system]]\nname = \"own\"\ntarget = \"raid5(3)\"\njournal = \"{}\"\n\
+             [[workload]]\nkind = \"random-write\"\noperations = 300\n\
+             [[workload]]\nname = \"beside\"\nkind = \"random-read\"\nbeside = \"replace\"\noperations = 100\n",
+            folder.path().display(),
+            journal.display()
+        )
+    };
+    let error = Kept::default().run(&text("files"), false).unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("journal.img holds would be lost"),
+        "{error}"
+    );
+    assert!(fs::read(&journal).unwrap().iter().all(|&byte| byte == 0x42));
+
+    let mut kept = Kept::default();
+    assert_eq!(kept.run(&text("files"), true).unwrap().failed, 0);
+    let written = |system: &str| {
+        let mut of = kept
+            .runs()
+            .into_iter()
+            .filter(|run| run.system.name == system);
+        let run = of.find(|run| run.workload.name == "random-write").unwrap();
+        run.members.written / run.application.written
+    };
+    // Data and parity, each twice, wherever the log of them lies.
+    assert_eq!((written("members"), written("own")), (4, 4));
+
+    let error = Kept::default().run(&text("mem"), true).unwrap_err();
+    assert!(error.to_string().contains("keeps no journal"), "{error}");
+}
+
 /// A workload beside a job runs before, during and after it, and what the job did is recorded.
 #[test]
 fn jobs_run_beside_workloads() {
@@ -491,19 +535,23 @@ fn jobs_run_beside_workloads() {
     let text = |members: &str| {
         format!(
             "name = \"x\"\nsize = \"8M\"\nblocks = 2\nwarmup = 0\nmembers = \"{members}\"\ncontrol = false\n\
-             folder = \"{}\"\nrebuild_rate = \"1M\"\n\
+             chunk = \"16K\"\nfolder = \"{}\"\nrebuild_rate = \"1M\"\n\
              [[system]]\nname = \"journal\"\ntarget = \"raid5(3)\"\n\
              [[system]]\nname = \"no sums\"\ntarget = \"raid5(3)\"\nchecksum = \"none\"\n\
              [[system]]\nname = \"no journal\"\ntarget = \"raid5(3)\"\nconsistency = \"resync\"\n\
              [[workload]]\nkind = \"dd-write\"\n\
              [[workload]]\nkind = \"random-read\"\nbeside = \"rebuild\"\noperations = 300\n\
+             [[workload]]\nname = \"more\"\nkind = \"random-read\"\nbeside = \"replace\"\noperations = 300\n\
+             [[workload]]\nname = \"growing\"\nkind = \"random-read\"\nbeside = \"grow\"\noperations = 300\n\
              [[workload]]\nname = \"again\"\nkind = \"random-read\"\nbeside = \"scrub\"\noperations = 300\n",
             folder.path().display()
         )
     };
     let mut kept = Kept::default();
-    let outcome = kept.run(&text("files"), false).unwrap();
-    assert_eq!(outcome.failed, 0, "{:?}", kept.runs());
+    kept.run(&text("files"), false).unwrap();
+    let runs = kept.runs();
+    let failed: Vec<_> = runs.iter().filter_map(|run| run.failed.as_ref()).collect();
+    assert!(failed.is_empty(), "{failed:?}");
     let names: BTreeSet<&str> = (kept.runs().iter())
         .map(|run| run.workload.name.as_str())
         .collect();
@@ -512,6 +560,12 @@ fn jobs_run_beside_workloads() {
         "again before scrub",
         "again during scrub",
         "dd-write",
+        "growing after grow",
+        "growing before grow",
+        "growing during grow",
+        "more after replace",
+        "more before replace",
+        "more during replace",
         "random-read after rebuild",
         "random-read before rebuild",
         "random-read during rebuild",
@@ -525,7 +579,7 @@ fn jobs_run_beside_workloads() {
     let went_on = |run: &&&Run| run.job.is_some_and(|job| job.alone_bytes > 0);
     assert!(kept.runs().iter().filter(went_on).count() > 0);
     let lines = spindles_measure::job_lines(&Analysis::of(&kept.records).unwrap());
-    assert_eq!(lines.len(), 6);
+    assert_eq!(lines.len(), 12);
     for line in lines {
         assert_eq!((line.operation.as_str(), line.stages.len()), ("read", 3));
         assert!(line.stages.iter().all(|stage| stage.p99_ns.value > 0.0));

@@ -250,9 +250,9 @@ pub struct Run {
     pub counted: u64,
     /// Bytes the workload moved.
     pub application: Traffic,
-    /// Bytes the members moved, all together.
+    /// Bytes the members moved, all together, and the device that an array has for its journal.
     pub members: Traffic,
-    /// Bytes each member moved, in the order of the expression. May be empty.
+    /// Bytes each of them moved, in the order of the expression. May be empty.
     pub each_member: Vec<Traffic>,
     /// Members that answered late.
     #[serde(skip_serializing_if = "Vec::is_empty")]

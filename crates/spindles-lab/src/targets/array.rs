@@ -3,7 +3,7 @@
 use super::device::named;
 use super::{Kind, Needs, Site, System};
 use crate::arrays;
-use spindles_io::{OpenOptions, Target};
+use spindles_io::{OpenOptions, Target, grow};
 use spindles_layout::Expression;
 
 pub(super) static KIND: Kind = Kind {
@@ -40,13 +40,21 @@ fn prepare(text: &str, site: &Site<'_>) -> Result<Box<dyn System>, String> {
     let mut members = site.members.iter();
     let expression = filled_in(&parse(text)?, &mut members);
     let devices: Vec<String> = expression.leaves().iter().map(|&d| d.to_owned()).collect();
+    let spares = members.cloned().collect();
     let superblocks = named(&expression.leaves()).len() == devices.len();
+    if !superblocks && site.journal.is_some() {
+        return Err(
+            "an array on memory keeps no journal: give files, or leave `journal` out".to_owned(),
+        );
+    }
     if superblocks {
         arrays::create(&expression, site)?;
     }
     Ok(Box::new(Array {
         expression,
         devices,
+        spares,
+        journal: site.journal.map(str::to_owned),
         superblocks,
         chunk_bytes: site.chunk_bytes,
         options: site.open.clone(),
@@ -79,16 +87,31 @@ fn filled_in<'a>(
 struct Array {
     expression: Expression,
     devices: Vec<String>,
+    /// Devices that jobs may take, the next one last.
+    spares: Vec<String>,
+    journal: Option<String>,
     /// Whether it is assembled from superblocks at each opening.
     superblocks: bool,
     chunk_bytes: Option<u64>,
     options: OpenOptions,
 }
 
+/// Of what only an array with superblocks can do.
+const ON_MEMORY: &str =
+    "an array on memory has no superblocks to rebuild or to grow by: give files";
+
+impl Array {
+    /// Opens it on these of its devices, and that of its journal.
+    fn assemble(&self, devices: &[String]) -> Result<Box<dyn Target>, String> {
+        let all: Vec<_> = devices.iter().chain(&self.journal).cloned().collect();
+        arrays::assemble(&all, &self.options)
+    }
+}
+
 impl System for Array {
     fn open(&mut self) -> Result<Box<dyn Target>, String> {
         if self.superblocks {
-            arrays::assemble(&self.devices, &self.options)
+            self.assemble(&self.devices)
         } else {
             arrays::without_superblocks(&self.expression, self.chunk_bytes, &self.options)
         }
@@ -96,11 +119,30 @@ impl System for Array {
 
     fn open_without_first(&mut self) -> Result<Box<dyn Target>, String> {
         if !self.superblocks {
-            return Err(
-                "an array on memory has no superblocks to rebuild by: give files".to_owned(),
-            );
+            return Err(ON_MEMORY.to_owned());
         }
-        arrays::assemble(&self.devices[1..], &self.options)
+        self.assemble(&self.devices[1..])
+    }
+
+    fn replace_first(&mut self, open: &mut dyn Target) -> Result<(), String> {
+        let spare = self.spares.last_mut().expect("its jobs were looked at");
+        let begun = open.replace(&self.devices[0], spare);
+        begun.map_err(|error| error.to_string())?;
+        std::mem::swap(&mut self.devices[0], spare);
+        Ok(())
+    }
+
+    fn open_growing(&mut self) -> Result<Box<dyn Target>, String> {
+        if !self.superblocks {
+            return Err(ON_MEMORY.to_owned());
+        }
+        let spare = self.spares.pop().expect("its jobs were looked at");
+        let all = self.devices.iter().chain(&self.journal);
+        let all: Vec<&str> = all.map(String::as_str).collect();
+        let target = grow::begin(&all, &spare, &self.options);
+        let target = target.map_err(|error| error.to_string())?;
+        self.devices.push(spare);
+        Ok(target)
     }
 
     fn devices(&self) -> Vec<String> {

@@ -55,7 +55,8 @@ pub(crate) struct Needs {
 
 /// Where and from what a system is made.
 pub(crate) struct Site<'a> {
-    /// The experiment's members in the order in which this system takes them.
+    /// The experiment's members in the order in which this system takes them. Those that are left are
+    /// free for its jobs.
     pub members: &'a [String],
     /// Whether these are files made for this run.
     pub members_are_ours: bool,
@@ -67,6 +68,8 @@ pub(crate) struct Site<'a> {
     pub consistency: Option<&'static Policy>,
     /// How an array sums up its blocks; `None` for as `create` does.
     pub checksum: Option<ChecksumKind>,
+    /// Where an array has its journal, if not on its members.
+    pub journal: Option<&'a str>,
     /// How devices are opened.
     pub open: &'a OpenOptions,
     /// Whether no workload writes.
@@ -96,6 +99,19 @@ pub(crate) trait System {
             "no device of this system can be left out: give an array on files or devices"
                 .to_owned(),
         )
+    }
+
+    /// Begins to copy the first device onto a blank one, which is first from now on.
+    fn replace_first(&mut self, _open: &mut dyn Target) -> Result<(), String> {
+        Err(
+            "no device of this system can be replaced: give an array on files or devices"
+                .to_owned(),
+        )
+    }
+
+    /// Opens it with one more device, which it begins to grow onto.
+    fn open_growing(&mut self) -> Result<Box<dyn Target>, String> {
+        Err("this system can't grow: give an array on files or devices".to_owned())
     }
 
     /// The devices that each can be opened by itself while the system is not open.
@@ -129,6 +145,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
         chunk_bytes: None,
         consistency: None,
         checksum: None,
+        journal: None,
         open,
         read_only: true,
         go_on: &|| Ok(()),
