@@ -8,7 +8,7 @@ use crate::{CloseError, Mishap, OpenError, OpenOptions, Target, open_device};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::os::unix::fs::FileExt as _;
 use thiserror::Error;
 
@@ -26,6 +26,8 @@ pub struct CopyEnd {
     export: Option<Export>,
     /// What a file has beyond its last whole block.
     tail: Option<Tail>,
+    /// Bytes that could not be read, in order, where what can't be read is left out.
+    left_out: Option<Vec<Range<u64>>>,
     /// What had gone wrong when it was about to be compared, for which it is read once more.
     before_comparing: Vec<Mishap>,
 }
@@ -92,7 +94,7 @@ pub enum CopyError {
     Read {
         /// Of which end.
         name: String,
-        /// Where the request begins.
+        /// Where.
         offset_bytes: u64,
         /// Why.
         reason: String,
@@ -161,8 +163,19 @@ impl CopyEnd {
             name: target.facts().name.clone(),
             export: Some(Export::new(target, limits)),
             tail: None,
+            left_out: None,
             before_comparing: Vec::new(),
         }
+    }
+
+    /// From here on, where blocks of it can't be read, all others are copied, or compared.
+    pub fn leave_out_unreadable(&mut self) {
+        self.left_out = Some(Vec::new());
+    }
+
+    /// Bytes of it that were left out by the last copy or comparison, in order.
+    pub fn left_out(&self) -> &[Range<u64>] {
+        self.left_out.as_deref().unwrap_or_default()
     }
 
     /// A file of any length, a block device, `mem:SIZE` or `null:SIZE`.
@@ -188,6 +201,7 @@ impl CopyEnd {
                 name: name.to_owned(),
                 export: None,
                 tail,
+                left_out: None,
                 before_comparing: Vec::new(),
             });
         }
@@ -385,6 +399,31 @@ impl CopyEnd {
         }
     }
 
+    /// The blocks that a stretch consists of.
+    fn blocks_of(&self, offset_bytes: u64, bytes: u32) -> impl Iterator<Item = Range<u64>> + use<> {
+        let block_size = self
+            .target()
+            .map_or(BlockSize::B4096, |it| it.facts().block_size);
+        let end = offset_bytes + u64::from(bytes);
+        let starts = (offset_bytes..end).step_by(clamped(block_size.bytes().into(), 0));
+        starts.map(move |start| start..end.min(start + u64::from(block_size.bytes())))
+    }
+
+    /// Why a stretch could not be read, and which of its blocks is the first that can't.
+    fn first_unreadable(
+        &mut self,
+        offset_bytes: u64,
+        bytes: u32,
+        error: RequestError,
+    ) -> CopyError {
+        let mut block = [0; BlockSize::B4096.bytes() as usize];
+        let failed = self.blocks_of(offset_bytes, bytes).find_map(|at| {
+            let block = &mut block[..clamped(at.end, at.start)];
+            self.read_at(at.start, block).err()
+        });
+        failed.unwrap_or_else(|| self.read_failed(offset_bytes, error))
+    }
+
     fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
         CopyError::Read {
             name: self.name.clone(),
@@ -514,6 +553,9 @@ fn run(
 ) -> Result<(), CopyError> {
     let bulk = bytes.min(from.bulk_bytes()).min(to.bulk_bytes());
     let request_bytes = to.request_bytes();
+    let leaves_out = from.left_out.is_some();
+    from.left_out = leaves_out.then(Vec::new);
+    let mut unread = Vec::new();
     if let (Some(source), Some(target)) = (&mut from.export, &mut to.export) {
         let mut pipeline = Pipeline {
             phase,
@@ -524,26 +566,63 @@ fn run(
             next: 0,
             end: bulk,
             done: 0,
+            leaves_out,
+            unread: Vec::new(),
             stopped: None,
         };
         let stopped = pipeline.run(bytes, progress);
+        unread = pipeline.unread;
         stopped.map_err(|stop| match stop {
-            Stop::Read(at, error) => from.read_failed(at, error),
+            Stop::Read(at, bytes, error) => from.first_unreadable(at, bytes, error),
             Stop::ReadBack(at, error) => to.read_failed(at, error),
             Stop::Write(at, error) => to.write_failed(at, error),
             Stop::Differs(at) => differ(from, to, at),
             Stop::Interrupted(bytes) => CopyError::Interrupted { bytes },
         })?;
     }
-    let mut ours = vec![0; usize::try_from(bytes - bulk).expect("less than two blocks")];
-    from.read_at(bulk, &mut ours)?;
+    unread.sort_unstable();
+    for (offset_bytes, length) in unread {
+        let now = Progress {
+            phase,
+            bytes: bulk,
+            bytes_total: bytes,
+        };
+        if progress(now).is_break() {
+            return Err(CopyError::Interrupted { bytes: bulk });
+        }
+        let mut blocks = from.blocks_of(offset_bytes, length);
+        blocks.try_for_each(|block| one_block(phase, from, to, block))?;
+    }
+    one_block(phase, from, to, bulk..bytes)
+}
+
+/// Reads a few bytes, and copies or compares them; or leaves them out.
+fn one_block(
+    phase: Phase,
+    from: &mut CopyEnd,
+    to: &mut CopyEnd,
+    bytes: Range<u64>,
+) -> Result<(), CopyError> {
+    let length = bytes.end - bytes.start;
+    let mut ours = vec![0; usize::try_from(length).expect("a block or two")];
+    match (from.read_at(bytes.start, &mut ours), &mut from.left_out) {
+        (Ok(()), _) => {}
+        (Err(error), None) => return Err(error),
+        (Err(_), Some(left_out)) => {
+            match left_out.last_mut().filter(|last| last.end == bytes.start) {
+                Some(last) => last.end = bytes.end,
+                None => left_out.push(bytes),
+            }
+            return Ok(());
+        }
+    }
     match phase {
-        Phase::Copying => to.write_at(bulk, &ours)?,
+        Phase::Copying => to.write_at(bytes.start, &ours)?,
         Phase::Comparing => {
             let mut theirs = vec![0; ours.len()];
-            to.read_at(bulk, &mut theirs)?;
+            to.read_at(bytes.start, &mut theirs)?;
             if let Some(index) = first_difference(&ours, &theirs) {
-                return Err(differ(from, to, bulk + count(index)));
+                return Err(differ(from, to, bytes.start + count(index)));
             }
         }
     }
@@ -553,7 +632,7 @@ fn run(
 /// Why a pipeline stopped, and where.
 #[derive(Clone, Copy, Debug)]
 enum Stop {
-    Read(u64, RequestError),
+    Read(u64, u32, RequestError),
     ReadBack(u64, RequestError),
     Write(u64, RequestError),
     Differs(u64),
@@ -568,6 +647,8 @@ struct Piece {
     /// Taken until its bytes have been used.
     from: Option<Leg>,
     to: Option<Leg>,
+    /// It could not be read, and is left for later.
+    unread: bool,
 }
 
 /// One end of a piece.
@@ -587,6 +668,9 @@ struct Pipeline<'ends> {
     next: u64,
     end: u64,
     done: u64,
+    /// Whether what can't be read of the source is left out, and the pieces that can't as a whole.
+    leaves_out: bool,
+    unread: Vec<(u64, u32)>,
     /// The first thing that went wrong; nothing new is begun then.
     stopped: Option<Stop>,
 }
@@ -640,6 +724,7 @@ impl Pipeline<'_> {
                 bytes,
                 from: Some(from),
                 to,
+                unread: false,
             });
             self.next += u64::from(bytes);
         }
@@ -684,11 +769,18 @@ impl Pipeline<'_> {
             slot,
             answered: true,
         });
-        if let Err(error) = answer.result {
-            self.stopped
-                .get_or_insert(Stop::Read(piece.offset_bytes, error));
+        match answer.result {
+            Ok(()) => {}
+            Err(_) if self.leaves_out => {
+                piece.unread = true;
+                self.unread.push((piece.offset_bytes, piece.bytes));
+            }
+            Err(error) => {
+                self.stopped
+                    .get_or_insert(Stop::Read(piece.offset_bytes, piece.bytes, error));
+            }
         }
-        if self.phase == Phase::Copying && self.stopped.is_none() {
+        if self.phase == Phase::Copying && self.stopped.is_none() && !piece.unread {
             let write = Access {
                 operation: Operation::Write { fua: false },
                 offset_bytes: piece.offset_bytes,
@@ -734,7 +826,9 @@ impl Pipeline<'_> {
         if in_flight(piece.from) || in_flight(piece.to) {
             return;
         }
-        if let (Some(from), Some(to), None) = (piece.from, piece.to, self.stopped) {
+        if let (Some(from), Some(to), None, false) =
+            (piece.from, piece.to, self.stopped, piece.unread)
+        {
             let (ours, theirs) = (self.from.payload(from.slot), self.to.payload(to.slot));
             if let Some(index) = first_difference(ours, theirs) {
                 self.stopped = Some(Stop::Differs(piece.offset_bytes + count(index)));

@@ -7,7 +7,7 @@ use crate::interrupt;
 use crate::progress::{Progress as Bar, Unit};
 use crate::rate::Rate;
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
@@ -15,7 +15,7 @@ use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress, occupant};
 use spindles_io::{Mishap, OpenOptions};
 
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
@@ -28,6 +28,8 @@ pub(crate) static COMMAND: Command = Command {
               as its level survives. A file that is not there yet is created. All of FROM is \
               copied to the beginning of TO; what TO holds beyond that stays as it is. When the \
               command ends well, the data is on the medium.\n\n\
+              Where FROM can't be read the copy ends. With --rescue all else is copied, and what \
+              was left out is told: there TO stays as it is, and a new file holds zeros.\n\n\
               spindles copy data.bin array:a.img,b.img,c.img\n\
               spindles copy array:a.img,c.img back.bin --bytes 10M\n\
               spindles copy /dev/sdx disk.img --verify",
@@ -47,6 +49,9 @@ struct Arguments {
     /// Read both back afterwards and compare them
     #[arg(long)]
     verify: bool,
+    /// Go on where FROM can't be read, and tell what was left out
+    #[arg(long)]
+    rescue: bool,
     /// Copy only so much of the beginning of FROM
     #[arg(long, value_name = "SIZE")]
     bytes: Option<SizeBytes>,
@@ -69,6 +74,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let interrupted = interrupt::flag()?;
     let mut from = open(&arguments.from, true, &arguments.rate, arguments.force, ui)?;
+    if arguments.rescue {
+        from.leave_out_unreadable();
+    }
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
     copy::check_source(&from, bytes, &devices(&arguments.to)?)?;
     let (mut to, created) = open_target(&arguments, bytes, ui)?;
@@ -97,16 +105,25 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             arguments.from
         ));
     }
+    let left_out = from.left_out().to_vec();
     let io = to.target().map(|target| target.facts().io);
+    let from_name = from.name().to_owned();
     // Closed in any case, so that an array is marked clean.
     let closed = to.close().and(from.close());
     if let Err(error) = copied {
         if created && let Err(error) = std::fs::remove_file(&arguments.to) {
             ui.note(format!("{}: can't be removed: {error}", arguments.to));
         }
-        return Err(error.into());
+        let read = matches!(&error, CopyError::Read { name, .. } if name == &from_name);
+        return Err(if read && !arguments.rescue {
+            anyhow!("{error}; --rescue copies all that can be read")
+        } else {
+            error.into()
+        });
     }
     closed?;
+    let lost_bytes: u64 = left_out.iter().map(|bytes| bytes.end - bytes.start).sum();
+    note_left_out(&from_name, &left_out, ui);
 
     let rate = u128::from(bytes) * 1_000_000_000 / elapsed.as_nanos().max(1);
     let rate = u64::try_from(rate).unwrap_or(u64::MAX);
@@ -115,28 +132,56 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     } else {
         ""
     };
-    let unit = if bytes.is_multiple_of(1024) && bytes > 0 {
+    let copied_bytes = bytes - lost_bytes;
+    let unit = if copied_bytes.is_multiple_of(1024) && copied_bytes > 0 {
         ""
     } else {
         " bytes"
     };
     ui.line(format!(
         "{}{unit} copied{verified} in {:.1} s, {} MiB/s",
-        SizeBytes(bytes),
+        SizeBytes(copied_bytes),
         elapsed.as_secs_f64(),
         rate >> 20,
     ));
     ui.json(&json!({
         "from": arguments.from,
         "to": arguments.to,
-        "bytes": bytes,
+        "bytes": copied_bytes,
         "seconds": elapsed.as_secs_f64(),
         "bytes_per_second": rate,
         "verified": arguments.verify,
         "io": io,
+        "left_out": left_out.iter().map(|bytes| json!({
+            "offset_bytes": bytes.start,
+            "bytes": bytes.end - bytes.start,
+        })).collect::<Vec<_>>(),
         "mishaps": arrays::mishaps(&mishaps),
     }));
+    if lost_bytes > 0 {
+        bail!(
+            "{from_name}: {} could not be read and was left out",
+            SizeBytes(lost_bytes)
+        );
+    }
     Ok(())
+}
+
+/// So many places are named at most.
+const PLACES_MAX: usize = 50;
+
+fn note_left_out(name: &str, left_out: &[Range<u64>], ui: &Ui) {
+    for bytes in left_out.iter().take(PLACES_MAX) {
+        ui.note(format!(
+            "{name}: {} bytes at {} can't be read",
+            bytes.end - bytes.start,
+            bytes.start
+        ));
+    }
+    if left_out.len() > PLACES_MAX {
+        let more = left_out.len() - PLACES_MAX;
+        ui.note(format!("and {more} more places: --json names all"));
+    }
 }
 
 fn transfer(

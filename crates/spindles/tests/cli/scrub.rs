@@ -5,6 +5,7 @@ use crate::arrays::{Folder, MIB};
 use serde_json::Value;
 use spindles_format::{AreaKind, SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 use std::collections::BTreeSet;
+use std::path::Path;
 
 const BLOCK: u64 = 4096;
 
@@ -287,9 +288,8 @@ fn rot_that_a_copy_meets_is_told_once() {
     }
 }
 
-/// Which bytes of the array are lost is what decides which files are.
-#[test]
-fn what_is_lost_is_told_as_bytes_of_the_array() {
+/// An array that has lost the first blocks of two neighbouring chunks, and where these lie in it.
+fn with_losses() -> (Folder, [usize; 2]) {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
     let source = folder.read("source");
     // The first row of two neighbouring chunks, and more of one of them.
@@ -309,6 +309,49 @@ fn what_is_lost_is_told_as_bytes_of_the_array() {
         let (device, block) = place(offset);
         folder.write(device, block as u64 * BLOCK + 17, &[1, 2, 3]);
     }
+    (folder, chunks)
+}
+
+/// Whoever wants what can be read gets all of it, and is told what it is not.
+#[test]
+fn what_is_not_lost_is_copied_out() {
+    let (folder, lost) = with_losses();
+    let source = folder.read("source");
+    let copy = |more: &str| {
+        drop(std::fs::remove_file(folder.path("back")));
+        folder.run(&format!("copy array:@a,@b,@c @back{more}"))
+    };
+    let run = copy("");
+    run.fails(1, &[&format!("can't read at byte {}", lost[0]), "--rescue"]);
+    assert!(!Path::new(&folder.path("back")).exists());
+    for more in [" --rescue", " --rescue --verify", " --rescue --json"] {
+        let run = copy(more);
+        let told = lost.map(|at| format!("data: 4096 bytes at {at} can't be read"));
+        run.fails(
+            1,
+            &[
+                &told[0],
+                &told[1],
+                "data: 8K could not be read and was left out",
+            ],
+        );
+        let mut expected = source.clone();
+        for at in lost {
+            expected[at..at + 4096].fill(0);
+        }
+        assert!(folder.read("back") == expected, "{more}");
+        if more.ends_with("json") {
+            let places = run.json()["left_out"].clone();
+            let expected = lost.map(|at| serde_json::json!({"offset_bytes": at, "bytes": 4096}));
+            assert_eq!(places, serde_json::json!(expected));
+        }
+    }
+}
+
+/// Which bytes of the array are lost is what decides which files are.
+#[test]
+fn what_is_lost_is_told_as_bytes_of_the_array() {
+    let (folder, chunks) = with_losses();
     let run = folder.run("scrub @a @b @c");
     run.fails(1, &["not everything that is wrong could be repaired"]);
     for offset in chunks {
