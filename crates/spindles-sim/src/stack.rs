@@ -74,6 +74,8 @@ pub struct Stack {
     /// Blocks of disks that rotted at some time while clients asked; they may have been written
     /// anew.
     pub decayed: BTreeMap<(usize, u64), Decay>,
+    /// Blocks of arrays that an engine told as lost, and that were not written since.
+    pub lost_blocks: BTreeSet<(usize, u64)>,
     /// Bytes of a block, the same everywhere.
     pub block_bytes: usize,
 }
@@ -205,6 +207,9 @@ impl Stack {
             data_start,
             ..
         } = &self.arrays[array];
+        if self.lost_blocks.contains(&(array, block.0)) {
+            return Vec::new(); // That is told, and what lies there is nothing.
+        }
         let location = geometry.locate(block);
         if !self.is_written(array, location.group, view) {
             let zeros = vec![0; self.block_bytes];
@@ -243,6 +248,39 @@ impl Stack {
             }
         }
         places
+    }
+
+    /// A block of an array was written, or could be read: it is not lost any more, nor are those that it lies
+    /// on.
+    pub fn forget_lost(&mut self, array: usize, block: BlockIndex) {
+        if self.lost_blocks.is_empty() {
+            return;
+        }
+        self.lost_blocks.remove(&(array, block.0));
+        let Array {
+            geometry,
+            members,
+            data_start,
+            ..
+        } = &self.arrays[array];
+        let location = geometry.locate(block);
+        let mut group = Group::empty();
+        geometry.group_into(location.group, &mut group);
+        let mut below = Vec::new();
+        for slot in group.slots() {
+            let is_other = matches!(slot.role, Role::Data(index) if index != location.data_index);
+            let at = usize::from(slot.member.0);
+            let offset = slot.offset.plus(u64::from(location.block_in_chunk));
+            if is_other {
+                continue;
+            }
+            if let Below::Array(array) = members[at] {
+                below.push((array, data_start[at].plus(offset.0)));
+            }
+        }
+        for (array, block) in below {
+            self.forget_lost(array, block);
+        }
     }
 
     /// Whether the array lost too much, or the one above goes on without it.
@@ -659,6 +697,7 @@ mod tests {
             disks: vec![Disk::new(MODELS[0], 512, 19); members],
             spoiled: BTreeSet::new(),
             decayed: BTreeMap::new(),
+            lost_blocks: BTreeSet::new(),
             block_bytes: BLOCK,
         }
     }
@@ -813,6 +852,7 @@ mod tests {
             disks: vec![Disk::new(MODELS[0], 512, 19); 6],
             spoiled: BTreeSet::new(),
             decayed: BTreeMap::new(),
+            lost_blocks: BTreeSet::new(),
             block_bytes: BLOCK,
         };
         assert_eq!(stack.position(4), (1, MemberIndex(1)));

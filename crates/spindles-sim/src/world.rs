@@ -112,8 +112,6 @@ pub struct World {
     /// Of those, sectors that were written since, each with the last request that was asked before
     /// that was answered: a read up to that one may have looked before.
     pub(crate) lately_in_doubt: BTreeMap<u64, u64>,
-    /// Sectors that the array said are lost, and nobody wrote since.
-    pub(crate) lost_sectors: BTreeSet<u64>,
     pub(crate) faults: Random,
     /// Answers to requests of the simulator itself.
     pub(crate) own_replies: Vec<Reply>,
@@ -200,7 +198,6 @@ impl World {
             errors_excused: false,
             in_doubt: BTreeSet::new(),
             lately_in_doubt: BTreeMap::new(),
-            lost_sectors: BTreeSet::new(),
             faults: Random::new(options.seed, "faults"),
             own_replies: Vec::new(),
             ios: Vec::new(),
@@ -272,7 +269,6 @@ impl World {
             history: &mut self.client.history,
             lost_at: &self.lost_at,
             errors_excused: self.errors_excused,
-            lost_sectors: &self.lost_sectors,
         };
         for (checker, check) in &mut self.watch {
             if let Err(what) = check.see(&mut scene, seen) {
@@ -548,10 +544,8 @@ impl World {
         if !may {
             return self.stalled("blocks are lost though all can be read");
         }
-        if is_top {
-            let sectors = lost.start * per_block..lost.end * per_block;
-            self.lost_sectors.extend(sectors);
-        }
+        let lost = lost.map(|block| (array, block));
+        self.stack.lost_blocks.extend(lost);
     }
 
     fn event(&mut self, array: usize, event: Event) {
@@ -876,7 +870,9 @@ impl World {
             let cured = self.in_doubt.extract_if(sectors.clone(), |_| true);
             let cured = cured.map(|sector| (sector, last));
             self.lately_in_doubt.extend(cured);
-            self.lost_sectors.retain(|sector| !sectors.contains(sector));
+            for block in block.0..block.0 + u64::from(blocks) {
+                self.stack.forget_lost(self.stack.top(), BlockIndex(block));
+            }
         } else if in_doubt && operation == Operation::Read {
             *self.struck.entry("lost to a crash").or_default() += 1;
         }

@@ -211,6 +211,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_607_864_332_885,
             "what can't be read of a row says nothing of those that are looked at beside it",
         ),
+        (
+            1_882_612_272_730_483,
+            "what an array below lost is told, for the simulator too",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());

@@ -18,8 +18,7 @@ pub(super) static CHECKER: Checker = Checker {
 fn check(scene: &Scene<'_>, sectors: &[u64]) -> Result<(), String> {
     let sector_bytes = scene.history.sector_bytes();
     let per_block = u64::try_from(scene.stack.block_bytes / sector_bytes).expect("fits");
-    let told = |sector: &&u64| !scene.lost_sectors.contains(sector);
-    for &sector in sectors.iter().filter(told) {
+    for &sector in sectors {
         let block = BlockIndex(sector / per_block);
         let at = usize::try_from(sector % per_block).expect("fits") * sector_bytes;
         for (place, bytes) in scene.stack.places(scene.stack.top(), block, View::Durable) {

@@ -19,7 +19,6 @@ use crate::stack::Stack;
 use spindles_block::{BlockIndex, Instant};
 use spindles_engine::Event;
 use spindles_workload::history::{History, ReadToken};
-use std::collections::BTreeSet;
 
 /// What there is to look at.
 #[derive(Debug)]
@@ -37,8 +36,6 @@ pub struct Scene<'a> {
     /// Whether errors may be answered: beyond the budget, or where a crash and an unreadable
     /// sector met.
     pub errors_excused: bool,
-    /// What the array said is lost: it answers errors there until it is written, whatever it holds.
-    pub lost_sectors: &'a BTreeSet<u64>,
 }
 
 /// What happened.
