@@ -94,6 +94,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let left = conclude(&scrubbed, &places, ui);
     let name = &scrubbed.report.name;
+    if scrubbed.progress.failed > 0 {
+        bail!(
+            "array '{name}': too many members are lost to look at all of it: scrub it again when \
+             they are back"
+        );
+    }
     if left && arguments.check {
         bail!(
             "array '{name}': something is wrong; without --check what can be located is repaired"
@@ -130,11 +136,6 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
             ui.line(format!("array '{name}': {} {what}", size(blocks)));
         }
     }
-    if failed > 0 {
-        ui.line(format!(
-            "array '{name}': parts of it could not be looked at: too many members are lost"
-        ));
-    }
     let wrong = found.repaired_blocks + found.left_blocks + found.disagreements;
     if scrubbed.through && wrong + found.made_to_agree + failed == 0 {
         ui.line(format!("array '{name}': nothing is wrong"));
@@ -152,7 +153,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         "not_looked_at": failed,
         "places": places,
     }));
-    found.left_blocks + found.disagreements + failed > 0
+    found.left_blocks + found.disagreements > 0
 }
 
 fn text(told: &Told) -> String {
