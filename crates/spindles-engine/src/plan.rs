@@ -70,8 +70,6 @@ pub enum Work {
     Checksum,
     /// Sum up the blocks that were read, to see whether they are as they were written.
     Verify,
-    /// Sum up the blocks that were recovered, to see the same.
-    Prove,
 }
 
 /// The steps for one column.

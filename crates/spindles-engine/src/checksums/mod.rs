@@ -19,17 +19,11 @@ use crate::{
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, MemberError, Operand};
-use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, stored_checksum};
 
 /// Blocks whose checksums one column can have at hand, at least.
 pub(crate) const SUMS_MIN: usize = 256;
 /// The longest column that needs none at hand: it has two pages of each member at most.
 pub(crate) const ROWS_MAX: u32 = 512;
-
-/// Whether a checksum, as it is kept, is one.
-pub(crate) fn is_known(kept: u32) -> bool {
-    ![CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept)
-}
 
 impl Engine {
     /// Whether blocks have checksums.
@@ -91,43 +85,7 @@ impl Engine {
             self.chunk_is_rotten(id, slot);
             self.note_rot(id, slot);
         }
-        let column = &mut self.columns[index(id)];
-        column.told = column.told.or(rotten);
-        column.corrupt = true;
-        self.plan_column(id);
-    }
-
-    /// What was recovered in place of something unreadable is summed up: it is used where that is what
-    /// was there. Where it is not, something that it was recovered from is older than the rest, though
-    /// it fits its checksum: it is recovered without each of them.
-    pub(crate) fn proved(&mut self, id: u32) {
-        let column = &self.columns[index(id)];
-        let (proves, blocks) = (column.proves, column.blocks);
-        let pages = self.pages.as_ref().expect("something was summed up");
-        let is_proved = |slot: u8| {
-            let first = self.block_of_slot(id, slot);
-            let sums = checksum_range(id, proves, slot, blocks, self.checksums_of_column);
-            let kept = pages.kept(&self.metadata_buffer, (id, slot), first, blocks);
-            let mut sums = kept.zip(&self.checksums[sums]);
-            sums.all(|(kept, &sum)| !is_known(kept) || kept == stored_checksum(sum))
-        };
-        let there = proves.minus(self.missing_slots(id));
-        if self.believes || there.iter().all(is_proved) {
-            return self.work(id, Some(Work::Recover));
-        }
-        if self.halve(id) {
-            return self.plan_column(id);
-        }
-        let column = &mut self.columns[index(id)];
-        if column.doubted.is_empty() {
-            column.untried = column.plan.reads;
-        }
-        column.corrupt = true;
-        column.doubted = column.untried.lowest(1);
-        column.untried = column.untried.minus(column.doubted);
-        if column.doubted.is_empty() {
-            return self.rows_are_lost(id);
-        }
+        self.columns[index(id)].corrupt = true;
         self.plan_column(id);
     }
 

@@ -671,8 +671,7 @@ impl Engine {
             return pages.want(0, column.member, column.offset, column.blocks);
         }
         let slots = self.groups[index(holder)].slots();
-        let slots_used = column.plan.reads.or(column.plan.writes).or(column.proves);
-        for slot in slots_used.iter() {
+        for slot in column.plan.reads.or(column.plan.writes).iter() {
             let place = &slots[usize::from(slot)];
             if !self.missing.contains(place.member) {
                 let first = place.offset.plus(u64::from(column.low));

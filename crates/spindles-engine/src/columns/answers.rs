@@ -115,10 +115,7 @@ impl Engine {
             MemberError::Gone => {
                 self.put_out(member, OutReason::Error(error));
             }
-            MemberError::Medium | MemberError::Corrupt => {
-                column.told = column.told.with(slot);
-                self.note_fault(id, slot, member, error);
-            }
+            MemberError::Medium | MemberError::Corrupt => self.note_fault(id, slot, member, error),
         }
     }
 

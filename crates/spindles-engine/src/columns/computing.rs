@@ -26,12 +26,6 @@ impl Engine {
                 }
                 self.columns[index(id)].sources = count(cursor - base);
             }
-            Work::Prove => {
-                for slot in self.columns[index(id)].proves.iter() {
-                    self.operand(id, &mut cursor, slot, self.read_place(id, slot));
-                }
-                self.columns[index(id)].sources = count(cursor - base);
-            }
             Work::Recover => {
                 for slot in plan.reads.lowest(u32::from(self.shape(id).data)).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
@@ -123,7 +117,7 @@ impl Engine {
                 Work::Fill => Compute::Copy,
                 Work::Compare => Compute::Compare,
                 Work::Locate => Compute::Locate,
-                Work::Checksum | Work::Verify | Work::Prove => Compute::Checksum,
+                Work::Checksum | Work::Verify => Compute::Checksum,
             },
             data_chunks: column.shape.data,
             parity_chunks: column.shape.parity(),
@@ -140,7 +134,7 @@ impl Engine {
         assert!(
             matches!(
                 column.phase,
-                Phase::Computing(Work::Checksum | Work::Verify | Work::Prove)
+                Phase::Computing(Work::Checksum | Work::Verify)
             ),
             "checksums nobody asked for"
         );
@@ -168,10 +162,6 @@ impl Engine {
             Work::Checksum if column.summed => return self.commit(id),
             Work::Checksum => return self.log(id),
             Work::Verify => return self.verified(id),
-            Work::Recover if !column.proves.is_empty() => {
-                return self.work_step(id, Work::Prove);
-            }
-            Work::Prove => return self.proved(id),
             _ => {}
         }
         if work == Work::Locate && result != ComputeResult::Done && !believes {

@@ -122,14 +122,6 @@ pub(crate) struct Column {
     pub(crate) unreadable: SlotSet,
     /// Of the unreadable slots, those that can be read and hold wrong bytes.
     pub(crate) rotten: SlotSet,
-    /// Of the unreadable slots, those whose checksums say what they should hold, and which of these are
-    /// recovered.
-    pub(crate) told: SlotSet,
-    pub(crate) proves: SlotSet,
-    /// A slot without which these are recovered, since it may hold something older, and those without
-    /// which that was not tried.
-    pub(crate) doubted: SlotSet,
-    pub(crate) untried: SlotSet,
     /// Of the unreadable slots, those that are made to agree with the others without being known
     /// to be wrong.
     pub(crate) overruled: SlotSet,
@@ -192,10 +184,6 @@ impl Column {
             summed: false,
             unreadable: SlotSet::EMPTY,
             rotten: SlotSet::EMPTY,
-            told: SlotSet::EMPTY,
-            proves: SlotSet::EMPTY,
-            doubted: SlotSet::EMPTY,
-            untried: SlotSet::EMPTY,
             overruled: SlotSet::EMPTY,
             refused: SlotSet::EMPTY,
             issued: Instant(0),
@@ -266,9 +254,6 @@ impl Column {
     pub(crate) fn look_anew(&mut self) {
         self.unreadable = SlotSet::EMPTY;
         self.rotten = SlotSet::EMPTY;
-        self.told = SlotSet::EMPTY;
-        self.proves = SlotSet::EMPTY;
-        self.doubted = SlotSet::EMPTY;
         self.overruled = SlotSet::EMPTY;
         self.refused = SlotSet::EMPTY;
         self.summed = false;
@@ -288,7 +273,6 @@ impl Engine {
         column.reset();
         if column.blocks == 1 {
             column.unreadable = SlotSet::one(slot);
-            column.told = SlotSet::one(slot);
         }
         self.plan_column(id);
     }

@@ -31,8 +31,7 @@ impl Engine {
             ..
         } = self.columns[index(id)];
         let not_held = self.slots_not_held(id, low + blocks);
-        let column = &self.columns[index(id)];
-        let mut unreadable = not_held.or(column.unreadable).or(column.doubted);
+        let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
         let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
         let settled =
             (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
@@ -98,7 +97,16 @@ impl Engine {
         let gives_up = self.mutated(Mutation::NoRecovery) && unreadable != not_held;
         let planned = plan(self.shape(id), health, ask, touched, preferred);
         let Some(mut plan) = planned.filter(|_| !gives_up) else {
-            return self.rows_are_lost(id);
+            if ask == Ask::Scrub {
+                return self.scrub_gives_up(id);
+            }
+            let error = if self.columns[index(id)].corrupt {
+                RequestError::Corrupt
+            } else {
+                RequestError::BeyondTolerance
+            };
+            self.columns[index(id)].error.get_or_insert(error);
+            return self.finish(id);
         };
         if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
             // The parity of zeros is zeros, for every linear code.
@@ -120,32 +128,11 @@ impl Engine {
         let touches = !plan.reads.or(plan.writes).is_empty();
         // What is staged has its checksums beside it.
         let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
-        let column = &mut self.columns[index(id)];
-        column.proves = if paged {
-            plan.recover.and(column.told).minus(missing)
-        } else {
-            SlotSet::EMPTY
-        };
         if paged && !self.hold_pages(id) {
             self.columns[index(id)].phase = Phase::Paging;
             return;
         }
         self.carry_out_plan(id);
-    }
-
-    /// What a column asks for can't be had.
-    pub(crate) fn rows_are_lost(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        if column.ask == Ask::Scrub {
-            return self.scrub_gives_up(id);
-        }
-        let error = if column.corrupt {
-            RequestError::Corrupt
-        } else {
-            RequestError::BeyondTolerance
-        };
-        column.error.get_or_insert(error);
-        self.finish(id);
     }
 
     /// Begins with the reads of a column's plan.

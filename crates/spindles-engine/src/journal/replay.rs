@@ -34,7 +34,6 @@
 use super::{choosing::Version, vouching::Vouching};
 use crate::{
     Engine, Mutation,
-    checksums::is_known,
     columns::{Owner, Phase},
     index,
     output::{Event, OutReason, Output},
@@ -48,8 +47,8 @@ use spindles_block::{
     BlockIndex, ComputeResult, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind, block_checksum,
-    stored_checksum,
+    BadBlockKind, CHECKSUM_LOST, CHECKSUM_NONE, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader,
+    JournalKind, block_checksum, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex};
 
@@ -1472,4 +1471,9 @@ impl Replay {
             .iter()
             .find(|part| part.entry.slot == slot)
     }
+}
+
+/// Whether a checksum, as it is kept, is one.
+pub(super) fn is_known(kept: u32) -> bool {
+    ![CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept)
 }

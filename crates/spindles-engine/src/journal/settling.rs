@@ -19,10 +19,10 @@
 //! rest too. Otherwise it can't be told what was there, and it goes into the list of bad blocks. Only where blocks can be torn, and in arrays
 //! without checksums, where the log knows nothing of what was there before, it stays what it is.
 
-use super::replay::{Proof, Tried};
+use super::replay::{Proof, Tried, is_known};
 use crate::{
     Engine, Mutation,
-    checksums::{Pages, is_known},
+    checksums::Pages,
     index,
     output::OutReason,
     plan::{Plan, Strategy, Work},

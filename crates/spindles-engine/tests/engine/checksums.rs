@@ -1,9 +1,8 @@
 //! Checksums: what is rotten is never returned nor built upon, and made good where redundancy can.
 
 use crate::contents::{arrays, exercise, model_of, survivable};
-use crate::replay;
 use crate::world::{BLOCK, Setup, World};
-use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet, Operation, RequestError};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, Operation, RequestError};
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_layout::{Geometry, Level, Spec};
 
@@ -502,51 +501,5 @@ fn writes_merged_beside_rot_keep_their_contents() {
             let blocks = u32::try_from(bytes.len() / BLOCK).unwrap();
             assert!(world.read(0, blocks).unwrap() == bytes, "{name} {rotten}");
         }
-    }
-}
-
-/// A member lost what was written to it last, with its checksums: what is made of that for a neighbour that
-/// can't be read, or is rotten, is not what this held. So that is made of others, or it is an error.
-#[test]
-fn what_is_recovered_is_what_was_there() {
-    for (rotten, missing) in [(true, false), (false, false), (true, true), (false, true)] {
-        let mut setup = replay::wide("raid6", 5, true);
-        let mut world = setup.open().unwrap();
-        world.write(0, &[1; 12 * BLOCK]).unwrap();
-        assert!(world.close());
-        let mut world = world.reopen(&setup);
-        world.run();
-        let before = world.members.clone();
-        world.write(0, &[2; 12 * BLOCK]).unwrap();
-        assert!(world.close());
-        let [(stale, at), (lost, other), (out, _)] =
-            [0, 4, 8].map(|block| replay::place_of(&world, block));
-        world.members[stale][at..at + BLOCK].copy_from_slice(&before[stale][at..at + BLOCK]);
-        replay::forget_checksums(&mut world, stale, &before);
-        if rotten {
-            world.members[lost][other + 7] ^= 0x10;
-        } else {
-            let block = u64::try_from(other / BLOCK).unwrap();
-            world.medium.insert((u8::try_from(lost).unwrap(), block));
-        }
-        if missing {
-            let out = MemberIndex(u8::try_from(out).unwrap());
-            setup.missing = MemberSet::EMPTY.with(out);
-        }
-        let mut world = world.reopen(&setup);
-        let what = format!("rotten {rotten}, missing {missing}");
-        let read = world.read(4, 1).map(|bytes| bytes[0]);
-        let expected = if missing {
-            Err(RequestError::Corrupt)
-        } else {
-            Ok(2)
-        };
-        assert_eq!(read, expected, "{what}");
-        assert_eq!(world.read(5, 1).unwrap()[0], 2, "{what}");
-        let medium = world.medium.clone();
-        let held = world.members[lost][other..other + BLOCK].to_vec();
-        scrub(&mut world);
-        assert_eq!(world.members[lost][other..other + BLOCK], held, "{what}");
-        assert_eq!(world.medium, medium, "{what}");
     }
 }
