@@ -131,7 +131,7 @@ impl Engine {
                 self.replay().choose_from = (group + 1, 0);
                 continue;
             }
-            let limit = self.rows_at_once(group, low);
+            let limit = self.rows_at_once(GroupIndex(group), low);
             let mut blocks = 1;
             for version in rest {
                 let next = version.row == low + blocks && blocks < limit;

@@ -255,7 +255,7 @@ pub(crate) struct Replay {
     pub(super) choose_from: (u64, u32),
     /// A group, and rows of it of which not all could be read, or that did not fit together: they are
     /// looked at one by one.
-    pub(super) careful: (u64, Range<u32>),
+    pub(super) careful: (GroupIndex, Range<u32>),
     /// The part of the log that is being read in their place.
     pub(super) from_log: Option<usize>,
     /// The checksum of a block of zeros.
@@ -312,7 +312,7 @@ impl Engine {
             applied: Vec::new(),
             versions: Vec::new(),
             choose_from: (0, 0),
-            careful: (0, 0..0),
+            careful: (GroupIndex(0), 0..0),
             from_log: None,
             zero_checksum: block_checksum(&vec![0; index(self.block_size.bytes())]),
             made: SlotSet::EMPTY,
@@ -722,7 +722,7 @@ impl Engine {
         if left == 0 {
             return self.next_write();
         }
-        let limit = self.rows_at_once(self.columns[index(id)].group.0, low);
+        let limit = self.rows_at_once(self.columns[index(id)].group, low);
         let column = &mut self.columns[index(id)];
         column.reset();
         column.zeros = SlotSet::EMPTY;
@@ -816,8 +816,7 @@ impl Engine {
     }
 
     /// Where not all of the rows under way could be read, each is looked at alone: what can't be read of
-    /// one says nothing of the others. Whether that is so. Whether a write was begun that the log does not
-    /// have as a whole is told by all of its rows together.
+    /// one says nothing of the others. Whether that is so.
     fn looks_again(&mut self, id: u32) -> bool {
         let column = &self.columns[index(id)];
         let (phase, blocks, unreadable) = (column.phase, column.blocks, column.unreadable);
@@ -828,18 +827,17 @@ impl Engine {
             return false; // It went out, and that is so in all rows.
         }
         let stage = self.replay().stage;
-        match stage {
+        let go_on: fn(&mut Self) = match stage {
+            // Whether a write was begun that the log does not have as a whole is told by all its rows.
             Stage::Rolling if !self.is_settling() => return false,
-            Stage::Rolling | Stage::Choosing | Stage::Vouching | Stage::Summing { .. } => {}
-            stage => panic!("rows were read in stage {stage:?}"),
-        }
+            Stage::Rolling => Self::next_rows,
+            Stage::Choosing => Self::choose_next,
+            Stage::Vouching => Self::vouch_next,
+            Stage::Summing { .. } => Self::sum_next,
+            _ => panic!("rows were read in stage {stage:?}"),
+        };
         self.take_care(id);
-        match stage {
-            Stage::Choosing => self.choose_next(),
-            Stage::Vouching => self.vouch_next(),
-            Stage::Summing { .. } => self.sum_next(),
-            _ => self.next_rows(),
-        }
+        go_on(self);
         true
     }
 
@@ -847,13 +845,13 @@ impl Engine {
     pub(super) fn take_care(&mut self, id: u32) {
         self.let_go_pages(id);
         let column = &self.columns[index(id)];
-        let careful = (column.group.0, column.low..column.low + column.blocks);
+        let careful = (column.group, column.low..column.low + column.blocks);
         let replay = self.replay();
         (replay.careful, replay.from_log) = (careful, None);
     }
 
     /// How many rows from this one on are looked at at once, at most.
-    pub(super) fn rows_at_once(&self, group: u64, row: u32) -> u32 {
+    pub(super) fn rows_at_once(&self, group: GroupIndex, row: u32) -> u32 {
         let replay = self.replay.as_ref().expect("a replay is under way");
         let (careful, rows) = &replay.careful;
         if *careful == group && rows.contains(&row) {

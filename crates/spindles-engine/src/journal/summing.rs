@@ -29,32 +29,31 @@ impl Engine {
     /// On to the next rows of a part.
     pub(super) fn sum_next(&mut self) {
         loop {
-            let replay = self.replay.as_mut().expect("a replay is under way");
-            let Stage::Summing { part: at, rows } = &mut replay.stage else {
+            let replay = self.replay.as_ref().expect("a replay is under way");
+            let Stage::Summing {
+                part: at,
+                rows: done,
+            } = replay.stage
+            else {
                 panic!("nothing is being summed up");
             };
-            let Some(part) = replay.parts.get(*at) else {
+            let Some(part) = replay.parts.get(at) else {
                 return self.flush_replayed();
             };
-            let (entry, done, next) = (part.entry, *rows, *at + 1);
-            if self.missing.contains(part.member) || done == entry.blocks {
-                (*at, *rows) = (next, 0);
-                continue;
-            }
-            let id = replay.column;
-            let low = entry.low + done;
-            let group = GroupIndex(entry.group);
+            let (id, entry, group) = (replay.column, part.entry, GroupIndex(part.entry.group));
+            let is_there = !self.missing.contains(part.member);
             self.take_group(id, group);
-            if self.shape(id).copies {
-                // They were, when one was chosen.
+            // Copies were summed up when one was chosen.
+            if !is_there || done == entry.blocks || self.shape(id).copies {
                 self.replay().stage = Stage::Summing {
-                    part: next,
+                    part: at + 1,
                     rows: 0,
                 };
                 continue;
             }
+            let low = entry.low + done;
             let left = entry.blocks - done;
-            let rows = low..low + left.min(self.rows_at_once(entry.group, low));
+            let rows = low..low + left.min(self.rows_at_once(group, low));
             let reads = SlotSet::one(entry.slot);
             if self.begin_rows(id, group, rows, Strategy::Direct, reads) {
                 self.sum_paged(id);

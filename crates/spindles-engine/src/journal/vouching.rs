@@ -131,7 +131,7 @@ impl Engine {
                     return self.give_up_replay();
                 }
                 if left > 0 && !gone {
-                    let rows = row..row + left.min(self.rows_at_once(group.0, row));
+                    let rows = row..row + left.min(self.rows_at_once(group, row));
                     let there = shape.all().minus(self.missing_slots(id));
                     self.replay().vouching.step = Step::Reading;
                     if self.begin_rows(id, group, rows, Strategy::Settle, there) {
