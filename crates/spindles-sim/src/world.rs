@@ -884,7 +884,13 @@ impl World {
                 }
                 Token::Flush(_) => {}
             }
-            if in_doubt && operation == Operation::Read {
+            // Not promised: a torn row need not stand in the list then, so that parts of it can't be written.
+            let unlisted = self
+                .stack
+                .arrays
+                .iter()
+                .any(|array| array.damaged.is_some() && !array.lost.is_empty());
+            if in_doubt && (operation == Operation::Read || unlisted) {
                 return;
             }
             let what = format!("{operation:?} of {blocks} blocks at {block}");

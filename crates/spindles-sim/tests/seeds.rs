@@ -215,6 +215,10 @@ fn seeds_that_found_something_stay_quiet() {
             1_882_612_272_730_483,
             "what an array below lost is told, for the simulator too",
         ),
+        (
+            1_882_618_959_272_268,
+            "parts of a torn row can't be written where a journal is damaged and a member missing",
+        ),
     ];
     for (seed, _) in found {
         check_seed(seed, &Fixed::default());
