@@ -1,6 +1,7 @@
 //! How devices are to be opened.
 
 use spindles_block::BlockSize;
+use std::time::Duration;
 
 /// How a target is to be opened. `Default` is right for most.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -19,6 +20,9 @@ pub struct OpenOptions {
     pub io: IoChoice,
     /// Whether to go past the page cache.
     pub direct: Direct,
+    /// How long a device may still look busy: the kernel ends what a program that was killed had in flight
+    /// before others get its devices, and a slow disk takes seconds for that.
+    pub patience: Duration,
     /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests;
     /// `None` for the kernel's randomness.
     pub drawn: Option<u64>,
@@ -33,6 +37,7 @@ impl Default for OpenOptions {
             job_rate: spindles_engine::JOB_RATE,
             io: IoChoice::Auto,
             direct: Direct::Auto,
+            patience: Duration::from_secs(5),
             drawn: None,
         }
     }

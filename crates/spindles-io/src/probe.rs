@@ -12,6 +12,7 @@ use spindles_format::{
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
+use std::time::Duration;
 
 /// A device, open for reading.
 #[derive(Debug)]
@@ -26,10 +27,14 @@ pub(crate) struct Probe {
 
 impl Probe {
     pub(crate) fn open(name: &str) -> Result<Self, OpenError> {
+        Self::open_with(name, &OpenOptions::default())
+    }
+
+    fn open_with(name: &str, options: &OpenOptions) -> Result<Self, OpenError> {
         let options = OpenOptions {
             read_only: true,
             direct: Direct::Never,
-            ..OpenOptions::default()
+            ..options.clone()
         };
         let opened = backends::open(name, &options)?;
         let file = match opened.medium {
@@ -47,7 +52,11 @@ impl Probe {
     /// The same for a device that somebody may be writing to: superblocks can be read at any
     /// moment, since a torn one doesn't pass for a good one.
     pub(crate) fn peek(name: &str) -> Result<Self, OpenError> {
-        match Self::open(name) {
+        let impatient = OpenOptions {
+            patience: Duration::ZERO,
+            ..OpenOptions::default()
+        };
+        match Self::open_with(name, &impatient) {
             Err(busy @ OpenError::Busy { .. }) => Self::held(name).map_err(|_| busy),
             result => result,
         }

@@ -306,6 +306,30 @@ fn there_is_room_for_so_many_requests() {
     }
 }
 
+/// What a program that was killed had in flight keeps its files busy for a while: whoever is next waits.
+#[test]
+fn what_is_busy_for_a_moment_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("held").to_str().unwrap().to_owned();
+    std::fs::write(&path, [0; 4096]).unwrap();
+    let held = open_device(&path, &OpenOptions::default()).unwrap();
+    let impatient = OpenOptions {
+        patience: std::time::Duration::ZERO,
+        ..OpenOptions::default()
+    };
+    let refused = open_device(&path, &impatient).err();
+    assert!(
+        matches!(refused, Some(OpenError::Busy { .. })),
+        "{refused:?}"
+    );
+    std::thread::scope(|scope| {
+        let opened = scope.spawn(|| open_device(&path, &OpenOptions::default()).is_ok());
+        std::thread::sleep(std::time::Duration::from_secs(1));
+        held.close().unwrap();
+        assert!(opened.join().unwrap());
+    });
+}
+
 #[test]
 fn errors_say_what_to_do() {
     let folder = tempfile::tempdir().unwrap();

@@ -42,7 +42,12 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         OFlags::RDWR
     };
     let flags = access | flags | OFlags::CLOEXEC;
-    let open = |flags| patiently(Errno::BUSY, || rustix::fs::open(name, flags, Mode::empty()));
+    let patience = options.patience;
+    let open = |flags| {
+        patiently(patience, Errno::BUSY, || {
+            rustix::fs::open(name, flags, Mode::empty())
+        })
+    };
     let reason = match options.direct {
         Direct::Never => "the caller asks for the page cache".to_owned(),
         Direct::Auto | Direct::Always => match open(flags | OFlags::DIRECT) {
@@ -73,20 +78,20 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     })
 }
 
-/// How long a device may still look busy after the program that used it was killed: the kernel
-/// ends what was in flight on its ring first.
-const PATIENCE: Duration = Duration::from_millis(500);
+/// So long it is waited between two attempts.
+const PAUSE: Duration = Duration::from_millis(10);
 
-/// Tries again while the answer is `busy`, for a moment.
+/// Tries again while the answer is `busy`, for so long.
 pub(super) fn patiently<T>(
+    patience: Duration,
     busy: Errno,
     mut attempt: impl FnMut() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     let started = Instant::now();
     loop {
         match attempt() {
-            Err(errno) if errno == busy && started.elapsed() < PATIENCE => {
-                std::thread::sleep(PATIENCE / 50);
+            Err(errno) if errno == busy && started.elapsed() < patience => {
+                std::thread::sleep(PAUSE);
             }
             result => return result,
         }
