@@ -108,21 +108,18 @@ pub fn begin(
     added: &str,
     open: &OpenOptions,
 ) -> Result<Box<dyn Target>, ChangeError> {
-    let assembling = |read_only| AssembleOptions {
-        open: OpenOptions {
-            read_only,
-            ..open.clone()
-        },
-        ..AssembleOptions::default()
-    };
-    let report = assemble(devices, &assembling(true))?.report;
-    let options = GrowOptions {
+    let mut options = GrowOptions {
         add: vec![added.to_owned()],
         ..GrowOptions::default()
     };
+    options.assemble.open = OpenOptions {
+        read_only: true,
+        ..open.clone()
+    };
+    let report = assemble(devices, &options.assemble)?.report;
     let change = Change::Grow(target(&report, &options)?);
-    drop(assemble_to_change(devices, &assembling(true), &change)?);
-    let mut found = assemble_to_change(devices, &assembling(open.read_only), &change)?.target;
+    options.assemble.open = open.clone();
+    let mut found = assemble_to_change(devices, &options.assemble, &change)?.target;
     found.attach(added, None)?;
     Ok(found)
 }
