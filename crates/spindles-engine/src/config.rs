@@ -50,6 +50,9 @@ pub struct Persistence {
     pub journal_device: Option<JournalDevice>,
     /// Drawn at random for each opening: what nobody who writes to the array can know.
     pub nonce: u64,
+    /// When it is opened, in seconds since 1970; where that is not known, the superblocks keep the
+    /// times that they have.
+    pub opened_s: Option<u64>,
 }
 
 /// What a member may do wrong before something is done about it.

@@ -360,7 +360,7 @@ impl Engine {
             locks: Locks::new(all_columns),
             outputs: VecDeque::with_capacity(outputs_max),
             outputs_max,
-            metadata: Metadata::new(config.persistence, superblocks, !clean),
+            metadata: Metadata::new(now, config.persistence, superblocks, !clean),
             regions,
             zeroing: Zeroing::new(region_count, count, all_columns),
             loading,

@@ -12,7 +12,7 @@ use crate::{
     output::OutReason,
     system_io::{Place, Purpose},
 };
-use spindles_block::{BlockSize, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_block::{BlockSize, Instant, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{MemberState, SUPERBLOCK_BYTES};
 
 use crate::config::Persistence;
@@ -26,6 +26,8 @@ use crate::config::Persistence;
 pub(crate) struct Metadata {
     pub(crate) persistence: Option<Persistence>,
     place: Place,
+    /// When the engine was opened, by its own clock.
+    opened: Instant,
     /// Whether the array, as it is in memory, must be resynchronised after a crash.
     pub(crate) dirty: bool,
     /// Whether it is durable that the array is dirty.
@@ -43,12 +45,18 @@ pub(crate) struct Metadata {
 }
 
 impl Metadata {
-    pub(crate) fn new(persistence: Option<Persistence>, place: Place, dirty: bool) -> Self {
+    pub(crate) fn new(
+        now: Instant,
+        persistence: Option<Persistence>,
+        place: Place,
+        dirty: bool,
+    ) -> Self {
         let out = persistence.as_ref().map(|it| it.array.missing());
         Self {
             out_durable: out.unwrap_or(MemberSet::EMPTY),
             persistence,
             place,
+            opened: now,
             dirty,
             dirty_durable: dirty,
             wanted: false,
@@ -66,6 +74,12 @@ impl Metadata {
     /// Whether some of these members may be counted on after a crash, though they are out.
     pub(crate) fn may_count_on(&self, missing: MemberSet) -> bool {
         self.persistence.is_some() && !missing.difference(self.out_durable).is_empty()
+    }
+
+    /// The time in seconds since 1970, where that is known.
+    pub(crate) fn since_1970_s(&self, now: Instant) -> Option<u64> {
+        let opened_s = self.persistence.as_ref()?.opened_s?;
+        Some(opened_s + now.0.saturating_sub(self.opened.0) / 1_000_000_000)
     }
 
     pub(crate) fn generation(&self) -> u64 {
@@ -159,9 +173,11 @@ impl Engine {
             self.nothing_more();
             return;
         }
+        let now_s = self.metadata.since_1970_s(self.now);
         let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
             return;
         };
+        array.last_written_s = now_s.unwrap_or(array.last_written_s);
         array.begin_session(*nonce);
         array.generation += 1;
         array.clean = !self.metadata.dirty;

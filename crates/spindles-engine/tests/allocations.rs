@@ -183,6 +183,8 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
         parent: Uuid::NIL,
         name: Text::new("test").expect("short"),
         created_s: 0,
+        last_written_s: 0,
+        last_scrub_s: 0,
         generation: 1,
         session: 0,
         past: Default::default(),
@@ -208,5 +210,6 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
         changed: false,
         journal_device: None,
         nonce: 7,
+        opened_s: Some(1_700_000_000),
     }
 }

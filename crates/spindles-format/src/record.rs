@@ -184,6 +184,10 @@ pub struct ArrayRecord {
     pub name: Text<64>,
     /// When it was created, in seconds since 1970; for people.
     pub created_s: u64,
+    /// When superblocks were last written, in seconds since 1970; 0 where nobody knew the time. For people.
+    pub last_written_s: u64,
+    /// When a scrub last came to its end, in seconds since 1970; 0 for never. For people.
+    pub last_scrub_s: u64,
     /// Grows with each superblock write; at least 1.
     pub generation: u64,
     /// Drawn by the opening that wrote this; 0 for the creation. With the generation it tells this

@@ -48,6 +48,8 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         parent: Uuid::NIL,
         name: Text::new(&format!("array{identity}")).unwrap(),
         created_s: 0,
+        last_written_s: 0,
+        last_scrub_s: 0,
         generation: 1,
         session: 0,
         past: Default::default(),

@@ -28,6 +28,8 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         parent: Uuid::from_random([0x5a; 16]),
         name: Text::new("märz").unwrap(),
         created_s: 1_795_302_738,
+        last_written_s: 0,
+        last_scrub_s: 0,
         generation: 7,
         session: 0,
         past: Default::default(),
@@ -290,6 +292,8 @@ prop_compose! {
             parent: if clean { Uuid::NIL } else { uuids[0] },
             name: Text::new(&name).unwrap_or(Text::EMPTY),
             created_s,
+            last_written_s: created_s.rotate_left(17),
+            last_scrub_s: created_s.rotate_left(23),
             generation,
             session: created_s.rotate_left(5),
             past: std::array::from_fn(|index| PastSession {

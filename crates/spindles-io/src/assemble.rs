@@ -1,6 +1,7 @@
 //! Arrays from the superblocks of their devices: given in any order, nested arrays inside out,
 //! what can't take part refused by name and reason.
 
+use crate::clock::since_1970_s;
 use crate::probe::{self, Probe};
 use crate::report::positions;
 pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
@@ -573,6 +574,7 @@ impl Opening {
             )
         };
         if let Some(persistence) = &mut config.persistence {
+            persistence.opened_s = persistence.opened_s.filter(|_| self.drawn.is_none());
             persistence.journal_device = journal.as_ref().map(|(_, device, _)| *device);
             if let Some(device) = new_journal {
                 if !array.clean || array.growth.older.is_some() {
@@ -660,6 +662,8 @@ impl Opening {
             block_bytes: array.block_size.bytes(),
             bytes,
             generation: array.generation,
+            last_written_s: array.last_written_s,
+            last_scrub_s: array.last_scrub_s,
             clean: array.clean,
             read_only: assembly.read_only,
             growing: array.growth.older.as_ref().map(|older| {
@@ -781,6 +785,7 @@ pub(crate) fn config(
             changed: false,
             journal_device: None,
             nonce,
+            opened_s: Some(since_1970_s()),
         }),
         clean: array.clean,
         read_only: false,

@@ -25,6 +25,12 @@ impl Clock {
     }
 }
 
+/// Seconds since 1970, as the machine has it.
+pub(crate) fn since_1970_s() -> u64 {
+    let since = time::SystemTime::now().duration_since(time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_secs())
+}
+
 /// The processor time that this thread has used: what other programs take is not in it.
 pub(crate) fn thread_time() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);

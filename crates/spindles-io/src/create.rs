@@ -1,6 +1,7 @@
 //! New arrays: everything is looked at and worked out for all devices before anything is written
 //! to the first.
 
+use crate::clock::since_1970_s;
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{
@@ -20,7 +21,6 @@ use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, 
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
-use std::time::{SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
 /// How an array is to be created.
@@ -335,9 +335,7 @@ fn create_with(
     let mut planner = Planner {
         options,
         devices: devices.iter(),
-        created_s: SystemTime::now()
-            .duration_since(UNIX_EPOCH)
-            .map_or(0, |since| since.as_secs()),
+        created_s: since_1970_s(),
         leaf_records: Vec::new(),
     };
     let mut root = planner.array(expression, &options.name, Uuid::NIL)?;
@@ -703,6 +701,8 @@ impl Planner<'_> {
                 name: self.options.name.clone(),
             })?,
             created_s: self.created_s,
+            last_written_s: self.created_s,
+            last_scrub_s: 0,
             generation: 1,
             session: 0,
             past: Default::default(),

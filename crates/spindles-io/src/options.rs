@@ -23,8 +23,8 @@ pub struct OpenOptions {
     /// How long a device may still look busy: the kernel ends what a program that was killed had in flight
     /// before others get its devices, and a slow disk takes seconds for that.
     pub patience: Duration,
-    /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests;
-    /// `None` for the kernel's randomness.
+    /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests:
+    /// then no times are noted either. `None` for the kernel's randomness.
     pub drawn: Option<u64>,
 }
 

@@ -29,6 +29,10 @@ pub struct ArrayReport {
     pub bytes: u64,
     /// The generation of its superblocks.
     pub generation: u64,
+    /// When its superblocks were last written, in seconds since 1970; 0 where nobody knew the time.
+    pub last_written_s: u64,
+    /// When a scrub of it last came to its end, in seconds since 1970; 0 for never.
+    pub last_scrub_s: u64,
     /// Whether it was closed in order.
     pub clean: bool,
     /// Opened for reading only because of a feature in use.

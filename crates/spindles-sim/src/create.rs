@@ -275,6 +275,8 @@ pub(crate) fn fresh_record(
         uuid: uuid(random),
         name: Text::new("simulated").expect("short"),
         created_s: 1_700_000_000,
+        last_written_s: 1_700_000_000,
+        last_scrub_s: 0,
         generation: 1,
         session: 0,
         past: Default::default(),

@@ -679,6 +679,7 @@ pub(crate) fn plain_config(
             changed: false,
             journal_device: None,
             nonce: assembly.nonce(0),
+            opened_s: None,
         }),
         clean: record.clean,
         read_only: false,

@@ -151,6 +151,8 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "block_bytes": report.block_bytes,
         "bytes": report.bytes,
         "generation": report.generation,
+        "last_written_s": report.last_written_s,
+        "last_scrub_s": report.last_scrub_s,
         "clean": report.clean,
         "growing": report.growing.as_ref().map(|growing| json!({
             "from_level": growing.level,

@@ -182,6 +182,11 @@ impl Engine {
 
     fn scrub_ended(&mut self, _walk: Walk) {
         self.scrub.found.mark = BlockIndex(0);
+        let now_s = self.metadata.since_1970_s(self.now);
+        if let (Some(now_s), Some(persistence)) = (now_s, &mut self.metadata.persistence) {
+            persistence.array.last_scrub_s = now_s;
+            self.want_update();
+        }
         if self.note_scrub_mark() {
             self.want_update();
         }

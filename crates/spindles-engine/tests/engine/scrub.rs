@@ -440,3 +440,30 @@ fn beside_clients_a_scrub_finds_nothing_that_is_not_there() {
         );
     }
 }
+
+/// By the caller's clock: the engine has none.
+#[test]
+fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {
+    let mut setup = setup(Level::by_name("raid1").unwrap(), 2, 5);
+    setup.persistent = true;
+    let mut world = filled(&setup);
+    let newest = |world: &World| {
+        let slots = world.superblocks(0).into_iter();
+        slots.max_by_key(|record| record.generation).unwrap()
+    };
+    let opened_s = newest(&world).last_written_s;
+    assert!(opened_s >= 1_700_000_000, "{opened_s}");
+    assert_eq!(newest(&world).last_scrub_s, 0);
+    world.now.0 += 100_000_000_000;
+    scrub(&mut world, Repair::Nothing);
+    let scrubbed_s = newest(&world).last_scrub_s;
+    assert!((opened_s + 100..opened_s + 200).contains(&scrubbed_s));
+    // One that is stopped has not come to its end.
+    world.now.0 += 100_000_000_000;
+    world.command(Command::Scrub(Scrub::default())).unwrap();
+    world.command(Command::StopJob("scrub")).unwrap();
+    assert!(world.close());
+    let closed = newest(&world);
+    assert_eq!(closed.last_scrub_s, scrubbed_s);
+    assert!(closed.last_written_s >= opened_s + 200);
+}

@@ -309,6 +309,8 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             parent: Uuid::NIL,
             name: Text::new("test").unwrap(),
             created_s: 0,
+            last_written_s: 0,
+            last_scrub_s: 0,
             generation: 1,
             session: 0,
             past: Default::default(),
@@ -331,6 +333,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
         changed: false,
         journal_device: None,
         nonce: 7,
+        opened_s: Some(1_700_000_000),
     };
     if setup.regions {
         let mut devices: Vec<_> = persistence.devices.iter().copied().flatten().collect();
@@ -633,6 +636,7 @@ impl World {
             changed: false,
             journal_device: None,
             nonce: 8,
+            opened_s: Some(1_700_000_000),
         };
         let mut world = setup
             .open_on(Some(persistence), Some(self.members))

@@ -30,6 +30,7 @@ const GROWTH_AT: usize = 3976;
 const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
 const JOURNAL_ON_DEVICE_AT: usize = 4057;
+const TIMES_AT: usize = 4064;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
 const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= GROWTH_AT);
@@ -79,7 +80,10 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4040, 16, "journal device UUID"),
     (4056, 1, "checksum kind"),
     (4057, 1, "journal on its device"),
-    (4058, 34, "reserved"),
+    (4058, 6, "reserved"),
+    (4064, 8, "last written"),
+    (4072, 8, "last scrub"),
+    (4080, 12, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -196,6 +200,9 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
     out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
+    let mut writer = Writer(&mut out[TIMES_AT..]);
+    writer.u64(array.last_written_s);
+    writer.u64(array.last_scrub_s);
     let mut writer = Writer(&mut out[SESSIONS_AT..]);
     writer.u64(array.session);
     for past in &array.past {
@@ -387,11 +394,14 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         past.iter().all(|past| past.generation <= generation),
         "it remembers a later generation than its own",
     )?;
+    let mut times = Reader(&bytes[TIMES_AT..]);
     let array = ArrayRecord {
         uuid,
         parent,
         name,
         created_s,
+        last_written_s: times.u64(),
+        last_scrub_s: times.u64(),
         generation,
         session,
         past,

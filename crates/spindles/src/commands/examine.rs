@@ -233,6 +233,8 @@ fn describe_member(
         "array_uuid": array.uuid.to_string(),
         "parent_uuid": (array.parent != Uuid::NIL).then(|| array.parent.to_string()),
         "created_s": array.created_s,
+        "last_written_s": array.last_written_s,
+        "last_scrub_s": array.last_scrub_s,
         "generation": array.generation,
         "clean": array.clean,
         "consistency": array.consistency.as_str(),
