@@ -15,7 +15,7 @@ use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JOURNAL_DEVICE_BYTES_MIN,
     JournalDevice, JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES,
     SpareRecord, Text, TooSmall, Uuid, areas_for, bad_blocks_pages_of, blank_bad_blocks,
-    give_bad_blocks, give_checksums, give_regions, uniform_bitmap,
+    blank_bitmap, give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -115,8 +115,6 @@ pub enum Sync {
     Unwritten,
     /// All devices are known to hold zeros, so they agree.
     KnownZero,
-    /// The caller said so.
-    Assumed,
     /// The whole array was gone through.
     Done,
     /// The caller stopped it.
@@ -292,25 +290,6 @@ pub fn create(
     options: &CreateOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Created, CreateError> {
-    create_with(expression, options, false, progress)
-}
-
-/// Creates an array and takes it that its redundancy agrees with its data, whatever the devices
-/// hold. For measuring on large devices, where making it so takes hours: what such an array
-/// reconstructs of blocks that nobody wrote is not what they held.
-pub fn create_assuming_consistent(
-    expression: &Expression,
-    options: &CreateOptions,
-) -> Result<Created, CreateError> {
-    create_with(expression, options, true, &mut |_, _| true)
-}
-
-fn create_with(
-    expression: &Expression,
-    options: &CreateOptions,
-    assume_consistent: bool,
-    progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Created, CreateError> {
     check_name(&options.name)?;
     let leaves = expression.leaves();
     let spares = options.spares.iter().chain(&options.journal);
@@ -386,14 +365,12 @@ fn create_with(
         stack,
         devices: nodes.into_iter(),
         root: None,
-        agrees: !redundant || known_zero || assume_consistent,
-        all_written: assume_consistent,
+        agrees: !redundant || known_zero,
         requests_max: options.open.requests_max,
     };
     writer.array(&root)?;
     let sync = match (redundant, known_zero) {
         (false, _) => Sync::NotNeeded,
-        (true, _) if assume_consistent => Sync::Assumed,
         (true, _) if options.consistency.is_none_or(Policy::has_regions) => Sync::Unwritten,
         (true, true) => Sync::KnownZero,
         (true, false) => Sync::Done,
@@ -818,8 +795,6 @@ struct Writer {
     root: Option<NodeId>,
     /// Whether data and redundancy agree as they are.
     agrees: bool,
-    /// Whether what the devices hold is to be the contents of the array.
-    all_written: bool,
     requests_max: u32,
 }
 
@@ -887,8 +862,7 @@ impl Writer {
         let regions = plan.geometry.groups().div_ceil(groups);
         let block_bytes = u64::from(self.stack.block_size().bytes());
         for kind in BITMAPS {
-            let set = self.all_written && kind == AreaKind::WRITTEN_BITMAP;
-            let bytes = uniform_bitmap(plan.record.uuid, kind, regions, set);
+            let bytes = blank_bitmap(plan.record.uuid, kind, regions);
             for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
                 let area = record.area(kind).expect("a new member has all areas");
                 let block = BlockIndex(area.offset_bytes / block_bytes);

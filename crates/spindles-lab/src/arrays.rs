@@ -8,9 +8,8 @@ use spindles_io::scratch::{self, ScratchOptions};
 use spindles_io::{ArrayFacts, OpenOptions, Target};
 use spindles_layout::{Expression, Geometry, Level, Spec};
 
-/// Writes superblocks on the devices of the expression and, where they are small files of ours,
-/// makes the array consistent; on disks that takes hours, costs the same afterwards, and the data
-/// is none that anyone keeps. What the devices hold is lost: whoever calls has seen to that.
+/// Makes the array as the command `create` does. What the devices hold is lost: whoever calls has
+/// seen to that.
 pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), String> {
     let options = CreateOptions {
         chunk_bytes: place.chunk_bytes,
@@ -22,14 +21,10 @@ pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), St
         ..CreateOptions::new("lab")
     };
     let mut go_on = |_done, _total| (place.go_on)().is_ok();
-    let created = if place.members_are_ours {
-        create::create(expression, &options, &mut go_on)
-    } else {
-        create::create_assuming_consistent(expression, &options)
-    };
+    let created = create::create(expression, &options, &mut go_on);
     match created.map_err(|error| error.to_string())?.sync {
         Sync::Stopped => Err("it was interrupted while it was made consistent".to_owned()),
-        Sync::NotNeeded | Sync::Unwritten | Sync::KnownZero | Sync::Assumed | Sync::Done => Ok(()),
+        Sync::NotNeeded | Sync::Unwritten | Sync::KnownZero | Sync::Done => Ok(()),
     }
 }
 

@@ -9,6 +9,7 @@ mod clock;
 mod environment;
 mod execute;
 mod experiment;
+mod fill;
 pub mod jobs;
 mod late;
 mod preflight;

@@ -4,7 +4,8 @@
 use crate::clock::{self, MachineTicks};
 use crate::environment;
 use crate::execute::{self, Failure, Orders};
-use crate::experiment::{Experiment, Members, WorkloadSpec};
+use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
+use crate::fill;
 use crate::jobs::Job;
 use crate::preflight::{
     self, Side, check, check_room, described, workload_record, workloads_as, writer,
@@ -360,7 +361,6 @@ impl<'a> Runner<'a> {
         open.job_rate = spec.rebuild_rate.unwrap_or(open.job_rate);
         let place = Site {
             members,
-            members_are_ours: self.pool.folder().is_some(),
             size_bytes: self.size_bytes,
             chunk_bytes: spec.chunk_bytes,
             consistency: spec.consistency,
@@ -391,8 +391,11 @@ impl<'a> Runner<'a> {
         let what = format!("block {}: {}", block + 1, spec.name);
         let done = self.outcome.runs.into();
         self.observer.progress(done, self.total, &what);
-        let mut system = self.prepare(side, &members);
         let mut open: Option<Box<dyn Target>> = None;
+        let mut system = match self.prepare(side, &members) {
+            Ok(system) => self.filled(&spec, system, &mut open)?,
+            Err(why) => Err(why),
+        };
         for (number, workload) in self.experiment.workloads.iter().enumerate() {
             if !workload.runs_on(workloads_as(&spec)) {
                 continue;
@@ -435,6 +438,32 @@ impl<'a> Runner<'a> {
             drop(target.close());
         }
         Ok(())
+    }
+
+    /// The system, filled if it is new: reads of what was never written would measure nothing, and
+    /// first writes something else than later ones.
+    fn filled(
+        &mut self,
+        spec: &SystemSpec,
+        mut system: Box<dyn targets::System>,
+        open: &mut Option<Box<dyn Target>>,
+    ) -> Result<Result<Box<dyn targets::System>, String>, Stop> {
+        let size_bytes = fill::size_bytes(&self.experiment.workloads, workloads_as(spec));
+        if targets::kind_of(&spec.target).exists || size_bytes == 0 {
+            return Ok(Ok(system));
+        }
+        let what = format!("filling {}", spec.name);
+        let done = self.outcome.runs.into();
+        self.observer.progress(done, self.total, &what);
+        let target = match system.open() {
+            Ok(target) => open.insert(target),
+            Err(why) => return Ok(Err(why)),
+        };
+        match fill::fill(target.as_mut(), size_bytes, self.options.interrupt) {
+            Ok(()) => Ok(Ok(system)),
+            Err(Failure::Interrupted) => Err(Stop::Interrupted),
+            Err(Failure::Failed(why)) => Ok(Err(format!("it can't be filled: {why}"))),
+        }
     }
 
     fn one_run(

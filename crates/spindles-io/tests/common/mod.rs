@@ -3,43 +3,17 @@
 #![allow(dead_code, reason = "each test binary uses its own part of this")]
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "tests")]
 
+mod loop_devices;
+
+#[allow(unused_imports, reason = "each test binary uses its own part of this")]
+pub(crate) use loop_devices::{Loop, Loops};
+
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_io::Target;
-use std::path::Path;
-use std::process::Command;
 
 /// Says that a test was left out, in the words that `cargo xtask test` looks for.
 pub(crate) fn skip(name: &str, reason: &str) {
     println!("SKIPPED: {name}: {reason}");
-}
-
-/// A loop device on a file; gone when dropped.
-pub(crate) struct Loop(pub(crate) String);
-
-impl Loop {
-    /// Sets one up, or says why not.
-    pub(crate) fn new(file: &Path, sector_bytes: u32) -> Result<Self, String> {
-        let sector = sector_bytes.to_string();
-        let output = Command::new("losetup")
-            .args(["--find", "--show", "--sector-size", &sector])
-            .arg(file)
-            .output()
-            .map_err(|error| format!("losetup: {error}"))?;
-        if !output.status.success() {
-            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-            return Err(format!("no loop devices here: {reason}"));
-        }
-        Ok(Self(
-            String::from_utf8_lossy(&output.stdout).trim().to_owned(),
-        ))
-    }
-}
-
-impl Drop for Loop {
-    fn drop(&mut self) {
-        let detached = Command::new("losetup").args(["--detach", &self.0]).status();
-        assert!(detached.unwrap().success());
-    }
 }
 
 /// Does one request and waits for it.

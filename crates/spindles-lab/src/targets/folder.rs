@@ -1,7 +1,7 @@
 //! `folder:PATH`: a file of our own in a folder, and so whatever file system is mounted there.
 
 use super::{Kind, Needs, Raw};
-use crate::scratch::{Scratch, lay_out};
+use crate::scratch::Scratch;
 use std::path::Path;
 
 pub(super) static KIND: Kind = Kind {
@@ -21,7 +21,6 @@ pub(super) static KIND: Kind = Kind {
         let file = scratch
             .sparse("target.img", site.size_bytes)
             .map_err(wrong)?;
-        lay_out(&file, || (site.go_on)()).map_err(wrong)?;
         Ok(Box::new(Raw {
             name: file.to_string_lossy().into_owned(),
             options: site.open.clone(),

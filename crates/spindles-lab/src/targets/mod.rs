@@ -25,7 +25,7 @@ pub struct Kind {
     pub syntax: &'static str,
     /// One line of help.
     pub summary: &'static str,
-    /// Whether it is there before the lab comes.
+    /// Whether it is there before the lab comes. What is not is filled before anything is measured.
     pub(crate) exists: bool,
     /// Whether a text means this kind. The first row that says so has it.
     pub(crate) claims: fn(&str) -> bool,
@@ -58,8 +58,6 @@ pub(crate) struct Site<'a> {
     /// The experiment's members in the order in which this system takes them. Those that are left are
     /// free for its jobs.
     pub members: &'a [String],
-    /// Whether these are files made for this run.
-    pub members_are_ours: bool,
     /// How much the workloads need.
     pub size_bytes: u64,
     /// Chunk of an array; `None` for the level's own.
@@ -140,7 +138,6 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
     }
     let place = Site {
         members: &[],
-        members_are_ours: false,
         size_bytes: 0,
         chunk_bytes: None,
         consistency: None,

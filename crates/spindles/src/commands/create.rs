@@ -178,10 +178,6 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
             "known zero",
             "consistent: the devices are known to hold zeros",
         ),
-        Sync::Assumed => (
-            "assumed",
-            "taken to be consistent, whatever the devices hold",
-        ),
         Sync::Done => (
             "done",
             "consistent: redundancy was made to agree with the devices",

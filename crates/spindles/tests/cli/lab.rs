@@ -1,6 +1,7 @@
 //! `lab` and `bench`: what they print, keep and leave behind, however they end.
 
 use crate::binary::spindles;
+use crate::loop_devices::Loops;
 use spindles_measure::Record;
 use std::fs;
 use std::path::Path;
@@ -88,6 +89,29 @@ fn the_result_is_one_json_document() {
     let list = spindles(&["lab", "list", "--json"]).ok().json();
     let count = list["workloads"].as_array().map(Vec::len);
     assert_eq!(count, Some(spindles_workload::KINDS.len()));
+}
+
+/// Nothing but random reads, on devices that the user names: there was nobody else to write them.
+#[test]
+fn bench_reads_from_named_devices() {
+    let devices = match Loops::new(3, 16 << 20) {
+        Ok(devices) => devices,
+        Err(reason) => return println!("SKIPPED: bench_reads_from_named_devices: {reason}"),
+    };
+    let target = format!("raid5({})", devices.names().join(","));
+    let few = ["--size", "8M", "--operations", "300", "--runs", "2"];
+    let arguments = [
+        &["bench", "random-read", &target, "--force", "--json"][..],
+        &few,
+    ]
+    .concat();
+    let report = spindles(&arguments).ok().json();
+    let cell = &report["report"]["cells"][0];
+    let read = |of: &str| cell[of]["read"].as_u64().expect("bytes");
+    assert!(
+        read("application") > 0 && read("members") >= read("application"),
+        "{cell}"
+    );
 }
 
 #[test]

@@ -8,6 +8,8 @@ mod every_command;
 mod journal;
 mod json;
 mod lab;
+#[path = "../../../spindles-io/tests/common/loop_devices.rs"]
+mod loop_devices;
 mod rebuild;
 mod replace;
 mod scrub;

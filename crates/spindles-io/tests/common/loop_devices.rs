@@ -1,0 +1,66 @@
+//! Loop devices for tests, those of other crates too: these take this file in by its path.
+
+#![allow(dead_code, reason = "each test binary uses its own part of this")]
+#![allow(clippy::unwrap_used, reason = "tests")]
+
+use std::fs::File;
+use std::path::Path;
+use std::process::Command;
+
+/// A loop device on a file; gone when dropped.
+pub(crate) struct Loop(pub(crate) String);
+
+impl Loop {
+    /// Sets one up, or says why not.
+    pub(crate) fn new(file: &Path, sector_bytes: u32) -> Result<Self, String> {
+        let sector = sector_bytes.to_string();
+        let output = Command::new("losetup")
+            .args(["--find", "--show", "--sector-size", &sector])
+            .arg(file)
+            .output()
+            .map_err(|error| format!("losetup: {error}"))?;
+        if !output.status.success() {
+            let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+            return Err(format!("no loop devices here: {reason}"));
+        }
+        Ok(Self(
+            String::from_utf8_lossy(&output.stdout).trim().to_owned(),
+        ))
+    }
+}
+
+impl Drop for Loop {
+    fn drop(&mut self) {
+        let detached = Command::new("losetup").args(["--detach", &self.0]).status();
+        assert!(detached.unwrap().success());
+    }
+}
+
+/// Loop devices on sparse files in a folder of their own.
+pub(crate) struct Loops {
+    devices: Vec<Loop>,
+    /// Dropped after them.
+    _folder: tempfile::TempDir,
+}
+
+impl Loops {
+    /// Sets up `count` of them, of `bytes` each, or says why not.
+    pub(crate) fn new(count: usize, bytes: u64) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let one = |number: usize| {
+            let path = folder.path().join(format!("{number}.img"));
+            File::create_new(&path).unwrap().set_len(bytes).unwrap();
+            Loop::new(&path, 512)
+        };
+        let devices = (0..count).map(one).collect::<Result<_, _>>()?;
+        Ok(Self {
+            devices,
+            _folder: folder,
+        })
+    }
+
+    /// Their names: `/dev/loop7`.
+    pub(crate) fn names(&self) -> Vec<String> {
+        self.devices.iter().map(|device| device.0.clone()).collect()
+    }
+}

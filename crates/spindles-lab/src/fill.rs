@@ -1,0 +1,50 @@
+//! New systems are written once before anything is measured on them.
+
+use crate::execute::{self, Failure, Orders};
+use crate::experiment::WorkloadSpec;
+use spindles_io::Target;
+use spindles_workload::{Params, Streams};
+use std::sync::atomic::AtomicBool;
+
+/// Written at once, where the size is a multiple of it.
+const CHUNK_BYTES: u64 = 1 << 20;
+const IN_FLIGHT: u32 = 8;
+
+/// How much of a system its workloads work on, from its start. Those that go to each of its devices
+/// by itself find there whatever there is.
+pub(crate) fn size_bytes(workloads: &[WorkloadSpec], system: &str) -> u64 {
+    let of_system = workloads.iter().filter(|spec| spec.runs_on(system));
+    let planned = of_system
+        .filter(|spec| spec.kind.streams == Streams::One)
+        .filter_map(|spec| spec.kind.plan(&spec.params(0, 1)).ok());
+    planned.map(|plan| plan.size_bytes).max().unwrap_or(0)
+}
+
+/// Writes the target from its start to at least that size, with bytes that don't compress, and flushes it.
+pub(crate) fn fill(
+    target: &mut dyn Target,
+    size_bytes: u64,
+    interrupt: &AtomicBool,
+) -> Result<(), Failure> {
+    let kind = spindles_workload::by_name("dd-write").expect("a row of the table");
+    let whole = size_bytes.next_multiple_of(CHUNK_BYTES);
+    let fits = whole <= target.facts().bytes();
+    let size_bytes = if fits { whole } else { size_bytes };
+    let divides = 1
+        << size_bytes
+            .trailing_zeros()
+            .min(CHUNK_BYTES.trailing_zeros());
+    let plan = kind.plan(&Params {
+        chunk_bytes: Some(divides),
+        in_flight: Some(IN_FLIGHT),
+        ..Params::new(size_bytes, 0)
+    });
+    let plan = plan.map_err(|error| Failure::Failed(error.to_string()))?;
+    let orders = Orders {
+        warmup_operations: 0,
+        interrupt,
+        ready: &|| {},
+        goes_on: &|_| true,
+    };
+    execute::run(target, &plan, &orders).map(drop)
+}

@@ -1,0 +1,121 @@
+//! Experiments on named devices: loop devices, where there are any.
+
+#![allow(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
+
+#[path = "../../spindles-io/tests/common/loop_devices.rs"]
+mod loop_devices;
+
+use loop_devices::Loops;
+use spindles_lab::{Experiment, Members, Observer, Options, RecordsError, builtin};
+use spindles_layout::LEVELS;
+use spindles_measure::{Record, Run};
+use std::fs::File;
+use std::io::Write as _;
+use std::sync::atomic::AtomicBool;
+
+#[derive(Default)]
+struct Kept(Vec<Run>);
+
+impl Observer for Kept {
+    fn record(&mut self, record: &Record) -> Result<(), RecordsError> {
+        if let Record::Run(run) = record {
+            self.0.push(run.as_ref().clone());
+        }
+        Ok(())
+    }
+
+    fn progress(&mut self, _done: u64, _total: u64, _what: &str) {}
+}
+
+fn run(experiment: &Experiment) -> Vec<Run> {
+    let options = Options {
+        force: true,
+        open: spindles_io::OpenOptions::default(),
+        interrupt: &AtomicBool::new(false),
+    };
+    let mut kept = Kept::default();
+    let outcome =
+        spindles_lab::run(experiment, &options, &mut kept).unwrap_or_else(|e| panic!("{e}"));
+    let failures: Vec<_> = kept.0.iter().filter_map(|run| run.failed.clone()).collect();
+    assert_eq!((outcome.failed, failures), (0, vec![]));
+    kept.0
+}
+
+/// What workloads read comes from the members, whatever is measured: also where nothing wrote before.
+fn check_reads(runs: &[Run]) {
+    for run in runs {
+        let (asked, read) = (run.application.read, run.members.read);
+        let what = format!("{} × {}", run.system.name, run.workload.name);
+        assert!(read >= asked, "{what}: {read} of {asked} bytes");
+    }
+}
+
+/// Loop devices that hold something already.
+fn used_devices(count: usize, bytes: u64) -> Result<Loops, String> {
+    let devices = Loops::new(count, bytes)?;
+    for (number, name) in (1..).zip(devices.names()) {
+        let mut file = File::options().write(true).open(name).unwrap();
+        for _ in 0..bytes >> 20 {
+            file.write_all(&vec![number; 1 << 20]).unwrap();
+        }
+        file.sync_all().unwrap();
+    }
+    Ok(devices)
+}
+
+/// Each level, and an array of arrays, by random reads alone.
+fn random_reads(members: &str, policy: &str) -> Experiment {
+    let levels = LEVELS
+        .iter()
+        .map(|level| format!("{}({})", level.name, level.members_min.max(2)));
+    let systems: String = levels
+        .chain(["raid0(raid1(2),raid1(2))".to_owned(), "single".to_owned()])
+        .map(|target| format!("[[system]]\ntarget = \"{target}\"\n"))
+        .collect();
+    let text = format!(
+        "name = \"x\"\nsize = \"4100K\"\nblocks = 1\ncontrol = false\nmembers = {members}\n{policy}\n\
+         {systems}[[workload]]\nkind = \"random-read\"\noperations = 300\n"
+    );
+    Experiment::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn listed(devices: &Loops) -> String {
+    format!("{:?}", devices.names())
+}
+
+#[test]
+fn every_level_is_measured_on_devices() {
+    let devices = match used_devices(6, 16 << 20) {
+        Ok(devices) => devices,
+        Err(reason) => return println!("SKIPPED: every_level_is_measured_on_devices: {reason}"),
+    };
+    for policy in ["", "consistency = \"resync\"\nchecksum = \"none\""] {
+        check_reads(&run(&random_reads(&listed(&devices), policy)));
+    }
+}
+
+#[test]
+fn every_level_is_measured_on_files() {
+    check_reads(&run(&random_reads("\"files\"", "")));
+}
+
+/// The built-in template, on devices with sizes for a test.
+#[test]
+fn your_devices_runs_whole() {
+    let devices = match used_devices(4, 24 << 20) {
+        Ok(devices) => devices,
+        Err(reason) => return println!("SKIPPED: your_devices_runs_whole: {reason}"),
+    };
+    let text = builtin::by_name("your-devices").unwrap().text;
+    let mut experiment = Experiment::parse("your-devices", text).unwrap();
+    experiment.members = Members::Devices(devices.names());
+    experiment.blocks = 1;
+    for workload in &mut experiment.workloads {
+        workload.size_bytes = 4 << 20;
+        let few = workload.kind.operations.map(|_| 100);
+        workload.operations = workload.operations.or(few);
+    }
+    let runs = run(&experiment);
+    assert_eq!(runs.len(), 5 * experiment.workloads.len());
+    check_reads(&runs);
+}
