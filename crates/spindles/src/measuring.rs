@@ -1,6 +1,7 @@
 //! What `lab` and `bench` have in common: running an experiment with progress, Ctrl-C and records,
 //! and reports.
 
+use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress, Unit};
 use crate::ui::Ui;
@@ -65,14 +66,19 @@ fn formats() -> PossibleValuesParser {
 }
 
 impl FormatArguments {
-    /// The form that was chosen, if one was.
-    pub(crate) fn chosen(&self) -> Option<&'static Output> {
-        self.format.as_deref().and_then(outputs::by_name)
+    /// The form that was chosen, if one was: an error beside `--json`, which is one itself.
+    pub(crate) fn chosen(&self, ui: &Ui) -> anyhow::Result<Option<&'static Output>> {
+        match &self.format {
+            Some(format) if ui.wants_json() => Err(Usage::error(format!(
+                "--format {format} and --json are two forms of one result: leave one out"
+            ))),
+            format => Ok(format.as_deref().and_then(outputs::by_name)),
+        }
     }
 
     /// The form that was chosen, or the one for terminals.
-    pub(crate) fn chosen_or_terminal(&self) -> &'static Output {
-        self.chosen().unwrap_or_else(|| form("terminal"))
+    pub(crate) fn chosen_or_terminal(&self, ui: &Ui) -> anyhow::Result<&'static Output> {
+        Ok(self.chosen(ui)?.unwrap_or_else(|| form("terminal")))
     }
 }
 
@@ -176,18 +182,27 @@ pub(crate) fn report_options() -> outputs::Options {
     }
 }
 
-/// The report for the terminal and as JSON.
+/// The report for the terminal and as JSON: `{"report": ...}`.
 pub(crate) fn report(analysis: &Analysis) -> anyhow::Result<(String, Value)> {
     let options = report_options();
     let text = (form("terminal").report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
-    Ok((text, serde_json::from_str(&json)?))
+    Ok((text, without_schema(&json)?))
 }
 
-/// The report of a change as JSON.
+/// A document of the report as part of another one, which has a schema and a version itself.
+fn without_schema(json: &str) -> anyhow::Result<Value> {
+    let mut value: Value = serde_json::from_str(json)?;
+    if let Some(fields) = value.as_object_mut() {
+        fields.retain(|name, _| name != "schema" && name != "version");
+    }
+    Ok(value)
+}
+
+/// The report of a change as JSON: `{"change": ...}`.
 pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
     let json = (form("json").change)(change, &report_options());
-    Ok(serde_json::from_str(&json)?)
+    without_schema(&json)
 }
 
 /// Writes the page for the browser into the folder of results; without `sections` with all.

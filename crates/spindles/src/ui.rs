@@ -7,10 +7,16 @@ use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::Ordering;
 
+/// The version of all documents that `--json` prints. It grows when a field goes or changes its
+/// meaning; new fields come without that. docs/json.md has them all.
+const VERSION: u32 = 1;
+
 /// The way a command talks to whoever started it.
 #[derive(Debug)]
 pub(crate) struct Ui {
     json: bool,
+    /// What the JSON document of the command is called.
+    schema: String,
     terminal: bool,
     /// Whether the JSON document is out: there is one, also when the command fails after it.
     json_is_out: Cell<bool>,
@@ -18,10 +24,11 @@ pub(crate) struct Ui {
 
 impl Ui {
     /// With `json`, lines and tables are silent and only [`Ui::json`] prints.
-    pub(crate) fn new(json: bool) -> Self {
+    pub(crate) fn new(json: bool, schema: &str) -> Self {
         let terminal = io::stderr().is_terminal();
         Self {
             json,
+            schema: schema.to_owned(),
             terminal,
             json_is_out: Cell::new(false),
         }
@@ -41,8 +48,16 @@ impl Ui {
 
     /// The whole result as one JSON document. Silent without `--json`.
     pub(crate) fn json(&self, value: &Value) {
+        self.document(&self.schema, value);
+    }
+
+    /// Every JSON document goes through here, so that each says which one it is.
+    fn document(&self, schema: &str, value: &Value) {
         if self.json && !self.json_is_out.replace(true) {
-            write_out(&format!("{value:#}\n"));
+            let mut document = value.clone();
+            document["schema"] = schema.into();
+            document["version"] = VERSION.into();
+            write_out(&format!("{document:#}\n"));
         }
     }
 
@@ -50,6 +65,15 @@ impl Ui {
     pub(crate) fn text(&self, key: &str, text: &str) {
         if self.json {
             self.json(&serde_json::json!({ key: text }));
+        } else {
+            write_out(text);
+        }
+    }
+
+    /// The help of a command; with `--json` as `{"help": ...}`.
+    pub(crate) fn help(&self, text: &str) {
+        if self.json {
+            self.document("spindles.help", &serde_json::json!({ "help": text }));
         } else {
             write_out(text);
         }
@@ -75,7 +99,8 @@ impl Ui {
     /// `{"error": ...}` on standard output, unless the result is there already.
     pub(crate) fn error(&self, status: u8, text: &str) {
         if self.json {
-            self.json(&serde_json::json!({ "error": text, "status": status }));
+            let error = serde_json::json!({ "error": text, "status": status });
+            self.document("spindles.error", &error);
         }
         write_error(&format!("spindles: {text}\n"));
     }

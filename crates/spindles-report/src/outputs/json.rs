@@ -1,4 +1,4 @@
-//! JSON with the version of its schema. The runs themselves are in the records
+//! JSON with its schema and the version of that. The runs themselves are in the records
 //! file; here is what was drawn from them.
 
 use serde_json::{Value, json};
@@ -25,7 +25,8 @@ fn change(change: &Change, _: &Options) -> String {
 fn document(kind: &str, value: serde_json::Result<Value>) -> String {
     let mut value = value.expect("an analysis holds strings, numbers and maps with string keys");
     round(&mut value);
-    let document = json!({ "schema": SCHEMA, "kind": kind, kind: value });
+    let schema = format!("spindles.{kind}");
+    let document = json!({ "schema": schema, "version": SCHEMA, kind: value });
     format!("{document:#}\n")
 }
 

@@ -2,7 +2,15 @@
 
 use super::Command;
 use crate::ui::Ui;
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use clap::builder::{PossibleValue, PossibleValuesParser};
+use clap::{Arg, ArgMatches, Args, FromArgMatches as _, ValueHint};
+use spindles_engine::POLICIES;
+use spindles_format::ChecksumKind;
+use spindles_lab::builtin::BUILTINS;
+use spindles_layout::{LEVELS, Redundancy};
+use spindles_sim::disks::MODELS;
+use spindles_sim::faults::FAULTS;
+use spindles_workload::KINDS;
 
 pub(crate) static COMMAND: Command = Command {
     name: "completions",
@@ -24,11 +32,121 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(
         arguments.shell,
-        &mut super::command_line(),
+        &mut with_words(super::command_line()),
         "spindles",
         &mut script,
     );
-    let script = String::from_utf8(script)?;
+    let mut script = String::from_utf8(script)?;
+    if arguments.shell == clap_complete::Shell::Fish {
+        offer_to_fish(&with_words(super::command_line()), &mut script);
+    }
     ui.text("script", &script);
     Ok(())
+}
+
+/// What a shell may offer for an argument, by the argument's name.
+struct Words {
+    arguments: &'static [&'static str],
+    words: fn() -> Vec<&'static str>,
+}
+
+/// Only for completions: what may be typed is looked at by the commands, whose messages say more,
+/// and for layouts and experiments there is more than can be listed.
+static WORDS: &[Words] = &[
+    Words {
+        arguments: &["level"],
+        words: || LEVELS.iter().map(|level| level.name).collect(),
+    },
+    Words {
+        arguments: &["layout"],
+        words: layouts,
+    },
+    Words {
+        arguments: &["consistency"],
+        words: || POLICIES.iter().map(|policy| policy.name).collect(),
+    },
+    Words {
+        arguments: &["checksum"],
+        words: || ChecksumKind::NAMES.iter().map(|(_, name)| *name).collect(),
+    },
+    Words {
+        arguments: &["workload"],
+        words: || KINDS.iter().map(|kind| kind.name).collect(),
+    },
+    Words {
+        arguments: &["experiment", "show"],
+        words: || BUILTINS.iter().map(|builtin| builtin.name).collect(),
+    },
+    Words {
+        arguments: &["disk"],
+        words: || MODELS.iter().map(|model| model.name).collect(),
+    },
+    Words {
+        arguments: &["fault"],
+        words: || FAULTS.iter().map(|fault| fault.name).collect(),
+    },
+    Words {
+        arguments: &["command"],
+        words: || super::COMMANDS.iter().map(|command| command.name).collect(),
+    },
+];
+
+/// Layouts of all levels; of those with a number of copies, with two.
+fn layouts() -> Vec<&'static str> {
+    let mut all = Vec::new();
+    for level in LEVELS {
+        let names = level.layouts.iter().map(|row| row.name);
+        for name in names.filter(|name| !name.is_empty()) {
+            let name = match level.redundancy {
+                // Once in the life of the process.
+                Redundancy::Copies => format!("{name}2").leak(),
+                _ => name,
+            };
+            if !all.contains(&name) {
+                all.push(name);
+            }
+        }
+    }
+    all
+}
+
+/// The command line with what shells may offer.
+fn with_words(command: clap::Command) -> clap::Command {
+    command.mut_args(offer).mut_subcommands(with_words)
+}
+
+fn offer(argument: Arg) -> Arg {
+    let id = argument.get_id().as_str();
+    if let Some(row) = WORDS.iter().find(|row| row.arguments.contains(&id)) {
+        return argument.value_parser(PossibleValuesParser::new((row.words)()));
+    }
+    let name = argument.get_value_names().and_then(<[_]>::first);
+    match name.map(clap::builder::Str::as_str) {
+        Some("DEV" | "DEV,.." | "OLD" | "NEW" | "FROM" | "TO" | "TARGET") => {
+            argument.value_hint(ValueHint::AnyPath)
+        }
+        Some("DIR" | "BEFORE" | "AFTER") => argument.value_hint(ValueHint::DirPath),
+        _ => argument,
+    }
+}
+
+/// The script for fish leaves out what has no option before it.
+fn offer_to_fish(command: &clap::Command, script: &mut String) {
+    for argument in command.get_positionals() {
+        let words = argument.get_possible_values();
+        let words: Vec<&str> = words.iter().map(PossibleValue::get_name).collect();
+        if !words.is_empty() {
+            let (name, words) = (command.get_name(), words.join(" "));
+            script.extend([
+                "complete -c spindles -n \"__fish_seen_subcommand_from ",
+                name,
+                "\" -a \"",
+                words.as_str(),
+                "\"\n",
+            ]);
+        }
+    }
+    for below in command.get_subcommands() {
+        offer_to_fish(below, script);
+    }
 }

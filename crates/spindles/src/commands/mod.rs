@@ -7,6 +7,7 @@ mod copy;
 mod create;
 mod examine;
 mod grow;
+mod help;
 mod journal;
 mod lab;
 mod layout;
@@ -62,6 +63,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &sim::COMMAND,
     &completions::COMMAND,
     &man::COMMAND,
+    &help::COMMAND,
 ];
 
 /// Adds the commands of a table as subcommands: for this table and for those of `bench` and `lab`.
@@ -115,10 +117,10 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         Ok(matches) => matches,
         Err(error) => {
             let json = arguments.iter().any(|argument| argument == "--json");
-            return refuse(&Ui::new(json), &error);
+            return refuse(&Ui::new(json, "spindles"), &error);
         }
     };
-    let ui = Ui::new(matches.get_flag("json"));
+    let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
     let result =
         run_one_of(COMMANDS, &matches, &ui).expect("clap lets no other than our commands through");
     let Err(error) = result else {
@@ -132,11 +134,22 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     status
 }
 
+/// What the JSON document of the command that was named is called: `spindles.lab.run`.
+fn schema(matches: &ArgMatches) -> String {
+    let mut name = "spindles".to_owned();
+    let mut below = matches.subcommand();
+    while let Some((word, matches)) = below {
+        name = format!("{name}.{word}");
+        below = matches.subcommand();
+    }
+    name
+}
+
 /// Prints help where it was asked for, and what is wrong with the command line where it was not.
 fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
     let text = error.render().to_string();
     if !error.use_stderr() {
-        ui.text("help", &text);
+        ui.help(&text);
         return STATUS_DONE;
     }
     match text.strip_prefix("error: ") {

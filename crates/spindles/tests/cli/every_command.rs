@@ -1,9 +1,12 @@
 //! What holds for every command: help, exit statuses, JSON, errors.
 
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+
 use crate::binary::spindles;
+use std::process::Command;
 
 /// Every command line that help knows, as `["lab", "run"]`.
-fn commands() -> Vec<Vec<String>> {
+pub(crate) fn commands() -> Vec<Vec<String>> {
     let page = include_str!("../../../../docs/commands.md");
     let headings = page
         .lines()
@@ -64,6 +67,90 @@ fn without_a_command_there_is_help_and_a_failure() {
     assert!(run.error.contains("Usage: spindles"), "{}", run.error);
     spindles(&["mdadm"]).fails(2, &["unrecognized subcommand 'mdadm'", "--help"]);
     assert_eq!(spindles(&["--version"]).status, 0);
+}
+
+#[test]
+fn help_prints_what_the_option_prints() {
+    for command in commands() {
+        let words = command.iter().map(String::as_str);
+        let help: Vec<&str> = ["help"].into_iter().chain(words).collect();
+        let asked = spindles(&help).ok().out;
+        assert_eq!(asked, spindles(&with(&command, &["--help"])).out);
+    }
+    assert_eq!(spindles(&["help"]).ok().out, spindles(&["--help"]).out);
+    spindles(&["help", "lab", "nothing"])
+        .fails(2, &["unrecognized subcommand 'nothing'", "--help"]);
+}
+
+/// Every command has a page, and groff has nothing to say against any.
+#[test]
+fn every_command_has_a_manual_page() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("man/man1");
+    let out = out.to_str().expect("our names are UTF-8");
+    spindles(&["man", "--out", out]).ok();
+    let groff = Command::new("groff").arg("--version").output().is_ok();
+    if !groff {
+        println!("SKIPPED the lint of the manual pages: groff is not installed");
+    }
+    let roots = [Vec::new()].into_iter();
+    for command in roots.chain(commands()) {
+        let name = [&["spindles".to_owned()][..], &command].concat().join("-");
+        let page = format!("{out}/{name}.1");
+        let text = std::fs::read_to_string(&page).unwrap_or_else(|_| panic!("{page} is missing"));
+        let options = spindles(&with(&command, &["--help"])).out;
+        let options = options
+            .split_whitespace()
+            .filter(|word| word.starts_with("--"));
+        for option in options.filter(|it| {
+            it.trim_start_matches("--")
+                .chars()
+                .all(|c| c.is_ascii_lowercase())
+        }) {
+            let option = option.replace('-', "\\-");
+            assert!(text.contains(&option), "{page} lacks {option}");
+        }
+        if groff {
+            let lint = Command::new("groff")
+                .args(["-man", "-ww", "-rCHECKSTYLE=3", "-Tutf8", "-z", &page])
+                .output()
+                .expect("it is installed");
+            let said = String::from_utf8_lossy(&lint.stderr);
+            assert!(lint.status.success() && said.is_empty(), "{said}");
+        }
+    }
+}
+
+/// What may be typed after an option is offered by every shell.
+#[test]
+fn completions_know_names() {
+    for shell in ["bash", "zsh", "fish"] {
+        let script = spindles(&["completions", shell]).ok().out;
+        let words = [
+            "raid10",
+            "left-symmetric",
+            "far2",
+            "resync",
+            "crc32c",
+            "random-write",
+            "quickstart",
+            "your-devices",
+            "dropout",
+        ];
+        for word in words {
+            assert!(script.contains(word), "{shell} does not offer {word}");
+        }
+    }
+}
+
+#[test]
+fn two_forms_of_one_result_are_refused() {
+    for arguments in [
+        &["lab", "report", "nothing", "--format", "csv", "--json"][..],
+        &["--json", "lab", "compare", "one", "two", "--format", "json"],
+    ] {
+        spindles(arguments).fails(2, &["--format", "--json", "leave one out"]);
+    }
 }
 
 #[test]

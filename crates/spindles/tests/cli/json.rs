@@ -1,32 +1,120 @@
-//! With `--json` a command prints one JSON document on standard output, and nothing else there.
+//! With `--json` a command prints one JSON document on standard output, and nothing else there. It
+//! says which one it is, and docs/json.md has all of its fields.
 
 use crate::binary::spindles;
+use crate::every_command::commands;
+use serde_json::Value;
+use std::collections::BTreeSet;
+
+const PAGE: &str = include_str!("../../../../docs/json.md");
+
+/// Fields whose values have names of things for keys.
+const BY_NAME: &[&str] = &["faults", "latency", "more"];
+
+/// The section of that title, and those that it links to.
+fn section(title: &str) -> Option<String> {
+    let sections = PAGE.split("\n## ").skip(1);
+    let mut named = sections.filter_map(|section| section.split_once('\n'));
+    let (_, mut text) = named.find(|(name, _)| name.eq_ignore_ascii_case(title))?;
+    let mut all = text.to_owned();
+    while let Some((_, after)) = text.split_once("](#") {
+        let (link, rest) = after.split_once(')').expect("a link ends");
+        all += &section(link).unwrap_or_else(|| panic!("no section {link}"));
+        text = rest;
+    }
+    Some(all)
+}
+
+fn fields(value: &Value, found: &mut BTreeSet<String>) {
+    match value {
+        Value::Object(all) => {
+            for (name, value) in all {
+                found.insert(name.clone());
+                match value.as_object() {
+                    Some(named) if BY_NAME.contains(&name.as_str()) => {
+                        named.values().for_each(|value| fields(value, found));
+                    }
+                    _ => fields(value, found),
+                }
+            }
+        }
+        Value::Array(all) => all.iter().for_each(|value| fields(value, found)),
+        _ => {}
+    }
+}
+
+/// Panics unless the page has all of it.
+fn is_documented(document: &Value) {
+    let schema = document["schema"].as_str().expect("it has a schema");
+    assert_eq!(document["version"], 1, "{schema}");
+    let section = section(schema).unwrap_or_else(|| panic!("docs/json.md lacks {schema}"));
+    let mut found = BTreeSet::new();
+    fields(document, &mut found);
+    for name in found {
+        if !["schema", "version"].contains(&name.as_str()) {
+            let said = section.contains(&format!("`{name}`"));
+            assert!(said, "docs/json.md, {schema}, does not name `{name}`");
+        }
+    }
+}
 
 #[test]
-fn commands_print_one_document() {
+fn commands_print_one_document_that_is_documented() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = |name: &str| folder.path().join(name).display().to_string();
-    let devices = ["a", "b", "c"].map(path);
+    let devices = ["a", "b", "c", "new", "added", "shared", "fast"].map(path);
     for device in &devices {
         let file = std::fs::File::create(device).expect("a new file");
-        file.set_len(4 << 20).expect("a sparse file");
+        file.set_len(8 << 20).expect("a sparse file");
     }
     let data = path("data");
     std::fs::write(&data, "some data").expect("room");
-    let expression = format!("raid5({})", devices.join(","));
-    let array = format!("array:{}", devices.join(","));
-    let [a, b, c] = devices.each_ref().map(String::as_str);
+    let [a, b, c, new, added, shared, fast] = devices.each_ref().map(String::as_str);
+    let expression = format!("raid5({a},{b},{c})");
+    let (of_three, of_four) = (format!("{a},{b},{c}"), format!("{a},{b},{c},{added}"));
+    let array = format!("array:{of_three}");
+    let (man, experiment) = (path("man"), path("small.toml"));
+    let [results, again] = ["results", "again"].map(path);
+    let small = "name = \"small\"\nsize = \"1M\"\nblocks = 2\nmembers = \"mem\"\nbaseline = \"single\"\n\
+                 [[system]]\nname = \"single\"\ntarget = \"single\"\n\
+                 [[system]]\nname = \"mirror\"\ntarget = \"raid1(2)\"\n\
+                 [[workload]]\nkind = \"random-read\"\noperations = 100\n";
+    std::fs::write(&experiment, small).expect("room");
     // In order: the later ones use the array that the first makes.
     for (arguments, key) in [
-        (&["create", "pool", &expression][..], "uuid"),
-        (&["examine", a, b, c], "devices"),
+        (
+            &["create", "pool", &expression, "--chunk", "4K"][..],
+            "uuid",
+        ),
+        (&["examine", a, b, c, "--areas"], "devices"),
         (&["status", a, b, c], "members"),
         (&["status", &array], "members"),
+        (&["status", a, b], "members"),
         (&["copy", &data, &array, "--verify"], "verified"),
+        (&["spare", "add", new, "--array", &of_three], "spares"),
+        (&["spare", "add", shared, "--shared"], "spares"),
+        (&["examine", new, shared, &data], "devices"),
+        (&["spare", "remove", new, shared], "removed"),
+        (&["journal", "add", fast, "--array", &of_three], "journal"),
+        (&["examine", fast, &data], "devices"),
+        (&["journal", "remove", "--array", &array], "uuid"),
+        (&["replace", c, "--onto", new, a, b], "member"),
+        (&["rebuild", a, b, "--onto", c, "--force"], "rebuilt"),
+        (&["resync", a, b, c], "was_clean"),
+        (&["scrub", a, b, c], "places"),
+        (&["grow", a, b, c, "--add", added], "bytes_before"),
+        (&["status", &format!("array:{of_four}")], "members"),
         (&["layout", "raid6(5)", "--stripes", "5"], "rows"),
         (&["lab", "list"], "workloads"),
         (&["lab", "list", "--show", "quickstart"], "experiment"),
+        (&["lab", "run", &experiment, "--out", &results], "folder"),
+        (&["lab", "run", &experiment, "--out", &again], "folder"),
+        (&["lab", "report", &results, &again], "reports"),
+        (&["lab", "compare", &results, &again], "change"),
         (&["sim", "--seeds", "0..3"], "runs"),
+        (&["sim", "--seed", "3"], "story"),
+        (&["bench", "dd-write", "mem:1M", "--runs", "2"], "report"),
+        (&["bench", "parity", "--rounds", "1"], "rows"),
         (
             &[
                 "bench",
@@ -41,17 +129,39 @@ fn commands_print_one_document() {
         ),
         (&["completions", "zsh"], "script"),
         (&["man"], "page"),
+        (&["man", "--out", &man], "pages"),
+        (&["help"], "help"),
+        (&["help", "lab", "run"], "help"),
         (&["--help"], "help"),
+        (&["--version"], "help"),
+        (&["status", "nothing-is-here"], "error"),
+        (&["status", "--no-such-option"], "error"),
     ] {
         let with_json = [arguments, &["--json"][..]].concat();
-        let run = spindles(&with_json).ok();
+        let run = spindles(&with_json);
+        let document = run.json();
+        let (out, error) = (&run.out, &run.error);
         assert!(
-            !run.json()[key].is_null(),
-            "{arguments:?} has no {key}: {}",
-            run.out
+            !document[key].is_null(),
+            "{arguments:?}: no {key}: {out}{error}"
         );
-        let plain = spindles(arguments);
-        let is_json = plain.out.starts_with('{');
-        assert!(!is_json, "{arguments:?} prints JSON unasked");
+        assert_eq!(run.status == 0, key != "error", "{arguments:?}: {error}");
+        is_documented(&document);
+        let schema = document["schema"].as_str().expect("a text");
+        let words = format!("spindles.{}", arguments.join("."));
+        let of_any = ["spindles.help", "spindles.error"].contains(&schema);
+        assert!(of_any || words.starts_with(schema), "{words}: {schema}");
+    }
+}
+
+#[test]
+fn every_command_has_a_document() {
+    let all: Vec<String> = (commands().iter())
+        .map(|command| format!("spindles.{}", command.join(".")))
+        .collect();
+    for name in &all {
+        let below = format!("{name}.");
+        let prints = section(name).is_some() || all.iter().any(|it| it.starts_with(&below));
+        assert!(prints, "docs/json.md lacks {name}");
     }
 }

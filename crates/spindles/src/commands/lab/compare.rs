@@ -34,9 +34,9 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let output = arguments.format.chosen_or_terminal(ui)?;
     let change = change(&load(&arguments.before)?, &load(&arguments.after)?);
     let options = measuring::report_options();
-    let output = arguments.format.chosen_or_terminal();
     ui.line((output.change)(&change, &options).trim_end());
     ui.json(&measuring::change_json(&change)?);
     Ok(())

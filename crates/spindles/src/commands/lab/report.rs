@@ -41,11 +41,12 @@ fn sections() -> PossibleValuesParser {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let format = arguments.format.chosen(ui)?;
     let mut reports = Vec::new();
     for folder in &arguments.folders {
         let records = spindles_lab::load(folder)?;
         let analysis = Analysis::of(&records).with_context(|| format!("{}", folder.display()))?;
-        if let Some(output) = arguments.format.chosen() {
+        if let Some(output) = format {
             let options = outputs::Options {
                 sections: arguments.sections.clone(),
                 ..measuring::report_options()
@@ -62,7 +63,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         }
         if ui.wants_json() {
-            reports.push(measuring::report(&analysis)?.1);
+            reports.push(measuring::report(&analysis)?.1["report"].take());
         }
     }
     ui.json(&json!({ "reports": reports }));
