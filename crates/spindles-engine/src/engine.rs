@@ -496,6 +496,17 @@ impl Engine {
             })
     }
 
+    /// Whether everything of the opening is done.
+    pub fn is_serving(&self) -> bool {
+        self.serving
+    }
+
+    /// Ends what `Config::look_only` began: from here on what only a replay would tell answers errors.
+    pub fn end_look(&mut self) {
+        self.unreplayed |= self.believes;
+        self.believes = false;
+    }
+
     /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
     pub fn scratch_blocks(&self) -> u32 {
         let columns = u32::try_from(self.columns.len()).expect("columns are counted in 32 bits");

@@ -404,7 +404,11 @@ impl Build {
                 lost: opening.lost.join("; "),
             });
         }
-        match opening.open(parts)? {
+        let root = opening.open(parts)?;
+        if open.read_only && !look_only {
+            opening.stack.end_look();
+        }
+        match root {
             Some(Part {
                 node,
                 report: Some(mut report),
@@ -559,7 +563,9 @@ impl Opening {
         refused.extend(self.refuse_journals(array));
         let mut config = Config {
             read_only,
-            look_only: self.look_only,
+            // What an array around it keeps there has checksums of its own, and a replay that only
+            // writing allows is not needed to know what the arrays are.
+            look_only: self.look_only || read_only && inner,
             tears: false,
             force: self.force,
             job_rate: self.job_rate,

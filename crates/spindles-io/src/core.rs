@@ -263,6 +263,17 @@ impl Core {
         });
     }
 
+    /// The arrays are put together: what they hold is to be read for what it is.
+    pub(crate) fn end_look(&mut self) {
+        let opening = |array: &Array| !array.engine.is_serving();
+        while self.arrays.iter().any(opening) && self.busy() {
+            self.turn(true);
+        }
+        for array in &mut self.arrays {
+            array.engine.end_look();
+        }
+    }
+
     /// Asks something of an array.
     pub(crate) fn command(
         &mut self,

@@ -164,6 +164,11 @@ impl Stack {
         }
     }
 
+    /// Ends what `Config::look_only` began, once the arrays around others have read of those what they are.
+    pub(crate) fn end_look(&mut self) {
+        self.core.end_look();
+    }
+
     /// Gives the arrays spares, which take the places of what is missing now and later.
     pub(crate) fn provide_spares(&mut self, spares: Vec<Spare>) {
         self.core.provide_spares(spares);

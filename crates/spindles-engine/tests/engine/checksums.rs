@@ -450,6 +450,9 @@ fn who_only_looks_believes_what_the_replay_will_vouch_for() {
         let at = usize::try_from(LAST).unwrap() * BLOCK;
         if look_only {
             assert!(read.unwrap() == model[at..at + BLOCK]);
+            // What is read for what it is once more.
+            world.engine.end_look();
+            assert_eq!(world.read(LAST, 1), Err(RequestError::Corrupt));
         } else {
             assert_eq!(read, Err(RequestError::Corrupt));
         }
