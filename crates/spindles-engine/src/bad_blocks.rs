@@ -21,7 +21,7 @@ use spindles_block::{
 };
 use spindles_format::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
-    bad_blocks_pages_of, decode_bad_blocks, encode_bad_blocks,
+    decode_bad_blocks, encode_bad_blocks,
 };
 
 use crate::config::Persistence;
@@ -85,10 +85,7 @@ impl BadList {
         block_size: BlockSize,
         buffer: &mut MetadataBuffer,
     ) -> Self {
-        let pages = persistence.map_or(0, |persistence| {
-            let devices = persistence.devices.iter().flatten();
-            bad_blocks_pages_of(&persistence.array, devices)
-        });
+        let pages = persistence.map_or(0, |persistence| persistence.array.bad_blocks_pages());
         let stored = pages > 0;
         let page_bytes = u32::try_from(BAD_BLOCKS_PAGE_BYTES).expect("512");
         let pages_per_block = block_size.bytes() / page_bytes;
@@ -123,14 +120,6 @@ impl BadList {
     /// Whether the members keep it.
     pub(crate) fn is_kept(&self) -> bool {
         self.stored
-    }
-
-    /// Whether another device has room for it.
-    pub(crate) fn fits(&self, device: &spindles_format::DeviceRecord) -> bool {
-        let area = device.area(AreaKind::BAD_BLOCKS);
-        let pages = area.filter(|area| area.version == 1);
-        let pages = pages.map_or(0, spindles_format::bad_blocks_pages);
-        !self.stored || index(pages) >= self.pages.len()
     }
 
     /// Whether anything is in it.

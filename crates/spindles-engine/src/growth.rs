@@ -4,11 +4,11 @@
 use crate::{Policy, regions::Part};
 use alloc::vec::Vec;
 use core::fmt;
-use spindles_block::BlockIndex;
+use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind,
-    DeviceRecord, Features, GrowthRecord, MemberRecord, MemberState, OlderMap, Text, Uuid,
-    bitmap_regions, region_groups_for,
+    ArrayRecord, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
+    GrowthRecord, MemberRecord, MemberState, OlderMap, SharedAreas, Text, TooSmall, Uuid,
+    areas_to_add, region_groups_for,
 };
 use spindles_layout::{Geometry, GeometryError, GrowthError, Layout, Level, Redundancy, Spec};
 
@@ -22,8 +22,8 @@ pub struct Target {
     /// The chunk size.
     pub chunk_blocks: Option<u32>,
     /// The devices that become members: for each an identity that stands for its position until it
-    /// has taken it, and what is where on it.
-    pub added: Vec<(Uuid, DeviceRecord)>,
+    /// has taken it, and how many bytes it has.
+    pub added: Vec<(Uuid, u64)>,
 }
 
 /// Why an array can't become that.
@@ -44,6 +44,13 @@ pub enum PlanError {
     Geometry(GeometryError),
     /// There is no way from the one to the other.
     Growth(GrowthError),
+    /// A device that was added has too little room.
+    TooSmall {
+        /// Its position.
+        member: MemberIndex,
+        /// How much it has and needs.
+        small: TooSmall,
+    },
     /// The bitmaps of the members have no room for the regions of both maps.
     NoRoomForRegions,
     /// The headroom of a member is too small for the least that is moved at once.
@@ -73,6 +80,11 @@ impl fmt::Display for PlanError {
             ),
             Self::Geometry(error) => error.fmt(f),
             Self::Growth(error) => error.fmt(f),
+            Self::TooSmall { member, small } => write!(
+                f,
+                "the device that is to become member {} is too small: {small}",
+                member.0
+            ),
             Self::NoRoomForRegions => {
                 f.write_str("the bitmaps of its members have no room for a second map")
             }
@@ -158,23 +170,16 @@ pub(crate) fn unit_rows(geometry: &Geometry) -> Option<u64> {
     Some(geometry.growth_unit()? / u64::from(geometry.data_chunks()))
 }
 
-/// Blocks of a device that are set aside for growing.
-pub(crate) fn headroom_blocks(device: &DeviceRecord) -> u64 {
-    let area = device.area(AreaKind::HEADROOM);
-    area.map_or(0, |area| {
-        area.length_bytes / u64::from(device.block_size.bytes())
-    })
-}
-
-/// Blocks of a device that may be staged at once. Behind those are their checksums, where blocks have
-/// any.
-pub(crate) fn staging_rows(device: &DeviceRecord, sums: bool) -> u64 {
-    let blocks = headroom_blocks(device);
-    if !sums {
+/// Blocks of each member that may be staged at once. Behind those are their checksums, where blocks
+/// have any.
+pub(crate) fn staging_rows(record: &ArrayRecord) -> u64 {
+    let block_bytes = u64::from(record.block_size.bytes());
+    let blocks = u64::from(record.shared.headroom_bytes) / block_bytes;
+    if record.checksum == ChecksumKind::None {
         return blocks;
     }
     let page_bytes = u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
-    let page_blocks = page_bytes / u64::from(device.block_size.bytes());
+    let page_blocks = page_bytes / block_bytes;
     let pages = blocks.div_ceil(CHECKSUM_PAGE_BLOCKS + page_blocks);
     blocks.saturating_sub(pages * page_blocks)
 }
@@ -210,8 +215,14 @@ pub fn plan_growth(
     let members = usize::from(record.members) + target.added.len();
     let too_many = PlanError::Geometry(GeometryError::TooManyMembers(members));
     grown.members = u8::try_from(members).map_err(|_| too_many.clone())?;
-    for (at, (uuid, device)) in (usize::from(record.members)..).zip(&target.added) {
-        let member = grown.member.get_mut(at).ok_or_else(|| too_many.clone())?;
+    let mut all = devices.to_vec();
+    for (at, (uuid, bytes)) in (record.members..).zip(&target.added) {
+        let member = grown.member.get_mut(usize::from(at));
+        let member = member.ok_or_else(|| too_many.clone())?;
+        let at = MemberIndex(at);
+        let device = areas_to_add(record, *bytes, at)
+            .map_err(|small| PlanError::TooSmall { member: at, small })?;
+        all.push(device);
         *member = MemberRecord {
             device_uuid: *uuid,
             data_blocks: device.data_blocks(),
@@ -244,20 +255,14 @@ pub fn plan_growth(
     if record.region_groups == 0 {
         return Err(PlanError::NoRegions);
     }
-    let all = || {
-        devices
-            .iter()
-            .chain(target.added.iter().map(|(_, device)| device))
-    };
-
     // The bits of both maps lie side by side, so that either is whole at any time.
     let (_, of_old) = parts(Some(&grown), &geometry);
     let taken = of_old.expect("it grows").regions();
-    let room = all()
-        .flat_map(|device| BITMAPS.map(|kind| device.area(kind).map_or(0, bitmap_regions)))
-        .min()
-        .unwrap_or(0);
-    let (before, after) = (taken.start, room.saturating_sub(taken.end));
+    // All members are there: where they have more room than the array has used so far, it may.
+    let room = SharedAreas::of(&all);
+    grown.shared.bitmap_bytes = room.bitmap_bytes;
+    grown.shared.headroom_bytes = room.headroom_bytes;
+    let (before, after) = (taken.start, room.regions().saturating_sub(taken.end));
     let groups = geometry.groups() - old.groups();
     let group_bytes = geometry.stripe_blocks() * u64::from(record.block_size.bytes());
     let regions_max = before.max(after);
@@ -272,9 +277,7 @@ pub fn plan_growth(
     grown.features.refuse &= !Features::GROWTH;
 
     let rows = unit_rows(&geometry).expect("it grows");
-    let sums = record.checksum != ChecksumKind::None;
-    let headroom = all().map(|device| staging_rows(device, sums)).min();
-    let headroom = headroom.unwrap_or(0);
+    let headroom = staging_rows(&grown);
     let unit = geometry.growth_unit().expect("it grows");
     if rows > headroom || unit > u64::from(u32::MAX) / 4 {
         let block_bytes = u64::from(record.block_size.bytes());

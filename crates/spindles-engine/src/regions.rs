@@ -104,7 +104,6 @@ pub(crate) struct Regions {
     pub(crate) part: Part,
     /// While it grows, the groups of its old map after those.
     pub(crate) older: Option<Part>,
-    pub(crate) count: u64,
     /// Whether the bitmaps are kept on the members.
     pub(crate) stored: bool,
     pub(crate) dirty: Bitmap,
@@ -142,7 +141,6 @@ impl Regions {
         Self {
             part,
             older,
-            count,
             stored,
             dirty,
             written,

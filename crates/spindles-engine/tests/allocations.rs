@@ -10,8 +10,8 @@ use null::{BLOCK_SIZE, NOW, Null, Pending};
 use spindles_block::{MemberError, MemberIndex, MemberSet, Operation};
 use spindles_engine::{Command, Persistence};
 use spindles_format::{
-    ArrayRecord, ChecksumKind, Features, JournalRecord, MemberRecord, MemberState, Text, Uuid,
-    areas_for, give_checksums,
+    ArrayRecord, ChecksumKind, Features, JournalRecord, MemberRecord, MemberState, SharedAreas,
+    Text, Uuid, areas_for, give_checksums,
 };
 use spindles_layout::{Geometry, LEVELS, Level};
 use std::alloc::{GlobalAlloc, Layout, System};
@@ -200,6 +200,7 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
         scrub_mark: spindles_block::BlockIndex(0),
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
+        shared: SharedAreas::of(&devices),
         features: Features::default(),
         member,
     };

@@ -3,7 +3,7 @@
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 
-use crate::{ArrayRecord, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES};
+use crate::{ArrayRecord, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES, SharedAreas};
 
 /// How many areas the table has room for.
 pub(crate) const AREAS_MAX: usize = 16;
@@ -230,6 +230,26 @@ pub fn areas_for(
     block_size: BlockSize,
     member: MemberIndex,
 ) -> Result<DeviceRecord, TooSmall> {
+    areas_with(device_bytes, block_size, member, &SharedAreas::default())
+}
+
+/// The areas of a device that becomes another member of an array that there is: each has room for
+/// what that array uses.
+pub fn areas_to_add(
+    array: &ArrayRecord,
+    device_bytes: u64,
+    member: MemberIndex,
+) -> Result<DeviceRecord, TooSmall> {
+    areas_with(device_bytes, array.block_size, member, &array.shared)
+}
+
+/// The areas of a fresh member, those that members use alike no shorter than `shared`.
+fn areas_with(
+    device_bytes: u64,
+    block_size: BlockSize,
+    member: MemberIndex,
+    shared: &SharedAreas,
+) -> Result<DeviceRecord, TooSmall> {
     if device_bytes < DEVICE_BYTES_MIN {
         return Err(TooSmall {
             device_bytes,
@@ -274,7 +294,7 @@ pub fn areas_for(
     push(AreaKind::SUPERBLOCK, SLOT_BYTES[0], page);
     let mut free_from = push(AreaKind::SUPERBLOCK, SLOT_BYTES[1], page);
     for (kind, length_bytes) in after_slots {
-        let end_bytes = free_from + length_bytes;
+        let end_bytes = free_from + length_bytes.max(shared.bytes(kind));
         // The headroom takes what is left before the data's aligned start.
         let end_bytes = match kind {
             AreaKind::HEADROOM => end_bytes.next_multiple_of(alignment),
@@ -283,6 +303,12 @@ pub fn areas_for(
         free_from = push(kind, free_from, end_bytes - free_from);
     }
     let data_end = device_bytes / alignment * alignment;
+    if data_end <= free_from {
+        return Err(TooSmall {
+            device_bytes,
+            needed_bytes: free_from + alignment,
+        });
+    }
     push(AreaKind::DATA, free_from, data_end - free_from);
     Ok(
         DeviceRecord::new(member, block_size, device_bytes, &areas[..count])
@@ -297,7 +323,7 @@ pub fn areas_to_join(
     device_bytes: u64,
     member: MemberIndex,
 ) -> Result<DeviceRecord, TooSmall> {
-    let mut device = areas_for(device_bytes, array.block_size, member)?;
+    let mut device = areas_to_add(array, device_bytes, member)?;
     let block_bytes = u64::from(array.block_size.bytes());
     let wanted = array.member[usize::from(member.0)].data_blocks * block_bytes;
     let count = usize::from(device.area_count);

@@ -4,7 +4,7 @@
 //! The list lies in pages that are as long as the smallest sector, so a crash leaves each old or
 //! new. Every entry stands for itself. Of each page the newest good one counts.
 
-use crate::{Area, AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
+use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
 use alloc::{vec, vec::Vec};
 use spindles_block::{BlockIndex, MemberIndex};
 
@@ -71,15 +71,7 @@ pub fn give_bad_blocks(array: &mut ArrayRecord, devices: &mut [DeviceRecord]) {
     array.features.refuse |= Features::BAD_BLOCKS;
 }
 
-/// How many pages an area has room for.
-#[must_use]
-pub fn bad_blocks_pages(area: &Area) -> u32 {
-    let pages = area.length_bytes / BAD_BLOCKS_PAGE_BYTES as u64;
-    u32::try_from(pages).unwrap_or(u32::MAX)
-}
-
-/// The area of an array without bad blocks, as long as it is on the member that has the least
-/// room, in whole blocks.
+/// The list of an array without bad blocks, in whole blocks.
 #[must_use]
 pub fn blank_bad_blocks(array: Uuid, pages: u32) -> Vec<u8> {
     let bytes = usize::try_from(pages).expect("an area is small") * BAD_BLOCKS_PAGE_BYTES;
@@ -88,23 +80,6 @@ pub fn blank_bad_blocks(array: Uuid, pages: u32) -> Vec<u8> {
         encode_bad_blocks(array, page, 1, &[], out);
     }
     area
-}
-
-/// How many pages the list of an array has: what fits on each of these devices.
-#[must_use]
-pub fn bad_blocks_pages_of<'a>(
-    array: &ArrayRecord,
-    devices: impl Iterator<Item = &'a DeviceRecord>,
-) -> u32 {
-    if !array.has_bad_blocks() {
-        return 0;
-    }
-    let pages = devices.map(|device| {
-        device
-            .area(AreaKind::BAD_BLOCKS)
-            .map_or(0, bad_blocks_pages)
-    });
-    pages.min().unwrap_or(0)
 }
 
 /// Writes a page.

@@ -5,7 +5,7 @@
 //! the same. What counts is the union over the good pages of those that take part: a bit too many
 //! costs work, a bit too few costs data.
 
-use crate::{Area, AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
+use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
 use alloc::{vec, vec::Vec};
 
 /// The length of a page.
@@ -49,12 +49,6 @@ pub struct BitmapPage {
     pub page: u32,
 }
 
-/// How many regions a bitmap area has bits for.
-#[must_use]
-pub fn bitmap_regions(area: &Area) -> u64 {
-    area.length_bytes / BITMAP_PAGE_BYTES as u64 * BITMAP_PAGE_REGIONS
-}
-
 /// The redundancy groups that a region of a new array has, a power of two: 4 MiB of the array or
 /// a little more, on small arrays a 64th of it; as many more as it takes for the bits of all to
 /// fit `regions_max`.
@@ -76,15 +70,12 @@ pub fn give_regions(
     groups: u64,
     group_bytes: u64,
 ) {
-    let mut regions_max = u64::MAX;
     for device in devices {
         for kind in BITMAPS {
-            let area = device.area(kind).expect("a new member has all areas");
-            regions_max = regions_max.min(bitmap_regions(area));
             device.set_version(kind, 1);
         }
     }
-    array.region_groups = region_groups_for(groups, group_bytes, regions_max);
+    array.region_groups = region_groups_for(groups, group_bytes, array.shared.regions());
     array.features.refuse |= Features::REGIONS;
 }
 

@@ -22,21 +22,20 @@ mod journal;
 mod journal_device;
 mod page;
 mod record;
+mod shared;
 mod spare;
 mod text;
 pub mod versions;
 
-pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for, areas_to_join};
+pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for, areas_to_add, areas_to_join};
 pub use assembly::{AssembleError, Assembly, Reason, Refusal};
 pub use bad_blocks::{
     BAD_BLOCKS_FIELDS, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
-    bad_blocks_pages, bad_blocks_pages_of, blank_bad_blocks, decode_bad_blocks, encode_bad_blocks,
-    give_bad_blocks,
+    blank_bad_blocks, decode_bad_blocks, encode_bad_blocks, give_bad_blocks,
 };
 pub use bitmap::{
     BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,
-    bitmap_regions, blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for,
-    uniform_bitmap,
+    blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for, uniform_bitmap,
 };
 pub use checksums::{
     CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES,
@@ -55,6 +54,7 @@ pub use record::{
     ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX,
     PastSession, Uuid,
 };
+pub use shared::SharedAreas;
 pub use spare::{SPARE_ARRAYS_MAX, SPARE_FIELDS, SpareRecord};
 pub use text::Text;
 pub use versions::{decode, encode};

@@ -1,6 +1,6 @@
 //! What all members of an array say alike.
 
-use crate::{ChecksumKind, GrowthRecord, Text};
+use crate::{ChecksumKind, GrowthRecord, SharedAreas, Text};
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 
@@ -220,6 +220,8 @@ pub struct ArrayRecord {
     pub growth: GrowthRecord,
     /// How blocks are summed up. Goes with `Features::CHECKSUMS`.
     pub checksum: ChecksumKind,
+    /// How much of the areas is used that all members use alike.
+    pub shared: SharedAreas,
     /// Features in use.
     pub features: Features,
     /// The first `members` of these count; the others are `MemberRecord::NONE`.
@@ -252,6 +254,16 @@ impl ArrayRecord {
     #[must_use]
     pub const fn has_bad_blocks(&self) -> bool {
         self.features.refuse & Features::BAD_BLOCKS != 0
+    }
+
+    /// How many pages the list of bad blocks has; 0 for an array without.
+    #[must_use]
+    pub fn bad_blocks_pages(&self) -> u32 {
+        if self.has_bad_blocks() {
+            self.shared.bad_blocks_pages()
+        } else {
+            0
+        }
     }
 
     /// Which members the record says are missing.

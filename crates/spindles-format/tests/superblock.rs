@@ -7,8 +7,8 @@ use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 use spindles_format::versions::VERSIONS;
 use spindles_format::{
     AreaKind, ArrayRecord, ChecksumKind, DecodeError, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, PastSession, SUPERBLOCK_BYTES, Text, Uuid, areas_for, crc32c,
-    decode, encode, give_checksums, give_regions,
+    MemberRecord, MemberState, PastSession, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, areas_for,
+    crc32c, decode, encode, give_checksums, give_regions,
 };
 
 /// What the fixture of version 1 says.
@@ -45,6 +45,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         scrub_mark: BlockIndex(0),
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
+        shared: SharedAreas::of(&[device]),
         features: Features::default(),
         member,
     };
@@ -182,6 +183,10 @@ fn impossible_contents_are_refused() {
     all(32, &[4], checksums);
     let kind = "its blocks have checksums of a kind that there is not";
     all(4056, &[2], kind);
+    for at in [4080, 4082, 4084, 4086] {
+        let what = "its areas are shorter than the array uses them";
+        all(at, &[0xff; 2], what);
+    }
     all(
         member(0) + 32,
         &[1],
@@ -317,6 +322,7 @@ prop_compose! {
             scrub_mark: BlockIndex(created_s.rotate_left(13)),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
+            shared: SharedAreas::of(&[device]),
             features: Features { read_only, ..Features::default() },
             member,
         };

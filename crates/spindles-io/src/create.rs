@@ -14,8 +14,8 @@ use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JOURNAL_DEVICE_BYTES_MIN,
     JournalDevice, JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES,
-    SpareRecord, Text, TooSmall, Uuid, areas_for, bad_blocks_pages_of, blank_bad_blocks,
-    blank_bitmap, give_bad_blocks, give_checksums, give_regions,
+    SharedAreas, SpareRecord, Text, TooSmall, Uuid, areas_for, blank_bad_blocks, blank_bitmap,
+    give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -695,6 +695,7 @@ impl Planner<'_> {
             scrub_mark: BlockIndex(0),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
+            shared: SharedAreas::of(records),
             features: Features::default(),
             member,
         })
@@ -892,7 +893,7 @@ impl Writer {
     /// Writes the list of bad blocks of an array that has one to all its members.
     fn bad_blocks(&mut self, plan: &Plan, nodes: &[NodeId]) -> Result<(), CreateError> {
         let block_bytes = u64::from(self.stack.block_size().bytes());
-        let pages = bad_blocks_pages_of(&plan.record, plan.records.iter());
+        let pages = plan.record.bad_blocks_pages();
         if pages == 0 {
             return Ok(());
         }

@@ -131,12 +131,11 @@ fn target(report: &ArrayReport, options: &GrowOptions) -> Result<GrowthTarget, C
     for (at, device) in (report.members.len()..).zip(&options.add) {
         let bytes = probe::Probe::open(device)?.bytes;
         let member = MemberIndex(u8::try_from(at).unwrap_or(u8::MAX));
-        let areas =
-            areas_for(bytes, block_size, member).map_err(|small| ChangeError::TooSmall {
-                device: device.clone(),
-                small,
-            })?;
-        added.push((create::new_uuid()?, areas));
+        areas_for(bytes, block_size, member).map_err(|small| ChangeError::TooSmall {
+            device: device.clone(),
+            small,
+        })?;
+        added.push((create::new_uuid()?, bytes));
     }
     let chunk = options.chunk_bytes;
     Ok(GrowthTarget {

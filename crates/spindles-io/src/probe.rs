@@ -7,7 +7,7 @@ use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, SeekFrom, seek, stat};
 use spindles_format::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BadBlocks, DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
-    bad_blocks_pages_of, decode_bad_blocks,
+    decode_bad_blocks,
 };
 use std::fs::File;
 use std::io;
@@ -100,7 +100,7 @@ impl Probe {
         let Ok((array, device)) = found.record() else {
             return Vec::new();
         };
-        let pages = bad_blocks_pages_of(array, std::iter::once(device));
+        let pages = array.bad_blocks_pages();
         let (Some(file), Some(area)) = (&self.file, device.area(AreaKind::BAD_BLOCKS)) else {
             return Vec::new();
         };

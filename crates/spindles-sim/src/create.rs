@@ -14,7 +14,7 @@ use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet}
 use spindles_engine::Policy;
 use spindles_format::{
     AreaKind, ArrayRecord, Assembly, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SUPERBLOCK_BYTES, Text, Uuid, bad_blocks_pages_of, blank_bad_blocks,
+    MemberRecord, MemberState, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, blank_bad_blocks,
     blank_bitmap, give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
@@ -218,7 +218,7 @@ fn give_bitmaps(world: &mut World, array: usize, record: &ArrayRecord, devices: 
             }
         }
     }
-    let pages = bad_blocks_pages_of(record, devices.iter());
+    let pages = record.bad_blocks_pages();
     let bytes = blank_bad_blocks(record.uuid, pages);
     for (member, first) in (0..).map(MemberIndex).zip(first(AreaKind::BAD_BLOCKS)) {
         let blocks = bytes.chunks_exact(block_bytes);
@@ -293,6 +293,7 @@ pub(crate) fn fresh_record(
         scrub_mark: BlockIndex(0),
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
+        shared: SharedAreas::of(devices),
         features: Features::default(),
         member,
     }

@@ -15,25 +15,6 @@ use spindles_format::{
 };
 use spindles_layout::{Geometry, LEVELS, Level};
 
-/// The areas of a member, with more headroom.
-fn with_headroom(device: &DeviceRecord, more_bytes: u64) -> DeviceRecord {
-    let mut areas: Vec<Area> = device.areas().to_vec();
-    for area in &mut areas {
-        match area.kind {
-            AreaKind::HEADROOM => area.length_bytes += more_bytes,
-            AreaKind::DATA => area.offset_bytes += more_bytes,
-            _ => {}
-        }
-    }
-    DeviceRecord::new(
-        device.member,
-        device.block_size,
-        device.device_bytes,
-        &areas,
-    )
-    .expect("the disk is longer by so much")
-}
-
 impl World {
     /// The areas of a disk that takes a position.
     pub(crate) fn joining_areas(
@@ -42,9 +23,7 @@ impl World {
         bytes: u64,
         member: MemberIndex,
     ) -> Result<DeviceRecord, TooSmall> {
-        let more = self.options.headroom_bytes;
-        let device = areas_to_join(record, bytes, member)?;
-        Ok(with_headroom(&device, more))
+        areas_to_join(record, bytes, member)
     }
 
     /// The array is closed and opened again, to grow. Whether it does.
@@ -117,11 +96,7 @@ impl World {
             let random = &mut self.faults;
             let level: Option<&'static Level> = random.percent(50).then(|| *random.choose(LEVELS));
             let chunk = random.percent(40).then(|| random.between_u32(1, 8));
-            let added = (there..there + count).map(|at| {
-                let member = MemberIndex(u8::try_from(at).expect("few"));
-                let uuid = create::uuid(&mut self.faults);
-                (uuid, new_areas(&self.options, bytes, member))
-            });
+            let added = (0..count).map(|_| (create::uuid(&mut self.faults), bytes));
             let target = GrowthTarget {
                 level,
                 layout: None,

@@ -115,10 +115,10 @@ pub(crate) struct Grow {
     buffer_blocks: u32,
     /// Where the headroom of each member begins, in blocks of its device.
     headroom: Vec<BlockIndex>,
-    /// Where blocks have checksums: pages of those of what is staged, and where they are on each
-    /// member.
+    /// Blocks of it that may be staged at once.
+    staging_rows: u64,
+    /// Where blocks have checksums: pages of those of what is staged.
     sums: Option<MetadataPlace>,
-    sum_starts: Vec<BlockIndex>,
 }
 
 impl Grow {
@@ -144,11 +144,8 @@ impl Grow {
                 .iter()
                 .map(|device| headroom(device.as_ref()))
                 .collect(),
+            staging_rows: array.map_or(0, |array| staging_rows(array)),
             sums: None,
-            sum_starts: devices
-                .iter()
-                .map(|device| sum_start(device.as_ref()))
-                .collect(),
         };
         if let (Some(unit), Some(older)) = (geometry.growth_unit(), &record.older) {
             let room = WINDOW_BYTES / u64::from(block_size.bytes()) / unit * unit;
@@ -216,12 +213,6 @@ fn sum_pages(rows: u64) -> u32 {
     u32::try_from(rows.div_ceil(CHECKSUM_PAGE_BLOCKS)).expect("a window is short")
 }
 
-/// Where the checksums of what is staged are on a device.
-fn sum_start(device: Option<&DeviceRecord>) -> BlockIndex {
-    let rows = device.map_or(0, |device| staging_rows(device, true));
-    headroom(device).plus(rows)
-}
-
 fn headroom(device: Option<&DeviceRecord>) -> BlockIndex {
     let area = device.and_then(|device| {
         let block_bytes = u64::from(device.block_size.bytes());
@@ -269,16 +260,9 @@ impl Engine {
         self.grow.headroom[usize::from(member.0)].plus(row)
     }
 
-    /// Whether a device that takes a position has the headroom that it takes to go on.
-    pub(crate) fn growth_fits(&self, device: &DeviceRecord) -> bool {
-        let sums = self.has_checksums();
-        unit_rows(&self.geometry).is_none_or(|rows| rows <= staging_rows(device, sums))
-    }
-
     /// A device takes a position.
     pub(crate) fn growth_joined(&mut self, member: MemberIndex, device: &DeviceRecord) {
         self.grow.headroom[usize::from(member.0)] = headroom(Some(device));
-        self.grow.sum_starts[usize::from(member.0)] = sum_start(Some(device));
     }
 
     /// At opening, when the maps are known: what is staged belongs to the new one.
@@ -360,15 +344,7 @@ impl Engine {
     fn window_rows(&self) -> u32 {
         let unit = self.geometry.growth_unit().expect("it grows");
         let rows = unit_rows(&self.geometry).expect("it grows");
-        let persistence = self.metadata.persistence.as_ref().expect("it grows");
-        let there = (persistence.devices.iter().zip(&self.members))
-            .filter(|(_, member)| !self.missing.contains(member.index));
-        let headroom = there
-            .filter_map(|(device, _)| device.as_ref())
-            .map(|device| staging_rows(device, self.has_checksums()))
-            .min()
-            .unwrap_or(0);
-        let units = (headroom / rows).min(u64::from(self.grow.buffer_blocks) / unit);
+        let units = (self.grow.staging_rows / rows).min(u64::from(self.grow.buffer_blocks) / unit);
         u32::try_from(units.max(1) * rows).expect("as long as the buffer")
     }
 
@@ -588,7 +564,8 @@ impl Engine {
 
     fn staged_sums_io(&mut self, member: MemberIndex, place: MetadataPlace, operation: Operation) {
         let blocks = self.window_sum_pages() * page_blocks(self.block_size);
-        let start = self.grow.sum_starts[usize::from(member.0)];
+        // Behind all that may be staged.
+        let start = self.grow.headroom[usize::from(member.0)].plus(self.grow.staging_rows);
         let buffer = self.metadata_buffer.slice(place, member.0);
         self.system_io(Purpose::GrowSums, member, operation, start, blocks, buffer);
     }

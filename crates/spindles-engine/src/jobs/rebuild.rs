@@ -16,7 +16,7 @@ use crate::{
 };
 use alloc::vec::Vec;
 use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
-use spindles_format::{Area, BITMAPS, DeviceRecord, Uuid, bitmap_regions, room_for_checksums};
+use spindles_format::{AreaKind, BITMAPS, DeviceRecord, Uuid, room_for_checksums};
 use spindles_layout::{Geometry, GroupIndex};
 
 pub(crate) static JOB: Job = Job {
@@ -223,19 +223,14 @@ impl Engine {
             .iter()
             .any(|known| known.device_uuid == uuid);
         let like = array.member[usize::from(member.0)];
-        let room_for_bitmaps = BITMAPS.into_iter().all(|kind| {
-            let fits =
-                |area: &Area| area.version == 1 && bitmap_regions(area) >= self.regions.count;
-            !self.regions.stored || device.area(kind).is_some_and(fits)
-        });
+        let in_use = |kind| device.area(kind).is_some_and(|area| area.version == 1);
         if device.member != member
-            || !room_for_bitmaps
+            || !array.shared.fit(device)
+            || self.regions.stored && !BITMAPS.into_iter().all(in_use)
+            || self.bad.is_kept() && !in_use(AreaKind::BAD_BLOCKS)
             || device.block_size != self.block_size
             || device.data_blocks() != like.data_blocks
-            || !self.journal_fits(device)
             || self.has_checksums() && !room_for_checksums(device)
-            || !self.bad.fits(device)
-            || !self.growth_fits(device)
             || known
             || uuid == Uuid::NIL
         {

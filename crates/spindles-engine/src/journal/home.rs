@@ -9,8 +9,8 @@ use spindles_format::{AreaKind, DeviceRecord};
 /// Where the driver attaches the device that an array has for its journal: beyond all positions.
 pub const JOURNAL_DEVICE: MemberIndex = MemberIndex(MEMBERS_MAX + 1);
 
-/// More is not used of each journal: replay reads all of it.
-const JOURNAL_BYTES_MAX: u64 = 32 << 20;
+/// More is not used of each journal on a device of its own: replay reads all of it.
+const DEVICE_RING_BYTES_MAX: u64 = 32 << 20;
 
 /// A device of its own: the journals of all positions lie there one after another.
 #[derive(Clone, Copy, Debug)]
@@ -31,26 +31,24 @@ pub(super) struct Home {
 }
 
 impl Home {
-    pub(super) fn new(persistence: &Persistence, block_size: BlockSize) -> Option<Self> {
-        let devices = persistence.devices.iter();
-        let blocks = devices.clone().flatten();
-        let blocks = blocks.map(|device| area(device, block_size).1).min()?;
+    pub(super) fn new(persistence: &Persistence, block_size: BlockSize) -> Self {
+        let ring_blocks = persistence.array.shared.journal_bytes / block_size.bytes();
         let start = |device: &Option<DeviceRecord>| match device {
-            Some(device) => area(device, block_size).0,
+            Some(device) => start(device, block_size),
             None => BlockIndex(0),
         };
         let device = persistence.journal_device.as_ref();
         let device = device.map(|device| Device {
             first: device.first_block(block_size),
-            half_blocks: half_blocks(device.ring_blocks(block_size), block_size),
+            half_blocks: device_half_blocks(device.ring_blocks(block_size), block_size),
             works: true,
         });
-        Some(Self {
-            starts: devices.map(start).collect(),
-            half_blocks: half_blocks(blocks, block_size),
+        Self {
+            starts: persistence.devices.iter().map(start).collect(),
+            half_blocks: ring_blocks / 2,
             on_device: device.is_some() && persistence.array.journal.on_device,
             device,
-        })
+        }
     }
 
     /// Blocks of half a journal, where the batches that count lie.
@@ -114,26 +112,17 @@ impl Home {
         device: &DeviceRecord,
         block_size: BlockSize,
     ) {
-        self.starts[usize::from(member.0)] = area(device, block_size).0;
-    }
-
-    /// Whether the journal of another device is as long as those of the members need to be.
-    pub(super) fn fits(&self, device: &DeviceRecord, block_size: BlockSize) -> bool {
-        area(device, block_size).1 >= 2 * u64::from(self.half_blocks)
+        self.starts[usize::from(member.0)] = start(device, block_size);
     }
 }
 
-/// Where the journal of a device begins, and how many blocks it has.
-fn area(device: &DeviceRecord, block_size: BlockSize) -> (BlockIndex, u64) {
-    let block_bytes = u64::from(block_size.bytes());
+/// Where the journal of a member begins.
+fn start(device: &DeviceRecord, block_size: BlockSize) -> BlockIndex {
     let area = device.area(AreaKind::JOURNAL);
-    area.map_or((BlockIndex(0), 0), |area| {
-        let start = BlockIndex(area.offset_bytes / block_bytes);
-        (start, area.length_bytes / block_bytes)
-    })
+    BlockIndex(area.map_or(0, |area| area.offset_bytes / u64::from(block_size.bytes())))
 }
 
-fn half_blocks(blocks: u64, block_size: BlockSize) -> u32 {
-    let ring_blocks = blocks.min(JOURNAL_BYTES_MAX / u64::from(block_size.bytes()));
+fn device_half_blocks(blocks: u64, block_size: BlockSize) -> u32 {
+    let ring_blocks = blocks.min(DEVICE_RING_BYTES_MAX / u64::from(block_size.bytes()));
     u32::try_from(ring_blocks / 2).expect("at most 32 MiB")
 }

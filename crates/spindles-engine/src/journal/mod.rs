@@ -162,7 +162,7 @@ impl Journal {
         if policy_wants != WriteHole::Closed || !logs {
             return None;
         }
-        let home = Home::new(persistence, block_size)?;
+        let home = Home::new(persistence, block_size);
         let header_blocks = header_blocks(block_size);
         if home.half_blocks_min() <= header_blocks {
             return None;
@@ -363,10 +363,6 @@ impl Engine {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        assert!(
-            journal.home.fits(device, self.block_size),
-            "looked at before"
-        );
         journal.home.moves(member, device, self.block_size);
         self.journal_restarts();
     }
@@ -403,11 +399,6 @@ impl Engine {
         if let Some(journal) = &mut self.journal {
             journal.home.moves(member, device, self.block_size);
         }
-    }
-
-    /// Whether the journal of another device is as long as this array's need to be.
-    pub(crate) fn journal_fits(&self, device: &DeviceRecord) -> bool {
-        (self.journal.as_ref()).is_none_or(|journal| journal.home.fits(device, self.block_size))
     }
 
     /// Begins to log, when no write is under way that belongs to before; an array that lost too much

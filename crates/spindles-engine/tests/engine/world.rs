@@ -11,8 +11,8 @@ use spindles_engine::{
 };
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
-    JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, areas_for,
-    bad_blocks_pages_of, blank_bad_blocks, blank_bitmap, block_checksum, checksum_in, decode,
+    JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, SharedAreas, Text,
+    Uuid, areas_for, blank_bad_blocks, blank_bitmap, block_checksum, checksum_in, decode,
     give_bad_blocks, give_checksums, give_regions, open_checksums, stored_checksum,
 };
 use spindles_layout::{Geometry, Spec};
@@ -169,8 +169,7 @@ impl Setup {
                 clear_checksums(member, device);
                 let area = device.area(AreaKind::BAD_BLOCKS).expect("it has all areas");
                 let at = usize::try_from(area.offset_bytes).unwrap();
-                let all = persistence.devices.iter().flatten();
-                let pages = bad_blocks_pages_of(&persistence.array, all);
+                let pages = persistence.array.bad_blocks_pages();
                 let bytes = blank_bad_blocks(persistence.array.uuid, pages);
                 member[at..at + bytes.len()].copy_from_slice(&bytes);
             }
@@ -301,7 +300,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             data_blocks: device.data_blocks(),
             state: MemberState::Active,
         };
-        devices.push(Some(device));
+        devices.push(device);
     }
     let mut persistence = Persistence {
         array: Box::new(ArrayRecord {
@@ -326,10 +325,11 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             scrub_mark: BlockIndex(0),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
+            shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,
         }),
-        devices,
+        devices: devices.into_iter().map(Some).collect(),
         changed: false,
         journal_device: None,
         nonce: 7,

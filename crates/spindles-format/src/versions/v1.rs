@@ -8,7 +8,7 @@ use crate::growth::GROWTH_BYTES;
 use crate::{
     Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, Features,
     GrowthRecord, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX, PastSession,
-    SUPERBLOCK_BYTES, Text, Uuid, crc32c, room_for_checksums,
+    SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, crc32c, room_for_checksums,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -31,6 +31,7 @@ const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
 const JOURNAL_ON_DEVICE_AT: usize = 4057;
 const TIMES_AT: usize = 4064;
+const SHARED_AT: usize = 4080;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
 const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= GROWTH_AT);
@@ -83,7 +84,11 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4058, 6, "reserved"),
     (4064, 8, "last written"),
     (4072, 8, "last scrub"),
-    (4080, 12, "reserved"),
+    (4080, 2, "bitmap length"),
+    (4082, 2, "bad blocks length"),
+    (4084, 2, "journal length"),
+    (4086, 2, "headroom length"),
+    (4088, 4, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -203,6 +208,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     let mut writer = Writer(&mut out[TIMES_AT..]);
     writer.u64(array.last_written_s);
     writer.u64(array.last_scrub_s);
+    Writer(&mut out[SHARED_AT..]).bytes(&array.shared.encode());
     let mut writer = Writer(&mut out[SESSIONS_AT..]);
     writer.u64(array.session);
     for past in &array.past {
@@ -321,6 +327,11 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         in_use(AreaKind::BAD_BLOCKS) == (features.refuse & Features::BAD_BLOCKS != 0),
         "it has a list of bad blocks without the feature, or the other way round",
     )?;
+    let shared = SharedAreas::decode(Reader(&bytes[SHARED_AT..]).bytes());
+    ensure(
+        shared.fit(&device),
+        "its areas are shorter than the array uses them",
+    )?;
 
     let checksum = ChecksumKind::of_number(bytes[CHECKSUM_KIND_AT]).ok_or(invalid(
         "its blocks have checksums of a kind that there is not",
@@ -417,6 +428,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
         growth,
         checksum,
+        shared,
         features,
         member,
     };

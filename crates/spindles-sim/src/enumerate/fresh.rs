@@ -13,8 +13,7 @@ use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
 use spindles_format::{
     AreaKind, Assembly, BITMAPS, ChecksumKind, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, Uuid,
-    bad_blocks_pages_of, blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums,
-    give_regions,
+    blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
 };
 use std::rc::Rc;
 
@@ -79,7 +78,7 @@ impl Explorer<'_> {
                 media.write(&write, true);
             }
         }
-        let pages = bad_blocks_pages_of(&array, devices.iter());
+        let pages = array.bad_blocks_pages();
         for (disk, device) in (0..).zip(&devices).filter(|_| pages > 0) {
             let area = device.area(AreaKind::BAD_BLOCKS).expect("it has all areas");
             let write = Write {

@@ -1,0 +1,212 @@
+//! Members of different sizes: how much of each area an array uses is a fact of the array, whoever
+//! is present, and whoever takes a place later.
+#![expect(clippy::unwrap_used, reason = "tests")]
+
+mod common;
+
+use common::{pattern, run};
+use spindles_block::{BufferSlice, Operation};
+use spindles_engine::ArrayState;
+use spindles_io::assemble::{AssembleOptions, Assembled, assemble};
+use spindles_io::create::{CreateOptions, create};
+use spindles_io::rebuild::{RebuildOptions, rebuild};
+use spindles_io::replace::{ReplaceOptions, replace};
+use spindles_io::{Target, settle};
+use spindles_layout::Expression;
+use std::fs::File;
+
+const MIB: u64 = 1 << 20;
+
+/// Sparse devices in a folder: for each name its size.
+struct Devices(tempfile::TempDir);
+
+impl Devices {
+    fn new(sizes: &[(&str, u64)]) -> Self {
+        let devices = Self(tempfile::tempdir().unwrap());
+        for (name, bytes) in sizes {
+            devices.add(name, *bytes);
+        }
+        devices
+    }
+
+    fn add(&self, name: &str, bytes: u64) {
+        let file = File::create(self.path(name)).unwrap();
+        file.set_len(bytes).unwrap();
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.0.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn paths(&self, names: &[&str]) -> Vec<String> {
+        names.iter().map(|name| self.path(name)).collect()
+    }
+
+    fn create(&self, level: &str, names: &[&str]) {
+        let devices = self.paths(names).join(",");
+        let expression = Expression::parse(&format!("{level}({devices})")).unwrap();
+        create(&expression, &CreateOptions::new("g"), &mut |_, _| true).unwrap();
+    }
+
+    fn open(&self, names: &[&str]) -> Assembled {
+        let paths = self.paths(names);
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        assemble(&paths, &AssembleOptions::default()).unwrap()
+    }
+
+    /// Writes here and there.
+    fn write(&self, names: &[&str], seed: u64) {
+        let mut target = self.open(names).target;
+        transfer(target.as_mut(), seed, true);
+        target.close().unwrap();
+    }
+
+    /// Compares what was written, and brings all that is there up to date.
+    fn compare(&self, names: &[&str], seed: u64) -> ArrayState {
+        let mut target = self.open(names).target;
+        transfer(target.as_mut(), seed, false);
+        assert!(settle(target.as_mut(), &mut |_, _| true));
+        while target.rebuild_progress().is_some() {
+            assert!(target.work(), "a rebuild ends");
+        }
+        let state = target.status().unwrap().state;
+        target.close().unwrap();
+        state
+    }
+}
+
+/// Writes places all over the array, or compares them.
+fn transfer(target: &mut dyn Target, seed: u64, write: bool) {
+    const BLOCKS: u32 = 8;
+    let buffer = target.allocate(BLOCKS);
+    let end = target.facts().blocks - u64::from(BLOCKS);
+    let slice = BufferSlice {
+        buffer,
+        first_block: 0,
+    };
+    for step in 0..=40 {
+        let block = end * step / 40;
+        let bytes = target.buffer(buffer).len();
+        let wanted = pattern(seed + block, bytes);
+        let operation = if write {
+            target.buffer_mut(buffer).copy_from_slice(&wanted);
+            Operation::Write { fua: false }
+        } else {
+            Operation::Read
+        };
+        let done = run(target, operation, block, BLOCKS, slice);
+        assert_eq!(done, Ok(()), "block {block}");
+        if !write {
+            assert!(target.buffer(buffer) == wanted, "block {block}");
+        }
+    }
+}
+
+fn strs(names: &[String]) -> Vec<&str> {
+    names.iter().map(String::as_str).collect()
+}
+
+/// Levels and members, each of another size.
+const ARRAYS: &[(&str, &[(&str, u64)])] = &[
+    ("raid1", &[("a", 64 * MIB), ("b", 200 * MIB)]),
+    (
+        "raid5",
+        &[("a", 64 * MIB), ("b", 80 * MIB), ("c", 100 * MIB)],
+    ),
+    (
+        "raid6",
+        &[
+            ("a", 300 * MIB),
+            ("b", MIB),
+            ("c", 64 * MIB),
+            ("d", 2048 * MIB),
+        ],
+    ),
+    (
+        "raid10",
+        &[
+            ("a", 4 * MIB),
+            ("b", 900 * MIB),
+            ("c", 70 * MIB),
+            ("d", 3000 * MIB),
+        ],
+    ),
+    (
+        "raid5",
+        &[("a", 100 * MIB), ("b", 3000 * MIB), ("c", 3000 * MIB)],
+    ),
+];
+
+/// Whoever is away, the others find what was written; and who was away comes back.
+#[test]
+fn each_of_unequal_members_may_go_out_and_return() {
+    for (level, sizes) in ARRAYS {
+        let devices = Devices::new(sizes);
+        let names: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
+        devices.create(level, &names);
+        devices.write(&names, 1);
+        for (at, away) in (2..).zip(&names) {
+            let left: Vec<&str> = names.iter().copied().filter(|it| it != away).collect();
+            let state = devices.compare(&left, at - 1);
+            assert_eq!(state, ArrayState::Degraded, "{level} without {away}");
+            devices.write(&left, at);
+            let state = devices.compare(&names, at);
+            assert_eq!(state, ArrayState::Healthy, "{level}: {away} is back");
+        }
+    }
+}
+
+/// A new device of the size of the one that is lost is large enough, and one that is larger too.
+#[test]
+fn a_device_of_the_same_size_takes_the_place() {
+    for (level, sizes) in ARRAYS {
+        for (away, bytes) in *sizes {
+            let devices = Devices::new(sizes);
+            let names: Vec<&str> = sizes.iter().map(|(name, _)| *name).collect();
+            devices.create(level, &names);
+            devices.write(&names, 1);
+            let mut names: Vec<&str> = names.into_iter().filter(|it| it != away).collect();
+            devices.add("new", *bytes);
+            let paths = devices.paths(&names);
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            let options = RebuildOptions {
+                onto: Some(devices.path("new")),
+                ..RebuildOptions::default()
+            };
+            rebuild(&paths, &options, &mut |_, _| true).unwrap();
+            names.push("new");
+            assert_eq!(devices.compare(&names, 1), ArrayState::Healthy, "{level}");
+        }
+    }
+}
+
+/// The array uses what it used, though no member is left that has no more room.
+#[test]
+fn all_members_may_be_replaced_by_larger_ones() {
+    for (level, sizes) in ARRAYS {
+        let devices = Devices::new(sizes);
+        let mut names: Vec<String> = sizes.iter().map(|(name, _)| (*name).to_owned()).collect();
+        devices.create(level, &strs(&names));
+        devices.write(&strs(&names), 1);
+        for (at, (old, bytes)) in sizes.iter().enumerate() {
+            let new = format!("larger-{old}");
+            devices.add(&new, 3 * bytes + 200 * MIB);
+            let paths = devices.paths(&strs(&names));
+            let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+            let options = ReplaceOptions {
+                old: devices.path(old),
+                onto: devices.path(&new),
+                ..ReplaceOptions::default()
+            };
+            replace(&paths, &options, &mut |_, _| true).unwrap();
+            names[at] = new;
+        }
+        let names = strs(&names);
+        assert_eq!(devices.compare(&names, 1), ArrayState::Healthy, "{level}");
+        devices.write(&names, 2);
+        let left = &names[1..];
+        assert_eq!(devices.compare(left, 2), ArrayState::Degraded, "{level}");
+        devices.write(left, 3);
+        assert_eq!(devices.compare(&names, 3), ArrayState::Healthy, "{level}");
+    }
+}
