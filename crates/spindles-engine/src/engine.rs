@@ -398,7 +398,9 @@ impl Engine {
             engine.flush_at_opening();
             let changed = (engine.metadata.persistence.as_ref()).is_some_and(|it| it.changed);
             let begins = changed || engine.grow.begins();
-            if engine.missing_unrecorded() || begins || engine.journal_was_lost() {
+            // Writes by itself, before anybody asks it to.
+            let unfinished = !clean || !rebuilding.is_empty() || engine.geometry.older().is_some();
+            if engine.missing_unrecorded() || begins || engine.journal_was_lost() || unfinished {
                 engine.want_update();
             }
         }

@@ -4,7 +4,8 @@
 //! FUA write to every member that is there, each to the slot of its generation, so that the other slot
 //! keeps the generation before. Who is a member, and holds what, is told twice, so that both slots say
 //! so: where the newer one can't be read any more, and nobody else is left who knows, an outdated
-//! member would be taken for good.
+//! member would be taken for good. The first update of an opening is written twice too, before anything
+//! else is: a copy of a member that was made before that opening is two generations behind then.
 
 use crate::{
     Engine,
@@ -38,8 +39,11 @@ pub(crate) struct Metadata {
     wanted: bool,
     /// Superblock writes under way.
     pending: u32,
-    /// Whether the other slots have another set of members than the update under way.
+    /// Whether the other slots have another set of members than the update under way, or are of
+    /// another opening.
     in_one_slot: bool,
+    /// Durable updates of this opening, as far as they count: two.
+    updates: u8,
     /// Whether an update could not be made durable: nothing more may be acknowledged.
     pub(crate) broken: bool,
 }
@@ -62,6 +66,7 @@ impl Metadata {
             wanted: false,
             pending: 0,
             in_one_slot: false,
+            updates: 0,
             broken: false,
         }
     }
@@ -82,6 +87,13 @@ impl Metadata {
         Some(opened_s + now.0.saturating_sub(self.opened.0) / 1_000_000_000)
     }
 
+    /// Whether two generations of this opening are durable. From then on a copy of a member that was made
+    /// before it is two behind, and is recognised: nothing that belongs to the contents is written
+    /// before.
+    pub(crate) fn is_told_apart(&self) -> bool {
+        self.persistence.is_none() || self.updates >= 2
+    }
+
     pub(crate) fn generation(&self) -> u64 {
         self.persistence
             .as_ref()
@@ -95,12 +107,14 @@ pub(crate) fn superblock_blocks(block_size: BlockSize) -> u32 {
 }
 
 impl Engine {
-    /// Whether a write may go to its place: it is durable that the array is dirty.
+    /// Whether a write may go to its place: it is durable that the array is dirty, and what this
+    /// opening writes is told apart from what was there before.
     pub(crate) fn may_commit(&mut self) -> bool {
-        if self.metadata.dirty_durable || !self.marks_dirty() {
+        let marked = self.metadata.dirty_durable || !self.marks_dirty();
+        if marked && self.metadata.is_told_apart() {
             return true;
         }
-        if !self.metadata.dirty {
+        if !marked && !self.metadata.dirty {
             self.metadata.dirty = true;
             let generation = self.metadata.generation();
             let settled = self.all_settled;
@@ -111,6 +125,8 @@ impl Engine {
                     journal.begin(generation + 1);
                 }
             }
+            self.want_update();
+        } else if !self.metadata.busy() {
             self.want_update();
         }
         self.metadata.broken // Then nothing is written, and that is answered.
@@ -186,7 +202,7 @@ impl Engine {
             array.journal = journal.record;
         }
         let standing = |record: &MemberState| core::mem::discriminant(record);
-        self.metadata.in_one_slot = self.replace.is_telling();
+        self.metadata.in_one_slot = self.replace.is_telling() || self.metadata.updates == 0;
         for (member, record) in self.members.iter().zip(&mut array.member) {
             let before = standing(&record.state);
             match (member.state, record.state) {
@@ -304,6 +320,7 @@ impl Engine {
             return;
         }
         if !self.metadata.broken {
+            self.metadata.updates = self.metadata.updates.saturating_add(1);
             self.metadata.dirty_durable = self.metadata.dirty;
             let persistence = self.metadata.persistence.as_ref();
             self.metadata.out_durable = persistence.expect("it was written").array.missing();

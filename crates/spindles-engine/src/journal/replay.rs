@@ -591,7 +591,8 @@ impl Engine {
             return self.write_replayed();
         }
         let recording = |replay: &Replay| replay.stage == Stage::Recording;
-        if self.replay.as_ref().is_some_and(recording) && !self.metadata.busy() {
+        let told = self.metadata.is_told_apart() && !self.metadata.busy() || self.metadata.broken;
+        if self.replay.as_ref().is_some_and(recording) && told {
             if self.metadata.broken {
                 return self.give_up_replay();
             }

@@ -420,8 +420,8 @@ fn nothing_is_written_before_the_array_is_marked_unclean() {
         .filter(|line| line.contains(':') && !line.starts_with("event"))
         .map(|line| line.split(' ').next().unwrap())
         .collect();
-    // Unclean, data, flush, clean; each on both members.
-    let expected = ["write-fua", "write", "flush", "write-fua"];
+    // Unclean, in both slots; data, flush, clean; each on both members.
+    let expected = ["write-fua", "write-fua", "write", "flush", "write-fua"];
     assert_eq!(words, expected.map(|word| [word; 2]).concat());
 }
 
