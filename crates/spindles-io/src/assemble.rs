@@ -18,6 +18,7 @@ use spindles_format::{
     Found, JournalDevice, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
 };
 use spindles_layout::Geometry;
+use std::time::Duration;
 use thiserror::Error;
 
 /// How an array is to be assembled. `Default` opens for writing and takes no risk.
@@ -237,7 +238,7 @@ fn build(
     options: &AssembleOptions,
     change: Option<&Change>,
 ) -> Result<Build, AssembleError> {
-    let mut found = look(devices)?;
+    let mut found = look(devices, &options.open)?;
     let (devices, spares) = set_apart(devices, &mut found, |found| {
         found.spare().map(|record| Spare {
             name: found.name.clone(),
@@ -276,6 +277,24 @@ fn build(
     Ok(build)
 }
 
+/// The array that is no member of another, and that all or some of the devices given are at the
+/// bottom of: its record, whether or not enough of it is there. Nothing is locked or written.
+pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, AssembleError> {
+    let mut open = OpenOptions {
+        read_only: true,
+        unlocked: true,
+        patience: Duration::ZERO,
+        ..OpenOptions::default()
+    };
+    let found = look(devices, &open)?;
+    let mut records = found.iter().filter_map(|found| found.record().ok());
+    open.block_size = records.next().map(|(array, _)| array.block_size);
+    let (mut opening, parts) = Opening::begin(devices, &found, &[], &open, true, true, None)?;
+    let parts = opening.open_inner(parts)?;
+    let mut records = parts.iter().filter_map(|part| part.found.record().ok());
+    Ok(records.next().map(|(array, _)| array.clone()))
+}
+
 /// Takes out the devices that say something else than that they are members: none of them is ever
 /// taken for one.
 fn set_apart<'a, T>(
@@ -298,7 +317,7 @@ fn set_apart<'a, T>(
 }
 
 /// What the devices say, if each of them says something and is another one.
-fn look(devices: &[&str]) -> Result<Vec<Found>, AssembleError> {
+fn look(devices: &[&str], open: &OpenOptions) -> Result<Vec<Found>, AssembleError> {
     if let Some((first, second)) = probe::same_device(devices) {
         return Err(AssembleError::SameDevice {
             first: devices[first].to_owned(),
@@ -306,7 +325,7 @@ fn look(devices: &[&str]) -> Result<Vec<Found>, AssembleError> {
         });
     }
     let look_at = |device: &&str| {
-        let probe = Probe::open(device)?;
+        let probe = Probe::open_with(device, open)?;
         let found = probe.found();
         if found.record() == Err(DecodeError::NotOurs)
             && found.spare().is_none()
@@ -359,46 +378,9 @@ impl Build {
         look_only: bool,
         change: Option<&Change>,
     ) -> Result<Self, AssembleError> {
-        let mut stack = Stack::new(open)?;
-        let mut parts = Vec::new();
-        for (device, looked) in devices.iter().zip(looked) {
-            let node = stack.add_device(device)?;
-            let bytes = looked.bytes;
-            let found = read_found(&mut stack, node, (*device).to_owned(), bytes);
-            if found.record() != looked.record() {
-                return Err(AssembleError::Changed);
-            }
-            parts.push(Part {
-                node,
-                found,
-                report: None,
-            });
-        }
-        let journals = journals.iter().map(|(name, device)| {
-            let node = stack.add_device(name)?;
-            Ok((name.clone(), *device, node))
-        });
-        let journals = journals.collect::<Result<Vec<_>, OpenError>>()?;
-        let mut opening = Opening {
-            stack,
-            journals,
-            read_only: open.read_only,
-            look_only,
-            requests_max: open.requests_max,
-            job_rate: open.job_rate,
-            drawn: open.drawn,
-            force,
-            change: change.cloned(),
-            lost: Vec::new(),
-        };
-        // Inside out: whatever is a member of another array comes first.
-        while let Some(inner) = innermost(&parts) {
-            let (members, others) = parts
-                .into_iter()
-                .partition(|part: &Part| part.array() == Some(inner));
-            parts = others;
-            parts.extend(opening.open(members)?);
-        }
+        let (mut opening, parts) =
+            Opening::begin(devices, looked, journals, open, force, look_only, change)?;
+        let parts = opening.open_inner(parts)?;
         if parts.is_empty() && !opening.lost.is_empty() {
             return Err(AssembleError::NothingLeft {
                 lost: opening.lost.join("; "),
@@ -507,6 +489,63 @@ struct Opening {
 }
 
 impl Opening {
+    /// With the devices open, and nothing made of them yet.
+    fn begin(
+        devices: &[&str],
+        looked: &[Found],
+        journals: &[(String, JournalDevice)],
+        open: &OpenOptions,
+        force: bool,
+        look_only: bool,
+        change: Option<&Change>,
+    ) -> Result<(Self, Vec<Part>), AssembleError> {
+        let mut stack = Stack::new(open)?;
+        let mut parts = Vec::new();
+        for (device, looked) in devices.iter().zip(looked) {
+            let node = stack.add_device(device)?;
+            let bytes = looked.bytes;
+            let found = read_found(&mut stack, node, (*device).to_owned(), bytes);
+            if found.record() != looked.record() {
+                return Err(AssembleError::Changed);
+            }
+            parts.push(Part {
+                node,
+                found,
+                report: None,
+            });
+        }
+        let journals = journals.iter().map(|(name, device)| {
+            let node = stack.add_device(name)?;
+            Ok((name.clone(), *device, node))
+        });
+        let journals = journals.collect::<Result<Vec<_>, OpenError>>()?;
+        let opening = Self {
+            stack,
+            journals,
+            read_only: open.read_only,
+            look_only,
+            requests_max: open.requests_max,
+            job_rate: open.job_rate,
+            drawn: open.drawn,
+            force,
+            change: change.cloned(),
+            lost: Vec::new(),
+        };
+        Ok((opening, parts))
+    }
+
+    /// Opens inside out whatever is a member of another array. What is left is not.
+    fn open_inner(&mut self, mut parts: Vec<Part>) -> Result<Vec<Part>, AssembleError> {
+        while let Some(inner) = innermost(&parts) {
+            let (members, others) = parts
+                .into_iter()
+                .partition(|part: &Part| part.array() == Some(inner));
+            parts = others;
+            parts.extend(self.open(members)?);
+        }
+        Ok(parts)
+    }
+
     /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
     /// around it may do without.
     fn open(&mut self, parts: Vec<Part>) -> Result<Option<Part>, AssembleError> {

@@ -28,6 +28,7 @@ mod random;
 pub mod rebuild;
 pub mod replace;
 mod report;
+pub mod scan;
 pub mod scratch;
 pub mod scrub;
 pub mod signatures;

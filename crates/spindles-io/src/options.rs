@@ -10,6 +10,8 @@ pub struct OpenOptions {
     pub block_size: Option<BlockSize>,
     /// Refuse writes; the device is opened for reading only.
     pub read_only: bool,
+    /// With `read_only`: look at files that another program may have locked and be writing to.
+    pub unlocked: bool,
     /// Requests in flight at most. Each costs an array scratch space for a column of its stripe,
     /// reserved and registered at opening: 64 KiB a chunk.
     pub requests_max: u32,
@@ -33,6 +35,7 @@ impl Default for OpenOptions {
         Self {
             block_size: None,
             read_only: false,
+            unlocked: false,
             requests_max: 32,
             job_rate: spindles_engine::JOB_RATE,
             io: IoChoice::Auto,

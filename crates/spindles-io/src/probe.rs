@@ -4,7 +4,7 @@
 use crate::backends::{self, Medium};
 use crate::signatures::{self, Sighting};
 use crate::{Direct, OpenError, OpenOptions};
-use rustix::fs::{FileType, SeekFrom, seek, stat};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
 use spindles_format::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BadBlocks, DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
     decode_bad_blocks,
@@ -30,7 +30,7 @@ impl Probe {
         Self::open_with(name, &OpenOptions::default())
     }
 
-    fn open_with(name: &str, options: &OpenOptions) -> Result<Self, OpenError> {
+    pub(crate) fn open_with(name: &str, options: &OpenOptions) -> Result<Self, OpenError> {
         let options = OpenOptions {
             read_only: true,
             direct: Direct::Never,
@@ -69,6 +69,28 @@ impl Probe {
             name: name.to_owned(),
             bytes: seek(&file, SeekFrom::End(0))?,
             backend: "file",
+            file: Some(file),
+        })
+    }
+
+    /// A regular file or a block device that may carry something of ours, whoever has it. `None` for
+    /// anything else, and for what can't be read. Never waits for one that nobody writes to.
+    pub(crate) fn glance(name: &str) -> Option<Self> {
+        let is_device = |mode| match FileType::from_raw_mode(mode) {
+            FileType::RegularFile => Some("file"),
+            FileType::BlockDevice => Some("device"),
+            _ => None,
+        };
+        is_device(stat(name).ok()?.st_mode)?;
+        // Something else may have taken its name meanwhile.
+        let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+        let file = File::from(open(name, flags, Mode::empty()).ok()?);
+        let backend = is_device(fstat(&file).ok()?.st_mode)?;
+        let bytes = seek(&file, SeekFrom::End(0)).ok()?;
+        Some(Self {
+            name: name.to_owned(),
+            bytes,
+            backend,
             file: Some(file),
         })
     }

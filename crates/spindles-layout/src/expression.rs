@@ -1,9 +1,11 @@
 //! Array expressions, as users type them: `raid5(a.img,b.img,c.img)`. They nest, and a layout
-//! follows its level: `raid0(raid10:far2(a,b,c),raid10:far2(d,e,f))`.
+//! follows its level: `raid0(raid10:far2(a,b,c),raid10:far2(d,e,f))`. And lists of devices, in which
+//! names are quoted alike.
 
 use crate::{GeometryError, Level};
-use alloc::borrow::ToOwned;
+use alloc::borrow::{Cow, ToOwned};
 use alloc::boxed::Box;
+use alloc::format;
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 use core::fmt;
@@ -30,9 +32,25 @@ const DEPTH_MAX: usize = 8;
 /// What can't stand in the name of a device, unless it is in double quotes.
 const SPECIAL: [char; 4] = ['(', ')', ',', '"'];
 
+/// A name as it is written in an expression or a list: one with a comma, a parenthesis, a double quote
+/// or a space at an end goes in double quotes, and a double quote in it is written twice.
+pub fn quoted(name: &str) -> Cow<'_, str> {
+    if name.contains(SPECIAL) || name.trim() != name || name.is_empty() {
+        format!("\"{}\"", name.replace('"', "\"\"")).into()
+    } else {
+        name.into()
+    }
+}
+
+/// Reads a list of devices: `a.img,b.img,"odd,name.img"`, quoted as in expressions. There are no
+/// arrays in it, so a parenthesis needs no quotes.
+pub fn parse_devices(text: &str) -> Result<Vec<String>, ExpressionError> {
+    Parser::new(text, false).devices()
+}
+
 impl Expression {
     /// Reads an expression that names its devices. A name with a parenthesis or a comma in it
-    /// goes in double quotes.
+    /// goes in double quotes, where a double quote is written twice.
     pub fn parse(text: &str) -> Result<Self, ExpressionError> {
         Parser::new(text, false).parse()
     }
@@ -103,8 +121,7 @@ impl Expression {
 impl fmt::Display for Expression {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Leaf(name) if name.contains(SPECIAL) => write!(f, "\"{name}\""),
-            Self::Leaf(name) => f.write_str(name),
+            Self::Leaf(name) => f.write_str(&quoted(name)),
             Self::Array {
                 level,
                 layout,
@@ -130,11 +147,15 @@ pub struct ExpressionError {
     /// In characters.
     at: usize,
     what: What,
+    /// It is a list of devices.
+    list: bool,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum What {
     MemberExpected,
+    DeviceExpected,
+    CommaExpected,
     LevelExpected,
     CommaOrEndExpected,
     Trailing,
@@ -148,8 +169,19 @@ enum What {
 
 impl fmt::Display for ExpressionError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("the array expression ")?;
+        f.write_str(if self.list {
+            "the list of devices "
+        } else {
+            "the array expression "
+        })?;
         match &self.what {
+            What::DeviceExpected => f.write_str(
+                "lacks the name of a device here: write DEV,DEV,.. or the name of an array",
+            ),
+            What::CommaExpected => f.write_str(
+                "lacks a ',' here (a name with a comma or a double quote goes in double quotes, \
+                 and a double quote in it is written twice)",
+            ),
             What::MemberExpected => f.write_str("lacks a device or an array here"),
             What::LevelExpected => f.write_str(
                 "lacks a level here: write the level and its members, as raid1(a.img,b.img)",
@@ -182,6 +214,8 @@ struct Parser<'text> {
     /// Bytes read.
     at: usize,
     counted: bool,
+    /// It is a list of devices, without arrays.
+    list: bool,
     /// The names so far.
     names: Vec<String>,
 }
@@ -192,7 +226,33 @@ impl<'text> Parser<'text> {
             text,
             at: 0,
             counted,
+            list: false,
             names: Vec::new(),
+        }
+    }
+
+    fn devices(mut self) -> Result<Vec<String>, ExpressionError> {
+        self.list = true;
+        let mut devices = Vec::new();
+        loop {
+            let start = self.skip_spaces();
+            let rest = self.rest();
+            let name = if rest.starts_with('"') {
+                self.quoted_name(start)?
+            } else {
+                let word = &rest[..rest.find([',', '"']).unwrap_or(rest.len())];
+                self.at += word.len();
+                word.trim_end().to_owned()
+            };
+            if name.is_empty() {
+                return Err(self.error(start, What::DeviceExpected));
+            }
+            devices.push(name);
+            match self.rest().chars().next() {
+                None => return Ok(devices),
+                Some(',') => self.at += 1,
+                Some(_) => return Err(self.error(self.at, What::CommaExpected)),
+            }
         }
     }
 
@@ -227,16 +287,29 @@ impl<'text> Parser<'text> {
     }
 
     fn quoted(&mut self, start: usize) -> Result<Expression, ExpressionError> {
-        let rest = &self.rest()[1..];
-        let end = rest.find('"');
-        let end = end.ok_or_else(|| self.error(start, What::QuoteOpen))?;
-        let name = &rest[..end];
+        let name = self.quoted_name(start)?;
         if name.is_empty() {
             return Err(self.error(start, What::MemberExpected));
         }
-        self.at += end + 2;
-        self.skip_spaces();
-        self.leaf(name, start)
+        self.leaf(&name, start)
+    }
+
+    /// A name in double quotes, and the spaces behind it.
+    fn quoted_name(&mut self, start: usize) -> Result<String, ExpressionError> {
+        let mut name = String::new();
+        loop {
+            self.at += 1;
+            let rest = self.rest();
+            let end = rest.find('"');
+            let end = end.ok_or_else(|| self.error(start, What::QuoteOpen))?;
+            name.push_str(&rest[..end]);
+            self.at += end + 1;
+            if !self.rest().starts_with('"') {
+                self.skip_spaces();
+                return Ok(name);
+            }
+            name.push('"');
+        }
     }
 
     fn leaf(&mut self, name: &str, start: usize) -> Result<Expression, ExpressionError> {
@@ -351,6 +424,7 @@ impl<'text> Parser<'text> {
             text: self.text.to_owned(),
             at: self.text[..at].chars().count(),
             what,
+            list: self.list,
         }
     }
 }
@@ -358,7 +432,6 @@ impl<'text> Parser<'text> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::format;
 
     #[test]
     fn expressions_read_and_print() {
@@ -368,6 +441,7 @@ mod tests {
             "raid10:far3(a,b,c,d)",
             "raid0(raid5(a,b,c),raid5(d,e,f))",
             "concat(\"odd,name(1).img\",mem:64M,mem:64M)",
+            "raid1(\"a\"\"quoted\"\".img\",\" b \")",
             "raid0(raid1(raid0(a),b))",
         ] {
             let parsed = Expression::parse(text);
@@ -379,6 +453,39 @@ mod tests {
         let counted = Expression::parse_counted("raid0(raid5(3), raid5( 3 ))").unwrap();
         assert_eq!(counted.to_string(), "raid0(raid5(0,1,2),raid5(3,4,5))");
         assert_eq!(counted.leaves(), ["0", "1", "2", "3", "4", "5"]);
+    }
+
+    #[test]
+    fn lists_of_devices_are_quoted_as_expressions_are() {
+        for (text, devices) in [
+            ("a.img", &["a.img"] as &[_]),
+            (" a.img , b.img", &["a.img", "b.img"]),
+            ("\"a,b.img\",disk (1).img", &["a,b.img", "disk (1).img"]),
+            (
+                "\"a\"\"b\",\" c \" ,/dev/disk/by-id/x:0",
+                &["a\"b", " c ", "/dev/disk/by-id/x:0"],
+            ),
+        ] {
+            assert_eq!(parse_devices(text).unwrap(), devices, "{text}");
+            let names: Vec<_> = devices.iter().map(|name| quoted(name)).collect();
+            assert_eq!(parse_devices(&names.join(",")).unwrap(), devices, "{text}");
+            let expression = format!("concat({})", names.join(","));
+            let expression = Expression::parse(&expression).unwrap();
+            assert_eq!(expression.leaves(), devices, "{text}");
+        }
+        for (text, at, message) in [
+            ("", 0, "the list of devices lacks the name of a device here"),
+            ("a,,b", 2, "lacks the name of a device here"),
+            ("a,", 2, "lacks the name of a device here"),
+            ("a,\"\"", 2, "lacks the name of a device here"),
+            ("a,\"b", 2, "lacks the quote that ends this name"),
+            ("a,\"b\"c", 5, "lacks a ',' here"),
+            ("a\"b,c", 1, "a name with a comma or a double quote goes"),
+        ] {
+            let error = parse_devices(text).expect_err(text);
+            assert_eq!(error.at, at, "{text}: {error}");
+            assert!(error.to_string().contains(message), "{text}: {error}");
+        }
     }
 
     #[test]

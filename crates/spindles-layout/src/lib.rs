@@ -19,7 +19,7 @@ mod table;
 mod zone;
 
 pub use error::GeometryError;
-pub use expression::{Expression, ExpressionError};
+pub use expression::{Expression, ExpressionError, parse_devices, quoted};
 pub use geometry::{Geometry, Spec};
 pub use group::{Group, GroupIndex, Location, Role, Slot};
 pub use growth::GrowthError;

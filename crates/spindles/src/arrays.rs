@@ -1,11 +1,14 @@
 //! How arrays and sizes are described to people and to programs, alike in all commands.
 
+use crate::failure::Usage;
 use crate::ui::Ui;
+use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
 use spindles_engine::Member;
 use spindles_io::Mishap;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
+use spindles_io::scan::{self, Role, ScanError};
 use spindles_io::spare::Taken;
 
 /// A size for people: `1.5 GiB`, `512 bytes`.
@@ -23,12 +26,70 @@ pub(crate) fn size(bytes: u64) -> String {
     format!("{bytes} bytes")
 }
 
-/// The devices among the arguments of a command; `array:DEV,DEV,..` names several.
-pub(crate) fn devices(arguments: &[String]) -> Vec<&str> {
-    let names = arguments.iter().map(String::as_str);
-    names
-        .flat_map(|name| name.strip_prefix("array:").unwrap_or(name).split(','))
-        .collect()
+// No doc comment: it would stand for that of the commands that take it.
+#[derive(Args)]
+pub(crate) struct Scan {
+    /// Where arrays are looked for by their names, and members that were not given: a folder, a file
+    /// or a block device; several times for several [default: what SPINDLES_SCAN lists between
+    /// colons, or else the current folder and all block devices]
+    #[arg(long = "scan", value_name = "PATH")]
+    places: Vec<String>,
+}
+
+impl Scan {
+    /// The devices that arguments of a command mean: devices, lists of them, and names of arrays.
+    /// What belongs to their arrays and was not given is warned of, but for devices `apart`, which
+    /// have another part in the command.
+    pub(crate) fn devices(
+        &self,
+        arguments: &[String],
+        apart: &[&str],
+        ui: &Ui,
+    ) -> anyhow::Result<Vec<String>> {
+        let arguments = names(arguments);
+        let given = scan::resolve(&arguments, apart, &self.places).map_err(usage)?;
+        for note in &given.skipped {
+            ui.note(note);
+        }
+        if let Some(warning) = given.warning() {
+            ui.note(warning);
+        }
+        let not_given = given.forgotten.iter().map(|forgotten| {
+            let (role, member) = match forgotten.role {
+                Role::Member(member) => ("member", Some(member.0)),
+                Role::Journal => ("journal", None),
+                Role::Spare => ("spare", None),
+            };
+            json!({
+                "device": forgotten.device,
+                "array": forgotten.array,
+                "uuid": forgotten.uuid.to_string(),
+                "role": role,
+                "member": member,
+            })
+        });
+        ui.not_given(not_given.collect());
+        Ok(given.devices)
+    }
+}
+
+/// The devices among arguments that can't be names of arrays.
+pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
+    let lists = arguments.iter().map(|argument| scan::split(argument));
+    let lists: Result<Vec<_>, _> = lists.collect();
+    Ok(lists.map_err(Usage::error)?.concat())
+}
+
+/// As the library takes them.
+pub(crate) fn names(devices: &[String]) -> Vec<&str> {
+    devices.iter().map(String::as_str).collect()
+}
+
+fn usage(error: ScanError) -> anyhow::Error {
+    match error {
+        ScanError::List(error) => Usage::error(error),
+        error => error.into(),
+    }
 }
 
 /// `raid5 left-symmetric, 3 members, chunks of 64K, blocks of 4K`.

@@ -2,7 +2,7 @@
 
 use crate::progress::Progress;
 use serde_json::Value;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
 use std::sync::atomic::Ordering;
@@ -20,6 +20,8 @@ pub(crate) struct Ui {
     terminal: bool,
     /// Whether the JSON document is out: there is one, also when the command fails after it.
     json_is_out: Cell<bool>,
+    /// Devices that belong to the arrays of the command and were not given, once that is known.
+    not_given: RefCell<Option<Vec<Value>>>,
 }
 
 impl Ui {
@@ -31,6 +33,7 @@ impl Ui {
             schema: schema.to_owned(),
             terminal,
             json_is_out: Cell::new(false),
+            not_given: RefCell::new(None),
         }
     }
 
@@ -57,8 +60,17 @@ impl Ui {
             let mut document = value.clone();
             document["schema"] = schema.into();
             document["version"] = VERSION.into();
+            if let Some(devices) = self.not_given.take() {
+                document["not_given"] = devices.into();
+            }
             write_out(&format!("{document:#}\n"));
         }
+    }
+
+    /// Keeps for the JSON document what belongs to the arrays of the command and was not given.
+    pub(crate) fn not_given(&self, devices: Vec<Value>) {
+        let mut all = self.not_given.borrow_mut();
+        all.get_or_insert_default().extend(devices);
     }
 
     /// A result that is a text, such as a script; with `--json` as `{key: text}`.

@@ -140,12 +140,12 @@ fn bad_input_names_the_thing_and_the_remedy() {
         (
             &["data.bin", "array:a.img,,b.img"],
             2,
-            "lacks the name of a device: write array:DEV",
+            "lacks the name of a device here: write DEV,DEV,..",
         ),
         (
             &["array:", "x.bin"],
             2,
-            "lacks the name of a device: write array:DEV",
+            "lacks the name of a device here: write DEV,DEV,..",
         ),
         (
             &["data.bin", "x.bin", "--bytes", "lots"],

@@ -43,7 +43,11 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         FlockOperation::NonBlockingLockExclusive
     };
     // Some network file systems have no locks: any other refusal says nothing.
-    let locked = opening::patiently(options.patience, Errno::WOULDBLOCK, || flock(&file, lock));
+    let locked = if options.read_only && options.unlocked {
+        Ok(())
+    } else {
+        opening::patiently(options.patience, Errno::WOULDBLOCK, || flock(&file, lock))
+    };
     if locked == Err(Errno::WOULDBLOCK) {
         return Err(OpenError::Busy {
             device: name.to_owned(),

@@ -11,7 +11,7 @@ pub(super) static KIND: Kind = Kind {
     syntax: "LEVEL(COUNT) or LEVEL(DEV,DEV,..)",
     summary: "a fresh array of that many members, or of these devices: raid5(4), raid1(mem:1G,x)",
     exists: false,
-    claims: |text| text.contains('('),
+    claims: |text| text.contains('(') && !text.starts_with("array:"),
     needs: |text| {
         let expression = parse(text)?;
         let leaves = expression.leaves();

@@ -1,34 +1,33 @@
-//! `array:DEV,DEV,..`: an array that exists, assembled from its superblocks.
+//! `array:NAME`, `array:DEV,DEV,..`: an array that exists, assembled from its superblocks.
 
 use super::{Kind, Needs, System};
-use spindles_io::{OpenOptions, Target};
+use spindles_io::{OpenOptions, Target, scan};
 
 pub(super) static KIND: Kind = Kind {
     name: "assembled",
-    syntax: "array:DEV,DEV,..",
-    summary: "an existing array, assembled from the superblocks on these devices",
+    syntax: "array:NAME, array:DEV,DEV,..",
+    summary: "an existing array, found by its name or assembled from the superblocks on these devices",
     exists: true,
     claims: |text| text.starts_with("array:"),
     needs: |text| {
-        let named = devices(text);
-        if named.iter().any(String::is_empty) {
-            return Err(format!(
-                "{text} lacks a device: write array:DEV,DEV,.. with every device of the array"
-            ));
-        }
-        Ok(Needs { members: 0, named })
+        Ok(Needs {
+            members: 0,
+            named: devices(text)?,
+        })
     },
     prepare: |text, site| {
         Ok(Box::new(Assembled {
-            devices: devices(text),
+            devices: devices(text)?,
             options: site.open_as_is(),
         }))
     },
 };
 
-fn devices(text: &str) -> Vec<String> {
-    let list = text.strip_prefix("array:").unwrap_or(text);
-    list.split(',').map(|name| name.trim().to_owned()).collect()
+fn devices(text: &str) -> Result<Vec<String>, String> {
+    let given = scan::resolve(&[text], &[], &[]);
+    given
+        .map(|given| given.devices)
+        .map_err(|error| error.to_string())
 }
 
 struct Assembled {

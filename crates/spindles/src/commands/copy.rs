@@ -1,7 +1,7 @@
 //! `spindles copy`: bytes between files, devices and arrays.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress as Bar, Unit};
@@ -23,13 +23,15 @@ use std::time::Instant;
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
     about: "Copy data between files, devices and arrays",
-    details: "FROM and TO are a file, a block device, mem:SIZE, null:SIZE, or array:DEV,DEV,.. for \
-              the array on these devices, given in any order; an array may lack as many devices \
-              as its level survives. A file that is not there yet is created. All of FROM is \
+    details: "FROM and TO are a file, a block device, mem:SIZE, null:SIZE, array:NAME for the array of \
+              that name, or array:DEV,DEV,.. for the one on these devices, given in any order; an \
+              array may lack as many devices as its level survives. The name of a device with a comma in \
+              it goes in double quotes. A file that is not there yet is created. All of FROM is \
               copied to the beginning of TO; what TO holds beyond that stays as it is. When the \
               command ends well, the data is on the medium.\n\n\
               Where FROM can't be read the copy ends. With --rescue all else is copied, and what \
               was left out is told: there TO stays as it is, and a new file holds zeros.\n\n\
+              spindles copy data.bin array:pool\n\
               spindles copy data.bin array:a.img,b.img,c.img\n\
               spindles copy array:a.img,c.img back.bin --bytes 10M\n\
               spindles copy /dev/sdx disk.img --verify",
@@ -60,6 +62,8 @@ struct Arguments {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    scan: Scan,
+    #[command(flatten)]
     rate: Rate,
 }
 
@@ -73,13 +77,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     let interrupted = interrupt::flag()?;
-    let mut from = open(&arguments.from, true, &arguments.rate, arguments.force, ui)?;
+    let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
+    let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
+    let mut from = open(&arguments.from, &from_devices, true, &arguments, ui)?;
     if arguments.rescue {
         from.leave_out_unreadable();
     }
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
-    copy::check_source(&from, bytes, &devices(&arguments.to)?)?;
-    let (mut to, created) = open_target(&arguments, bytes, ui)?;
+    copy::check_source(&from, bytes, &arrays::names(&to_devices))?;
+    let (mut to, created) = open_target(&arguments, &to_devices, bytes, ui)?;
     let checked = copy::check(&from, &to, bytes);
 
     let started = Instant::now();
@@ -239,39 +245,42 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
 }
 
 /// The devices that a name stands for.
-fn devices(name: &str) -> anyhow::Result<Vec<&str>> {
-    let Some(list) = name.strip_prefix(ARRAY) else {
-        return Ok(vec![name]);
-    };
-    let devices: Vec<&str> = list.split(',').collect();
-    if devices.iter().any(|device| device.is_empty()) {
-        return Err(Usage::error(format!(
-            "{name} lacks the name of a device: write array:DEV,DEV,.."
-        )));
+fn devices(name: &str, scan: &Scan, ui: &Ui) -> anyhow::Result<Vec<String>> {
+    if name.starts_with(ARRAY) {
+        scan.devices(&[name.to_owned()], &[], ui)
+    } else {
+        Ok(vec![name.to_owned()])
     }
-    Ok(devices)
 }
 
-fn open(name: &str, read_only: bool, rate: &Rate, force: bool, ui: &Ui) -> anyhow::Result<CopyEnd> {
+fn open(
+    name: &str,
+    devices: &[String],
+    read_only: bool,
+    arguments: &Arguments,
+    ui: &Ui,
+) -> anyhow::Result<CopyEnd> {
+    let force = arguments.force;
     let open = OpenOptions {
         read_only,
-        ..rate.options()
+        ..arguments.rate.options()
     };
     if !name.starts_with(ARRAY) {
         return Ok(CopyEnd::open(name, &open)?);
     }
+    let devices = arrays::names(devices);
     let mut options = AssembleOptions {
         open,
         force,
         ..AssembleOptions::default()
     };
-    let mut array = assemble(&devices(name)?, &options)?;
+    let mut array = assemble(&devices, &options)?;
     if read_only && !force && !array.report.is_clean() {
         // What a crash left undone is put in order first, so that what is read once stays. Where
         // that takes force, nothing is changed: the members that are not there may come back.
         drop(array);
         options.open.read_only = false;
-        array = assemble(&devices(name)?, &options)?;
+        array = assemble(&devices, &options)?;
     }
     for warning in array.report.warnings() {
         ui.note(warning);
@@ -280,7 +289,12 @@ fn open(name: &str, read_only: bool, rate: &Rate, force: bool, ui: &Ui) -> anyho
 }
 
 /// Opens what is to be written, and makes the file if there is none; true when it did.
-fn open_target(arguments: &Arguments, bytes: u64, ui: &Ui) -> anyhow::Result<(CopyEnd, bool)> {
+fn open_target(
+    arguments: &Arguments,
+    devices: &[String],
+    bytes: u64,
+    ui: &Ui,
+) -> anyhow::Result<(CopyEnd, bool)> {
     let name = arguments.to.as_str();
     let in_file_system = !["array:", "mem:", "null:"]
         .iter()
@@ -289,7 +303,7 @@ fn open_target(arguments: &Arguments, bytes: u64, ui: &Ui) -> anyhow::Result<(Co
         refuse(name, occupant(name)?.as_deref())?;
     }
     let created = in_file_system && CopyEnd::prepare_file(name, bytes)?;
-    let mut to = open(name, false, &arguments.rate, arguments.force, ui)?;
+    let mut to = open(name, devices, false, arguments, ui)?;
     if !in_file_system && !arguments.force {
         refuse(name, to.occupant()?)?;
     }

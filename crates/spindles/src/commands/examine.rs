@@ -1,7 +1,7 @@
 //! `spindles examine`: what the superblocks say, and every disagreement between them.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Show what the superblocks on devices say, and where they disagree",
     details: "Nothing is written, and the devices need not belong together. Of devices that are \
               no members it says what else they hold.\n\n\
+              spindles examine pool\n\
               spindles examine a.img b.img c.img\n\
               spindles examine /dev/sd?",
     hidden: false,
@@ -26,17 +27,20 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices to look at
-    #[arg(value_name = "DEV", required = true)]
+    /// The devices to look at; the name of an array stands for all of its
+    #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
     /// Show where everything lies on the devices too
     #[arg(long)]
     areas: bool,
+    #[command(flatten)]
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let looked: Vec<(&str, Result<Examined, OpenError>)> = arrays::devices(&arguments.devices)
+    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let looked: Vec<(&str, Result<Examined, OpenError>)> = arrays::names(&devices)
         .into_iter()
         .map(|device| (device, examine(device)))
         .collect();

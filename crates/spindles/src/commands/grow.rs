@@ -1,7 +1,7 @@
 //! `spindles grow`: more members, another chunk size, another level.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::failure::Usage;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -15,7 +15,7 @@ use spindles_layout::Level;
 pub(crate) static COMMAND: Command = Command {
     name: "grow",
     about: "Add members to an array, or change its chunk size or its level",
-    details: "Give the devices of the array, in any order, and the new ones each with --add. A \
+    details: "Give the name of the array, or its devices in any order, and the new ones each with --add. A \
               growing array is redundant all the time, and no backup file is needed: what is moved \
               lies in room that every member has set aside before it goes to its place. It may be \
               stopped with Ctrl-C, crash at any moment, and lose members as far as it survives \
@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
               Stopped, it goes on where it was as soon as the array is used with all its devices: by \
               any program that writes to it, or by this command with its devices alone. What can't \
               be done is refused before anything is written.\n\n\
+              spindles grow pool --add d.img\n\
               spindles grow a.img b.img c.img --add d.img\n\
               spindles grow a.img b.img c.img --add d.img --level raid6\n\
               spindles grow a.img b.img --add c.img --level raid5 --chunk 64K",
@@ -34,8 +35,8 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices of the array
-    #[arg(value_name = "DEV", required = true)]
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
     /// A new device, that becomes a member
     #[arg(long, value_name = "DEV")]
@@ -52,6 +53,8 @@ struct Arguments {
     /// Overwrite what the new devices hold
     #[arg(long, requires = "add")]
     force: bool,
+    #[command(flatten)]
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -65,6 +68,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             Some((level.layout(name)).map_err(|error| Usage::error(format!("--layout: {error}")))?)
         }
     };
+    let added: Vec<&str> = arrays::names(&arguments.add);
+    let devices = arguments.scan.devices(&arguments.devices, &added, ui)?;
     let options = GrowOptions {
         assemble: AssembleOptions::default(),
         add: arguments.add.clone(),
@@ -74,11 +79,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         overwrite: arguments.force,
     };
     let mut on_progress = ui.until_interrupted("grow")?;
-    let grown = grow(
-        &arrays::devices(&arguments.devices),
-        &options,
-        &mut on_progress,
-    )?;
+    let grown = grow(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);
     arrays::note_devices(&grown.report.mishaps, &grown.report.taken, &grown.wiped, ui);
     let name = &grown.report.name;

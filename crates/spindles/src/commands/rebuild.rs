@@ -1,7 +1,7 @@
 //! `spindles rebuild`: fills a device that takes the place of a missing one.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -14,7 +14,7 @@ use spindles_io::rebuild::{RebuildOptions, rebuild};
 pub(crate) static COMMAND: Command = Command {
     name: "rebuild",
     about: "Fill a new device that takes the place of a missing one",
-    details: "Give the devices that are left, in any order, and the new one with --onto. What the \
+    details: "Give the name of the array, or the devices that are left in any order, and the new one with --onto. What the \
               missing one held is computed from the others. The new device must be as large as the \
               one it stands for, and what it holds is lost. Until all of it is filled the array is \
               as unsafe as before.\n\n\
@@ -23,6 +23,7 @@ pub(crate) static COMMAND: Command = Command {
               command without --onto. Without --onto it also waits for spares that are given with \
               the devices and take places by themselves (spindles spare), and for members that \
               came back and get what they missed.\n\n\
+              spindles rebuild pool --onto new.img\n\
               spindles rebuild a.img c.img --onto new.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -31,8 +32,8 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices of the array that are there
-    #[arg(value_name = "DEV", required = true)]
+    /// The array: its name, or the devices of it that are there, in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
     /// The new device
     #[arg(long, value_name = "DEV")]
@@ -44,11 +45,15 @@ struct Arguments {
     #[arg(long, requires = "onto")]
     force: bool,
     #[command(flatten)]
+    scan: Scan,
+    #[command(flatten)]
     rate: Rate,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let onto = arguments.onto.as_deref();
+    let devices = (arguments.scan).devices(&arguments.devices, onto.as_slice(), ui)?;
     let options = RebuildOptions {
         assemble: AssembleOptions {
             open: arguments.rate.options(),
@@ -59,11 +64,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         overwrite: arguments.force,
     };
     let mut on_progress = ui.until_interrupted("rebuild")?;
-    let rebuilt = rebuild(
-        &arrays::devices(&arguments.devices),
-        &options,
-        &mut on_progress,
-    )?;
+    let rebuilt = rebuild(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);
     arrays::note_devices(
         &rebuilt.report.mishaps,

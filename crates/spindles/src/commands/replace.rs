@@ -1,7 +1,7 @@
 //! `spindles replace`: copies a member that works onto a device that takes its place.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::rate::Rate;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -22,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles rebuild.\n\n\
               Afterwards the old device is no member any more: given with the others it is left \
               out as replaced. Never give it alone.\n\n\
+              spindles replace b.img --onto new.img pool\n\
               spindles replace b.img --onto new.img a.img c.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -33,8 +34,8 @@ struct Arguments {
     /// The member
     #[arg(value_name = "OLD", required = true)]
     old: String,
-    /// The other devices of the array
-    #[arg(value_name = "DEV")]
+    /// The array: its name, or its other devices in any order
+    #[arg(value_name = "ARRAY|DEV")]
     devices: Vec<String>,
     /// The new device
     #[arg(long, value_name = "NEW", required = true)]
@@ -43,11 +44,15 @@ struct Arguments {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
+    scan: Scan,
+    #[command(flatten)]
     rate: Rate,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let apart = [arguments.old.as_str(), arguments.onto.as_str()];
+    let devices = (arguments.scan).devices(&arguments.devices, &apart, ui)?;
     let options = ReplaceOptions {
         assemble: AssembleOptions {
             open: arguments.rate.options(),
@@ -58,11 +63,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         overwrite: arguments.force,
     };
     let mut on_progress = ui.until_interrupted("replace")?;
-    let replaced = replace(
-        &arrays::devices(&arguments.devices),
-        &options,
-        &mut on_progress,
-    )?;
+    let replaced = replace(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);
     for warning in replaced.report.warnings() {
         ui.note(warning);

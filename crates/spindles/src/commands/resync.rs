@@ -1,7 +1,7 @@
 //! `spindles resync`: makes an array consistent that was not closed in order.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
               were being written; on the whole array where it has no bitmaps. While an array is \
               in use that happens by itself, a little at a time; this command does nothing else \
               and waits for the end. A clean array needs nothing.\n\n\
+              spindles resync pool\n\
               spindles resync a.img b.img c.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -24,13 +25,15 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices of the array
-    #[arg(value_name = "DEV", required = true)]
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
     /// Open an array with parity that lacks devices too: data may be wrong near what was being
     /// written
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    scan: Scan,
     #[command(flatten)]
     rate: Rate,
 }
@@ -42,12 +45,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         open: arguments.rate.options(),
         ..AssembleOptions::default()
     };
+    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
     let mut on_progress = ui.until_interrupted("resync")?;
-    let resynced = resync(
-        &arrays::devices(&arguments.devices),
-        &options,
-        &mut on_progress,
-    )?;
+    let resynced = resync(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);
     arrays::note_devices(&resynced.report.mishaps, &resynced.report.taken, &[], ui);
     let name = &resynced.report.name;

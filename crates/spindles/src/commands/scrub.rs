@@ -1,7 +1,7 @@
 //! `spindles scrub`: reads and compares everything, and repairs what is known to be wrong.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
               a place from a backup.\n\n\
               Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
               something is left that could not be repaired.\n\n\
+              spindles scrub pool\n\
               spindles scrub a.img b.img c.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -33,8 +34,8 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
-    /// The devices of the array
-    #[arg(value_name = "DEV", required = true)]
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
     /// Begin at the start, not where the last scrub was stopped
     #[arg(long)]
@@ -50,6 +51,8 @@ struct Arguments {
     /// what was being written
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    scan: Scan,
     #[command(flatten)]
     rate: Rate,
 }
@@ -76,10 +79,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if arguments.trust_data {
         ui.note("--trust-data: where data is rotten, parity or copies are made to agree with it");
     }
+    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
     let mut on_progress = ui.until_interrupted("scrub")?;
     let mut places = Vec::new();
     let scrubbed = scrub(
-        &arrays::devices(&arguments.devices),
+        &arrays::names(&devices),
         &options,
         wanted,
         &mut |told| {

@@ -1,7 +1,7 @@
 //! `spindles status`: the state of an array that is not served.
 
 use super::Command;
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
@@ -12,8 +12,9 @@ use spindles_io::{OpenOptions, Target};
 pub(crate) static COMMAND: Command = Command {
     name: "status",
     about: "Show the state of an array: its members, what is missing, whether it is clean",
-    details: "Give the devices of the array, in any order. They are read only. What the \
+    details: "Give the name of the array, or its devices in any order. They are read only. What the \
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
+              spindles status pool\n\
               spindles status a.img b.img c.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -22,14 +23,17 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices of the array
-    #[arg(value_name = "DEV", required = true)]
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
+    #[command(flatten)]
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arrays::devices(&arguments.devices);
+    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let devices = arrays::names(&devices);
     let options = AssembleOptions {
         open: OpenOptions {
             read_only: true,

@@ -56,8 +56,16 @@ pub(crate) fn killed(arguments: &[String], after: Duration) -> bool {
 
 /// Runs `spindles` with these arguments and no standard input.
 pub(crate) fn spindles(arguments: &[&str]) -> Run {
+    spindles_in(".", &[], arguments)
+}
+
+/// The same in a folder, with these variables.
+pub(crate) fn spindles_in(folder: &str, variables: &[(&str, &str)], arguments: &[&str]) -> Run {
     let output = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(arguments)
+        .current_dir(folder)
+        .env_remove("SPINDLES_SCAN")
+        .envs(variables.iter().copied())
         .stdin(Stdio::null())
         .output()
         .expect("the binary was built");

@@ -10,6 +10,7 @@ mod json;
 mod lab;
 #[path = "../../../spindles-io/tests/common/loop_devices.rs"]
 mod loop_devices;
+mod names;
 mod rebuild;
 mod replace;
 mod scrub;

@@ -1,6 +1,6 @@
 //! `spindles journal add`: an array gets a device of its own for its journal.
 
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Give an array a device of its own for its journal",
     details: "What the device holds is lost. One that the array had for that, and that is not there any more, \
               is forgotten. An array that was not closed in order is put in order first.\n\n\
+              spindles journal add fast.img --array pool\n\
               spindles journal add fast.img --array a.img,b.img,c.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -23,21 +24,24 @@ struct Arguments {
     /// The device that gets the journal
     #[arg(value_name = "DEV")]
     device: String,
-    /// The devices of the array
-    #[arg(long, value_name = "DEV,..")]
+    /// The array: its name, or its devices
+    #[arg(long, value_name = "ARRAY|DEV,..")]
     array: String,
     /// Overwrite what the device holds
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let members = [arguments.array];
+    let device = arguments.device.as_str();
+    let members = arguments.scan.devices(&[arguments.array], &[device], ui)?;
     let mut on_progress = ui.until_interrupted("journal")?;
     let added = add(
         &arguments.device,
-        &arrays::devices(&members),
+        &arrays::names(&members),
         arguments.force,
         &mut on_progress,
     )?;

@@ -1,6 +1,6 @@
 //! `spindles journal remove`: an array has its journal on its members again.
 
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Have the members of an array log again, and make a plain device of the one that did",
     details: "The device may be among those given, or be lost. An array that was not closed in order is put in \
               order first.\n\n\
+              spindles journal remove --array pool\n\
               spindles journal remove --array a.img,b.img,c.img,fast.img",
     hidden: false,
     arguments: Arguments::augment_args,
@@ -21,16 +22,18 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices of the array, and that of its journal if it is there
-    #[arg(long, value_name = "DEV,..")]
+    /// The array: its name, or its devices with that of its journal if it is there
+    #[arg(long, value_name = "ARRAY|DEV,..")]
     array: String,
+    #[command(flatten)]
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = [arguments.array];
+    let devices = arguments.scan.devices(&[arguments.array], &[], ui)?;
     let mut on_progress = ui.until_interrupted("journal")?;
-    let report = remove(&arrays::devices(&devices), &mut on_progress)?;
+    let report = remove(&arrays::names(&devices), &mut on_progress)?;
     drop(on_progress);
     let device = match &report.journal {
         JournalReport::Device(device) => Some(device),

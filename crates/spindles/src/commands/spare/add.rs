@@ -1,6 +1,6 @@
 //! `spindles spare add`: devices become spares.
 
-use crate::arrays;
+use crate::arrays::{self, Scan};
 use crate::commands::Command;
 use crate::ui::Ui;
 use clap::{ArgGroup, ArgMatches, Args, FromArgMatches as _};
@@ -12,6 +12,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Make devices spares of an array, or shared ones",
     details: "What the devices hold is lost. A device that is a spare already serves the array as \
               well as those before. A spare has to be as large as a member.\n\n\
+              spindles spare add e.img --array pool\n\
               spindles spare add e.img --array a.img,b.img,c.img\n\
               spindles spare add e.img f.img --shared",
     hidden: false,
@@ -25,8 +26,8 @@ struct Arguments {
     /// The devices that become spares
     #[arg(value_name = "DEV", required = true)]
     devices: Vec<String>,
-    /// The devices of the array that may take them, and with it arrays inside it
-    #[arg(long, value_name = "DEV,..", group = "whose")]
+    /// The array that may take them, and with it arrays inside it: its name, or its devices
+    #[arg(long, value_name = "ARRAY|DEV,..", group = "whose")]
     array: Option<String>,
     /// Any array may take them that they are large enough for
     #[arg(long, group = "whose")]
@@ -34,18 +35,22 @@ struct Arguments {
     /// Overwrite what the devices hold
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let devices = arrays::devices(&arguments.devices)?;
+    let devices = arrays::names(&devices);
     let members: Vec<String> = arguments.array.into_iter().collect();
-    let members = arrays::devices(&members);
+    let members = arguments.scan.devices(&members, &devices, ui)?;
+    let members = arrays::names(&members);
     let whose = if arguments.shared {
         For::All
     } else {
         For::Array(&members)
     };
-    let devices = arrays::devices(&arguments.devices);
     let added = add(&devices, whose, arguments.force)?;
     arrays::note_devices(&[], &[], &added.wiped, ui);
     for spare in &added.spares {

@@ -26,8 +26,8 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arrays::devices(&arguments.devices);
-    remove(&devices)?;
+    let devices = arrays::devices(&arguments.devices)?;
+    remove(&arrays::names(&devices))?;
     for device in &devices {
         ui.line(format!("{device} is a spare no more"));
     }

@@ -1,0 +1,541 @@
+//! Finds arrays by their names: which devices in some folders, and which block devices, carry
+//! something of ours. So no member is forgotten by typing, and one that was is named.
+
+use crate::assemble::outermost;
+use crate::probe::{Probe, identity};
+use rustix::fs::{major, minor};
+use spindles_block::MemberIndex;
+use spindles_format::{ArrayRecord, Found, Uuid};
+use spindles_layout::{ExpressionError, parse_devices};
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::fs;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use thiserror::Error;
+
+/// Where to look, separated by colons, unless whoever calls says so.
+pub const SCAN_VARIABLE: &str = "SPINDLES_SCAN";
+/// So many files and devices are looked at in one folder.
+const FILES_MAX: usize = 4096;
+/// So long it goes on: a disk that hardly answers must not stop what is about another one.
+const TIME_MAX: Duration = Duration::from_secs(10);
+
+/// The devices that a user means.
+#[derive(Clone, Debug, Default)]
+pub struct Given {
+    /// Those that were given, and those of the arrays whose names were given.
+    pub devices: Vec<String>,
+    /// What belongs to their arrays, was found and was not given.
+    pub forgotten: Vec<Forgotten>,
+    /// Places to look at that could not be looked at, or not wholly, and why.
+    pub skipped: Vec<String>,
+}
+
+/// A device that belongs to an array of which others were given.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Forgotten {
+    /// The device.
+    pub device: String,
+    /// The array's name; of an array inside another, the name of that.
+    pub array: String,
+    /// The array.
+    pub uuid: Uuid,
+    /// What it is there.
+    pub role: Role,
+}
+
+/// What a device is in its array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Role {
+    /// A member.
+    Member(MemberIndex),
+    /// The device of its journal.
+    Journal,
+    /// A spare.
+    Spare,
+}
+
+impl fmt::Display for Forgotten {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { device, array, .. } = self;
+        match self.role {
+            Role::Member(member) => write!(f, "{device} is member {member} of array '{array}'"),
+            Role::Journal => write!(f, "{device} has the journal of array '{array}'"),
+            Role::Spare => write!(f, "{device} is a spare of array '{array}'"),
+        }
+    }
+}
+
+impl Given {
+    /// Names what was forgotten, for people.
+    #[must_use]
+    pub fn warning(&self) -> Option<String> {
+        let forgotten = self.forgotten.iter().map(ToString::to_string);
+        let forgotten: Vec<String> = forgotten.collect();
+        let remedy = "or the name of the array in place of its devices";
+        match forgotten.as_slice() {
+            [] => None,
+            [one] => Some(format!("{one}, and was not given: give it too, {remedy}")),
+            several => Some(format!(
+                "not given were, and give them too, {remedy}:\n  {}",
+                several.join("\n  ")
+            )),
+        }
+    }
+}
+
+/// An array that was found.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FoundArray {
+    /// Its name; `None` where only arrays inside it were found, and it can't be read off them.
+    pub name: Option<String>,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// What belongs to it, as people call it.
+    pub devices: Vec<String>,
+}
+
+impl fmt::Display for FoundArray {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.name {
+            Some(name) => write!(f, "'{name}'"),
+            None => f.write_str("one whose name can't be read, as too much of it is missing"),
+        }?;
+        write!(f, " ({}: {})", self.uuid, self.devices.join(", "))
+    }
+}
+
+/// Why it can't be told which devices are meant.
+#[derive(Clone, Debug, Error)]
+#[non_exhaustive]
+pub enum ScanError {
+    /// What was typed is no list of devices.
+    #[error(transparent)]
+    List(#[from] ExpressionError),
+    /// No such device, and no such array.
+    #[error(
+        "'{name}' is neither a file nor a block device, nor the name of an array in {places}: check the name, give the devices of the array, or say with --scan where they are{}{}",
+        listed(found),
+        lines("\nNot looked at:", skipped)
+    )]
+    Unknown {
+        /// What was typed.
+        name: String,
+        /// Where was looked.
+        places: String,
+        /// What is there.
+        found: Vec<FoundArray>,
+        /// Where could not be looked, and why.
+        skipped: Vec<String>,
+    },
+    /// Several arrays of that name.
+    #[error(
+        "{} arrays are called '{name}': give the UUID of the one you mean in place of the name{}",
+        found.len(), listed(found)
+    )]
+    Ambiguous {
+        /// The name.
+        name: String,
+        /// Those that have it.
+        found: Vec<FoundArray>,
+    },
+}
+
+fn listed(arrays: &[FoundArray]) -> String {
+    lines("\nFound:", arrays)
+}
+
+fn lines(title: &str, rows: &[impl fmt::Display]) -> String {
+    let mut text = String::new();
+    for (index, row) in rows.iter().enumerate() {
+        let title = if index == 0 { title } else { "" };
+        text = format!("{text}{title}\n  {row}");
+    }
+    text
+}
+
+/// Which devices are meant. What exists as a file or block device, and what has a '/' or a ':' in it,
+/// is a device; anything else is the name or the identity of an array. Several are separated by
+/// commas, and quoted as in array expressions; `array:` may stand in front. `apart` are devices that
+/// get another part in what is about to be done, so they are not taken for forgotten. It is looked in
+/// `places`: files, block devices and folders, without those in them; where there are none, in those
+/// that the environment names, or else in the current folder and at all block devices.
+///
+/// # Errors
+///
+/// Says what was found instead.
+pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<Given, ScanError> {
+    let mut words = Vec::new();
+    for argument in arguments {
+        words.extend(split(argument)?);
+    }
+    let apart: BTreeSet<_> = apart.iter().filter_map(|name| identity(name)).collect();
+    let (devices, names): (Vec<String>, Vec<String>) =
+        words.into_iter().partition(|word| is_device(word));
+    let given = devices.iter().filter_map(|name| Probe::glance(name));
+    let mut given: Vec<Found> = given.map(|probe| probe.found()).collect();
+    let mut scan = Scan::new(places);
+    if names.is_empty() && !given.iter().any(|found| found.record().is_ok()) {
+        // Nothing that others could belong to.
+        return Ok(Given {
+            devices,
+            ..Given::default()
+        });
+    }
+    scan.look();
+    let mut taken: BTreeSet<_> = devices.iter().filter_map(|name| identity(name)).collect();
+    let mut devices = devices;
+    let arrays = if names.is_empty() {
+        Vec::new()
+    } else {
+        scan.arrays()
+    };
+    for name in names {
+        let array = choose(&name, &arrays, &scan)?;
+        for device in &array.devices {
+            let identity = identity(device);
+            if identity.is_some_and(|it| apart.contains(&it) || !taken.insert(it)) {
+                continue;
+            }
+            given.extend(scan.found.iter().find(|it| it.name == *device).cloned());
+            devices.push(device.clone());
+        }
+    }
+    taken.extend(apart);
+    Ok(Given {
+        forgotten: scan.forgotten(&given, &taken),
+        devices,
+        skipped: scan.skipped,
+    })
+}
+
+/// What an argument names: one thing that exists, or several between commas, quoted as in array
+/// expressions.
+///
+/// # Errors
+///
+/// Where it is no such list.
+pub fn split(argument: &str) -> Result<Vec<String>, ExpressionError> {
+    match argument.strip_prefix("array:") {
+        Some(list) => parse_devices(list),
+        None if exists(argument) => Ok(vec![argument.to_owned()]),
+        None => parse_devices(argument),
+    }
+}
+
+/// No name of an array has a '/' or a ':' in it.
+fn is_device(word: &str) -> bool {
+    word.contains(['/', ':']) || exists(word)
+}
+
+fn exists(name: &str) -> bool {
+    fs::metadata(name).is_ok_and(|it| !it.is_dir())
+}
+
+fn choose<'a>(
+    name: &str,
+    arrays: &'a [FoundArray],
+    scan: &Scan,
+) -> Result<&'a FoundArray, ScanError> {
+    let is_meant = |array: &&FoundArray| {
+        array.name.as_deref() == Some(name) || array.uuid.to_string().eq_ignore_ascii_case(name)
+    };
+    let meant: Vec<&FoundArray> = arrays.iter().filter(is_meant).collect();
+    match meant.as_slice() {
+        [array] => Ok(array),
+        [] => Err(ScanError::Unknown {
+            name: name.to_owned(),
+            places: scan.described(),
+            found: arrays.to_vec(),
+            skipped: scan.skipped.clone(),
+        }),
+        several => Err(ScanError::Ambiguous {
+            name: name.to_owned(),
+            found: several.iter().copied().cloned().collect(),
+        }),
+    }
+}
+
+/// A look at everything that may carry something of ours.
+#[derive(Debug)]
+struct Scan {
+    /// Files, block devices and folders.
+    places: Vec<String>,
+    /// All block devices too.
+    devices: bool,
+    /// What carries something of ours.
+    found: Vec<Found>,
+    seen: BTreeSet<(bool, u64, u64)>,
+    skipped: Vec<String>,
+}
+
+impl Scan {
+    fn new(places: &[String]) -> Self {
+        let mut places = places.to_vec();
+        if places.is_empty()
+            && let Ok(list) = std::env::var(SCAN_VARIABLE)
+        {
+            let named = list.split(':').filter(|place| !place.is_empty());
+            places.extend(named.map(str::to_owned));
+        }
+        let devices = places.is_empty();
+        if devices {
+            places.push(".".to_owned());
+        }
+        Self {
+            places,
+            devices,
+            found: Vec::new(),
+            seen: BTreeSet::new(),
+            skipped: Vec::new(),
+        }
+    }
+
+    /// Where it looks, for people.
+    fn described(&self) -> String {
+        if self.devices {
+            "the current folder or on block devices".to_owned()
+        } else {
+            self.places.join(", ")
+        }
+    }
+
+    fn look(&mut self) {
+        let started = Instant::now();
+        for place in self.places.clone() {
+            match fs::metadata(&place) {
+                Ok(it) if it.is_dir() => self.look_in(&place, started),
+                Ok(_) => self.look_at(&place),
+                Err(error) => self
+                    .skipped
+                    .push(format!("{place}: can't look there: {error}")),
+            }
+        }
+        for device in self.devices.then(block_devices).into_iter().flatten() {
+            if started.elapsed() > TIME_MAX {
+                self.skipped.push(format!(
+                    "block devices answer slowly: those from {device} on were not looked at"
+                ));
+                break;
+            }
+            self.look_at(&device);
+        }
+        // What another one is made of is not to be used itself.
+        let beneath: Vec<_> = (self.found.iter())
+            .filter_map(|found| backing_file(&found.name))
+            .collect();
+        self.found
+            .retain(|found| identity(&found.name).is_none_or(|it| !beneath.contains(&it)));
+    }
+
+    fn look_in(&mut self, folder: &str, started: Instant) {
+        let names = match fs::read_dir(folder) {
+            Ok(entries) => entries.flatten().map(|entry| entry.file_name()),
+            Err(error) => {
+                self.skipped
+                    .push(format!("{folder}: can't look there: {error}"));
+                return;
+            }
+        };
+        // One more than there may be, to see that there is one.
+        let names = names.filter_map(|name| name.into_string().ok());
+        let mut names: Vec<String> = names.take(FILES_MAX + 1).collect();
+        names.sort_unstable();
+        for (count, name) in names.iter().enumerate() {
+            if count == FILES_MAX || started.elapsed() > TIME_MAX {
+                self.skipped.push(format!(
+                    "{folder}: {count} files were looked at, and not those that are left: --scan \
+                     with the devices themselves looks at those"
+                ));
+                return;
+            }
+            let in_folder = if folder == "." && !name.contains(':') {
+                name.clone()
+            } else {
+                let path = Path::new(folder).join(name);
+                path.to_string_lossy().into_owned()
+            };
+            self.look_at(&in_folder);
+        }
+    }
+
+    fn look_at(&mut self, name: &str) {
+        let Some(probe) = Probe::glance(name) else {
+            return;
+        };
+        let found = probe.found();
+        let is_ours =
+            found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some();
+        if is_ours && identity(name).is_some_and(|identity| self.seen.insert(identity)) {
+            self.found.push(found);
+        }
+    }
+
+    /// The arrays that are no members of others, with what belongs to them.
+    fn arrays(&self) -> Vec<FoundArray> {
+        // Of an array inside another the members say which, and its contents say what that is called.
+        let mut of_parent: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
+        for found in &self.found {
+            if let Ok((array, _)) = found.record()
+                && array.parent != Uuid::NIL
+            {
+                of_parent.entry(array.parent).or_default().push(&found.name);
+            }
+        }
+        let outer = of_parent.iter().filter_map(|(parent, devices)| {
+            let record = outermost(devices).ok().flatten()?;
+            Some((*parent, (record.uuid, record.name.to_string())))
+        });
+        let outer: BTreeMap<Uuid, (Uuid, String)> = outer.collect();
+        let mut arrays: Vec<FoundArray> = Vec::new();
+        // Of each array also the arrays inside it: spares and journals may be theirs.
+        let mut uuids: Vec<BTreeSet<Uuid>> = Vec::new();
+        for found in &self.found {
+            let Ok((array, _)) = found.record() else {
+                continue;
+            };
+            let (uuid, name) = if array.parent == Uuid::NIL {
+                (array.uuid, Some(array.name.to_string()))
+            } else if let Some((uuid, name)) = outer.get(&array.parent) {
+                (*uuid, Some(name.clone()))
+            } else {
+                (array.parent, None)
+            };
+            let at = arrays.iter().position(|it| it.uuid == uuid);
+            let at = at.unwrap_or_else(|| {
+                arrays.push(FoundArray {
+                    name: None,
+                    uuid,
+                    devices: Vec::new(),
+                });
+                uuids.push(BTreeSet::from([uuid]));
+                arrays.len() - 1
+            });
+            // Members that missed it may still say another name.
+            if newest(&self.found, array.uuid).is_some_and(|it| it.generation == array.generation) {
+                arrays[at].name = name;
+            }
+            arrays[at].devices.push(found.name.clone());
+            uuids[at].extend([array.uuid, array.parent]);
+        }
+        for found in &self.found {
+            for (array, uuids) in arrays.iter_mut().zip(&uuids) {
+                let spare = found.spare().is_some_and(|it| {
+                    // A shared one may be meant for any other.
+                    it.arrays.iter().any(|array| uuids.contains(array))
+                });
+                let journal = found.journal_device();
+                if spare || journal.is_some_and(|it| uuids.contains(&it.array)) {
+                    array.devices.push(found.name.clone());
+                }
+            }
+        }
+        arrays
+    }
+
+    /// What was found, is not `taken` and belongs to the arrays of the devices given.
+    fn forgotten(&self, given: &[Found], taken: &BTreeSet<(bool, u64, u64)>) -> Vec<Forgotten> {
+        let mut all = given.to_vec();
+        all.extend(self.found.iter().cloned());
+        let of_given = given
+            .iter()
+            .filter_map(|found| Some(&found.record().ok()?.0));
+        let arrays: BTreeMap<Uuid, &ArrayRecord> = of_given
+            .flat_map(|array| [(array.uuid, array), (array.parent, array)])
+            .collect();
+        let known = |uuid: &Uuid| *uuid != Uuid::NIL && arrays.contains_key(uuid);
+        let is_taken = |name: &str| identity(name).is_none_or(|it| taken.contains(&it));
+        let others = self.found.iter().filter(|found| !is_taken(&found.name));
+        let forgotten = others.filter_map(|found| {
+            if let Ok((array, device)) = found.record() {
+                if !known(&array.uuid) && !known(&array.parent) {
+                    return None;
+                }
+                let own = array.member[usize::from(device.member.0)].device_uuid;
+                let newest = newest(&all, array.uuid)?;
+                let place = newest.members().get(usize::from(device.member.0))?;
+                // Replaced, or the copy of a member that was given.
+                if place.device_uuid != own || given.iter().any(|it| is_member(it, array.uuid, own))
+                {
+                    return None;
+                }
+                return Some(Forgotten {
+                    device: found.name.clone(),
+                    array: newest.name.to_string(),
+                    uuid: array.uuid,
+                    role: Role::Member(device.member),
+                });
+            }
+            let (uuid, role) = if let Some(journal) = found.journal_device() {
+                (journal.array, Role::Journal)
+            } else {
+                let mut serves = found.spare()?.arrays.iter();
+                (*serves.find(|uuid| known(uuid))?, Role::Spare)
+            };
+            known(&uuid).then_some(())?;
+            let record = newest(&all, uuid);
+            if let (Some(journal), Some(record)) = (found.journal_device(), record)
+                && (record.journal.device != journal.device_uuid || has_journal(given, record))
+            {
+                return None;
+            }
+            // Of an outer array no device has the name.
+            let array = record.map_or_else(|| uuid.to_string(), |record| record.name.to_string());
+            Some(Forgotten {
+                device: found.name.clone(),
+                array,
+                uuid,
+                role,
+            })
+        });
+        forgotten.collect()
+    }
+}
+
+/// The newest record of an array.
+fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
+    let records = found
+        .iter()
+        .filter_map(|found| Some(&found.record().ok()?.0));
+    records
+        .filter(|array| array.uuid == uuid)
+        .max_by_key(|array| array.generation)
+}
+
+fn is_member(found: &Found, uuid: Uuid, own: Uuid) -> bool {
+    found.record().is_ok_and(|(array, device)| {
+        array.uuid == uuid && array.member[usize::from(device.member.0)].device_uuid == own
+    })
+}
+
+fn has_journal(given: &[Found], array: &ArrayRecord) -> bool {
+    let mut journals = given.iter().filter_map(Found::journal_device);
+    journals.any(|it| it.array == array.uuid && it.device_uuid == array.journal.device)
+}
+
+/// The file that a loop device stands on.
+fn backing_file(name: &str) -> Option<(bool, u64, u64)> {
+    let (_, number, _) = identity(name).filter(|(is_device, ..)| *is_device)?;
+    let numbers = format!("{}:{}", major(number), minor(number));
+    let file = fs::read_to_string(format!("/sys/dev/block/{numbers}/loop/backing_file")).ok()?;
+    identity(file.trim_end_matches('\n'))
+}
+
+/// All block devices that nothing stands on.
+fn block_devices() -> Vec<String> {
+    let Ok(table) = fs::read_to_string("/proc/partitions") else {
+        return Vec::new();
+    };
+    let names = table
+        .lines()
+        .skip(2)
+        .filter_map(|line| line.split_whitespace().nth(3));
+    let is_free = |name: &&str| {
+        let holders = fs::read_dir(format!("/sys/class/block/{name}/holders"));
+        holders.is_ok_and(|mut holders| holders.next().is_none())
+    };
+    let free = names.filter(is_free);
+    free.map(|name| format!("/dev/{}", name.replace('!', "/")))
+        .collect()
+}

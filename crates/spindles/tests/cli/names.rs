@@ -1,0 +1,225 @@
+//! Arrays called by their names: every command finds all their devices, what was forgotten is named,
+//! and odd names are quoted.
+
+use crate::arrays::{Folder, MIB};
+use crate::binary::{Run, spindles_in};
+use std::os::unix::fs::symlink;
+use std::process::Command;
+
+/// An array of three with a spare and a device for its journal, and one of arrays.
+fn folder() -> Folder {
+    let folder = Folder::new("a b c d e f g journal spare", 32 * MIB);
+    let create = "create pool raid5(@a,@b,@c) --spare @spare --journal @journal";
+    folder.run(create).ok();
+    folder
+        .run("create nest raid0(raid1(@d,@e),raid1(@f,@g))")
+        .ok();
+    folder
+}
+
+fn here(folder: &Folder, arguments: &str) -> Run {
+    let arguments: Vec<&str> = arguments.split(' ').collect();
+    spindles_in(&folder.path(""), &[], &arguments)
+}
+
+/// The devices of the members, arrays inside included.
+fn devices(status: &serde_json::Value) -> Vec<String> {
+    let mut devices = Vec::new();
+    for member in status["members"].as_array().expect("members") {
+        match member["device"].as_str() {
+            Some(device) => devices.push(device.to_owned()),
+            None if member["array"].is_object() => devices.extend(self::devices(&member["array"])),
+            None => devices.push("missing".to_owned()),
+        }
+    }
+    devices
+}
+
+#[test]
+fn a_name_stands_for_all_devices_of_an_array() {
+    let folder = folder();
+    let run = here(&folder, "status pool --json").ok();
+    assert_eq!(run.error, "");
+    let status = run.json();
+    assert_eq!(devices(&status), ["a", "b", "c"]);
+    assert_eq!(status["journal"]["device"], "journal");
+    assert_eq!(status["spares"][0]["device"], "spare");
+    assert_eq!(status["not_given"], serde_json::json!([]));
+    let nest = here(&folder, "status nest --json").ok().json();
+    assert_eq!(devices(&nest), ["d", "e", "f", "g"]);
+    for (name, uuid) in [("pool", &status["uuid"]), ("nest", &nest["uuid"])] {
+        let uuid = uuid.as_str().expect("a text").to_uppercase();
+        let by_uuid = here(&folder, &format!("status {uuid} --json")).ok().json();
+        assert_eq!(by_uuid["name"], name);
+    }
+    // Elsewhere it is found where it is said to be, in one way or the other.
+    let other = Folder::new("x", MIB);
+    here(&other, "status pool").fails(1, &["'pool' is neither a file", "--scan"]);
+    let scan = format!("status pool --json --scan {}", folder.path(""));
+    let found = devices(&here(&other, &scan).ok().json());
+    assert_eq!(
+        found,
+        [folder.path("a"), folder.path("b"), folder.path("c")]
+    );
+    let scan = format!("/nonexistent:{}", folder.path(""));
+    let set = [("SPINDLES_SCAN", scan.as_str())];
+    let run = spindles_in(&other.path(""), &set, &["status", "nest"]).ok();
+    assert!(
+        run.error.contains("/nonexistent: can't look there"),
+        "{}",
+        run.error
+    );
+    // Single devices.
+    let some = format!(
+        "status pool --scan {} --scan {}",
+        folder.path("a"),
+        folder.path("c")
+    );
+    let run = here(&other, &format!("{some} --json"));
+    assert_eq!(
+        devices(&run.json()),
+        [&folder.path("a"), "missing", &folder.path("c")]
+    );
+}
+
+#[test]
+fn every_command_takes_a_name() {
+    let folder = folder();
+    std::fs::write(folder.path("data"), vec![7; 3 << 20]).expect("room");
+    for device in ["h", "i", "fast"] {
+        folder.make(device, 32 * MIB);
+    }
+    for arguments in [
+        "copy data array:pool --verify",
+        "copy array:pool back --bytes 3M",
+        "copy data array:nest",
+        "examine pool",
+        "resync pool",
+        "scrub pool",
+        "scrub nest",
+        "bench dd-read array:pool --size 1M --runs 1",
+        "journal remove --array pool",
+        "journal add fast --array pool",
+        "replace b --onto h pool",
+        "spare remove spare",
+        "spare add spare --array nest",
+        "grow pool --add i",
+    ] {
+        let run = here(&folder, arguments).ok();
+        assert!(
+            !run.error.contains("was not given"),
+            "{arguments}: {}",
+            run.error
+        );
+    }
+    assert!(folder.read("data") == folder.read("back"));
+    let status = here(&folder, "status pool --json").ok().json();
+    assert_eq!(devices(&status), ["a", "h", "c", "i"]);
+    assert_eq!(status["journal"]["device"], "fast");
+    std::fs::rename(folder.path("h"), folder.path("../h")).expect("one file system");
+    // What was replaced is blank enough to be used again.
+    here(&folder, "rebuild pool --onto b --force").ok();
+    std::fs::remove_file(folder.path("../h")).expect("it is there");
+    let status = here(&folder, "status pool --json").ok().json();
+    assert_eq!(devices(&status), ["a", "b", "c", "i"]);
+    let spares = here(&folder, "status nest --json").ok().json();
+    assert_eq!(spares["spares"][0]["device"], "spare");
+}
+
+#[test]
+fn what_was_forgotten_is_named() {
+    let folder = folder();
+    let run = here(&folder, "status a c --json");
+    for text in [
+        "b is member 1 of array 'pool'",
+        "journal has the journal of array 'pool'",
+        "spare is a spare of array 'pool'",
+        "give them too, or the name of the array",
+    ] {
+        assert!(run.error.contains(text), "no {text:?} in {}", run.error);
+    }
+    let forgotten = &run.json()["not_given"];
+    assert_eq!(forgotten.as_array().expect("a list").len(), 3);
+    assert_eq!(forgotten[0]["device"], "b");
+    assert_eq!(forgotten[0]["role"], "member");
+    assert_eq!(forgotten[0]["member"], 1);
+    let run = here(&folder, "status d e f journal spare");
+    let text = "g is member 1 of array 'nest.1', and was not given: give it too";
+    assert!(run.error.contains(text), "{}", run.error);
+    // Neither the copy of a device that was given, nor one that was replaced, nor the new device.
+    folder.make("new", 32 * MIB);
+    let run = here(&folder, "replace b --onto new a c journal spare").ok();
+    assert!(!run.error.contains("not given"), "{}", run.error);
+    std::fs::create_dir(folder.path("deeper")).expect("a folder");
+    folder.copy("c", "deeper/c");
+    folder.copy("c", "copy");
+    let run = here(&folder, "status a new c journal spare").ok();
+    assert!(!run.error.contains("not given"), "{}", run.error);
+    // Given elsewhere, nothing is there that could be forgotten.
+    let run = folder.run("status @a @c --scan @deeper");
+    assert!(!run.error.contains("not given"), "{}", run.error);
+}
+
+#[test]
+fn of_two_arrays_of_one_name_neither_is_taken() {
+    let folder = Folder::new("a b c d", 8 * MIB);
+    folder.run("create twin raid1(@a,@b)").ok();
+    folder.run("create twin raid1(@c,@d)").ok();
+    let uuid = |device| folder.newest(device).0.uuid.to_string();
+    for command in ["scrub twin", "copy array:twin out", "rebuild twin --onto x"] {
+        let texts = ["2 arrays are called 'twin': give the UUID", "a, b", "c, d"];
+        here(&folder, command).fails(1, &texts);
+        here(&folder, command).fails(1, &[&uuid("a"), &uuid("c")]);
+    }
+    here(&folder, &format!("scrub {}", uuid("c"))).ok();
+    let error = "'twins' is neither a file nor a block device, nor the name of an array";
+    here(&folder, "scrub twins").fails(1, &[error, "Found:", "'twin' ("]);
+    // Of the same name a file is meant.
+    std::fs::write(folder.path("twin"), b"text").expect("room");
+    here(&folder, "status twin").fails(1, &["twin"]);
+}
+
+#[test]
+fn nothing_but_files_and_devices_is_looked_at() {
+    let folder = Folder::new("a b", 8 * MIB);
+    folder.run("create pool raid1(@a,@b)").ok();
+    let fifo = Command::new("mkfifo").arg(folder.path("0")).status();
+    assert!(fifo.expect("mkfifo is there").success());
+    symlink("/nonexistent", folder.path("1")).expect("a link");
+    symlink("/dev/tty", folder.path("2")).expect("a link");
+    symlink(folder.path("a"), folder.path("link")).expect("a link");
+    std::fs::create_dir(folder.path("pool")).expect("a folder");
+    let status = here(&folder, "status pool --json").ok().json();
+    assert_eq!(devices(&status), ["a", "b"]);
+    let run = here(&folder, "status b link --json").ok();
+    assert_eq!(run.json()["not_given"], serde_json::json!([]));
+    let run = here(&folder, "status pool --scan 0");
+    run.fails(1, &["'pool' is neither a file"]);
+}
+
+#[test]
+fn odd_names_are_quoted_alike_everywhere() {
+    let folder = Folder::new("a,b q\"z d(1) mem:1M", 8 * MIB);
+    std::fs::write(folder.path("data"), vec![7; 1 << 20]).expect("room");
+    let expression = r#"raid6("a,b","q""z","d(1)",./mem:1M)"#;
+    here(&folder, &format!("create odd {expression}")).ok();
+    let status = here(&folder, "status odd --json").ok().json();
+    assert_eq!(devices(&status), ["a,b", "q\"z", "d(1)", "./mem:1M"]);
+    // One that exists needs no quotes, so that globs work; in a list it does.
+    let run = here(&folder, "status d(1) a,b q\"z ./mem:1M --json").ok();
+    assert_eq!(devices(&run.json()), ["a,b", "q\"z", "d(1)", "./mem:1M"]);
+    for target in [
+        r#"array:"a,b","q""z",d(1),./mem:1M"#,
+        r#"array:"a,b","q""z","d(1)",./mem:1M"#,
+    ] {
+        here(&folder, &format!("copy data {target} --verify --force")).ok();
+        here(
+            &folder,
+            &format!("bench dd-read {target} --size 1M --runs 1"),
+        )
+        .ok();
+    }
+    here(&folder, r#"copy data array:a,b,d(1)"#).fails(1, &["'a' is neither a file"]);
+    here(&folder, r#"copy data array:d(1),"q"z""#).fails(2, &["lacks a ',' here", "^"]);
+    here(&folder, r#"status "a,b"#).fails(2, &["lacks the quote", "^"]);
+}
