@@ -9,17 +9,14 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) static TASK: Task = Task {
     name: "fleet",
-    arguments: "swarm|enumerate|disk [--hours N]",
-    about: "simulates new random seeds, enumerates three requests on small arrays, or kills clients \
-            on disks that lie, for hours (1 by default); logs in target/fleet",
+    arguments: "swarm|enumerate|stories [--hours N]",
+    about: "simulates new random seeds, enumerates three requests on small arrays, or lives \
+            administrators' lives, for hours (1 by default); logs in target/fleet",
     run,
 };
 
 /// Seeds of one call of the simulator: a few minutes of work.
 const SEEDS_PER_CALL: u64 = 20_000;
-
-/// Sessions of one call of `spindles-disk`: a few minutes too.
-const SESSIONS_PER_CALL: u64 = 500;
 
 const LOGS: &str = "target/fleet";
 
@@ -38,7 +35,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     match job {
         "swarm" => swarm(hours),
         "enumerate" => enumerate(hours),
-        "disk" => disk(hours),
+        "stories" => stories(hours),
         _ => Err(format!("usage: cargo xtask fleet {}", TASK.arguments)),
     }
 }
@@ -126,6 +123,47 @@ fn swarm(hours: f64) -> Result<(), String> {
     }
 }
 
+/// Lives of one call of the test: some minutes of work.
+const LIVES_PER_CALL: u64 = 500;
+
+/// Lives that nobody lived before. The whole story of one that fails is printed and logged.
+fn stories(hours: f64) -> Result<(), String> {
+    let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
+    let log = Log::of("stories")?;
+    let mut seed = now_s() << 20;
+    let (mut lives, mut failures) = (0_u64, 0_u64);
+    while Instant::now() < ends {
+        let (first, count) = (
+            format!("SPINDLES_STORY_FIRST={seed}"),
+            format!("SPINDLES_STORIES={LIVES_PER_CALL}"),
+        );
+        let cargo = process::cargo_program();
+        let test = ["test", "--quiet", "--release", "--package", "spindles"];
+        let arguments = [
+            &[first.as_str(), count.as_str(), cargo.as_str()][..],
+            &test,
+            &["--test", "stories", "--", "--nocapture"],
+        ];
+        let finished = process::capture("env", &arguments.concat())?;
+        let mut entry = json!({"first": seed, "lives": LIVES_PER_CALL, "good": finished.good});
+        if !finished.good {
+            failures += 1;
+            println!("{}", finished.output);
+            entry["output"] = json!(finished.output);
+        }
+        log.add(entry)?;
+        seed += LIVES_PER_CALL;
+        lives += LIVES_PER_CALL;
+        println!("fleet: {lives} lives so far, {failures} calls with failures");
+    }
+    match failures {
+        0 => Ok(()),
+        _ => Err(format!(
+            "failures among {lives} lives: see {LOGS}/stories.jsonl"
+        )),
+    }
+}
+
 /// Two requests, then three, small scenarios first.
 fn enumerate(hours: f64) -> Result<(), String> {
     let program = "target/release/examples/enumerate";
@@ -167,35 +205,6 @@ fn enumerate(hours: f64) -> Result<(), String> {
         return Err(format!("something was found: see {LOGS}/enumerate.jsonl"));
     }
     Ok(())
-}
-
-/// Sessions on disks that lie, of seeds nobody ran before. What one found is printed, and kept.
-fn disk(hours: f64) -> Result<(), String> {
-    process::cargo(&["build", "--release", "--package", "spindles-disk"])?;
-    let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
-    let log = Log::of("disk")?;
-    let mut seed = now_s() << 20;
-    let (mut sessions, mut failures) = (0_u64, 0_u64);
-    while Instant::now() < ends {
-        let range = format!("{seed}..{}", seed + SESSIONS_PER_CALL);
-        let arguments = ["sessions", &range];
-        let finished = process::capture("target/release/spindles-disk", &arguments)?;
-        if !finished.good {
-            failures += 1;
-            println!("{}", finished.output);
-        }
-        let entry = objects(&finished).into_iter().next();
-        log.add(entry.unwrap_or_else(|| json!({"first": seed, "output": finished.output})))?;
-        seed += SESSIONS_PER_CALL;
-        sessions += SESSIONS_PER_CALL;
-        println!("fleet: {sessions} sessions so far, {failures} calls with failures");
-    }
-    match failures {
-        0 => Ok(()),
-        _ => Err(format!(
-            "failures among {sessions} sessions: see {LOGS}/disk.jsonl"
-        )),
-    }
 }
 
 #[cfg(test)]

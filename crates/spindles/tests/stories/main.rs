@@ -1,0 +1,105 @@
+//! Administrators' lives, drawn from a seed: an array of any level on real files of any sizes is
+//! created, written, loses members and gets them back, is rebuilt, replaced, grown and scrubbed,
+//! rots, is killed in the middle, gets spares and a journal on a device of its own. After each step
+//! the whole array is read and compared with what a model knows, and so is what `status` says.
+//!
+//! `SPINDLES_STORIES=5000 cargo test -p spindles --test stories` for more lives,
+//! `SPINDLES_STORY_SEED=7` for the whole story of one.
+
+#![allow(
+    clippy::print_stdout,
+    reason = "the figures, and the story of a failure"
+)]
+
+mod life;
+mod model;
+mod program;
+mod random;
+mod steps;
+
+use life::Life;
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+const LIVES: u64 = 100;
+
+fn number(variable: &str) -> Option<u64> {
+    let value = std::env::var(variable).ok()?;
+    Some(value.parse().expect("a number"))
+}
+
+/// What one life came to: how often each step was taken, or what went wrong.
+fn live(seed: u64) -> Result<BTreeMap<&'static str, u32>, String> {
+    let mut life = Life::begin(seed);
+    let ended = catch_unwind(AssertUnwindSafe(|| life.live()));
+    match ended {
+        Ok(()) => Ok(life.taken),
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.unwrap_or_else(|| "a panic of the test itself".to_owned());
+            Err(format!("seed {seed}: {text}\n{}", life.story.join("\n")))
+        }
+    }
+}
+
+#[test]
+fn lives() {
+    if let Some(seed) = number("SPINDLES_STORY_SEED") {
+        let mut life = Life::begin(seed);
+        let ended = catch_unwind(AssertUnwindSafe(|| life.live()));
+        println!("{}", life.story.join("\n"));
+        assert!(ended.is_ok(), "seed {seed}");
+        return;
+    }
+    let lives = number("SPINDLES_STORIES").unwrap_or(LIVES);
+    let first = number("SPINDLES_STORY_FIRST").unwrap_or(0);
+    let next = AtomicU64::new(first);
+    let failures = Mutex::new(Vec::new());
+    let taken = Mutex::new(BTreeMap::<&str, u32>::new());
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed >= first + lives {
+                        break;
+                    }
+                    match live(seed) {
+                        Ok(steps) => {
+                            let mut taken = taken.lock().expect("no panic holds it");
+                            for (step, count) in steps {
+                                *taken.entry(step).or_default() += count;
+                            }
+                        }
+                        Err(failure) => {
+                            failures.lock().expect("no panic holds it").push(failure);
+                        }
+                    }
+                }
+            });
+        }
+    });
+    let taken = taken.into_inner().expect("no panic holds it");
+    println!("{lives} lives from seed {first}: {taken:?}");
+    let failures = failures.into_inner().expect("no panic holds it");
+    for failure in &failures {
+        println!("\n{failure}");
+    }
+    assert!(
+        failures.is_empty(),
+        "{} of {lives} lives failed",
+        failures.len()
+    );
+    if lives >= LIVES {
+        for step in steps::STEPS {
+            assert!(
+                taken.contains_key(step.name),
+                "no life took the step '{}'",
+                step.name
+            );
+        }
+    }
+}
