@@ -2,12 +2,14 @@
 //! what can't take part refused by name and reason.
 
 use crate::clock::since_1970_s;
-use crate::probe::{self, Probe};
+use crate::probe::Probe;
 use crate::report::positions;
 pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
 use crate::signatures::Sighting;
 use crate::spare::Spare;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, attach, random, settle};
+use crate::{
+    CloseError, NodeId, OpenError, OpenOptions, Stack, Target, attach, identity, random, settle,
+};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
 use spindles_engine::{
     Command, Config, GrowthTarget, JOB_RATE, Limits, POLICIES, Persistence, PlanError, Policy,
@@ -318,7 +320,7 @@ fn set_apart<'a, T>(
 
 /// What the devices say, if each of them says something and is another one.
 fn look(devices: &[&str], open: &OpenOptions) -> Result<Vec<Found>, AssembleError> {
-    if let Some((first, second)) = probe::same_device(devices) {
+    if let Some((first, second)) = identity::same_device(devices) {
         return Err(AssembleError::SameDevice {
             first: devices[first].to_owned(),
             second: devices[second].to_owned(),

@@ -3,7 +3,8 @@
 
 use crate::assemble::{ArrayReport, AssembleError, because};
 use crate::create::{self, CreateError};
-use crate::{CloseError, OpenError, Target, probe};
+use crate::identity::{self, identity};
+use crate::{CloseError, OpenError, Target};
 use spindles_block::MemberIndex;
 use spindles_engine::{CommandError, Event};
 use spindles_format::{SPARE_ARRAYS_MAX, TooSmall};
@@ -274,23 +275,31 @@ pub enum ChangeError {
     },
 }
 
-/// That two names are those of one device.
+/// That two names stand for the same bytes.
 pub(crate) fn same(first: &str, second: &str) -> String {
     if first == second {
         format!("{first} is given twice")
-    } else {
+    } else if identity(first) == identity(second) {
         format!("{first} and {second} are the same device")
+    } else {
+        format!("{first} and {second} are the same device, or parts of one that overlap")
     }
 }
 
-/// Looks at devices that are to come to an array of these `devices`: each is another one. What they
-/// hold, which is an error unless it may be overwritten.
-pub(crate) fn look_at_newcomers(
-    devices: &[&str],
+/// Whether devices that are to come to an array of these `devices` are there, and each is another one.
+pub(crate) fn look_at_newcomers(devices: &[&str], newcomers: &[&str]) -> Result<(), ChangeError> {
+    are_others(devices, newcomers)?;
+    for device in newcomers {
+        create::look(device)?;
+    }
+    Ok(())
+}
+
+/// What devices hold that are to come to an array, which is an error unless it may be overwritten.
+pub(crate) fn may_overwrite(
     newcomers: &[&str],
     overwrite: bool,
 ) -> Result<Vec<(String, String)>, ChangeError> {
-    are_others(devices, newcomers)?;
     let mut held = Vec::new();
     for device in newcomers {
         held.extend(create::may_overwrite(device, overwrite)?);
@@ -301,7 +310,7 @@ pub(crate) fn look_at_newcomers(
 /// Whether each newcomer is another device, and none of these.
 pub(crate) fn are_others(devices: &[&str], newcomers: &[&str]) -> Result<(), ChangeError> {
     let all = [devices, newcomers].concat();
-    match probe::same_device(&all) {
+    match identity::same_device(&all) {
         // What is wrong with the others is found when they are assembled.
         Some((first, second)) if second >= devices.len() => Err(ChangeError::SameDevice {
             first: all[first].to_owned(),

@@ -2,7 +2,8 @@
 //! both ends, and each end may be a device, an array, or a file of any length.
 
 use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
-use crate::probe::{Probe, identity};
+use crate::identity::same_device;
+use crate::probe::Probe;
 use crate::signatures::look;
 use crate::{CloseError, Mishap, OpenError, OpenOptions, Target, open_device};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
@@ -476,14 +477,9 @@ pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> 
 ///
 /// When that is not so.
 pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(), CopyError> {
-    let ours: Vec<_> = from
-        .device_names()
-        .into_iter()
-        .filter_map(identity)
-        .collect();
-    let theirs = to_devices.iter().map(|name| (name, identity(name)));
-    for (device, identity) in theirs {
-        if identity.is_some_and(|identity| ours.contains(&identity)) {
+    let ours = from.device_names();
+    for device in to_devices {
+        if same_device(&[ours.as_slice(), &[device]].concat()).is_some() {
             return Err(CopyError::SameDevice {
                 device: (*device).to_owned(),
             });

@@ -4,8 +4,9 @@
 
 use crate::attach::AttachError;
 use crate::create;
+use crate::identity;
 use crate::members::{DeviceIndex, DeviceIo, Members};
-use crate::probe::{self, Probe};
+use crate::probe::Probe;
 use crate::queues::Wait;
 use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
@@ -410,11 +411,11 @@ impl Core {
         old: &str,
         name: &str,
     ) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
-        let identity = probe::identity(old);
+        let identity = identity::identity(old);
         let is_old = |node: &Option<Node>| match node {
             Some(Node::Device(device)) => {
                 let other = &self.members.facts(*device).name;
-                other == old || identity.is_some() && probe::identity(other) == identity
+                other == old || identity.is_some() && identity::identity(other) == identity
             }
             Some(Node::Array(_)) | None => false,
         };

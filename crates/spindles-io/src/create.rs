@@ -5,8 +5,8 @@ use crate::clock::since_1970_s;
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{
-    CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, attach, journal, random, settle,
-    spare,
+    CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, attach, identity, journal, random,
+    settle, spare,
 };
 use rustix::fs::{FallocateFlags, fallocate};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
@@ -296,7 +296,7 @@ pub fn create(
     let all: Vec<&str> = (leaves.iter().copied())
         .chain(spares.map(String::as_str))
         .collect();
-    if let Some((first, second)) = probe::same_device(&all) {
+    if let Some((first, second)) = identity::same_device(&all) {
         return Err(CreateError::SameDevice {
             first: all[first].to_owned(),
             second: all[second].to_owned(),
@@ -304,11 +304,6 @@ pub fn create(
     }
     let devices = all.iter().map(|name| Device::look(name));
     let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
-    let occupied: Vec<(String, String)> = devices.iter().filter_map(Device::holds).collect();
-    if !occupied.is_empty() && !options.force {
-        return Err(CreateError::Occupied { devices: occupied });
-    }
-
     let mut spares = devices.split_off(leaves.len());
     let journal = spares.split_off(options.spares.len()).pop();
     let mut planner = Planner {
@@ -323,9 +318,12 @@ pub fn create(
     for spare in &spares {
         spare.may_stand_for(&leaf_records)?;
     }
-    let journal = journal
-        .map(|device| root.plan_journal(device))
-        .transpose()?;
+    let planned = journal.as_ref().map(|device| root.plan_journal(device));
+    let planned = planned.transpose()?;
+    let newcomers = devices.iter().chain(&spares).chain(&journal);
+    let occupied = refuse_occupied(newcomers, options.force)?;
+    drop(journal); // Or nobody could write to it.
+    let journal = planned;
     let known_zero = devices.iter().zip(&leaf_records).all(|(device, record)| {
         let block_bytes = u64::from(record.block_size.bytes());
         let from = record.data_start().0 * block_bytes;
@@ -458,10 +456,16 @@ impl Device {
         })
     }
 
-    /// What it holds, if anything.
-    fn holds(&self) -> Option<(String, String)> {
-        let what = self.probe.holds(&self.sightings)?;
-        Some((self.name.clone(), what))
+    /// What it holds that nobody wants overwritten, if anything. Whether a file holds data of no known
+    /// kind takes reading it, and is not asked with `force`, when nothing depends on that.
+    fn holds(&self, force: bool) -> Result<Option<String>, OpenError> {
+        let known = self.probe.holds(&self.sightings);
+        if known.is_some() || force {
+            return Ok(known);
+        }
+        let data = self.probe.first_data();
+        let data = data.map_err(|source| probe::failed(&self.name, "read", source))?;
+        Ok(data.map(|at| format!("data of no known kind, from byte {at} on")))
     }
 }
 
@@ -483,15 +487,15 @@ enum Member {
 
 impl Plan {
     /// Makes a device that of the journal.
-    fn plan_journal(&mut self, device: Device) -> Result<(String, JournalDevice), CreateError> {
+    fn plan_journal(&mut self, device: &Device) -> Result<(String, JournalDevice), CreateError> {
         let Device { name, probe, .. } = device;
         let logs = self.policy.write_hole == WriteHole::Closed;
         let sums = self.record.checksum != ChecksumKind::None;
         let is_something = self.geometry.parity_chunks() > 0 || sums;
-        let device = journal::plan(&name, probe.bytes, self.record.uuid, logs, is_something)?;
+        let device = journal::plan(name, probe.bytes, self.record.uuid, logs, is_something)?;
         self.record.journal.device = device.device_uuid;
         self.record.note_journal_device();
-        Ok((name, device))
+        Ok((name.clone(), device))
     }
 
     /// Members of it, and of arrays inside it, more than a hundredth of whose room for data it does
@@ -707,11 +711,28 @@ pub(crate) fn may_overwrite(
     device: &str,
     force: bool,
 ) -> Result<Vec<(String, String)>, CreateError> {
-    let devices: Vec<(String, String)> = Device::look(device)?.holds().into_iter().collect();
-    if !devices.is_empty() && !force {
-        return Err(CreateError::Occupied { devices });
+    refuse_occupied(std::iter::once(&Device::look(device)?), force)
+}
+
+/// Which devices hold something, and what: an error unless `force`. This decides for every command.
+///
+/// A regular file has to be empty: it may hold anything. A block device has to be without what is
+/// known, as for the `mkfs` of any file system: reading all of a disk takes hours, and one that was
+/// wiped still holds old data.
+fn refuse_occupied<'a>(
+    devices: impl Iterator<Item = &'a Device>,
+    force: bool,
+) -> Result<Vec<(String, String)>, CreateError> {
+    let mut occupied = Vec::new();
+    for device in devices {
+        if let Some(what) = device.holds(force)? {
+            occupied.push((device.name.clone(), what));
+        }
     }
-    Ok(devices)
+    if !occupied.is_empty() && !force {
+        return Err(CreateError::Occupied { devices: occupied });
+    }
+    Ok(occupied)
 }
 
 /// Looks at a device that is to hold something new.
@@ -737,6 +758,18 @@ pub(crate) fn clear_spare(device: &str, record: &DeviceRecord) -> io::Result<()>
 pub(crate) fn forget(device: &str) -> io::Result<()> {
     let sightings = Probe::held(device)?.sightings();
     wipe(device, &sightings.map_err(io::Error::other)?)
+}
+
+/// Makes a device that held nothing but what is ours one that holds nothing: a file of zeros, or a
+/// block device without anything known.
+pub(crate) fn empty(device: &str) -> io::Result<()> {
+    forget(device)?;
+    let file = File::options().write(true).open(device)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        zero(&file, 0, metadata.len())?;
+    }
+    file.sync_all()
 }
 
 fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {

@@ -54,7 +54,8 @@ pub fn grow(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Grown, ChangeError> {
     let added: Vec<&str> = options.add.iter().map(String::as_str).collect();
-    let wiped = attach::look_at_newcomers(devices, &added, options.overwrite)?;
+    attach::look_at_newcomers(devices, &added)?;
+    let wiped = attach::may_overwrite(&added, options.overwrite)?;
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut assembling = options.assemble.clone();
     assembling.open.read_only = true;

@@ -39,7 +39,6 @@ pub fn add(
             device: journal.clone(),
         });
     }
-    let wiped = create::may_overwrite(device, overwrite)?;
     let parity = matches!(report.level.redundancy, Redundancy::Parity(_));
     let logs = Policy::by_name(report.consistency)
         .is_some_and(|policy| policy.write_hole == WriteHole::Closed);
@@ -51,6 +50,7 @@ pub fn add(
         logs,
         parity || report.checksum != ChecksumKind::None.name(),
     )?;
+    let wiped = create::may_overwrite(device, overwrite)?;
     put_in_order(members, &report, progress)?;
     // First the device: what the superblocks name is there.
     spare::make(device, false, &record.encode())?;
@@ -76,9 +76,9 @@ pub fn remove(
     change(devices, &report, Uuid::NIL)?;
     if let JournalReport::Device(device) = &report.journal {
         let held = backends::open(device, &OpenOptions::default())?;
-        let forgotten = create::forget(device);
+        let emptied = create::empty(device);
         drop(held);
-        forgotten.map_err(|source| probe::failed(device, "clear", source))?;
+        emptied.map_err(|source| probe::failed(device, "clear", source))?;
     }
     Ok(report)
 }

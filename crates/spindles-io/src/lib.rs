@@ -17,6 +17,7 @@ mod error;
 pub mod export;
 mod facts;
 pub mod grow;
+mod identity;
 pub mod journal;
 mod members;
 mod mishaps;

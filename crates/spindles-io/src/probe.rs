@@ -1,10 +1,11 @@
-//! A look at devices before anything is opened for use: which ones are the same, what they carry.
+//! A look at devices before anything is opened for use: what they carry.
 //! Through the page cache, at any alignment, and never writing.
 
 use crate::backends::{self, Medium};
 use crate::signatures::{self, Sighting};
 use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
+use rustix::io::Errno;
 use spindles_format::{
     AreaKind, BAD_BLOCKS_PAGE_BYTES, BadBlocks, DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
     decode_bad_blocks,
@@ -153,7 +154,7 @@ impl Probe {
         })
     }
 
-    /// What nobody wants overwritten, with its article, if there is anything.
+    /// What of a known kind it holds, which nobody wants overwritten, with its article.
     pub(crate) fn holds(&self, sightings: &[Sighting]) -> Option<String> {
         let found = self.found();
         if found.spare().is_some() {
@@ -174,6 +175,40 @@ impl Probe {
         })
     }
 
+    /// Where the first byte lies that is not zero, in a regular file. What its file system knows to
+    /// be empty is not read.
+    pub(crate) fn first_data(&self) -> io::Result<Option<u64>> {
+        const STEP_BYTES: u64 = 1 << 20;
+        let Some(file) = &self.file else {
+            return Ok(None);
+        };
+        if !file.metadata()?.is_file() {
+            return Ok(None);
+        }
+        let zeros = vec![0; usize::try_from(STEP_BYTES).expect("a MiB")];
+        let mut bytes = zeros.clone();
+        let mut at = 0;
+        while at < self.bytes {
+            // File systems that know of no holes refuse to look for them: there all is data.
+            at = match seek(file, SeekFrom::Data(at)) {
+                Err(Errno::NXIO) => return Ok(None),
+                found => found.unwrap_or(at),
+            };
+            let end = seek(file, SeekFrom::Hole(at)).unwrap_or(self.bytes);
+            let length = usize::try_from(end.saturating_sub(at).min(STEP_BYTES)).expect("a MiB");
+            let read = file.read_at(&mut bytes[..length], at)?;
+            if bytes[..read] != zeros[..read] {
+                let before = bytes.iter().take_while(|byte| **byte == 0).count();
+                return Ok(Some(at + u64::try_from(before).expect("within a MiB")));
+            }
+            if read == 0 {
+                break; // It is shorter by now.
+            }
+            at += u64::try_from(read).expect("within a MiB");
+        }
+        Ok(None)
+    }
+
     /// Whether all bytes of a range are known to be zeros without reading them: a file without
     /// data there.
     pub(crate) fn is_hole(&self, from_bytes: u64, to_bytes: u64) -> bool {
@@ -185,31 +220,9 @@ impl Probe {
         }
         match seek(file, SeekFrom::Data(from_bytes)) {
             Ok(data) => data >= to_bytes,
-            Err(errno) => errno == rustix::io::Errno::NXIO,
+            Err(errno) => errno == Errno::NXIO,
         }
     }
-}
-
-/// Two names, by their index, for one device: the same path, a link, or another node.
-pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
-    let identities: Vec<Option<(bool, u64, u64)>> =
-        names.iter().map(|name| identity(name)).collect();
-    (0..names.len()).find_map(|second| {
-        let identity = identities[second]?;
-        let first = identities[..second]
-            .iter()
-            .position(|other| *other == Some(identity))?;
-        Some((first, second))
-    })
-}
-
-/// `None` for what is not in the file system.
-pub(crate) fn identity(name: &str) -> Option<(bool, u64, u64)> {
-    let status = stat(name).ok()?;
-    Some(match FileType::from_raw_mode(status.st_mode) {
-        FileType::BlockDevice => (true, status.st_rdev, 0),
-        _ => (false, status.st_dev, status.st_ino),
-    })
 }
 
 /// An error of the operating system about a device.

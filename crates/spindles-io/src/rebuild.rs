@@ -56,7 +56,7 @@ pub fn rebuild(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
     let onto = options.onto.as_deref();
-    let wiped = attach::look_at_newcomers(devices, onto.as_slice(), options.overwrite)?;
+    attach::look_at_newcomers(devices, onto.as_slice())?;
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut assembling = options.assemble.clone();
     assembling.open.read_only = true;
@@ -74,6 +74,7 @@ pub fn rebuild(
         }
     }
     drop(looked);
+    let wiped = attach::may_overwrite(onto.as_slice(), options.overwrite)?;
     assembling.open.read_only = options.assemble.open.read_only;
     let assembled = assemble(devices, &assembling)?;
     let (mut target, mut report) = (assembled.target, assembled.report);

@@ -4,7 +4,7 @@
 
 use crate::assemble::{ArrayReport, AssembleOptions, assemble};
 use crate::attach::{self, ChangeError};
-use crate::probe;
+use crate::identity;
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, ReplaceEnd};
 use std::cell::Cell;
@@ -51,16 +51,17 @@ pub fn replace(
 ) -> Result<Replaced, ChangeError> {
     let (old, onto) = (&options.old, &options.onto);
     let mut devices = devices.to_vec();
-    if probe::same_device(&[devices.as_slice(), &[old]].concat()).is_none() {
+    if identity::same_device(&[devices.as_slice(), &[old]].concat()).is_none() {
         devices.push(old);
     }
-    let wiped = attach::look_at_newcomers(&devices, &[onto], options.overwrite)?;
+    attach::look_at_newcomers(&devices, &[onto])?;
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut reading = options.assemble.clone();
     reading.open.read_only = true;
     assemble(&devices, &reading)?
         .target
         .may_replace(old, onto)?;
+    let wiped = attach::may_overwrite(&[onto], options.overwrite)?;
     let assembled = assemble(&devices, &options.assemble)?;
     let (mut target, mut report) = (assembled.target, assembled.report);
     let (array, member) = target.replace(old, onto)?;

@@ -2,10 +2,11 @@
 
 use crate::assemble::{AssembleOptions, SpareReport, assemble};
 use crate::attach::{self, ChangeError};
+use crate::create::{self, CreateError};
 use crate::probe::{self, Probe};
-use crate::{OpenError, OpenOptions, backends, create};
-use spindles_block::MemberIndex;
-use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
+use crate::{OpenError, OpenOptions, backends};
+use spindles_block::{BlockSize, MemberIndex};
+use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid, areas_for};
 use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::{fmt, io};
@@ -98,8 +99,16 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     let mut planned = Vec::new();
     for device in devices {
         let probe = create::look(device)?;
-        if let Some(array) = &array {
-            array.target.may_be_spare(device)?;
+        match &array {
+            Some(array) => array.target.may_be_spare(device)?,
+            // As large as the smallest member there can be.
+            None => {
+                let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
+                areas.map_err(|small| CreateError::TooSmall {
+                    device: (*device).to_owned(),
+                    small,
+                })?;
+            }
         }
         let uuid = array.as_ref().map(|array| array.report.uuid);
         let known = probe.found().spare().cloned();
@@ -210,8 +219,7 @@ pub fn remove(devices: &[&str]) -> Result<(), ChangeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spindles_block::BlockSize;
-    use spindles_format::{AreaKind, areas_for};
+    use spindles_format::AreaKind;
 
     /// From then on nobody else takes it, whatever happens before it is a member.
     #[test]

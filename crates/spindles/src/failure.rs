@@ -1,5 +1,11 @@
 //! How a command ends: done, failed, or used wrongly.
 
+use spindles_io::OpenError;
+use spindles_io::assemble::AssembleError;
+use spindles_io::attach::{AttachError, ChangeError};
+use spindles_io::copy::CopyError;
+use spindles_io::create::CreateError;
+use std::error::Error;
 use std::fmt;
 
 /// Exit status of a command that did what it was asked.
@@ -10,6 +16,9 @@ pub(crate) const STATUS_FAILED: u8 = 1;
 pub(crate) const STATUS_USAGE: u8 = 2;
 
 /// The command line makes no sense: exit status 2. Anything else that goes wrong exits with 1.
+///
+/// It makes no sense where it is wrong whatever the devices hold: [`is_usage`] says so of the errors of
+/// other crates.
 #[derive(Debug)]
 pub(crate) struct Usage(String);
 
@@ -28,11 +37,58 @@ impl fmt::Display for Usage {
 
 impl std::error::Error for Usage {}
 
+/// Whether an error is one of the command line, whichever command found it.
+fn is_usage(error: &(dyn Error + 'static)) -> bool {
+    if let Some(error) = error.downcast_ref::<ChangeError>() {
+        return match error {
+            ChangeError::Assemble(error) => is_usage(error),
+            ChangeError::Attach(error) => is_usage(error),
+            ChangeError::Device(error) => is_usage(error),
+            ChangeError::Open(error) => is_usage(error),
+            ChangeError::SameDevice { .. } | ChangeError::Chunk(_) => true,
+            _ => false,
+        };
+    }
+    if let Some(error) = error.downcast_ref::<CreateError>() {
+        return match error {
+            CreateError::Open(error) => is_usage(error),
+            CreateError::Name { .. }
+            | CreateError::NotAnArray { .. }
+            | CreateError::DoesNotLast { .. }
+            | CreateError::SameDevice { .. }
+            | CreateError::Inexact { .. }
+            | CreateError::Geometry(_) => true,
+            _ => false,
+        };
+    }
+    if let Some(error) = error.downcast_ref::<AssembleError>() {
+        return match error {
+            AssembleError::Open(error) => is_usage(error),
+            AssembleError::SameDevice { .. } => true,
+            _ => false,
+        };
+    }
+    match error.downcast_ref::<AttachError>() {
+        Some(AttachError::Open(error)) => return is_usage(error),
+        Some(_) => return false,
+        None => {}
+    }
+    if let Some(error) = error.downcast_ref::<OpenError>() {
+        return matches!(
+            error,
+            OpenError::NotADevice { .. } | OpenError::Size { .. } | OpenError::Environment { .. }
+        );
+    }
+    match error.downcast_ref::<CopyError>() {
+        Some(error) => matches!(error, CopyError::SameDevice { .. }),
+        None => error.is::<Usage>(),
+    }
+}
+
 /// The exit status and the text, without the leading `spindles: `, for an error of a command.
 ///
 /// Causes follow after a colon each, unless the text before already says what they say.
 pub(crate) fn describe(error: &anyhow::Error) -> (u8, String) {
-    let is_usage = |cause: &(dyn std::error::Error + 'static)| cause.is::<Usage>();
     let status = if error.chain().any(is_usage) {
         STATUS_USAGE
     } else {

@@ -13,9 +13,14 @@ pub(crate) struct Loop(pub(crate) String);
 impl Loop {
     /// Sets one up, or says why not.
     pub(crate) fn new(file: &Path, sector_bytes: u32) -> Result<Self, String> {
-        let sector = sector_bytes.to_string();
+        Self::with(file, &["--sector-size", &sector_bytes.to_string()])
+    }
+
+    /// Sets one up with these arguments of `losetup` more, or says why not.
+    pub(crate) fn with(file: &Path, arguments: &[&str]) -> Result<Self, String> {
         let output = Command::new("losetup")
-            .args(["--find", "--show", "--sector-size", &sector])
+            .args(["--find", "--show"])
+            .args(arguments)
             .arg(file)
             .output()
             .map_err(|error| format!("losetup: {error}"))?;

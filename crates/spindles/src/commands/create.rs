@@ -18,7 +18,8 @@ pub(crate) static COMMAND: Command = Command {
     about: "Make an array of files or devices",
     details: "Everything is checked on all devices before anything is written to the first. A \
               device that holds a superblock, a partition table or a known file system is not \
-              touched without --force. Files must exist: truncate -s 1G a.img makes one.\n\n\
+              touched without --force, nor is a file that holds anything but zeros. Files must \
+              exist: truncate -s 1G a.img makes one.\n\n\
               What was never written reads as zeros, and an array is ready at once. Without \
               bitmaps (--consistency none) devices that are not known to hold zeros are made \
               consistent first.\n\n\
@@ -131,12 +132,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut on_progress = ui.until_interrupted("initial sync")?;
     let created = create(&expression, &options, &mut on_progress);
     drop(on_progress);
+    // An array that is to be made has nothing to log because it was asked for so.
     let created = created.map_err(|error| match error {
-        CreateError::Name { .. }
-        | CreateError::Geometry(_)
-        | CreateError::Inexact { .. }
-        | CreateError::NoJournal { .. }
-        | CreateError::SameDevice { .. } => Usage::error(error),
+        CreateError::NoJournal { .. } => Usage::error(error),
         error => error.into(),
     })?;
     for note in expression.notes() {

@@ -162,7 +162,7 @@ fn devices_and_files() {
         (&["copy", "mem:1M"], 2, &["<TO>", "--help"]),
         (
             &["copy", "mem:1X", "null:1M"],
-            1,
+            2,
             &["mem:1X", "K, M, G or T"],
         ),
         (

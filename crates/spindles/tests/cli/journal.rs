@@ -43,7 +43,7 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
             .out
             .contains("the journal of array")
     );
-    let taken = folder.run("create other raid1(@j,@small)");
+    let taken = folder.run("create other concat(@j)");
     assert!(
         taken.error.contains("the journal of a Spindles array"),
         "{}",

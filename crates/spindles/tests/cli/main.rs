@@ -11,6 +11,7 @@ mod lab;
 #[path = "../../../spindles-io/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod names;
+mod overwriting;
 mod rebuild;
 mod replace;
 mod scrub;

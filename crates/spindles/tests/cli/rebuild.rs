@@ -48,7 +48,7 @@ fn what_a_lost_device_held_is_on_the_new_one() {
         std::fs::remove_file(folder.path("b")).expect("it is there");
         std::fs::write(folder.path("new"), vec![0x5a; 8 << 20]).expect("room");
         let left_devices = list(left, " ");
-        let run = folder.run(&format!("rebuild {left_devices} --onto @new"));
+        let run = folder.run(&format!("rebuild {left_devices} --onto @new --force"));
         let run = run.ok();
         assert!(run.out.contains("member 1 is active again"), "{}", run.out);
         let all = list(&format!("{left} new"), " ");
@@ -109,7 +109,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
     folder.refuses("rebuild @a @c --onto @x", 1, &["--force"]);
     folder.refuses("rebuild @a @c --onto @small", 1, &["too small"]);
     folder.refuses("rebuild @a @c --onto @none", 1, &["there is no"]);
-    folder.refuses("rebuild @a @c --onto @a", 1, &["is given twice"]);
+    folder.refuses("rebuild @a @c --onto @a", 2, &["is given twice"]);
     folder.refuses("rebuild @a @b @c --onto @new", 1, &["no member is missing"]);
     folder.refuses("rebuild @a @c --onto @new --member 0", 1, &["member 0"]);
     folder.refuses("rebuild @a @c --member 1", 2, &["--onto"]);

@@ -18,7 +18,10 @@ fn the_new_device_holds_what_the_old_one_held() {
         let folder = filled(expression, &devices[..count].join(" "), 8 * MIB);
         std::fs::write(folder.path("new"), vec![0x5a; 8 << 20]).expect("room");
         let before = folder.read("b");
-        let run = folder.run(&format!("replace @b --onto @new {}", list(others, " ")));
+        let run = folder.run(&format!(
+            "replace @b --onto @new --force {}",
+            list(others, " ")
+        ));
         let run = run.ok();
         assert!(run.out.contains("member 1 is"), "{}", run.out);
         assert!(run.out.contains("no member any more"), "{}", run.out);
@@ -50,8 +53,8 @@ fn a_replacement_that_can_not_be_is_refused() {
     folder.refuses("replace @b --onto @x @a @c", 1, &["--force", "'other'"]);
     folder.refuses("replace @b --onto @small @a @c", 1, &["too small"]);
     folder.refuses("replace @b --onto @none @a @c", 1, &["there is no"]);
-    folder.refuses("replace @b --onto @a @a @c", 1, &["is given twice"]);
-    folder.refuses("replace @b --onto @b @a @c", 1, &["is given twice"]);
+    folder.refuses("replace @b --onto @a @a @c", 2, &["is given twice"]);
+    folder.refuses("replace @b --onto @b @a @c", 2, &["is given twice"]);
     folder.refuses("replace @b @a @c", 2, &["--onto"]);
     folder.refuses("replace @b --onto @new", 1, &["can't be opened"]);
     let run = folder.run("replace @b --onto @x @a @c --force --json").ok();

@@ -228,8 +228,8 @@ fn what_can_not_be_a_spare_is_refused() {
         1,
         &["member of the Spindles array 'data'"],
     );
-    folder.refuses("spare add @a --array @a,@b,@c", 1, &["is given twice"]);
-    folder.refuses("spare add @new @new --shared", 1, &["is given twice"]);
+    folder.refuses("spare add @a --array @a,@b,@c", 2, &["is given twice"]);
+    folder.refuses("spare add @new @new --shared", 2, &["is given twice"]);
     folder.refuses("spare add @small --array @a,@b,@c", 1, &["too small"]);
     folder.refuses("spare add @none --shared", 1, &["there is no"]);
     folder.refuses("spare remove @new", 1, &["is not a spare"]);

@@ -1,0 +1,243 @@
+//! Which names stand for the same bytes: links and nodes of one device, a loop device and the file
+//! below it, a partition and its disk, a mapping and what it is made of.
+
+use rustix::fs::{FileType, major, makedev, minor, stat};
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+
+/// A file or block device, as the kernel tells them apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Identity {
+    Block { number: u64 },
+    File { file_system: u64, inode: u64 },
+}
+
+/// `None` for what is not in the file system.
+pub(crate) fn identity(name: &str) -> Option<Identity> {
+    let status = stat(name).ok()?;
+    Some(match FileType::from_raw_mode(status.st_mode) {
+        FileType::BlockDevice => Identity::Block {
+            number: status.st_rdev,
+        },
+        _ => Identity::File {
+            file_system: status.st_dev,
+            inode: status.st_ino,
+        },
+    })
+}
+
+/// Two names, by their index, that share bytes.
+pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
+    let places: Vec<Vec<Place>> = names.iter().map(|name| places(name)).collect();
+    (0..names.len()).find_map(|second| {
+        let mut firsts = places[..second].iter();
+        let first = firsts.position(|first| overlap(first, &places[second]))?;
+        Some((first, second))
+    })
+}
+
+/// Bytes of a file or device.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Place {
+    identity: Identity,
+    /// `None` for some part of it, nobody knows which.
+    bytes: Option<Range<u64>>,
+}
+
+const ALL: Range<u64> = 0..u64::MAX;
+/// A partition of a loop device on a mapping on a partition...: as deep as anybody goes.
+const DEPTH_MAX: u32 = 16;
+
+/// The bytes that a name stands for, in the device itself and in everything below it.
+fn places(name: &str) -> Vec<Place> {
+    let mut places = Vec::new();
+    if let Some(identity) = identity(name) {
+        add(Path::new("/sys"), identity, Some(ALL), &mut places, 0);
+    }
+    places
+}
+
+fn overlap(first: &[Place], second: &[Place]) -> bool {
+    let share = |first: &Place, second: &Place| {
+        first.identity == second.identity
+            && match (&first.bytes, &second.bytes) {
+                (Some(first), Some(second)) => first.start < second.end && second.start < first.end,
+                (Some(known), None) | (None, Some(known)) => *known == ALL,
+                // Two mappings on one device may well have different parts of it.
+                (None, None) => false,
+            }
+    };
+    let mut firsts = first.iter();
+    firsts.any(|first| second.iter().any(|second| share(first, second)))
+}
+
+/// Notes these bytes of a device, and where they lie in what is below it.
+fn add(
+    sys: &Path,
+    identity: Identity,
+    bytes: Option<Range<u64>>,
+    places: &mut Vec<Place>,
+    depth: u32,
+) {
+    let below = bytes.clone();
+    places.push(Place { identity, bytes });
+    let Identity::Block { number } = identity else {
+        return;
+    };
+    if depth == DEPTH_MAX {
+        return;
+    }
+    let folder = sys.join(format!("dev/block/{}:{}", major(number), minor(number)));
+    let mut add = |identity, bytes| add(sys, identity, bytes, places, depth + 1);
+    if folder.join("partition").exists()
+        && let Some(disk) = device_of(&folder.join(".."))
+        && let (Some(start), Some(length)) = (
+            number_in(&folder.join("start")),
+            number_in(&folder.join("size")),
+        )
+    {
+        // `/sys` counts in 512 bytes, whatever the device's sector is.
+        add(disk, part(below.as_ref(), start * 512, length * 512));
+    }
+    if let Some(file) = text(&folder.join("loop/backing_file"))
+        && let Some(file) = crate::identity::identity(&file)
+    {
+        let start = number_in(&folder.join("loop/offset")).unwrap_or(0);
+        let length = match number_in(&folder.join("loop/sizelimit")) {
+            None | Some(0) => u64::MAX,
+            Some(length) => length,
+        };
+        add(file, part(below.as_ref(), start, length));
+    }
+    let slaves = fs::read_dir(folder.join("slaves")).into_iter().flatten();
+    for slave in slaves.flatten() {
+        if let Some(device) = device_of(&slave.path()) {
+            add(device, None);
+        }
+    }
+}
+
+/// Where bytes lie in what holds this device from `start` on for `length` bytes.
+fn part(bytes: Option<&Range<u64>>, start: u64, length: u64) -> Option<Range<u64>> {
+    let bytes = bytes?;
+    let end = start.saturating_add(length);
+    Some(start.saturating_add(bytes.start)..end.min(start.saturating_add(bytes.end)))
+}
+
+/// The device that a folder of `/sys` describes.
+fn device_of(folder: &Path) -> Option<Identity> {
+    let text = text(&folder.join("dev"))?;
+    let (major, minor) = text.split_once(':')?;
+    Some(Identity::Block {
+        number: makedev(major.parse().ok()?, minor.parse().ok()?),
+    })
+}
+
+fn number_in(file: &Path) -> Option<u64> {
+    text(file)?.parse().ok()
+}
+
+fn text(file: &Path) -> Option<String> {
+    let text = fs::read_to_string(file).ok()?;
+    Some(text.trim_end_matches('\n').to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::symlink;
+    use std::path::PathBuf;
+
+    /// A `/sys` of block devices.
+    struct Sys(tempfile::TempDir);
+
+    impl Sys {
+        /// A device, as a folder of another where it is a partition.
+        fn device(&self, folder: &str, number: &str, facts: &[(&str, &str)]) -> PathBuf {
+            let devices = self.0.path().join("dev/block");
+            fs::create_dir_all(&devices).unwrap();
+            let folder = self.0.path().join("devices").join(folder);
+            fs::create_dir_all(folder.join("slaves")).unwrap();
+            for (name, value) in [("dev", number)].iter().chain(facts) {
+                let file = folder.join(name);
+                fs::create_dir_all(file.parent().unwrap()).unwrap();
+                fs::write(file, format!("{value}\n")).unwrap();
+            }
+            symlink(&folder, devices.join(number)).unwrap();
+            folder
+        }
+
+        fn places(&self, identity: Identity) -> Vec<Place> {
+            let mut places = Vec::new();
+            add(self.0.path(), identity, Some(ALL), &mut places, 0);
+            places
+        }
+
+        fn overlap(&self, first: (u32, u32), second: (u32, u32)) -> bool {
+            let places = |(major, minor)| {
+                self.places(Identity::Block {
+                    number: makedev(major, minor),
+                })
+            };
+            let both = overlap(&places(first), &places(second));
+            assert_eq!(both, overlap(&places(second), &places(first)));
+            both
+        }
+    }
+
+    #[test]
+    fn devices_overlap_where_they_share_bytes() {
+        let sys = Sys(tempfile::tempdir().unwrap());
+        let image = sys.0.path().join("image");
+        fs::write(&image, "").unwrap();
+        let image = image.to_str().unwrap();
+        let disk = sys.device("sda", "8:0", &[]);
+        let partition = |start, size| [("partition", "1"), ("start", start), ("size", size)];
+        sys.device("sda/sda1", "8:1", &partition("2048", "2048"));
+        sys.device("sda/sda2", "8:2", &partition("4096", "2048"));
+        let (sda, sda1, sda2) = ((8, 0), (8, 1), (8, 2));
+        assert!(sys.overlap(sda, sda1) && sys.overlap(sda, sda2));
+        assert!(!sys.overlap(sda1, sda2));
+
+        let on_image = |offset, limit| {
+            [
+                ("loop/backing_file", image),
+                ("loop/offset", offset),
+                ("loop/sizelimit", limit),
+            ]
+        };
+        sys.device("loop0", "7:0", &on_image("0", "0"));
+        sys.device("loop1", "7:1", &on_image("0", "1048576"));
+        sys.device("loop2", "7:2", &on_image("1048576", "1048576"));
+        let (all, first, second) = ((7, 0), (7, 1), (7, 2));
+        assert!(sys.overlap(all, first) && sys.overlap(all, second));
+        assert!(!sys.overlap(first, second) && !sys.overlap(all, sda));
+        let file = sys.places(identity(image).unwrap());
+        let loop_device = Identity::Block {
+            number: makedev(7, 2),
+        };
+        assert!(overlap(&file, &sys.places(loop_device)));
+
+        let mapping = sys.device("dm-0", "253:0", &[]);
+        symlink(&disk, mapping.join("slaves/sda")).unwrap();
+        let upper = sys.device("dm-1", "253:1", &[]);
+        symlink(&mapping, upper.join("slaves/dm-0")).unwrap();
+        sys.device("dm-2", "253:2", &[]);
+        symlink(&disk, sys.0.path().join("devices/dm-2/slaves/sda")).unwrap();
+        let (mapping, upper, other) = ((253, 0), (253, 1), (253, 2));
+        assert!(sys.overlap(sda, mapping) && sys.overlap(sda, upper));
+        assert!(sys.overlap(mapping, upper));
+        assert!(!sys.overlap(mapping, other), "each has a part of the disk");
+        assert!(!sys.overlap(upper, sda1), "which part is not known");
+    }
+
+    /// What lies below itself, as no kernel says, does not go on for ever.
+    #[test]
+    fn a_circle_ends() {
+        let sys = Sys(tempfile::tempdir().unwrap());
+        let one = sys.device("dm-0", "253:0", &[]);
+        symlink(&one, one.join("slaves/dm-0")).unwrap();
+        assert!(sys.overlap((253, 0), (253, 0)));
+    }
+}

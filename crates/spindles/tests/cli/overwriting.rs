@@ -1,0 +1,140 @@
+//! What is on a device is overwritten only with --force, whichever command is asked; and no device
+//! is taken twice, under whichever names.
+
+use crate::arrays::{Folder, MIB};
+use crate::loop_devices::Loop;
+use std::path::Path;
+
+/// Every command that takes a new device `@x`.
+const TAKING: &[&str] = &[
+    "create one concat(@x)",
+    "create two raid1(@free,@x)",
+    "create two raid1(@free,@other) --spare @x",
+    "create two raid1(@free,@other) --journal @x",
+    "spare add @x --shared",
+    "spare add @free @x --shared",
+    "spare add @x --array @a,@b,@c",
+    "journal add @x --array @a,@b,@c",
+    "rebuild @a @b --onto @x",
+    "replace @a --onto @x @b @c",
+    "grow @a @b @c --add @x",
+    "grow @a @b @c --add @free --add @x",
+];
+
+fn folder_with_array() -> Folder {
+    let folder = Folder::new("a b c free other", 8 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder
+}
+
+#[test]
+fn files_with_data_are_not_overwritten_without_force() {
+    let folder = folder_with_array();
+    for (at, bytes) in [
+        (0, &b"From the one who keeps notes in files.\n"[..]),
+        (5 * MIB + 4321, b"x"),
+        (8 * MIB - 1, b"x"),
+    ] {
+        folder.make("x", 8 * MIB);
+        folder.write("x", at, bytes);
+        for command in TAKING {
+            folder.refuses(
+                command,
+                1,
+                &[
+                    "/x holds data of no known kind",
+                    &format!("from byte {at} on; use --force"),
+                ],
+            );
+        }
+    }
+    // Zeros that are written are zeros.
+    folder.write("x", 0, &vec![0; 8 << 20]);
+    folder.run("spare add @x --shared").ok();
+    folder.run("spare remove @x").ok();
+    folder.run("create two raid1(@free,@x)").ok();
+    folder.write("other", 0, b"data");
+    folder.run("spare add @other --shared --force").ok();
+}
+
+/// It becomes no longer by that, either.
+#[test]
+fn short_files_are_refused_as_they_are() {
+    let folder = folder_with_array();
+    for bytes in [0, 28, 4096, 65536] {
+        folder.make("x", bytes);
+        for force in ["", " --force"] {
+            for command in TAKING {
+                let zeros_refused = ["/x ", "too small"];
+                folder.refuses(&format!("{command}{force}"), 1, &zeros_refused);
+            }
+        }
+    }
+}
+
+/// A loop device on a file; `None` where there are none to be had, which is told.
+fn on_loop(folder: &Folder, file: &str, arguments: &[&str]) -> Option<Loop> {
+    let made = Loop::with(Path::new(&folder.path(file)), arguments);
+    made.map_err(|reason| println!("SKIPPED: loop devices: {reason}"))
+        .ok()
+}
+
+#[test]
+fn one_device_under_two_names_is_one_device() {
+    let folder = folder_with_array();
+    let Some(whole) = on_loop(&folder, "free", &[]) else {
+        return;
+    };
+    let Some(again) = on_loop(&folder, "free", &[]) else {
+        return;
+    };
+    let halves = [["--offset", "0"], ["--offset", "4194304"]];
+    let halves = halves.map(|offset| {
+        let limit = ["--sizelimit", "4194304"];
+        on_loop(&folder, "other", &[offset, limit].concat())
+    });
+    let [Some(first), Some(second)] = halves else {
+        return;
+    };
+    let whole = &whole.0;
+    for command in [
+        &format!("create x raid1(@free,{whole})"),
+        &format!("create x raid1({whole},{})", again.0),
+        &format!("create x raid1(@other,{})", second.0),
+        &format!("create x raid1(@x,@free) --spare {whole}"),
+        &format!("create x raid1(@x,@free) --journal {whole}"),
+        &format!("spare add @free {whole} --shared"),
+    ] {
+        folder.refuses(command, 2, &["the same device", whole_or(command, whole)]);
+    }
+    folder.refuses(&format!("copy {whole} @free"), 2, &["on both sides"]);
+    folder.refuses(&format!("copy @free {whole}"), 2, &["on both sides"]);
+    // Parts of a file that do not overlap are two devices.
+    folder
+        .run(&format!("create x raid1({},{})", first.0, second.0))
+        .ok();
+}
+
+fn whole_or<'a>(command: &str, whole: &'a str) -> &'a str {
+    if command.contains(whole) { whole } else { "/" }
+}
+
+/// As `mkfs` has it: what is known on a disk is kept, and all else is free.
+#[test]
+fn a_block_device_without_anything_known_is_free() {
+    let folder = folder_with_array();
+    folder.write("free", 0, &vec![0x5a; 8 << 20]);
+    folder.write("other", 1080, &[0x53, 0xef]);
+    let Some(free) = on_loop(&folder, "free", &[]) else {
+        return;
+    };
+    let Some(occupied) = on_loop(&folder, "other", &[]) else {
+        return;
+    };
+    folder.refuses(
+        &format!("create x raid1({},{})", free.0, occupied.0),
+        1,
+        &[&format!("{} holds an ext2 file system", occupied.0)],
+    );
+    folder.run(&format!("create x concat({})", free.0)).ok();
+}
