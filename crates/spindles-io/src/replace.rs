@@ -4,7 +4,8 @@
 
 use crate::assemble::{ArrayReport, AssembleOptions, assemble};
 use crate::attach::{self, ChangeError};
-use crate::identity;
+use crate::probe::Probe;
+use crate::{create, identity};
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, ReplaceEnd};
 use std::cell::Cell;
@@ -88,6 +89,7 @@ pub fn replace(
         None if replaced => {}
         Some(ReplaceEnd::MemberLost) if rebuilt => {}
         None | Some(ReplaceEnd::Stopped) => {
+            leave_empty(&onto);
             return Err(ChangeError::ReplaceStopped { array, old, onto });
         }
         Some(ReplaceEnd::MemberLost) => {
@@ -97,6 +99,7 @@ pub fn replace(
             return Err(ChangeError::NewcomerFailed { array, old, onto });
         }
         Some(ReplaceEnd::Unreadable { failed }) => {
+            leave_empty(&onto);
             return Err(ChangeError::Unreadable { array, old, failed });
         }
         Some(ReplaceEnd::ArrayFailed) => {
@@ -110,4 +113,13 @@ pub fn replace(
         rebuilt,
         wiped,
     })
+}
+
+/// Half a copy on a file is of no use, and would be in the way of the next one. What is in the way of
+/// this is told by that one.
+fn leave_empty(onto: &str) {
+    let found = Probe::open(onto).map(|probe| probe.found());
+    if found.is_ok_and(|found| found.record().is_err()) {
+        drop(create::empty(onto));
+    }
 }

@@ -311,6 +311,10 @@ fn created_on_noise(options: &CreateOptions) -> (Sync, Vec<(u64, u64)>, Vec<u8>)
     }
     let mut steps = Vec::new();
     let expression = folder.expression("raid5(a,b,c)");
+    let options = &CreateOptions {
+        force: true,
+        ..options.clone()
+    };
     let created = create(&expression, options, &mut |done, total| {
         steps.push((done, total));
         true
@@ -391,6 +395,7 @@ fn an_initial_sync_that_was_stopped_is_told() {
     let expression = folder.expression("raid1(a,b)");
     let without_bitmaps = CreateOptions {
         consistency: Policy::by_name("none"),
+        force: true,
         ..options()
     };
     let created = create(&expression, &without_bitmaps, &mut |_, _| false).unwrap();
