@@ -7,7 +7,7 @@ use std::ops::Range;
 use std::path::Path;
 
 /// A file or block device, as the kernel tells them apart.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Identity {
     Block { number: u64 },
     File { file_system: u64, inode: u64 },

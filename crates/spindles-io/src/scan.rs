@@ -2,7 +2,8 @@
 //! something of ours. So no member is forgotten by typing, and one that was is named.
 
 use crate::assemble::outermost;
-use crate::probe::{Probe, identity};
+use crate::identity::{Identity, identity};
+use crate::probe::Probe;
 use rustix::fs::{major, minor};
 use spindles_block::MemberIndex;
 use spindles_format::{ArrayRecord, Found, Uuid};
@@ -266,7 +267,7 @@ struct Scan {
     devices: bool,
     /// What carries something of ours.
     found: Vec<Found>,
-    seen: BTreeSet<(bool, u64, u64)>,
+    seen: BTreeSet<Identity>,
     skipped: Vec<String>,
 }
 
@@ -435,7 +436,7 @@ impl Scan {
     }
 
     /// What was found, is not `taken` and belongs to the arrays of the devices given.
-    fn forgotten(&self, given: &[Found], taken: &BTreeSet<(bool, u64, u64)>) -> Vec<Forgotten> {
+    fn forgotten(&self, given: &[Found], taken: &BTreeSet<Identity>) -> Vec<Forgotten> {
         let mut all = given.to_vec();
         all.extend(self.found.iter().cloned());
         let of_given = given
@@ -515,8 +516,10 @@ fn has_journal(given: &[Found], array: &ArrayRecord) -> bool {
 }
 
 /// The file that a loop device stands on.
-fn backing_file(name: &str) -> Option<(bool, u64, u64)> {
-    let (_, number, _) = identity(name).filter(|(is_device, ..)| *is_device)?;
+fn backing_file(name: &str) -> Option<Identity> {
+    let Identity::Block { number } = identity(name)? else {
+        return None;
+    };
     let numbers = format!("{}:{}", major(number), minor(number));
     let file = fs::read_to_string(format!("/sys/dev/block/{numbers}/loop/backing_file")).ok()?;
     identity(file.trim_end_matches('\n'))
