@@ -74,6 +74,20 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
             "terminal_size",
         ],
     ),
+    (
+        "spindles-disk",
+        &["block", "layout", "format", "engine", "io", "workload"],
+        &[
+            "fuser",
+            "libc",
+            "rand_chacha",
+            "rand_core",
+            "rustix",
+            "serde",
+            "serde_json",
+            "tempfile",
+        ],
+    ),
     ("xtask", &[], &["serde_json"]),
 ];
 

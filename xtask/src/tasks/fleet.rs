@@ -9,14 +9,18 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 pub(crate) static TASK: Task = Task {
     name: "fleet",
-    arguments: "swarm|enumerate|stories [--hours N]",
-    about: "simulates new random seeds, enumerates three requests on small arrays, or lives \
-            administrators' lives, for hours (1 by default); logs in target/fleet",
+    arguments: "swarm|enumerate|disk|stories [--hours N]",
+    about: "simulates new random seeds, enumerates three requests on small arrays, kills clients on \
+            disks that lie, or lives administrators' lives, for hours (1 by default); logs in \
+            target/fleet",
     run,
 };
 
 /// Seeds of one call of the simulator: a few minutes of work.
 const SEEDS_PER_CALL: u64 = 20_000;
+
+/// Sessions of one call of `spindles-disk`: a few minutes too.
+const SESSIONS_PER_CALL: u64 = 500;
 
 const LOGS: &str = "target/fleet";
 
@@ -35,6 +39,7 @@ fn run(arguments: &[String]) -> Result<(), String> {
     match job {
         "swarm" => swarm(hours),
         "enumerate" => enumerate(hours),
+        "disk" => disk(hours),
         "stories" => stories(hours),
         _ => Err(format!("usage: cargo xtask fleet {}", TASK.arguments)),
     }
@@ -205,6 +210,35 @@ fn enumerate(hours: f64) -> Result<(), String> {
         return Err(format!("something was found: see {LOGS}/enumerate.jsonl"));
     }
     Ok(())
+}
+
+/// Sessions on disks that lie, of seeds nobody ran before. What one found is printed, and kept.
+fn disk(hours: f64) -> Result<(), String> {
+    process::cargo(&["build", "--release", "--package", "spindles-disk"])?;
+    let ends = Instant::now() + Duration::from_secs_f64(hours * 3600.0);
+    let log = Log::of("disk")?;
+    let mut seed = now_s() << 20;
+    let (mut sessions, mut failures) = (0_u64, 0_u64);
+    while Instant::now() < ends {
+        let range = format!("{seed}..{}", seed + SESSIONS_PER_CALL);
+        let arguments = ["sessions", &range];
+        let finished = process::capture("target/release/spindles-disk", &arguments)?;
+        if !finished.good {
+            failures += 1;
+            println!("{}", finished.output);
+        }
+        let entry = objects(&finished).into_iter().next();
+        log.add(entry.unwrap_or_else(|| json!({"first": seed, "output": finished.output})))?;
+        seed += SESSIONS_PER_CALL;
+        sessions += SESSIONS_PER_CALL;
+        println!("fleet: {sessions} sessions so far, {failures} calls with failures");
+    }
+    match failures {
+        0 => Ok(()),
+        _ => Err(format!(
+            "failures among {sessions} sessions: see {LOGS}/disk.jsonl"
+        )),
+    }
 }
 
 #[cfg(test)]

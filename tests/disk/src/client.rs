@@ -1,0 +1,412 @@
+//! The client: a process that opens the array through the library, and is killed.
+
+use crate::job::{Creation, Job, Lacking, Work, exit};
+use crate::ledger::Ledger;
+use crate::random::Random;
+use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Reply, Request, RequestError};
+use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
+use spindles_io::create::{CreateError, CreateOptions, create};
+use spindles_io::{IoChoice, OpenOptions, Target, settle};
+use spindles_layout::Expression;
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// Does the job that is the only argument, and says on standard error what is wrong.
+pub fn serve(job: &str) -> ExitCode {
+    let job: Job = match serde_json::from_str(job) {
+        Ok(job) => job,
+        Err(error) => return tell(&format!("not a job: {error}"), exit::FINDING),
+    };
+    let done = match &job.work {
+        Work::Create(creation) => make(&job, creation),
+        Work::Ask { .. } | Work::Read { .. } => Client::open(&job).and_then(Client::run),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(ended) => tell(&ended.why, ended.code),
+    }
+}
+
+fn tell(why: &str, code: u8) -> ExitCode {
+    use std::io::Write as _;
+    // The exit status tells the rest where nobody listens.
+    drop(writeln!(std::io::stderr(), "{why}"));
+    ExitCode::from(code)
+}
+
+/// Why a client ended before its work.
+struct Ended {
+    why: String,
+    code: u8,
+}
+
+impl Ended {
+    fn finding(why: impl std::fmt::Display) -> Self {
+        Self {
+            why: why.to_string(),
+            code: exit::FINDING,
+        }
+    }
+}
+
+fn open_options(job: &Job) -> OpenOptions {
+    OpenOptions {
+        requests_max: job.requests_max,
+        io: if job.threads {
+            IoChoice::Threads
+        } else {
+            IoChoice::Uring
+        },
+        ..OpenOptions::default()
+    }
+}
+
+fn make(job: &Job, creation: &Creation) -> Result<u8, Ended> {
+    let expression = Expression::parse(&creation.expression).map_err(Ended::finding)?;
+    let options = CreateOptions {
+        block_size: creation.block_size(),
+        chunk_bytes: Some(creation.chunk_bytes),
+        consistency: creation.policy(),
+        checksum: Some(creation.checksum()),
+        journal: creation.journal.clone(),
+        open: open_options(job),
+        ..CreateOptions::new("box")
+    };
+    match create(&expression, &options, &mut |_, _| true) {
+        Ok(_) => Ok(exit::CLOSED),
+        Err(
+            error @ (CreateError::TooSmall { .. }
+            | CreateError::NoRoom { .. }
+            | CreateError::NoJournal { .. }
+            | CreateError::Inexact { .. }
+            | CreateError::Geometry(_)),
+        ) => Err(Ended {
+            why: error.to_string(),
+            code: exit::IMPOSSIBLE,
+        }),
+        Err(error) => Err(Ended::finding(error)),
+    }
+}
+
+/// The longest request.
+const REQUEST_BYTES: u32 = 192 << 10;
+/// So many blocks are read at once at most, where everything is.
+const READ_BLOCKS: u32 = 48;
+
+/// What is in flight in a slot.
+#[derive(Clone, Copy, Debug)]
+struct Flight {
+    operation: Operation,
+    index: usize,
+    block: u64,
+    blocks: u32,
+}
+
+struct Client<'a> {
+    job: &'a Job,
+    random: Random,
+    ledger: Ledger,
+    target: Box<dyn Target>,
+    sectors_per_block: u64,
+    block_bytes: usize,
+    /// The longest request.
+    longest: u32,
+    /// Blocks of a whole stripe, where a request may be that long.
+    stripe: Option<u32>,
+    buffers: Vec<BufferId>,
+    flights: Vec<Option<Flight>>,
+    /// A stretch of the array that is asked for often.
+    hot: u64,
+}
+
+impl<'a> Client<'a> {
+    fn open(job: &'a Job) -> Result<Self, Ended> {
+        let mut ledger =
+            Ledger::open(&job.log, job.seed, job.sector_bytes, true).map_err(Ended::finding)?;
+        if job.lacking != Lacking::Nothing {
+            ledger.lacks(job.lacking != Lacking::Members);
+        }
+        let names: Vec<&str> = job.devices.iter().map(String::as_str).collect();
+        let options = AssembleOptions {
+            open: open_options(job),
+            ..AssembleOptions::default()
+        };
+        let assembled = assemble(&names, &options).map_err(|error| Ended {
+            why: format!("it does not open: {error}"),
+            code: match error {
+                AssembleError::UncleanDegraded { .. } => exit::REFUSED,
+                _ => exit::FINDING,
+            },
+        })?;
+        let mut target = assembled.target;
+        let facts = target.facts();
+        let block_bytes = facts.block_size.bytes();
+        for device in &facts.devices {
+            if device.physical_sector_bytes > job.tear_bytes {
+                let what = format!(
+                    "{} is taken for a disk that writes {} bytes at once",
+                    device.name, device.physical_sector_bytes
+                );
+                return Err(Ended::finding(what));
+            }
+        }
+        let sectors_per_block = u64::from(block_bytes / job.sector_bytes);
+        let blocks = facts.blocks;
+        let longest = facts.request_blocks_max.min(REQUEST_BYTES / block_bytes);
+        let longest = longest.min(u32::try_from(blocks).unwrap_or(u32::MAX));
+        let stripe = facts.array.as_ref().and_then(|array| {
+            let blocks = array.chunk_blocks * u32::from(array.data_chunks);
+            (blocks <= longest).then_some(blocks)
+        });
+        let (depth, longest) = match job.work {
+            Work::Ask { depth, .. } => (depth, longest),
+            _ => (1, longest.min(READ_BLOCKS)),
+        };
+        let buffers = (0..depth).map(|_| target.allocate(longest)).collect();
+        let mut random = Random::new(job.seed, &format!("client {}", job.life));
+        ledger.opened(blocks, sectors_per_block);
+        Ok(Self {
+            job,
+            ledger,
+            hot: random.below(blocks),
+            random,
+            target,
+            sectors_per_block,
+            block_bytes: usize::try_from(block_bytes).expect("64 bits"),
+            longest,
+            stripe,
+            buffers,
+            flights: vec![None; depth],
+        })
+    }
+
+    fn run(mut self) -> Result<u8, Ended> {
+        match self.job.work {
+            Work::Create(_) => unreachable!("that opens nothing"),
+            Work::Ask {
+                operations, closes, ..
+            } => {
+                self.ask(operations)?;
+                if !closes {
+                    // Nothing is tidied up.
+                    std::mem::forget(self);
+                    return Ok(exit::LEFT);
+                }
+            }
+            Work::Read { settles } => {
+                self.read_all()?;
+                if settles && !settle(self.target.as_mut(), &mut |_, _| true) {
+                    return Err(Ended::finding(
+                        "redundancy does not come to agree with data",
+                    ));
+                }
+            }
+        }
+        let flush = self.ledger.asks_flush();
+        self.target.close().map_err(Ended::finding)?;
+        self.ledger.flush_ended(flush, true);
+        Ok(exit::CLOSED)
+    }
+
+    fn ask(&mut self, operations: u32) -> Result<(), Ended> {
+        let mut asked = 0;
+        while asked < operations || self.flights.iter().any(Option::is_some) {
+            let free = self.flights.iter().position(Option::is_none);
+            match free {
+                Some(slot) if asked < operations => {
+                    let (operation, block, blocks) = self.wish();
+                    self.submit(slot, operation, block, blocks)?;
+                    asked += 1;
+                    if self.random.percent(2) {
+                        std::thread::sleep(Duration::from_micros(self.random.below(3000)));
+                    }
+                    if self.random.percent(60) {
+                        self.poll(false)?;
+                    }
+                }
+                _ => self.poll(true)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn wish(&mut self) -> (Operation, u64, u32) {
+        let random = &mut self.random;
+        let fua = random.percent(15);
+        let operation = match random.below(100) {
+            0..25 => Operation::Read,
+            25..82 => Operation::Write { fua },
+            82..92 => Operation::Flush,
+            92..96 => Operation::Discard,
+            _ => Operation::WriteZeroes { fua },
+        };
+        if operation == Operation::Flush {
+            return (operation, 0, 0);
+        }
+        let all = self.target.facts().blocks;
+        if let Some(stripe) = self.stripe
+            && random.percent(25)
+        {
+            let stripes = all / u64::from(stripe);
+            if stripes > 0 {
+                return (operation, random.below(stripes) * u64::from(stripe), stripe);
+            }
+        }
+        let blocks = match random.below(4) {
+            0 | 1 => 1,
+            2 => random.between(1, u64::from(self.longest.min(8))),
+            _ => random.between(1, u64::from(self.longest)),
+        };
+        let block = if random.percent(40) {
+            (self.hot + random.below(6)).min(all - blocks)
+        } else {
+            random.below(all - blocks + 1)
+        };
+        (
+            operation,
+            block,
+            u32::try_from(blocks).expect("at most the longest"),
+        )
+    }
+
+    fn bytes(&self, blocks: u32) -> usize {
+        usize::try_from(blocks).expect("64 bits") * self.block_bytes
+    }
+
+    fn submit(
+        &mut self,
+        slot: usize,
+        operation: Operation,
+        block: u64,
+        blocks: u32,
+    ) -> Result<(), Ended> {
+        let first = block * self.sectors_per_block;
+        let sectors = u64::from(blocks) * self.sectors_per_block;
+        let bytes = self.bytes(blocks);
+        let buffer = self.buffers[slot];
+        let memory = &mut self.target.buffer_mut(buffer)[..bytes];
+        let index = match operation {
+            Operation::Read => {
+                memory.fill(0xdd); // What is not filled in will be noticed.
+                self.ledger.asks_read(first, sectors)
+            }
+            Operation::Write { .. } => {
+                let index = self.ledger.asks_write(first, sectors, false);
+                self.ledger.fill(index, memory);
+                index
+            }
+            Operation::Discard | Operation::WriteZeroes { .. } => {
+                self.ledger.asks_write(first, sectors, true)
+            }
+            Operation::Flush => self.ledger.asks_flush(),
+        };
+        let carries = matches!(operation, Operation::Read | Operation::Write { .. });
+        let request = Request {
+            token: u64::try_from(slot).expect("64 bits"),
+            operation,
+            block: BlockIndex(block),
+            blocks,
+            buffer: if carries {
+                BufferSlice {
+                    buffer,
+                    first_block: 0,
+                }
+            } else {
+                BufferSlice::NONE
+            },
+        };
+        self.flights[slot] = Some(Flight {
+            operation,
+            index,
+            block,
+            blocks,
+        });
+        while self.target.submit(request).is_err() {
+            self.poll(true)?;
+        }
+        Ok(())
+    }
+
+    fn poll(&mut self, wait: bool) -> Result<(), Ended> {
+        match self.target.poll(wait) {
+            Some(reply) => self.take(reply),
+            None => Ok(()),
+        }
+    }
+
+    fn take(&mut self, reply: Reply) -> Result<(), Ended> {
+        let slot = usize::try_from(reply.token).expect("we named it");
+        let flight = self.flights[slot].take().expect("it was asked");
+        let Flight {
+            operation,
+            index,
+            block,
+            blocks,
+        } = flight;
+        let failed = |error: RequestError| {
+            let what = format!("{operation:?} of {blocks} blocks at {block} failed: {error}");
+            Err(Ended::finding(what))
+        };
+        match (operation, reply.result) {
+            (Operation::Read, Ok(())) => {
+                let bytes = self.bytes(blocks);
+                let memory = &self.target.buffer(self.buffers[slot])[..bytes];
+                let judged = self.ledger.read_ended(index, Some(memory));
+                judged.map_err(|violation| {
+                    let what = format!("a read of {blocks} blocks at {block}: {violation}");
+                    Ended::finding(what)
+                })
+            }
+            (Operation::Read, Err(error)) => {
+                drop(self.ledger.read_ended(index, None));
+                let mut all = block..block + u64::from(blocks);
+                if all.any(|block| self.ledger.may_fail(block)) {
+                    return Ok(());
+                }
+                failed(error)
+            }
+            (Operation::Flush, result) => {
+                self.ledger.flush_ended(index, result.is_ok());
+                result.or_else(failed)
+            }
+            (_, result) => {
+                let fua = matches!(
+                    operation,
+                    Operation::Write { fua: true } | Operation::WriteZeroes { fua: true }
+                );
+                self.ledger.write_ended(index, result.is_ok(), fua);
+                // Whatever a torn row lacks, small writes to it may need.
+                match result {
+                    Err(_) if self.ledger.any_may_fail() => Ok(()),
+                    result => result.or_else(failed),
+                }
+            }
+        }
+    }
+
+    /// Reads every block; what fails as a part of more, by itself.
+    fn read_all(&mut self) -> Result<(), Ended> {
+        let all = self.target.facts().blocks;
+        let mut block = 0;
+        while block < all {
+            let blocks = self.random.between(1, u64::from(self.longest));
+            let blocks = u32::try_from(blocks.min(all - block)).expect("few");
+            if !self.read_now(block, blocks)? {
+                for block in block..block + u64::from(blocks) {
+                    self.read_now(block, 1)?;
+                }
+            }
+            block += u64::from(blocks);
+        }
+        Ok(())
+    }
+
+    /// Reads, and says whether it worked; where it must, a failure is a finding.
+    fn read_now(&mut self, block: u64, blocks: u32) -> Result<bool, Ended> {
+        self.submit(0, Operation::Read, block, blocks)?;
+        let reply = self.target.poll(true).expect("it is in flight");
+        let worked = reply.result.is_ok();
+        self.take(reply)?;
+        Ok(worked)
+    }
+}

@@ -1,0 +1,623 @@
+//! A session: an array, a few lives of its client, crashes, and what is found afterwards.
+
+use crate::job::{Job, Lacking, Work, exit};
+use crate::ledger::{Ledger, Record};
+use crate::machine::{Crash, Fault, How, Machine, Of, Plan, Tally};
+use crate::medium::{Lie, Loss, Medium};
+use crate::mount::{Mount, NoMount};
+use crate::random::Random;
+use crate::shape::Shape;
+use rustix::process::Pid;
+use std::fmt;
+use std::io::Read as _;
+use std::ops::AddAssign;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// After so long a client hangs.
+const PATIENCE: Duration = Duration::from_mins(1);
+/// A client whose disk hangs is killed after so long.
+const HANG: Duration = Duration::from_millis(150);
+/// So many sets of missing members are tried at each check, drawn where there are more.
+const SETS_MAX: usize = 4;
+/// So many requests an opening takes at most: a device that fails in the middle of one may have the
+/// whole array refused.
+const OPENING_REQUESTS: u64 = 100;
+
+/// Where sessions run: the mounted disks, and the program that is the client.
+#[derive(Debug)]
+pub struct Harness {
+    mounts: Vec<Mount>,
+    client: PathBuf,
+    /// Of sessions that found something, what is needed to look again.
+    kept: PathBuf,
+}
+
+impl Harness {
+    /// Mounts disks that tear at 4096 bytes and, where that can be said of a file, at 512. `client`
+    /// is the program that does jobs.
+    pub fn new(client: &Path, kept: &Path) -> Result<Self, NoMount> {
+        let coarse = Mount::new(4096)?;
+        let mounts = Mount::new(512).into_iter().chain([coarse]).collect();
+        Ok(Self {
+            mounts,
+            client: client.to_owned(),
+            kept: kept.to_owned(),
+        })
+    }
+
+    /// At what the disks tear.
+    pub fn tears(&self) -> Vec<usize> {
+        self.mounts.iter().map(Mount::sector_bytes).collect()
+    }
+}
+
+/// Which sessions.
+#[derive(Debug)]
+pub struct Sessions {
+    /// The seeds, one each.
+    pub seeds: std::ops::Range<u64>,
+    /// As many at once.
+    pub at_once: usize,
+    /// Stop beginning new ones then.
+    pub until: Option<Instant>,
+    /// What the disks do wrong once there is an array: something must be found.
+    pub lie: Lie,
+}
+
+/// What was done.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Counts {
+    /// Sessions.
+    pub sessions: u64,
+    /// Arrays that there can't be.
+    pub impossible: u64,
+    /// Clients killed with the power.
+    pub power: u64,
+    /// Clients killed alone.
+    pub process: u64,
+    /// Times that everything was read.
+    pub checks: u64,
+    /// Of those, with members away.
+    pub degraded: u64,
+    /// Reads that the disks were asked for.
+    pub reads: u64,
+    /// Writes.
+    pub writes: u64,
+    /// Of these, those that are to be durable when answered.
+    pub durable: u64,
+    /// Flushes.
+    pub flushes: u64,
+    /// Requests that met a fault.
+    pub faults: u64,
+    /// Requests of one disk at once, at most.
+    pub at_once: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.sessions += other.sessions;
+        self.impossible += other.impossible;
+        self.power += other.power;
+        self.process += other.process;
+        self.checks += other.checks;
+        self.reads += other.reads;
+        self.degraded += other.degraded;
+        self.writes += other.writes;
+        self.durable += other.durable;
+        self.flushes += other.flushes;
+        self.faults += other.faults;
+        self.at_once = self.at_once.max(other.at_once);
+    }
+}
+
+impl Counts {
+    /// As an object of JSON, with the seeds of the sessions that found something.
+    pub fn json(&self, failures: &[u64], took: Duration) -> serde_json::Value {
+        serde_json::json!({
+            "sessions": self.sessions,
+            "impossible": self.impossible,
+            "power": self.power,
+            "process": self.process,
+            "checks": self.checks,
+            "degraded": self.degraded,
+            "reads": self.reads,
+            "writes": self.writes,
+            "durable": self.durable,
+            "flushes": self.flushes,
+            "faults": self.faults,
+            "at_once": self.at_once,
+            "seconds": took.as_secs(),
+            "failures": failures,
+        })
+    }
+
+    fn asked(&mut self, tally: &Tally) {
+        self.reads += tally.reads;
+        self.writes += tally.writes;
+        self.durable += tally.durable;
+        self.flushes += tally.flushes;
+        self.faults += tally.faults;
+        self.at_once = self.at_once.max(tally.at_once);
+    }
+}
+
+/// What a session found.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The session's.
+    pub seed: u64,
+    /// The array.
+    pub array: String,
+    /// The lives so far.
+    pub story: Vec<String>,
+    /// What is wrong.
+    pub what: String,
+    /// Where the disks and the log are kept.
+    pub kept: Option<PathBuf>,
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "session {}: {}", self.seed, self.array)?;
+        for life in &self.story {
+            writeln!(f, "  {life}")?;
+        }
+        write!(f, "  {}", self.what)?;
+        if let Some(kept) = &self.kept {
+            write!(f, "\n  kept in {}", kept.display())?;
+        }
+        Ok(())
+    }
+}
+
+impl Sessions {
+    /// Runs them. `found` is told every failure; with `false` no more begin.
+    pub fn run(&self, harness: &Harness, found: &(dyn Fn(Failure) -> bool + Sync)) -> Counts {
+        let next = AtomicU64::new(self.seeds.start);
+        let work = || {
+            let mut counts = Counts::default();
+            loop {
+                let seed = next.fetch_add(1, Ordering::Relaxed);
+                let late = self.until.is_some_and(|until| Instant::now() > until);
+                if seed >= self.seeds.end || late {
+                    return counts;
+                }
+                let (of_session, failure) = Session::run(harness, seed, self.lie);
+                counts += of_session;
+                if let Some(failure) = failure
+                    && !found(failure)
+                {
+                    next.store(self.seeds.end, Ordering::Relaxed);
+                }
+            }
+        };
+        let mut counts = Counts::default();
+        std::thread::scope(|scope| {
+            let threads: Vec<_> = (0..self.at_once).map(|_| scope.spawn(work)).collect();
+            for thread in threads {
+                counts += thread.join().expect("a session does not panic");
+            }
+        });
+        counts
+    }
+}
+
+/// How a client ended.
+#[derive(Debug)]
+enum End {
+    /// By itself, with that code and those words.
+    Exit(u8, String),
+    Killed(Crash),
+}
+
+struct Session<'a> {
+    harness: &'a Harness,
+    mount: &'a Mount,
+    seed: u64,
+    random: Random,
+    shape: Shape,
+    folder: TempDir,
+    log: PathBuf,
+    disks: Vec<Medium>,
+    lives: u64,
+    /// Disks that failed writes, and may have been put out.
+    failed: Vec<usize>,
+    counts: Counts,
+    story: Vec<String>,
+}
+
+/// Everything ends with what is wrong, in words.
+type Found<T> = Result<T, String>;
+
+impl<'a> Session<'a> {
+    fn run(harness: &'a Harness, seed: u64, lie: Lie) -> (Counts, Option<Failure>) {
+        let mut random = Random::new(seed, "session");
+        let mount = random.choose(&harness.mounts);
+        let shape = Shape::draw(&mut random);
+        let disk = |disk: &(String, u64)| {
+            let bytes = usize::try_from(disk.1).expect("64 bits");
+            Medium::new(bytes, mount.sector_bytes())
+        };
+        let folder = TempDir::new().expect("a folder");
+        let mut session = Self {
+            harness,
+            mount,
+            seed,
+            random,
+            log: folder.path().join("log"),
+            folder,
+            disks: shape.disks.iter().map(disk).collect(),
+            shape,
+            lives: 0,
+            failed: Vec::new(),
+            counts: Counts::default(),
+            story: Vec::new(),
+        };
+        session.counts.sessions = 1;
+        let failure = session.live(lie).err().map(|what| Failure {
+            seed,
+            array: format!(
+                "{}, tearing at {}",
+                session.shape.describe(),
+                mount.sector_bytes()
+            ),
+            what,
+            kept: match lie {
+                Lie::None => session.keep(),
+                _ => None,
+            },
+            story: std::mem::take(&mut session.story),
+        });
+        (session.counts, failure)
+    }
+
+    fn live(&mut self, lie: Lie) -> Found<()> {
+        if !self.create()? {
+            self.counts.impossible += 1;
+            return Ok(());
+        }
+        for disk in &mut self.disks {
+            disk.set_lie(lie);
+        }
+        for _ in 0..self.random.between(1, 3) {
+            if !self.ask()? {
+                return Ok(());
+            }
+        }
+        // As the last life left it; then as the check left it whole, and settled.
+        if self.check(true)? {
+            self.check(false)?;
+        }
+        Ok(())
+    }
+
+    fn create(&mut self) -> Found<bool> {
+        let names = self.names();
+        let creation = self.shape.creation(&self.paths(&names));
+        let job = self.job(&names, &[], Work::Create(creation));
+        match self.client(&names, &job, Plan::calm())? {
+            End::Exit(exit::CLOSED, _) => Ok(true),
+            End::Exit(exit::IMPOSSIBLE, _) => Ok(false),
+            end => Err(format!("creating it: {end:?}")),
+        }
+    }
+
+    /// A life of the client, up to its end or a crash. Whether there may be another.
+    fn ask(&mut self) -> Found<bool> {
+        let names = self.names();
+        let random = &mut self.random;
+        let work = Work::Ask {
+            operations: u32::try_from(random.doubling(10, 200)).expect("small"),
+            depth: usize::try_from(random.doubling(1, 16)).expect("small"),
+            closes: random.percent(60),
+        };
+        let crash = match random.below(10) {
+            0 => None,
+            kind => {
+                let crash = if kind < 4 {
+                    Crash::Process
+                } else {
+                    Crash::Power
+                };
+                Some((random.doubling(1, 1500), crash))
+            }
+        };
+        let plan = Plan {
+            crash,
+            loss: Loss::draw(random),
+            late_percent: *random.choose(&[0, 5, 30, 90]),
+            late_us_max: random.doubling(50, 1000),
+            faults: self.faults(),
+        };
+        let loss = plan.loss;
+        let job = self.job(&names, &[], work.clone());
+        self.story.push(format!("{work:?}, {plan:?}"));
+        let power = match self.client(&names, &job, plan)? {
+            // What it closed is durable.
+            End::Exit(exit::CLOSED, _) if self.random.percent(50) => return Ok(true),
+            End::Exit(exit::CLOSED, _) => true,
+            End::Exit(exit::LEFT, _) => self.random.percent(50),
+            End::Killed(crash) => {
+                self.crashed(crash == Crash::Power)?;
+                return Ok(true);
+            }
+            End::Exit(exit::REFUSED, why) if self.may_refuse(job.lacking) => {
+                self.story.push(why);
+                return Ok(false);
+            }
+            End::Exit(code, why) => return Err(format!("exit {code}: {why}")),
+        };
+        if power {
+            for disk in &mut self.disks {
+                disk.lose_power(Vec::new(), loss, &mut self.random);
+            }
+        }
+        self.crashed(power)?;
+        Ok(true)
+    }
+
+    fn crashed(&mut self, power: bool) -> Found<()> {
+        let (count, what) = if power {
+            (&mut self.counts.power, "power is lost")
+        } else {
+            (&mut self.counts.process, "the process crashed")
+        };
+        *count += 1;
+        self.story.push(what.to_owned());
+        Ledger::append(&self.log, &Record::Crash { power }).map_err(|error| error.to_string())
+    }
+
+    /// What an opening lacks without those disks, and where others failed before.
+    fn lacking(&self, away: &[usize]) -> Lacking {
+        let is_journal = |disk: &usize| *disk >= self.shape.members();
+        let mut lacking = away.iter().chain(&self.failed);
+        match lacking.clone().next() {
+            None => Lacking::Nothing,
+            Some(_) if lacking.clone().all(is_journal) => Lacking::Journal,
+            Some(_) if lacking.any(is_journal) => Lacking::Both,
+            Some(_) => Lacking::Members,
+        }
+    }
+
+    /// Whether the array may be refused after a crash, by rule 5.
+    fn may_refuse(&self, lacking: Lacking) -> bool {
+        let logs = self.shape.creation.consistency.is_none();
+        match lacking {
+            Lacking::Nothing | Lacking::Journal => false,
+            Lacking::Members => !logs,
+            Lacking::Both => true,
+        }
+    }
+
+    /// Faults within what the level survives, and those that everybody survives.
+    fn faults(&mut self) -> Vec<Fault> {
+        let mut faults = Vec::new();
+        let random = &mut self.random;
+        let range = |random: &mut Random, bytes: usize| {
+            let from = random.index(bytes);
+            let to = from + random.index(bytes - from + 1);
+            if random.percent(30) {
+                0..bytes
+            } else {
+                from..to
+            }
+        };
+        if random.percent(30) {
+            let disk = random.index(self.disks.len());
+            faults.push(Fault {
+                disk,
+                range: range(random, self.disks[disk].bytes()),
+                of: *random.choose(&[Of::Reads, Of::Changes, Of::All]),
+                after: random.doubling(1, 500),
+                times: random.doubling(1, 5),
+                how: if random.percent(50) {
+                    How::Stalls(random.doubling(1000, 60_000))
+                } else {
+                    How::Fails(libc::EAGAIN)
+                },
+            });
+        }
+        if !random.percent(25) {
+            return faults;
+        }
+        // Disks that failed before may fail again, and others where that is survived.
+        let sets = self.shape.tolerated(&self.failed);
+        let mut fails = sets[random.index(sets.len())].clone();
+        if self.shape.has_journal && random.percent(30) {
+            fails.push(self.shape.members());
+        }
+        for disk in fails {
+            faults.push(Fault {
+                disk,
+                range: range(random, self.disks[disk].bytes()),
+                of: *random.choose(&[Of::Reads, Of::Changes, Of::All]),
+                after: random.doubling(OPENING_REQUESTS, 500),
+                times: random.doubling(1, 1000),
+                how: match random.below(8) {
+                    0 => How::Hangs,
+                    1 | 2 => How::Fails(libc::ENOSPC),
+                    _ => How::Fails(libc::EIO),
+                },
+            });
+            if !self.failed.contains(&disk) {
+                self.failed.push(disk);
+            }
+        }
+        faults
+    }
+
+    /// Reads everything, whole and with members away, each time from what the last life left; then
+    /// goes on with what the reading of the whole array left. Whether that was not refused.
+    fn check(&mut self, crashed: bool) -> Found<bool> {
+        let mut sets = self.shape.tolerated(&self.failed);
+        sets.remove(0); // The empty one.
+        while sets.len() > SETS_MAX {
+            sets.swap_remove(self.random.index(sets.len()));
+        }
+        if self.shape.has_journal {
+            // Beside the members, and alone.
+            for set in &mut sets {
+                if self.random.percent(30) {
+                    set.push(self.shape.members());
+                }
+            }
+            sets.push(vec![self.shape.members()]);
+        }
+        let (disks, log) = (self.disks.clone(), self.log.clone());
+        for away in sets {
+            self.log = self.folder.path().join(format!("log-{}", self.lives));
+            std::fs::copy(&log, &self.log).map_err(|error| error.to_string())?;
+            let was_read = self.read(&away, crashed)?;
+            if was_read && self.random.percent(40) {
+                self.story.push("they are back".to_owned());
+                self.read(&[], false)?;
+            }
+            self.disks.clone_from(&disks);
+        }
+        self.log = log;
+        self.read(&[], crashed)
+    }
+
+    /// Reads everything without some disks. Whether it was not refused, where it may be.
+    fn read(&mut self, away: &[usize], crashed: bool) -> Found<bool> {
+        let names = self.names();
+        // Without a log what is not settled may not be opened with members missing.
+        let logs = self.shape.creation.consistency.is_none();
+        let settles = !logs || self.random.percent(70);
+        let job = self.job(&names, away, Work::Read { settles });
+        self.story.push(format!("read without {away:?}"));
+        let end = self.client(&names, &job, Plan::calm())?;
+        self.counts.checks += 1;
+        self.counts.degraded += u64::from(!away.is_empty());
+        match end {
+            End::Exit(exit::CLOSED, _) => Ok(true),
+            End::Exit(exit::REFUSED, why) if crashed && self.may_refuse(job.lacking) => {
+                self.story.push(why);
+                Ok(false)
+            }
+            End::Exit(code, why) => Err(format!("exit {code}: {why}")),
+            End::Killed(_) => unreachable!("nobody killed it"),
+        }
+    }
+
+    fn job(&mut self, names: &[String], away: &[usize], work: Work) -> Job {
+        let devices = (0..).zip(self.paths(names));
+        let devices = devices.filter(|(disk, _)| !away.contains(disk));
+        let tear_bytes = u32::try_from(self.mount.sector_bytes()).expect("small");
+        Job {
+            seed: self.seed,
+            life: self.lives,
+            log: self.log.clone(),
+            tear_bytes,
+            sector_bytes: tear_bytes.min(self.shape.creation.block_bytes),
+            threads: self.random.percent(40),
+            requests_max: u32::try_from(self.random.doubling(2, 16)).expect("small"),
+            devices: devices.map(|(_, path)| path).collect(),
+            lacking: self.lacking(away),
+            work,
+        }
+    }
+
+    /// New names: nothing that the client before left over comes to these disks.
+    fn names(&mut self) -> Vec<String> {
+        self.lives += 1;
+        let (seed, life) = (self.seed, self.lives);
+        let disks = self.shape.disks.iter();
+        disks
+            .map(|disk| format!("{seed}-{life}-{}", disk.0))
+            .collect()
+    }
+
+    fn paths(&self, names: &[String]) -> Vec<String> {
+        let path = |name: &String| self.mount.path(name).to_str().map(str::to_owned);
+        let paths: Option<Vec<String>> = names.iter().map(path).collect();
+        paths.expect("a temporary folder has a name in UTF-8")
+    }
+
+    /// Runs a client on the disks to its end.
+    fn client(&mut self, names: &[String], job: &Job, plan: Plan) -> Found<End> {
+        let random = Random::new(self.random.any(), "machine");
+        let can_zero = self.random.percent(50);
+        let disks = std::mem::take(&mut self.disks);
+        let files: Vec<(String, usize, bool)> = names
+            .iter()
+            .zip(&disks)
+            .map(|(name, disk)| (name.clone(), disk.bytes(), can_zero))
+            .collect();
+        let machine = Arc::new(Machine::new(disks, plan, &self.mount.late, random));
+        self.mount.add(&machine, &files);
+        let ended = self.process(job, &machine);
+        let remains = machine.end();
+        self.mount.remove(&files);
+        self.disks = remains.disks;
+        self.counts.asked(&remains.tally);
+        let (status, words) = ended?;
+        match (status.code(), remains.crashed) {
+            (Some(code), _) => {
+                let code = u8::try_from(code).unwrap_or(exit::FINDING);
+                Ok(End::Exit(code, words))
+            }
+            (None, Some(crash)) => Ok(End::Killed(crash)),
+            (None, None) => Err(format!("the client died: {status}; {words}")),
+        }
+    }
+
+    /// The process, up to its end: how it went, and what it said.
+    fn process(&self, job: &Job, machine: &Machine) -> Found<(ExitStatus, String)> {
+        let in_words = |error: std::io::Error| error.to_string();
+        let job = serde_json::to_string(job).map_err(|error| error.to_string())?;
+        let mut child = Command::new(&self.harness.client)
+            .args(["client", &job])
+            .stdin(Stdio::null())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(in_words)?;
+        machine.set_client(Pid::from_child(&child));
+        let status = wait(&mut child, machine)?;
+        let mut words = String::new();
+        if let Some(mut stderr) = child.stderr.take() {
+            stderr.read_to_string(&mut words).map_err(in_words)?;
+        }
+        Ok((status, words.trim().to_owned()))
+    }
+
+    /// Keeps the disks and the log.
+    fn keep(&self) -> Option<PathBuf> {
+        let folder = self.harness.kept.join(self.seed.to_string());
+        std::fs::create_dir_all(&folder).ok()?;
+        for (disk, (name, _)) in self.disks.iter().zip(&self.shape.disks) {
+            std::fs::write(folder.join(name), disk.read(0, disk.bytes())).ok()?;
+        }
+        std::fs::copy(&self.log, folder.join("log")).ok()?;
+        Some(folder)
+    }
+}
+
+/// Waits until the client has ended; one whose disk hangs is killed.
+fn wait(child: &mut Child, machine: &Machine) -> Found<ExitStatus> {
+    let started = Instant::now();
+    let mut hangs_since = None;
+    loop {
+        if let Some(status) = child.try_wait().map_err(|error| error.to_string())? {
+            return Ok(status);
+        }
+        if machine.hangs() {
+            let since = *hangs_since.get_or_insert_with(Instant::now);
+            if since.elapsed() > HANG {
+                machine.crash(Crash::Power);
+            }
+        }
+        if started.elapsed() > PATIENCE {
+            machine.crash(Crash::Process);
+            let ended = child.wait().map_err(|error| error.to_string())?;
+            return Err(format!("the client did not end in {PATIENCE:?}: {ended}"));
+        }
+        std::thread::sleep(Duration::from_micros(300));
+    }
+}

@@ -1,0 +1,255 @@
+//! Which array a session has, and what of it may be missing.
+
+use crate::job::Creation;
+use crate::random::Random;
+use spindles_block::{MemberIndex, MemberSet};
+use spindles_layout::{Expression, Geometry, LEVELS, Level, Redundancy, Spec};
+
+/// The name of the disk for the journal.
+const JOURNAL: &str = "journal";
+const JOURNAL_BYTES: u64 = 9 << 20;
+
+/// An array and its disks.
+#[derive(Clone, Debug)]
+pub(crate) struct Shape {
+    /// Names and bytes of all disks, that for the journal last.
+    pub(crate) disks: Vec<(String, u64)>,
+    /// Those names are its leaves.
+    pub(crate) expression: Expression,
+    pub(crate) has_journal: bool,
+    pub(crate) creation: Creation,
+}
+
+/// As many members and of which layout: `raid5:left-symmetric(a,b,c)`.
+fn level_of(level: &Level, members: &[String], random: &mut Random) -> String {
+    let layout = random.choose(level.layouts).name;
+    let copies = match level.redundancy {
+        Redundancy::Copies if members.len() > 2 && random.percent(25) => "3",
+        Redundancy::Copies => "2",
+        _ => "",
+    };
+    let layout = match layout {
+        "" => String::new(),
+        name => format!(":{name}{copies}"),
+    };
+    format!("{}{layout}({})", level.name, members.join(","))
+}
+
+fn members_of(level: &Level, random: &mut Random, most: u64) -> usize {
+    let least = u64::from(level.members_min);
+    let members = random.between(least, most.max(least));
+    usize::try_from(members).expect("few")
+}
+
+impl Shape {
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        let mut names: Vec<String> = Vec::new();
+        let mut take = |count: usize| -> Vec<String> {
+            let from = names.len();
+            let name = |number: usize| format!("d{number}");
+            names.extend((from..from + count).map(name));
+            names[from..].to_vec()
+        };
+        let nested = random.percent(12);
+        let text = if nested {
+            let redundant = |level: &&&Level| level.redundancy != Redundancy::None;
+            let few: Vec<&&Level> = LEVELS.iter().filter(|l| l.members_min <= 3).collect();
+            let outer = **random.choose(&few);
+            // One of the two keeps redundancy.
+            let inner: Vec<&&Level> = few
+                .into_iter()
+                .filter(|level| outer.redundancy != Redundancy::None || redundant(level))
+                .collect();
+            let arrays: Vec<String> = (0..members_of(outer, random, 2))
+                .map(|_| {
+                    let level = **random.choose(&inner);
+                    let members = take(members_of(level, random, 2));
+                    level_of(level, &members, random)
+                })
+                .collect();
+            level_of(outer, &arrays, random)
+        } else {
+            // Levels that keep redundancy have more to lose.
+            let mut level = *random.choose(LEVELS);
+            if level.redundancy == Redundancy::None && random.percent(60) {
+                level = *random.choose(LEVELS);
+            }
+            let members = take(members_of(level, random, 5));
+            level_of(level, &members, random)
+        };
+        let expression = Expression::parse(&text).expect("an expression");
+        let block_bytes = if random.percent(25) { 512 } else { 4096 };
+        let chunk_bytes = 4096 << random.below(5);
+        let bytes = random.doubling(320 << 10, 3 << 20) / 4096 * 4096;
+        let mut disks: Vec<(String, u64)> =
+            names.iter().map(|name| (name.clone(), bytes)).collect();
+        let has_journal = !nested && random.percent(20);
+        if has_journal {
+            disks.push((JOURNAL.to_owned(), JOURNAL_BYTES));
+        }
+        let checksums = random.percent(60);
+        let consistency = (!checksums && random.percent(30)).then(|| "resync".to_owned());
+        Self {
+            disks,
+            expression,
+            has_journal,
+            creation: Creation {
+                expression: String::new(),
+                block_bytes,
+                chunk_bytes,
+                checksums,
+                consistency,
+                journal: None,
+            },
+        }
+    }
+
+    /// How many of the disks are members.
+    pub(crate) fn members(&self) -> usize {
+        self.disks.len() - usize::from(self.has_journal)
+    }
+
+    /// How to create it on these files, in the order of `disks`.
+    pub(crate) fn creation(&self, files: &[String]) -> Creation {
+        let expression = self.renamed(&self.expression, files);
+        Creation {
+            expression: expression.to_string(),
+            journal: self.has_journal.then(|| files[self.members()].clone()),
+            ..self.creation.clone()
+        }
+    }
+
+    fn renamed(&self, expression: &Expression, files: &[String]) -> Expression {
+        match expression {
+            Expression::Leaf(name) => {
+                let place = self.disks.iter().position(|disk| disk.0 == *name);
+                Expression::Leaf(files[place.expect("a leaf is a disk")].clone())
+            }
+            Expression::Array {
+                level,
+                layout,
+                members,
+            } => Expression::Array {
+                level,
+                layout: *layout,
+                members: (members.iter())
+                    .map(|member| self.renamed(member, files))
+                    .collect(),
+            },
+        }
+    }
+
+    /// Whether the data is there without these members, by their places among the disks.
+    pub(crate) fn survives(&self, missing: &[usize]) -> bool {
+        let is_missing = |name: &str| missing.iter().any(|disk| self.disks[*disk].0 == name);
+        survives(&self.expression, &is_missing)
+    }
+
+    /// Every set of members that may be missing beside these, the empty one first.
+    pub(crate) fn tolerated(&self, beside: &[usize]) -> Vec<Vec<usize>> {
+        let members = self.members();
+        let set = |bits: u32| (0..members).filter(move |disk| bits >> disk & 1 == 1);
+        let sets = (0..1_u32 << members).map(|bits| set(bits).collect::<Vec<usize>>());
+        sets.filter(|set| self.survives(&[&set[..], beside].concat()))
+            .collect()
+    }
+
+    /// In words.
+    pub(crate) fn describe(&self) -> String {
+        let Creation {
+            block_bytes,
+            chunk_bytes,
+            checksums,
+            consistency,
+            ..
+        } = &self.creation;
+        format!(
+            "{} on disks of {} KiB, blocks of {block_bytes}, chunks of {} KiB{}{}{}",
+            self.expression,
+            self.disks[0].1 >> 10,
+            chunk_bytes >> 10,
+            if *checksums { ", checksums" } else { "" },
+            consistency
+                .as_deref()
+                .map_or(String::new(), |name| format!(", {name}")),
+            if self.has_journal {
+                ", a journal of its own"
+            } else {
+                ""
+            },
+        )
+    }
+}
+
+fn survives(expression: &Expression, is_missing: &dyn Fn(&str) -> bool) -> bool {
+    match expression {
+        Expression::Leaf(name) => !is_missing(name),
+        Expression::Array {
+            level,
+            layout,
+            members,
+        } => {
+            let lost = (0_u8..).zip(members);
+            let lost: MemberSet = lost
+                .filter(|(_, member)| !survives(member, is_missing))
+                .map(|(index, _)| MemberIndex(index))
+                .collect();
+            let geometry = Geometry::new(&Spec {
+                level,
+                layout: *layout,
+                chunk_blocks: 1,
+                member_blocks: vec![1 << 10; members.len()],
+            });
+            geometry.is_ok_and(|geometry| geometry.survives(lost))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_may_be_missing_follows_from_the_levels() {
+        let mut shape = Shape::draw(&mut Random::new(1, "test"));
+        let names = ["a", "b", "c", "d"];
+        shape.disks = names.iter().map(|name| ((*name).to_owned(), 1)).collect();
+        shape.has_journal = false;
+        let mut sets = |expression: &str| {
+            shape.expression = Expression::parse(expression).unwrap();
+            shape.tolerated(&[])
+        };
+        assert_eq!(sets("raid0(a,b,c,d)"), [Vec::<usize>::new()]);
+        assert_eq!(sets("raid5(a,b,c,d)").len(), 5);
+        assert_eq!(sets("raid6(a,b,c,d)").len(), 11);
+        assert_eq!(
+            sets("raid1(raid0(a,b),raid0(c,d))"),
+            [
+                vec![],
+                vec![0],
+                vec![1],
+                vec![0, 1],
+                vec![2],
+                vec![3],
+                vec![2, 3]
+            ]
+        );
+        let creation = shape.creation(&["/x/1", "/x/2", "/x/3", "/x/4"].map(str::to_owned));
+        assert_eq!(
+            creation.expression,
+            "raid1(raid0(/x/1,/x/2),raid0(/x/3,/x/4))"
+        );
+    }
+
+    #[test]
+    fn every_level_is_drawn() {
+        let mut random = Random::new(1, "test");
+        let shapes: Vec<Shape> = (0..400).map(|_| Shape::draw(&mut random)).collect();
+        for level in LEVELS {
+            let begins = |shape: &&Shape| shape.expression.to_string().starts_with(level.name);
+            assert!(shapes.iter().filter(begins).count() > 10, "{}", level.name);
+        }
+        assert!(shapes.iter().all(|shape| shape.survives(&[])));
+        assert!(shapes.iter().any(|shape| shape.has_journal));
+    }
+}

@@ -1,0 +1,86 @@
+//! Sessions on disks that lie find nothing; with disks whose flushes or FUA do nothing they must.
+
+#![allow(clippy::print_stdout, reason = "the figures, and what was skipped")]
+
+use spindles_disk::{Counts, Failure, Harness, Lie, Sessions};
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+/// In the test command. The fleet runs thousands.
+const SESSIONS: u64 = 200;
+/// A lie must be found in so many.
+const SESSIONS_OF_A_LIE: u64 = 100;
+
+fn harness(test: &str) -> Option<Harness> {
+    let client = Path::new(env!("CARGO_BIN_EXE_spindles-disk"));
+    let kept = Path::new(env!("CARGO_TARGET_TMPDIR")).join("disk");
+    match Harness::new(client, &kept) {
+        Ok(harness) => Some(harness),
+        Err(why) => {
+            println!("SKIPPED {test}: {}", why.0);
+            None
+        }
+    }
+}
+
+fn run(harness: &Harness, sessions: &Sessions) -> (Counts, Vec<Failure>) {
+    let failures = Mutex::new(Vec::new());
+    let found = |failure: Failure| {
+        let mut failures = failures.lock().expect("nobody panics with it");
+        failures.push(failure);
+        // A few say enough; of a lie, one.
+        failures.len() < 5 && sessions.lie == Lie::None
+    };
+    let counts = sessions.run(harness, &found);
+    (
+        counts,
+        failures.into_inner().expect("nobody panics with it"),
+    )
+}
+
+#[test]
+fn what_a_crash_leaves_is_what_is_promised() {
+    let Some(harness) = harness("what_a_crash_leaves_is_what_is_promised") else {
+        return;
+    };
+    let started = Instant::now();
+    let sessions = Sessions {
+        seeds: 0..SESSIONS,
+        at_once: 3,
+        until: None,
+        lie: Lie::None,
+    };
+    let (counts, failures) = run(&harness, &sessions);
+    let seeds: Vec<u64> = failures.iter().map(|failure| failure.seed).collect();
+    println!(
+        "disks tearing at {:?}: {}",
+        harness.tears(),
+        counts.json(&seeds, started.elapsed())
+    );
+    let words: Vec<String> = failures.iter().map(ToString::to_string).collect();
+    assert!(failures.is_empty(), "{}", words.join("\n\n"));
+    // That it was not all in vain.
+    assert!(counts.power > 100 && counts.process > 50 && counts.degraded > 300);
+    assert!(counts.durable > 100 && counts.flushes > 100 && counts.faults > 50);
+    assert!(counts.at_once > 4, "disks have several requests at once");
+}
+
+/// Of each kind, whatever else is right.
+#[test]
+fn a_flush_or_fua_that_does_nothing_is_found() {
+    let Some(harness) = harness("a_flush_or_fua_that_does_nothing_is_found") else {
+        return;
+    };
+    for lie in [Lie::Flush, Lie::Fua, Lie::Both] {
+        let sessions = Sessions {
+            seeds: 0..SESSIONS_OF_A_LIE,
+            at_once: 3,
+            until: Some(Instant::now() + Duration::from_mins(2)),
+            lie,
+        };
+        let (counts, failures) = run(&harness, &sessions);
+        println!("{lie:?}: found in {} sessions", counts.sessions);
+        assert!(!failures.is_empty(), "{lie:?} is not found");
+    }
+}
