@@ -17,7 +17,7 @@ use spindles_engine::{
 };
 use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, BadBlocks, DecodeError, DeviceRecord,
-    Found, JournalDevice, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, choose,
+    Found, JournalDevice, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, choose,
 };
 use spindles_layout::Geometry;
 use std::time::Duration;
@@ -197,6 +197,24 @@ pub(crate) enum Change {
     Grow(GrowthTarget),
     /// Its journal lies on this device, or on its members where that is zeros.
     Journal(Uuid),
+    /// It is called otherwise, and so are the arrays inside it.
+    Name(NewName),
+}
+
+/// The name of an array, and the one it gets.
+#[derive(Clone, Debug)]
+pub(crate) struct NewName {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+impl NewName {
+    /// What that array is called then: an array inside another has the name of that, and numbers.
+    fn of(&self, name: &str) -> Option<Text<64>> {
+        let numbers = name.strip_prefix(&self.from)?;
+        let of_it = numbers.is_empty() || numbers.starts_with('.');
+        Text::new(&format!("{}{numbers}", self.to)).filter(|_| of_it)
+    }
 }
 
 /// As `assemble`, of an array that changes: opened for reading only, it is only looked at whether
@@ -555,9 +573,12 @@ impl Opening {
         let mut assembly = choose(&found)?;
         let name = assembly.array.name.to_string();
         let inner = assembly.array.parent != Uuid::NIL;
-        let mut new_journal = None;
+        let (mut new_journal, mut new_name) = (None, None);
+        if let Some(Change::Name(names)) = &self.change {
+            new_name = names.of(&name);
+        }
         match self.change.take_if(|_| !inner) {
-            None => {}
+            None | Some(Change::Name(_)) => {}
             Some(Change::Journal(device)) => new_journal = Some(device),
             Some(Change::Grow(target)) => {
                 let of_arrays = parts.iter().any(|part| part.report.is_some());
@@ -633,6 +654,10 @@ impl Opening {
                 persistence.array.journal.on_device = false;
                 persistence.array.note_journal_device();
                 persistence.journal_device = None;
+                persistence.changed = true;
+            }
+            if let Some(name) = new_name {
+                persistence.array.name = name;
                 persistence.changed = true;
             }
         }

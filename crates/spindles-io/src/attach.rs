@@ -267,6 +267,22 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
+    /// A member that could be there is not.
+    #[error(
+        "array '{array}' counts on member {member}, and its device was not given: give all of its devices; what is lost for good is replaced with spindles rebuild first"
+    )]
+    NotAllGiven {
+        /// The array.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
+    /// There is nothing of ours on it.
+    #[error("{device} has no Spindles superblock: nothing was changed on any device")]
+    NotLabelled {
+        /// The device.
+        device: String,
+    },
     /// It is none.
     #[error("{device} is not a spare: nothing was changed on it")]
     NoSpare {

@@ -402,7 +402,7 @@ pub fn create(
     })
 }
 
-fn check_name(name: &str) -> Result<(), CreateError> {
+pub(crate) fn check_name(name: &str) -> Result<(), CreateError> {
     let fine = (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('-')
         && !name.contains(['/', ',', ':'])

@@ -112,7 +112,7 @@ pub(crate) fn plan(
 }
 
 /// Looks at an array without writing to it.
-fn look(devices: &[&str]) -> Result<ArrayReport, ChangeError> {
+pub(crate) fn look(devices: &[&str]) -> Result<ArrayReport, ChangeError> {
     let mut options = AssembleOptions::default();
     options.open.read_only = true;
     let report = assemble(devices, &options)?.report;
@@ -130,7 +130,7 @@ fn options() -> AssembleOptions {
 }
 
 /// An array that was not closed in order is, so that nothing that is logged is needed any more.
-fn put_in_order(
+pub(crate) fn put_in_order(
     devices: &[&str],
     report: &ArrayReport,
     progress: &mut dyn FnMut(u64, u64) -> bool,

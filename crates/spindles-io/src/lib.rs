@@ -27,6 +27,7 @@ mod probe;
 mod queues;
 mod random;
 pub mod rebuild;
+pub mod rename;
 pub mod replace;
 mod report;
 pub mod scan;
@@ -40,6 +41,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod transfer;
+pub mod wipe;
 
 pub use areas::Areas;
 pub use backends::{BACKENDS, Backend};

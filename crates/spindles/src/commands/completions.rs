@@ -122,9 +122,9 @@ fn offer(argument: Arg) -> Arg {
     }
     let name = argument.get_value_names().and_then(<[_]>::first);
     match name.map(clap::builder::Str::as_str) {
-        Some("DEV" | "DEV,.." | "OLD" | "NEW" | "FROM" | "TO" | "TARGET") => {
-            argument.value_hint(ValueHint::AnyPath)
-        }
+        Some(
+            "DEV" | "ARRAY|DEV" | "PATH" | "DEV,.." | "OLD" | "NEW" | "FROM" | "TO" | "TARGET",
+        ) => argument.value_hint(ValueHint::AnyPath),
         Some("DIR" | "BEFORE" | "AFTER") => argument.value_hint(ValueHint::DirPath),
         _ => argument,
     }

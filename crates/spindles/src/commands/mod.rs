@@ -13,12 +13,14 @@ mod lab;
 mod layout;
 mod man;
 mod rebuild;
+mod rename;
 mod replace;
 mod resync;
 mod scrub;
 mod sim;
 mod spare;
 mod status;
+mod wipe;
 
 use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
 use crate::ui::Ui;
@@ -56,6 +58,8 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &spare::COMMAND,
     &journal::COMMAND,
     &grow::COMMAND,
+    &rename::COMMAND,
+    &wipe::COMMAND,
     &resync::COMMAND,
     &scrub::COMMAND,
     &layout::COMMAND,

@@ -113,6 +113,8 @@ fn commands_print_one_document_that_is_documented() {
         (&["lab", "compare", &results, &again], "change"),
         (&["sim", "--seeds", "0..3"], "runs"),
         (&["sim", "--seed", "3"], "story"),
+        (&["rename", a, b, c, added, "attic"], "name_before"),
+        (&["wipe", new, "--force"], "wiped"),
         (&["bench", "dd-write", "mem:1M", "--runs", "2"], "report"),
         (&["bench", "parity", "--rounds", "1"], "rows"),
         (

@@ -8,6 +8,7 @@ mod every_command;
 mod journal;
 mod json;
 mod lab;
+mod labels;
 #[path = "../../../spindles-io/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod names;

@@ -1,0 +1,53 @@
+//! `spindles rename`: gives an array another name.
+
+use super::Command;
+use crate::arrays::{self, Scan};
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::rename::rename;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "rename",
+    about: "Give an array another name",
+    details: "Give the array by its name, or all its devices in any order, and the new name last. Arrays inside it are \
+              named after it, so they get new names too. An array that was not closed in order is put \
+              in order first. One that counts on a device which is not given is refused; one whose \
+              lost member was put out already is not.\n\n\
+              spindles rename pool archive\n\
+              spindles rename a.img b.img c.img archive",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices of the array, or its name
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
+    /// What to call it
+    #[arg(value_name = "NEWNAME", required = true)]
+    name: String,
+    #[command(flatten)]
+    scan: Scan,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let mut on_progress = ui.until_interrupted("rename")?;
+    let report = rename(&arrays::names(&devices), &arguments.name, &mut on_progress)?;
+    drop(on_progress);
+    for warning in report.warnings() {
+        ui.note(warning);
+    }
+    let (from, to) = (&report.name, &arguments.name);
+    ui.line(format!("array '{from}' is called '{to}' now"));
+    ui.json(&json!({
+        "name": to,
+        "name_before": from,
+        "uuid": report.uuid.to_string(),
+    }));
+    Ok(())
+}

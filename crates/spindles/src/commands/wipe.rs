@@ -1,0 +1,73 @@
+//! `spindles wipe`: takes our superblocks off devices.
+
+use super::Command;
+use crate::arrays;
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::wipe::{look, wipe};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "wipe",
+    about: "Take the superblocks of Spindles off devices that it shall not know any more",
+    details: "Members, spares and devices of journals become plain devices. First it only says what \
+              each device is, and which array loses it; the same command with --force does it. A \
+              device that another command uses is refused, and so is one without a superblock. All \
+              else that is on the devices stays as it is, but without its superblocks an array can't \
+              be read again.\n\n\
+              A spare goes with spindles spare remove, the device of a journal with spindles journal \
+              remove: then its array knows.\n\n\
+              spindles wipe old.img\n\
+              spindles wipe old.img --force",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The devices
+    #[arg(value_name = "DEV", required = true)]
+    devices: Vec<String>,
+    /// Do it
+    #[arg(long)]
+    force: bool,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let devices = arrays::devices(&arguments.devices)?;
+    let devices = arrays::names(&devices);
+    let labelled = if arguments.force {
+        wipe(&devices)?
+    } else {
+        look(&devices)?
+    };
+    for device in &labelled {
+        let (name, holds) = (&device.device, &device.holds);
+        ui.line(if arguments.force {
+            format!("{name} was {holds}, and is a plain device now")
+        } else {
+            format!("{name} is {holds}")
+        });
+        for lacking in &device.lacking {
+            ui.line(format!("  {lacking}"));
+        }
+    }
+    let documents = labelled.iter().map(|device| {
+        json!({
+            "device": device.device,
+            "held": device.holds,
+            "lacking": device.lacking,
+        })
+    });
+    ui.json(&json!({
+        "devices": documents.collect::<Vec<_>>(),
+        "wiped": arguments.force,
+    }));
+    if !arguments.force {
+        bail!("nothing was changed: the same with --force takes the superblocks off");
+    }
+    Ok(())
+}

@@ -1,0 +1,144 @@
+//! `wipe` and `rename`: what superblocks say is taken off, or another name.
+
+use crate::binary::spindles;
+use std::fs;
+use tempfile::TempDir;
+
+const MIB: u64 = 1 << 20;
+
+/// A folder with devices of so many MiB, and the paths of those.
+fn devices(names: &[&str], mib: u64) -> (TempDir, Vec<String>) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = |name: &&str| {
+        let path = folder.path().join(name);
+        let file = fs::File::create(&path).expect("a new file");
+        file.set_len(mib * MIB).expect("sparse");
+        path.display().to_string()
+    };
+    let paths = names.iter().map(path).collect();
+    (folder, paths)
+}
+
+fn contents(devices: &[String]) -> Vec<Vec<u8>> {
+    let read = |device: &String| fs::read(device).expect("a file");
+    devices.iter().map(read).collect()
+}
+
+fn with<'a>(command: &[&'a str], devices: &'a [String], more: &[&'a str]) -> Vec<&'a str> {
+    let devices = devices.iter().map(String::as_str);
+    let words = command.iter().copied().chain(devices);
+    words.chain(more.iter().copied()).collect()
+}
+
+#[test]
+fn wiping_takes_two_runs_and_the_superblocks_only() {
+    let (folder, devices) = devices(&["a", "b", "c", "shared", "fast"], 8);
+    let [a, b, c, shared, fast] = <[String; 5]>::try_from(devices.clone()).expect("five");
+    let expression = format!("raid5({a},{b},{c})");
+    spindles(&["create", "pool", &expression, "--journal", &fast]).ok();
+    spindles(&["spare", "add", &shared, "--shared"]).ok();
+    let data = folder.path().join("data").display().to_string();
+    fs::write(&data, vec![7; 1 << 20]).expect("room");
+    spindles(&["copy", &data, &format!("array:{a},{b},{c},{fast}")]).ok();
+    let before = contents(&devices);
+
+    let asked = spindles(&["wipe", &a]);
+    asked.fails(1, &["nothing was changed", "--force"]);
+    let loss = "loses member 0; the array is degraded then, and its data complete";
+    for words in ["a member of the Spindles array 'pool'", loss] {
+        assert!(asked.out.contains(words), "no {words} in {}", asked.out);
+    }
+    let two = spindles(&["wipe", &a, &b]);
+    assert!(two.out.contains("can't be read then"), "{}", two.out);
+    let all = spindles(&["wipe", &a, &b, &c]);
+    assert!(all.out.contains("is gone then"), "{}", all.out);
+    // Nothing of any, where one is none of ours, is given twice or is in use.
+    for (arguments, why) in [
+        (&["wipe", &a, &data, "--force"], "no Spindles superblock"),
+        (&["wipe", &a, &a, "--force"], "given twice"),
+    ] {
+        spindles(arguments).fails(1, &[why]);
+    }
+    let reader = fs::File::open(&b).expect("a file");
+    reader.lock_shared().expect("nobody else has it");
+    spindles(&["wipe", &a, &b, "--force"]).fails(1, &["in use"]);
+    drop(reader);
+    assert!(contents(&devices) == before, "something was written");
+
+    spindles(&["wipe", &a, &shared, &fast, "--force"]).ok();
+    let mut expected = before;
+    for device in [0, 3, 4] {
+        expected[device][4096..8192].fill(0);
+        expected[device][32768..36864].fill(0);
+    }
+    assert!(contents(&devices) == expected, "other bytes changed");
+    spindles(&["wipe", &a]).fails(1, &["no Spindles superblock"]);
+    let back = format!("{data}.back");
+    spindles(&["copy", &format!("array:{b},{c}"), &back, "--bytes", "1M"]).ok();
+    assert_eq!(fs::read(&back).ok(), fs::read(&data).ok());
+}
+
+#[test]
+fn an_array_gets_another_name_and_arrays_in_it_too() {
+    let (folder, devices) = devices(&["a", "b", "c", "d", "e", "f"], 8);
+    let names = devices.join(",");
+    let (one, two) = (devices[..3].join(","), devices[3..].join(","));
+    let expression = format!("raid0(raid5({one}),raid5({two}))");
+    spindles(&["create", "pool", &expression]).ok();
+    let data = folder.path().join("data").display().to_string();
+    fs::write(&data, vec![9; 1 << 20]).expect("room");
+    spindles(&["copy", &data, &format!("array:{names}")]).ok();
+
+    spindles(&with(&["rename"], &devices, &["bad/name"])).fails(1, &["'bad/name' can't be"]);
+    // A device forgotten would be put out, and a name forgotten is that.
+    let refused = spindles(&with(&["rename"], &devices[1..], &["archive"]));
+    refused.fails(
+        1,
+        &[
+            "array 'pool.0' counts on member 0",
+            "give all of its devices",
+        ],
+    );
+    let forgotten = with(&["rename"], &devices, &[]);
+    assert_eq!(spindles(&forgotten).status, 1);
+
+    spindles(&with(&["rename"], &devices, &["archive"])).ok();
+    let status = spindles(&with(&["status"], &devices, &["--json"]))
+        .ok()
+        .json();
+    assert_eq!(status["name"], "archive");
+    assert_eq!(status["state"], "healthy");
+    for (index, name) in ["archive.0", "archive.1"].iter().enumerate() {
+        assert_eq!(status["members"][index]["array"]["name"], *name);
+    }
+    let back = format!("{data}.back");
+    spindles(&[
+        "copy",
+        &format!("array:{names}"),
+        &back,
+        "--bytes",
+        "1M",
+        "--verify",
+    ])
+    .ok();
+    assert_eq!(fs::read(&back).ok(), fs::read(&data).ok());
+
+    // A member that is known to be lost does not stand in the way, and comes back under the new name.
+    let there = devices[1..].join(",");
+    spindles(&["copy", &data, &format!("array:{there}")]).ok();
+    spindles(&with(&["rename"], &devices[1..], &["attic"])).ok();
+    spindles(&with(&["resync"], &devices, &[])).ok();
+    spindles(&with(&["rebuild"], &devices, &[]));
+    let examined = spindles(&with(&["examine"], &devices, &[])).ok();
+    assert_eq!(
+        examined.out.matches("of array 'attic.0'").count(),
+        3,
+        "{}",
+        examined.out
+    );
+    assert!(
+        examined.out.contains("The superblocks agree."),
+        "{}",
+        examined.out
+    );
+}
