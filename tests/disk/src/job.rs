@@ -19,12 +19,16 @@ pub(crate) struct Job {
     /// What may be old or new by itself: that, or a smaller block.
     pub(crate) sector_bytes: u32,
     pub(crate) threads: bool,
+    /// Through the page cache.
+    pub(crate) cached: bool,
     pub(crate) requests_max: u32,
     /// The disks, in any order.
     pub(crate) devices: Vec<String>,
     /// Members are missing, or may have failed: what was in flight at the last crash may answer
     /// errors.
     pub(crate) lacking: Lacking,
+    /// More is missing than the level survives: errors are right, wrong bytes are not.
+    pub(crate) beyond: bool,
     pub(crate) work: Work,
 }
 

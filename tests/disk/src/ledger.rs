@@ -84,6 +84,8 @@ pub(crate) struct Ledger {
     caught: BTreeSet<u64>,
     /// The same, and those with writes that were not durable.
     not_durable: BTreeSet<u64>,
+    /// Blocks that writes were asked for.
+    touched: BTreeSet<u64>,
     file: Option<File>,
 }
 
@@ -104,6 +106,7 @@ impl Ledger {
             may_fail: BTreeSet::new(),
             caught: BTreeSet::new(),
             not_durable: BTreeSet::new(),
+            touched: BTreeSet::new(),
             file: None,
         };
         let text = match std::fs::read_to_string(path) {
@@ -154,8 +157,7 @@ impl Ledger {
             } => {
                 let contents = contents(*zeros);
                 let token = self.history().write(*first, *sectors, contents);
-                self.tokens
-                    .push(Token::Write(token, *first..first + sectors));
+                self.push(Token::Write(token, *first..first + sectors));
             }
             Record::WriteEnd { index, done, fua } => self.end_write(*index, *done, *fua),
             Record::Read { first, sectors } => {
@@ -292,6 +294,11 @@ impl Ledger {
     }
 
     fn push(&mut self, token: Token) -> usize {
+        if let Token::Write(_, range) = &token {
+            let per_block = self.sectors_per_block;
+            self.touched
+                .extend(range.start / per_block..range.end / per_block);
+        }
         self.tokens.push(token);
         self.tokens.len() - 1
     }
@@ -335,6 +342,11 @@ impl Ledger {
     pub(crate) fn flush_ended(&mut self, index: usize, done: bool) {
         self.tell(&Record::FlushEnd { index, done });
         self.end_flush(index, done);
+    }
+
+    /// Every block that a write was asked for.
+    pub(crate) fn touched(&self) -> &BTreeSet<u64> {
+        &self.touched
     }
 
     /// Whether a block may answer errors.

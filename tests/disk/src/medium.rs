@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn what_power_loss_tears_is_torn_at_sectors() {
         let mut kinds = std::collections::BTreeSet::new();
-        for seed in 0..200 {
+        for seed in 0..2000 {
             let mut random = Random::new(seed, "test");
             let mut medium = Medium::new(3 * 512, 512);
             medium.write(write(0, 3, 1), false).unwrap();

@@ -231,13 +231,15 @@ impl Filesystem for System {
         }
     }
 
-    fn open(&self, _: &Request, inode: INodeNo, _: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, _: &Request, inode: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+        // Every request comes here, and several at once; or as the page cache has it.
+        let how = if flags.0 & libc::O_DIRECT != 0 {
+            FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES
+        } else {
+            FopenFlags::empty()
+        };
         match self.disk(inode) {
-            // Every request comes here, and several at once.
-            Ok(_) => reply.opened(
-                FileHandle(0),
-                FopenFlags::FOPEN_DIRECT_IO | FopenFlags::FOPEN_PARALLEL_DIRECT_WRITES,
-            ),
+            Ok(_) => reply.opened(FileHandle(0), how),
             Err(errno) => reply.error(errno),
         }
     }

@@ -23,9 +23,9 @@ const PATIENCE: Duration = Duration::from_mins(1);
 /// A client whose disk hangs is killed after so long.
 const HANG: Duration = Duration::from_millis(150);
 /// So many sets of missing members are tried at each check, drawn where there are more.
-const SETS_MAX: usize = 4;
-/// So many requests an opening takes at most: a device that fails in the middle of one may have the
-/// whole array refused.
+const SETS_MAX: usize = 3;
+/// Faults begin after so many requests of a disk, more than an opening takes: a device that fails in
+/// the middle of that may have the whole array refused.
 const OPENING_REQUESTS: u64 = 100;
 
 /// Where sessions run: the mounted disks, and the program that is the client.
@@ -310,6 +310,15 @@ impl<'a> Session<'a> {
     /// A life of the client, up to its end or a crash. Whether there may be another.
     fn ask(&mut self) -> Found<bool> {
         let names = self.names();
+        // Members may be away, now and again: what they miss they get when they are back.
+        let mut away = Vec::new();
+        if self.random.percent(20) {
+            let sets = self.shape.tolerated(&self.failed);
+            away = self.random.choose(&sets).clone();
+        }
+        self.failed.extend(&away);
+        self.failed.sort_unstable();
+        self.failed.dedup();
         let random = &mut self.random;
         let work = Work::Ask {
             operations: u32::try_from(random.doubling(10, 200)).expect("small"),
@@ -335,8 +344,9 @@ impl<'a> Session<'a> {
             faults: self.faults(),
         };
         let loss = plan.loss;
-        let job = self.job(&names, &[], work.clone());
-        self.story.push(format!("{work:?}, {plan:?}"));
+        let job = self.job(&names, &away, work.clone());
+        self.story
+            .push(format!("without {away:?}: {work:?}, {plan:?}"));
         let power = match self.client(&names, &job, plan)? {
             // What it closed is durable.
             End::Exit(exit::CLOSED, _) if self.random.percent(50) => return Ok(true),
@@ -413,7 +423,7 @@ impl<'a> Session<'a> {
                 disk,
                 range: range(random, self.disks[disk].bytes()),
                 of: *random.choose(&[Of::Reads, Of::Changes, Of::All]),
-                after: random.doubling(1, 500),
+                after: random.doubling(OPENING_REQUESTS, 500),
                 times: random.doubling(1, 5),
                 how: if random.percent(50) {
                     How::Stalls(random.doubling(1000, 60_000))
@@ -470,8 +480,7 @@ impl<'a> Session<'a> {
         }
         let (disks, log) = (self.disks.clone(), self.log.clone());
         for away in sets {
-            self.log = self.folder.path().join(format!("log-{}", self.lives));
-            std::fs::copy(&log, &self.log).map_err(|error| error.to_string())?;
+            self.fork(&log)?;
             let was_read = self.read(&away, crashed)?;
             if was_read && self.random.percent(40) {
                 self.story.push("they are back".to_owned());
@@ -479,8 +488,40 @@ impl<'a> Session<'a> {
             }
             self.disks.clone_from(&disks);
         }
+        self.fork(&log)?;
+        self.beyond()?;
+        self.disks = disks;
         self.log = log;
         self.read(&[], crashed)
+    }
+
+    /// Goes on with a copy of the log.
+    fn fork(&mut self, log: &Path) -> Found<()> {
+        self.log = self.folder.path().join(format!("log-{}", self.lives));
+        let copied = std::fs::copy(log, &self.log);
+        copied.map(drop).map_err(|error| error.to_string())
+    }
+
+    /// Reads what can be read with more away than the level survives.
+    fn beyond(&mut self) -> Found<()> {
+        let members: Vec<usize> = (0..self.shape.members()).collect();
+        let mut away: Vec<usize> = members
+            .into_iter()
+            .filter(|_| self.random.percent(50))
+            .collect();
+        away.truncate(self.shape.members() - 1);
+        if self.shape.survives(&away) {
+            return Ok(());
+        }
+        let names = self.names();
+        let settles = false;
+        let mut job = self.job(&names, &away, Work::Read { settles });
+        job.beyond = true;
+        self.story.push(format!("read without {away:?}"));
+        match self.client(&names, &job, Plan::calm())? {
+            End::Exit(exit::CLOSED | exit::REFUSED, _) => Ok(()),
+            end => Err(format!("{end:?}")),
+        }
     }
 
     /// Reads everything without some disks. Whether it was not refused, where it may be.
@@ -516,9 +557,11 @@ impl<'a> Session<'a> {
             tear_bytes,
             sector_bytes: tear_bytes.min(self.shape.creation.block_bytes),
             threads: self.random.percent(40),
+            cached: self.random.percent(25),
             requests_max: u32::try_from(self.random.doubling(2, 16)).expect("small"),
             devices: devices.map(|(_, path)| path).collect(),
             lacking: self.lacking(away),
+            beyond: false,
             work,
         }
     }
@@ -568,7 +611,7 @@ impl<'a> Session<'a> {
     }
 
     /// The process, up to its end: how it went, and what it said.
-    fn process(&self, job: &Job, machine: &Machine) -> Found<(ExitStatus, String)> {
+    fn process(&mut self, job: &Job, machine: &Machine) -> Found<(ExitStatus, String)> {
         let in_words = |error: std::io::Error| error.to_string();
         let job = serde_json::to_string(job).map_err(|error| error.to_string())?;
         let mut child = Command::new(&self.harness.client)
@@ -579,7 +622,8 @@ impl<'a> Session<'a> {
             .spawn()
             .map_err(in_words)?;
         machine.set_client(Pid::from_child(&child));
-        let status = wait(&mut child, machine)?;
+        let crash = *self.random.choose(&[Crash::Process, Crash::Power]);
+        let status = wait(&mut child, machine, crash)?;
         let mut words = String::new();
         if let Some(mut stderr) = child.stderr.take() {
             stderr.read_to_string(&mut words).map_err(in_words)?;
@@ -599,8 +643,8 @@ impl<'a> Session<'a> {
     }
 }
 
-/// Waits until the client has ended; one whose disk hangs is killed.
-fn wait(child: &mut Child, machine: &Machine) -> Found<ExitStatus> {
+/// Waits until the client has ended; one whose disk hangs is killed that way.
+fn wait(child: &mut Child, machine: &Machine, crash: Crash) -> Found<ExitStatus> {
     let started = Instant::now();
     let mut hangs_since = None;
     loop {
@@ -610,7 +654,7 @@ fn wait(child: &mut Child, machine: &Machine) -> Found<ExitStatus> {
         if machine.hangs() {
             let since = *hangs_since.get_or_insert_with(Instant::now);
             if since.elapsed() > HANG {
-                machine.crash(Crash::Power);
+                machine.crash(crash);
             }
         }
         if started.elapsed() > PATIENCE {

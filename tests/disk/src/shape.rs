@@ -80,9 +80,18 @@ impl Shape {
         let expression = Expression::parse(&text).expect("an expression");
         let block_bytes = if random.percent(25) { 512 } else { 4096 };
         let chunk_bytes = 4096 << random.below(5);
-        let bytes = random.doubling(320 << 10, 3 << 20) / 4096 * 4096;
-        let mut disks: Vec<(String, u64)> =
-            names.iter().map(|name| (name.clone(), bytes)).collect();
+        // On larger ones the areas for metadata differ more.
+        let most = if random.percent(10) {
+            80 << 20
+        } else {
+            3 << 20
+        };
+        let size = |random: &mut Random| random.doubling(320 << 10, most) / 4096 * 4096;
+        let (bytes, differ) = (size(random), random.percent(40));
+        let mut disks: Vec<(String, u64)> = names
+            .iter()
+            .map(|name| (name.clone(), if differ { size(random) } else { bytes }))
+            .collect();
         let has_journal = !nested && random.percent(20);
         if has_journal {
             disks.push((JOURNAL.to_owned(), JOURNAL_BYTES));
@@ -145,13 +154,23 @@ impl Shape {
         survives(&self.expression, &is_missing)
     }
 
-    /// Every set of members that may be missing beside these, the empty one first.
-    pub(crate) fn tolerated(&self, beside: &[usize]) -> Vec<Vec<usize>> {
+    /// Every set of members that may be missing where these are stale, the empty one first. No array
+    /// of those inside comes of stale members alone: it would go on without the others, and they
+    /// without it.
+    pub(crate) fn tolerated(&self, stale: &[usize]) -> Vec<Vec<usize>> {
         let members = self.members();
         let set = |bits: u32| (0..members).filter(move |disk| bits >> disk & 1 == 1);
         let sets = (0..1_u32 << members).map(|bits| set(bits).collect::<Vec<usize>>());
-        sets.filter(|set| self.survives(&[&set[..], beside].concat()))
-            .collect()
+        let is_in = |name: &str, set: &[usize]| set.iter().any(|disk| self.disks[*disk].0 == name);
+        sets.filter(|away| {
+            let lost = [&away[..], stale].concat();
+            let splits = |array: &Expression| {
+                survives(array, &|name| is_in(name, away))
+                    && !survives(array, &|name| is_in(name, &lost))
+            };
+            self.survives(&lost) && !any_array(&self.expression, &splits)
+        })
+        .collect()
     }
 
     /// In words.
@@ -163,10 +182,15 @@ impl Shape {
             consistency,
             ..
         } = &self.creation;
+        let size = |disk: &(String, u64)| (disk.1 >> 10).to_string();
+        let mut sizes: Vec<String> = self.disks[..self.members()].iter().map(size).collect();
+        if sizes.iter().all(|size| *size == sizes[0]) {
+            sizes.truncate(1);
+        }
         format!(
             "{} on disks of {} KiB, blocks of {block_bytes}, chunks of {} KiB{}{}{}",
             self.expression,
-            self.disks[0].1 >> 10,
+            sizes.join(", "),
             chunk_bytes >> 10,
             if *checksums { ", checksums" } else { "" },
             consistency
@@ -178,6 +202,16 @@ impl Shape {
                 ""
             },
         )
+    }
+}
+
+/// Whether that is so of the array or of one inside it.
+fn any_array(expression: &Expression, is_so: &dyn Fn(&Expression) -> bool) -> bool {
+    match expression {
+        Expression::Leaf(_) => false,
+        Expression::Array { members, .. } => {
+            is_so(expression) || members.iter().any(|member| any_array(member, is_so))
+        }
     }
 }
 
@@ -215,15 +249,15 @@ mod tests {
         let names = ["a", "b", "c", "d"];
         shape.disks = names.iter().map(|name| ((*name).to_owned(), 1)).collect();
         shape.has_journal = false;
-        let mut sets = |expression: &str| {
+        let sets = |shape: &mut Shape, expression: &str| {
             shape.expression = Expression::parse(expression).unwrap();
             shape.tolerated(&[])
         };
-        assert_eq!(sets("raid0(a,b,c,d)"), [Vec::<usize>::new()]);
-        assert_eq!(sets("raid5(a,b,c,d)").len(), 5);
-        assert_eq!(sets("raid6(a,b,c,d)").len(), 11);
+        assert_eq!(sets(&mut shape, "raid0(a,b,c,d)"), [Vec::<usize>::new()]);
+        assert_eq!(sets(&mut shape, "raid5(a,b,c,d)").len(), 5);
+        assert_eq!(sets(&mut shape, "raid6(a,b,c,d)").len(), 11);
         assert_eq!(
-            sets("raid1(raid0(a,b),raid0(c,d))"),
+            sets(&mut shape, "raid1(raid0(a,b),raid0(c,d))"),
             [
                 vec![],
                 vec![0],
@@ -234,6 +268,12 @@ mod tests {
                 vec![2, 3]
             ]
         );
+        // Where d is stale it is not all that is left of its pair.
+        shape.expression = Expression::parse("raid5(raid1(a,b),raid1(c,d))").unwrap();
+        let sets = shape.tolerated(&[3]);
+        assert_eq!(sets.len(), 11);
+        assert!(sets.iter().all(|set| !set.contains(&2) || set.contains(&3)));
+        shape.expression = Expression::parse("raid1(raid0(a,b),raid0(c,d))").unwrap();
         let creation = shape.creation(&["/x/1", "/x/2", "/x/3", "/x/4"].map(str::to_owned));
         assert_eq!(
             creation.expression,
