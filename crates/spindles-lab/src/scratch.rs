@@ -1,14 +1,28 @@
-//! Temporary folders that are gone afterwards, whichever way the program ends short of SIGKILL:
-//! on drop, and by [`remove_all`] from a panic hook or a signal handler.
+//! Temporary folders that are gone afterwards, whichever way the program ends: on drop, by
+//! [`remove_all`] from a panic hook or a signal handler, and after SIGKILL by the next run that makes
+//! one in the same place. That one removes only what is certainly left over: a folder of our name and
+//! our user, with a lock file of ours that nobody holds, and nothing in it but files that we make.
 
-use std::fs::{self, File};
-use std::io::{self, Write as _};
+use rustix::process::geteuid;
+use std::fs::{self, File, TryLockError};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 static FOLDERS: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 static NEXT: AtomicU32 = AtomicU32::new(0);
+
+/// How the names of our folders begin; the process and a number follow.
+const PREFIX: &str = "spindles-lab-";
+/// Locked by the process whose folder it is.
+const LOCK: &str = "spindles-lab.lock";
+/// Written to it once it is locked.
+const LOCK_TEXT: &[u8] =
+    b"A run of spindles lab or bench keeps its files here and removes them at its end.\n";
+/// How the names of all other files in our folders end.
+const IMAGE: &str = ".img";
 
 fn folders() -> MutexGuard<'static, Vec<PathBuf>> {
     FOLDERS.lock().unwrap_or_else(PoisonError::into_inner)
@@ -26,17 +40,23 @@ pub fn remove_all() {
 #[derive(Debug)]
 pub(crate) struct Scratch {
     path: PathBuf,
+    /// Held as long as the folder is in use.
+    _lock: File,
 }
 
 impl Scratch {
-    /// A new empty folder in `parent`.
+    /// A new empty folder in `parent`. What killed runs left there goes.
     pub(crate) fn new(parent: &Path) -> io::Result<Self> {
+        remove_left_over(parent);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        let path = parent.join(format!("spindles-lab-{}-{number}", std::process::id()));
+        let path = parent.join(format!("{PREFIX}{}-{number}", std::process::id()));
         let mut all = folders();
         fs::create_dir(&path)?;
         all.push(path.clone());
-        Ok(Self { path })
+        let mut lock = File::create_new(path.join(LOCK))?;
+        lock.lock()?;
+        lock.write_all(LOCK_TEXT)?;
+        Ok(Self { path, _lock: lock })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -45,10 +65,51 @@ impl Scratch {
 
     /// A file of zeros without a place on the medium.
     pub(crate) fn sparse(&self, name: &str, bytes: u64) -> io::Result<PathBuf> {
-        let path = self.path.join(name);
+        let path = self.path.join(format!("{name}{IMAGE}"));
         File::create_new(&path)?.set_len(bytes)?;
         Ok(path)
     }
+}
+
+/// Removes the folders in `parent` of runs that are no more. Whatever can't be read or removed stays:
+/// it is for tidiness only.
+fn remove_left_over(parent: &Path) {
+    let Ok(entries) = fs::read_dir(parent) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let is_named_so = entry.file_name().to_string_lossy().starts_with(PREFIX);
+        if is_named_so {
+            drop(remove_if_left_over(&entry.path()));
+        }
+    }
+}
+
+fn remove_if_left_over(folder: &Path) -> io::Result<()> {
+    let facts = fs::symlink_metadata(folder)?;
+    if !facts.is_dir() || facts.uid() != geteuid().as_raw() {
+        return Ok(());
+    }
+    let nofollow = rustix::fs::OFlags::NOFOLLOW.bits();
+    let flags = i32::try_from(nofollow).map_err(io::Error::other)?;
+    let path = folder.join(LOCK);
+    let mut lock = File::options().read(true).custom_flags(flags).open(path)?;
+    match lock.try_lock() {
+        Ok(()) => {}
+        Err(TryLockError::WouldBlock) => return Ok(()), // It is in use.
+        Err(TryLockError::Error(error)) => return Err(error),
+    }
+    // One that was just made is not locked yet, and holds nothing.
+    let mut text = Vec::new();
+    lock.read_to_end(&mut text)?;
+    let names = fs::read_dir(folder)?.map(|entry| Ok(entry?.file_name()));
+    let names = names.collect::<io::Result<Vec<_>>>()?;
+    let is_ours = |name: &str| name == LOCK || name.ends_with(IMAGE);
+    let all_ours = names.iter().all(|name| name.to_str().is_some_and(is_ours));
+    if text == LOCK_TEXT && all_ours {
+        fs::remove_dir_all(folder)?;
+    }
+    Ok(())
 }
 
 /// Writes zeros over a whole file, so that all its blocks have their place on the medium and
@@ -77,7 +138,6 @@ impl Drop for Scratch {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt as _;
 
     #[test]
     fn folders_go_when_dropped() {
@@ -85,6 +145,7 @@ mod tests {
         let scratch = Scratch::new(parent.path()).unwrap();
         let other = Scratch::new(parent.path()).unwrap();
         let file = scratch.sparse("a", (1 << 20) + 5).unwrap();
+        assert!(file.ends_with("a.img"));
         let facts = || fs::metadata(&file).unwrap();
         assert_eq!((facts().len(), facts().blocks()), ((1 << 20) + 5, 0));
         lay_out(&file, || Ok(())).unwrap();
@@ -96,5 +157,44 @@ mod tests {
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 1);
         drop(other);
         assert_eq!(fs::read_dir(parent.path()).unwrap().count(), 0);
+    }
+
+    /// A folder as a run leaves it that was killed: the lock is gone with the process.
+    fn left_over(parent: &Path, name: &str) -> PathBuf {
+        let folder = parent.join(name);
+        fs::create_dir(&folder).unwrap();
+        fs::write(folder.join(LOCK), LOCK_TEXT).unwrap();
+        fs::write(folder.join("member0.img"), [0; 100]).unwrap();
+        folder
+    }
+
+    #[test]
+    fn what_killed_runs_left_goes_and_nothing_else() {
+        let parent = tempfile::tempdir().unwrap();
+        let at = |name: &str| parent.path().join(name);
+        let in_use = Scratch::new(parent.path()).unwrap();
+        let killed = left_over(parent.path(), "spindles-lab-1-0");
+        let mut kept = vec![
+            left_over(parent.path(), "someone-else"),
+            left_over(parent.path(), "spindles-lab-2-0"),
+            left_over(parent.path(), "spindles-lab-3-0"),
+            left_over(parent.path(), "spindles-lab-4-0"),
+        ];
+        fs::write(kept[1].join("notes.txt"), "not ours").unwrap();
+        fs::write(kept[2].join(LOCK), "").unwrap();
+        fs::remove_file(kept[3].join(LOCK)).unwrap();
+        let elsewhere = tempfile::tempdir().unwrap();
+        kept.push(left_over(elsewhere.path(), "spindles-lab-5-0"));
+        std::os::unix::fs::symlink(&kept[4], at("spindles-lab-5-0")).unwrap();
+        let next = Scratch::new(parent.path()).unwrap();
+        assert!(!killed.exists());
+        for folder in kept
+            .iter()
+            .map(PathBuf::as_path)
+            .chain([in_use.path(), next.path()])
+        {
+            assert!(folder.is_dir(), "{} is gone", folder.display());
+        }
+        assert_eq!(fs::read_dir(&kept[4]).unwrap().count(), 2);
     }
 }

@@ -68,13 +68,15 @@ fn random_reads(members: &str, policy: &str) -> Experiment {
     let levels = LEVELS
         .iter()
         .map(|level| format!("{}({})", level.name, level.members_min.max(2)));
-    let systems: String = levels
-        .chain(["raid0(raid1(2),raid1(2))".to_owned(), "single".to_owned()])
+    let more = ["raid0(raid1(2),raid1(2))".to_owned(), "single".to_owned()];
+    let systems: Vec<String> = levels
+        .chain(more)
         .map(|target| format!("[[system]]\ntarget = \"{target}\"\n"))
         .collect();
     let text = format!(
         "name = \"x\"\nsize = \"4100K\"\nblocks = 1\ncontrol = false\nmembers = {members}\n{policy}\n\
-         {systems}[[workload]]\nkind = \"random-read\"\noperations = 300\n"
+         {}[[workload]]\nkind = \"random-read\"\noperations = 300\n",
+        systems.concat()
     );
     Experiment::parse("x.toml", &text).unwrap_or_else(|error| panic!("{error}"))
 }

@@ -18,9 +18,7 @@ pub(super) static KIND: Kind = Kind {
         let folder = Path::new(path(text));
         let wrong = |error| format!("{}: can't make a file there: {error}", folder.display());
         let scratch = Scratch::new(folder).map_err(wrong)?;
-        let file = scratch
-            .sparse("target.img", site.size_bytes)
-            .map_err(wrong)?;
+        let file = scratch.sparse("target", site.size_bytes).map_err(wrong)?;
         Ok(Box::new(Raw {
             name: file.to_string_lossy().into_owned(),
             options: site.open.clone(),

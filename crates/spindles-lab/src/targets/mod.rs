@@ -204,7 +204,7 @@ impl Pool {
                 let scratch = Scratch::new(folder)?;
                 let names = (0..count)
                     .map(|number| {
-                        let path = scratch.sparse(&format!("member{number}.img"), bytes)?;
+                        let path = scratch.sparse(&format!("member{number}"), bytes)?;
                         Ok(path.to_string_lossy().into_owned())
                     })
                     .collect::<io::Result<_>>()?;

@@ -5,7 +5,7 @@ use crate::loop_devices::Loops;
 use spindles_measure::Record;
 use std::fs;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// An experiment on small files in `folder`.
@@ -122,34 +122,69 @@ fn what_list_shows_can_be_read() {
     }
 }
 
+/// A long run that has made records, and then gets this signal.
+fn signalled(folder: &Path, results: &Path, signal: &str) -> Child {
+    let child = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(["lab", "run", text(&folder.join("small.toml"))])
+        .args(["--out", text(results)])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    let began = Instant::now();
+    let records = results.join("records.jsonl");
+    let lines = || fs::read_to_string(&records).map_or(0, |text| text.lines().count());
+    while lines() < 6 {
+        assert!(
+            began.elapsed() < Duration::from_mins(1),
+            "no records are made"
+        );
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    let killed = Command::new("kill")
+        .args([signal, &child.id().to_string()])
+        .status();
+    assert!(killed.expect("there is a kill").success());
+    child
+}
+
+/// Nobody can remove files at a SIGKILL: the next run does, but not those of a run that goes on.
+#[test]
+fn the_next_run_removes_what_a_killed_one_left() {
+    let folder = prepared(1000);
+    let files = folder.path().join("files");
+    let stopped = signalled(folder.path(), &folder.path().join("stopped"), "-STOP");
+    let mut killed = signalled(folder.path(), &folder.path().join("killed"), "-KILL");
+    killed.wait().expect("it ends");
+    let count = || fs::read_dir(&files).expect("a folder").count();
+    assert_eq!(count(), 2);
+
+    let short = prepared(1);
+    let small = short.path().join("small.toml");
+    fs::write(&small, experiment(&files, 1)).expect("a file");
+    let results = short.path().join("results");
+    spindles(&["lab", "run", text(&small), "--out", text(&results)]).ok();
+    assert_eq!(count(), 1);
+
+    for signal in ["-CONT", "-INT"] {
+        let mut kill = Command::new("kill");
+        let sent = kill.args([signal, &stopped.id().to_string()]).status();
+        assert!(sent.expect("there is a kill").success());
+    }
+    let output = stopped.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert!(error.contains("runs are kept"), "{error}");
+    assert_eq!(count(), 0);
+}
+
 /// Ctrl-C and SIGTERM: the records made so far stay and are reported, temporary files go.
 #[test]
 fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
     for signal in ["-INT", "-TERM"] {
         let folder = prepared(1000);
         let results = folder.path().join("results");
-        let child = Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["lab", "run", text(&folder.path().join("small.toml"))])
-            .args(["--out", text(&results)])
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-            .expect("the binary was built");
-        let began = Instant::now();
-        let records = results.join("records.jsonl");
-        let lines = || fs::read_to_string(&records).map_or(0, |text| text.lines().count());
-        while lines() < 6 {
-            assert!(
-                began.elapsed() < Duration::from_mins(1),
-                "no records are made"
-            );
-            std::thread::sleep(Duration::from_millis(5));
-        }
-        let killed = Command::new("kill")
-            .args([signal, &child.id().to_string()])
-            .status();
-        assert!(killed.expect("there is a kill").success());
+        let child = signalled(folder.path(), &results, signal);
         let output = child.wait_with_output().expect("it ends");
         let error = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{signal}: {error}");
