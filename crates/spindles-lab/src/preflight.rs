@@ -5,9 +5,12 @@ use crate::experiment::{Experiment, Members, SystemSpec, WorkloadSpec};
 use crate::jobs::newcomers;
 use crate::runner::RunError;
 use crate::targets;
+use spindles_block::SizeBytes;
+use spindles_format::ChecksumKind;
 use spindles_io::TargetFacts;
 use spindles_measure::{Beside, Rate, System, Workload};
 use spindles_workload::Counted;
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// The name of the baseline's second self.
@@ -132,7 +135,11 @@ pub(crate) fn workload_record(spec: &WorkloadSpec) -> Workload {
         .expect("checked when it was read");
     Workload {
         name: spec.full_name(),
-        summary: spec.kind.summary.to_owned(),
+        summary: plan.summary(),
+        kind: spec.kind.name.to_owned(),
+        size_bytes: plan.size_bytes,
+        operation_bytes: plan.chunk_bytes.into(),
+        operations: plan.operations,
         rate: match spec.kind.counted {
             Counted::ReadBytes | Counted::WrittenBytes => Rate::Bytes,
             Counted::Reads | Counted::Writes => Rate::Operations,
@@ -150,6 +157,7 @@ pub(crate) fn workload_record(spec: &WorkloadSpec) -> Workload {
 pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
     let mut system = System {
         name: spec.name.clone(),
+        options: options(spec),
         expression: spec.target.clone(),
         level: "single".to_owned(),
         members: 1,
@@ -164,4 +172,25 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
         system.missing = array.missing.count();
     }
     system
+}
+
+/// What was chosen for the system beside its target and chunk.
+fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
+    let checksum = |kind| {
+        let mut names = ChecksumKind::NAMES.iter();
+        names
+            .find(|(named, _)| *named == kind)
+            .map(|(_, name)| *name)
+    };
+    let rate = spec.rebuild_rate.map(|rate| SizeBytes(rate).to_string());
+    let chosen = [
+        ("consistency", spec.consistency.map(|policy| policy.name)),
+        ("checksum", spec.checksum.and_then(checksum)),
+        ("journal", spec.journal.as_deref()),
+        ("rebuild rate", rate.as_deref()),
+    ];
+    let chosen = chosen.into_iter();
+    chosen
+        .filter_map(|(name, value)| Some((name.to_owned(), value?.to_owned())))
+        .collect()
 }

@@ -5,7 +5,8 @@ use serde::Serialize;
 
 use crate::analysis::{Cell, SIGNIFICANCE, UNCORRECTED_COMPARISONS_MAX, seed_of, verdict};
 use crate::statistics::{Estimate, difference_of_means, holm};
-use crate::{Analysis, Environment, Finding, Rate, Verdict};
+use crate::work::{self, Difference};
+use crate::{Analysis, Finding, Rate, Verdict};
 
 /// What changed from one analysis to another.
 #[derive(Clone, Debug, Serialize)]
@@ -14,6 +15,8 @@ pub struct Change {
     pub before: (String, u64),
     /// Name and start of the later experiment.
     pub after: (String, u64),
+    /// What differs in the work itself: depths, sizes, chunks, levels, options.
+    pub different_work: Vec<Difference>,
     /// One for each system × workload that both have.
     pub rows: Vec<ChangeRow>,
     /// What differs between the two environments: name, before, after.
@@ -33,35 +36,49 @@ pub struct ChangeRow {
     pub workload: String,
     /// What the rate counts.
     pub rate: Rate,
-    /// Median rate per second before.
+    /// Geometric mean of the rate per second before.
     pub before: f64,
-    /// Median rate per second after.
+    /// Geometric mean of the rate per second after.
     pub after: f64,
     /// Log-ratio of the rates, after to before.
     pub log_ratio: Estimate,
     /// The p-value after Holm's correction.
     pub p_corrected: f64,
-    /// Whether it grew faster or slower.
-    pub verdict: Verdict,
+    /// Whether both did the same work.
+    pub same_work: bool,
+    /// Whether it grew faster or slower; `None` where the work differs and nobody asked all the same.
+    pub verdict: Option<Verdict>,
     /// Whether the system is the baseline of the experiment: the yardstick.
     pub baseline: bool,
 }
 
+/// Which rows get a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdicts {
+    /// Those where both sides did the same work.
+    SameWork,
+    /// All: the difference in the work is what is asked for.
+    All,
+}
+
 /// Compares two analyses. Their repetition blocks are no pairs, so the means of the
 /// logarithms are compared, each side resampled on its own.
-pub fn change(before: &Analysis, after: &Analysis) -> Change {
+pub fn change(before: &Analysis, after: &Analysis, verdicts: Verdicts) -> Change {
     let mut rows: Vec<ChangeRow> = before
         .cells
         .iter()
         .filter_map(|cell| Some(row(before, cell, after.cell(&cell.system, &cell.workload)?)))
         .collect();
-    let p_values: Vec<f64> = rows.iter().map(|row| row.log_ratio.p_value).collect();
-    let corrected = rows.len() > UNCORRECTED_COMPARISONS_MAX;
-    for (row, p) in rows.iter_mut().zip(holm(&p_values)) {
+    let different_work = different_work(before, after, &mut rows);
+    let asked = |row: &&mut ChangeRow| row.same_work || verdicts == Verdicts::All;
+    let judged: Vec<&mut ChangeRow> = rows.iter_mut().filter(asked).collect();
+    let p_values: Vec<f64> = judged.iter().map(|row| row.log_ratio.p_value).collect();
+    let corrected = judged.len() > UNCORRECTED_COMPARISONS_MAX;
+    for (row, p) in judged.into_iter().zip(holm(&p_values)) {
         row.p_corrected = p;
-        row.verdict = verdict(&row.log_ratio, corrected.then_some(p), None);
+        row.verdict = Some(verdict(&row.log_ratio, corrected.then_some(p), None));
     }
-    let environment = environment_changes(&before.environment, &after.environment);
+    let environment = work::of_environments(&before.environment, &after.environment);
     let findings = findings(&rows, &environment);
     Change {
         before: (
@@ -72,6 +89,7 @@ pub fn change(before: &Analysis, after: &Analysis) -> Change {
             after.experiment.name.clone(),
             after.experiment.started_unix_ms,
         ),
+        different_work,
         rows,
         environment,
         unmatched: unmatched(before, after),
@@ -94,38 +112,40 @@ fn row(analysis: &Analysis, before: &Cell, after: &Cell) -> ChangeRow {
         system: before.system.clone(),
         workload: before.workload.clone(),
         rate: before.rate,
-        before: before.median,
-        after: after.median,
+        before: before.geometric_mean,
+        after: after.geometric_mean,
         log_ratio: difference_of_means(&logs(before), &logs(after), seed),
         p_corrected: 1.0,
-        verdict: Verdict::NoDifferenceShown,
+        same_work: true,
+        verdict: None,
         baseline: before.system == analysis.experiment.baseline
             || Some(&before.system) == analysis.experiment.control.as_ref(),
     }
 }
 
-fn environment_changes(before: &Environment, after: &Environment) -> Vec<(String, String, String)> {
-    let facts = |environment: &Environment| {
-        [
-            ("version", environment.tool_version.clone()),
-            ("commit", environment.commit.clone()),
-            ("build", environment.profile.clone()),
-            ("system", environment.os.clone()),
-            ("kernel", environment.kernel.clone()),
-            ("CPU", environment.cpu_model.clone()),
-            ("CPUs", environment.cpus.to_string()),
-            ("governor", environment.governor.clone()),
-            ("memory", environment.memory_bytes.to_string()),
-            ("file system", environment.file_system.clone()),
-            ("mount options", environment.mount_options.clone()),
-        ]
-    };
-    facts(before)
-        .into_iter()
-        .zip(facts(after))
-        .filter(|((_, before), (_, after))| before != after)
-        .map(|((name, before), (_, after))| (name.to_owned(), before, after))
-        .collect()
+/// What differs in the work of systems and workloads that both have. Marks the rows it concerns.
+fn different_work(before: &Analysis, after: &Analysis, rows: &mut [ChangeRow]) -> Vec<Difference> {
+    let mut all = Vec::new();
+    for mine in &before.experiment.workloads {
+        let mut others = after.experiment.workloads.iter();
+        if let Some(other) = others.find(|other| other.name == mine.name) {
+            let found = work::of_workloads(mine, other);
+            let concerned = rows.iter_mut().filter(|row| row.workload == mine.name);
+            concerned.for_each(|row| row.same_work &= found.is_empty());
+            all.extend(found);
+        }
+    }
+    for mine in &before.experiment.systems {
+        let mut others = after.experiment.systems.iter();
+        if let Some(other) = others.find(|other| other.name == mine.name) {
+            let mut found = work::of_systems(mine, other);
+            found.extend(work::of_io(&mine.name, before, after));
+            let concerned = rows.iter_mut().filter(|row| row.system == mine.name);
+            concerned.for_each(|row| row.same_work &= found.is_empty());
+            all.extend(found);
+        }
+    }
+    all
 }
 
 fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
@@ -143,7 +163,8 @@ fn unmatched(before: &Analysis, after: &Analysis) -> Vec<String> {
 
 fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec<Finding> {
     let mut findings = Vec::new();
-    let yardsticks: Vec<&ChangeRow> = rows.iter().filter(|row| row.baseline).collect();
+    let yardsticks = rows.iter().filter(|row| row.baseline && row.same_work);
+    let yardsticks: Vec<&ChangeRow> = yardsticks.collect();
     let p_values: Vec<f64> = yardsticks.iter().map(|row| row.log_ratio.p_value).collect();
     let moved: Vec<String> = yardsticks
         .iter()
@@ -158,7 +179,7 @@ fn findings(rows: &[ChangeRow], environment: &[(String, String, String)]) -> Vec
     if !moved.is_empty() {
         findings.push(Finding::new(
             "yardstick-moved",
-            "The single disk itself changed",
+            "The baseline itself changed",
             "The machine was not the same both times, so a change of an array by as much \
              says nothing about the array. Measure both again, one right after the other.",
             moved,

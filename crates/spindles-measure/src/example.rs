@@ -234,7 +234,7 @@ pub fn records(blocks: u32) -> Vec<Record> {
 fn system(&(name, level, members, survives, ..): &SystemRow) -> System {
     let letters: Vec<&str> = ["a", "b", "c", "d", "e", "f"][..index(members)].to_vec();
     let expression = match level {
-        "single" => "a".to_owned(),
+        "single" => "single".to_owned(),
         level => format!("{level}({})", letters.join(",")),
     };
     System {
@@ -245,7 +245,7 @@ fn system(&(name, level, members, survives, ..): &SystemRow) -> System {
         chunk_bytes: if members > 2 { 65_536 } else { 0 },
         capacity_bytes: 512 << 20,
         survives,
-        missing: 0,
+        ..System::default()
     }
 }
 
@@ -255,7 +255,7 @@ fn workload(&(name, summary, rate, _, _, _, _, _, _, in_flight): &WorkloadRow) -
         summary: summary.to_owned(),
         rate,
         in_flight_max: in_flight,
-        beside: None,
+        ..Workload::default()
     }
 }
 

@@ -13,12 +13,13 @@ mod jobs;
 mod late;
 mod record;
 pub mod statistics;
+mod work;
 
 pub use analysis::{
     Analysis, AnalysisError, Cell, Comparison, Latency, Repetition, SIGNIFICANCE,
     UNCORRECTED_COMPARISONS_MAX, Verdict, percent_of,
 };
-pub use change::{Change, ChangeRow, change};
+pub use change::{Change, ChangeRow, Verdicts, change};
 pub use doubts::Finding;
 pub use histogram::{Histogram, RELATIVE_ERROR_MAX};
 pub use jobs::{JobLine, StageLatency, job_lines};
@@ -27,3 +28,4 @@ pub use record::{
     Beside, Cpu, Device, Doubt, Environment, Experiment, Io, JobShare, Phase, Rate, ReadError,
     Record, Run, SCHEMA, Stage, System, Traffic, Workload, from_lines, to_line,
 };
+pub use work::Difference;

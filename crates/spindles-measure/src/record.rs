@@ -78,6 +78,9 @@ pub struct System {
     pub survives: u32,
     /// Members that were missing while measuring.
     pub missing: u32,
+    /// What was chosen beside that, by name: `consistency`, `checksum`, `journal`, `rebuild rate`.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, String>,
 }
 
 /// What was run.
@@ -86,8 +89,16 @@ pub struct System {
 pub struct Workload {
     /// Short name, unique in the experiment: `dd-read`.
     pub name: String,
-    /// One sentence for the reader: `1 MiB sequential reads, one in flight`.
+    /// One sentence for the reader: `reads 1 MiB after 1 MiB, one at a time`.
     pub summary: String,
+    /// Which row of the table of workloads it is: `dd-read`. Empty: unknown.
+    pub kind: String,
+    /// How much of the system it works on; 0: unknown.
+    pub size_bytes: u64,
+    /// Size of one operation; 0: unknown.
+    pub operation_bytes: u64,
+    /// Operations on one target; 0: unknown.
+    pub operations: u64,
     /// What its result is counted in.
     pub rate: Rate,
     /// Highest number of requests in flight at once.

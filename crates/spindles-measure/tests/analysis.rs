@@ -5,7 +5,8 @@
 
 use spindles_measure::{
     Analysis, AnalysisError, Doubt, Environment, Experiment, Histogram, Io, LateMember, Record,
-    Run, Traffic, Verdict, change, doubts, example, from_lines, statistics::Random, to_line,
+    Run, Traffic, Verdict, Verdicts, change, doubts, example, from_lines, statistics::Random,
+    to_line,
 };
 
 const SYSTEMS: &[&str] = &[
@@ -456,14 +457,20 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     of_system(&mut records, "raid5").for_each(|run| run.elapsed_ns = run.elapsed_ns * 8 / 10);
     environment(&mut records).commit = String::from("fedcba");
     let after = Analysis::of(&records).unwrap();
-    let found = change(&before, &after);
+    let found = change(&before, &after, Verdicts::SameWork);
     assert_eq!(found.rows.len(), 7 * 3);
     for row in &found.rows {
         let expected = match &*row.system {
             "raid5" => Verdict::Faster,
             _ => Verdict::NoDifferenceShown,
         };
-        assert_eq!(row.verdict, expected, "{} × {}", row.system, row.workload);
+        assert_eq!(
+            row.verdict,
+            Some(expected),
+            "{} × {}",
+            row.system,
+            row.workload
+        );
     }
     assert_eq!(found.environment.len(), 1);
     assert!(found.findings.is_empty(), "{:?}", found.findings);
@@ -471,7 +478,11 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     of_system(&mut records, "single").for_each(|run| run.elapsed_ns = run.elapsed_ns * 9 / 10);
     environment(&mut records).kernel = String::from("7.0");
     records.retain(|record| !matches!(record, Record::Run(run) if run.system.name == "raid6"));
-    let found = change(&before, &Analysis::of(&records).unwrap());
+    let found = change(
+        &before,
+        &Analysis::of(&records).unwrap(),
+        Verdicts::SameWork,
+    );
     let kinds: Vec<&str> = found
         .findings
         .iter()
@@ -484,6 +495,88 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
             .unmatched
             .contains(&"raid6 × seeks only before".to_owned())
     );
+}
+
+/// A difference in the work is said, whatever it is, and no verdict comes of it unless it is asked for.
+#[test]
+fn different_work_gets_no_verdict() {
+    type Plant = fn(&mut Experiment, &mut Vec<Record>);
+    let plants: &[(Plant, &str, usize)] = &[
+        (
+            |experiment, _| experiment.workloads[0].in_flight_max = 32,
+            "dd-read: in flight 1 before, 32 after",
+            7,
+        ),
+        (
+            |experiment, _| experiment.workloads[0].size_bytes = 1 << 20,
+            "dd-read: size in bytes 2097152 before, 1048576 after",
+            7,
+        ),
+        (
+            |experiment, _| experiment.workloads[0].operation_bytes = 512,
+            "dd-read: bytes of an operation 4096 before, 512 after",
+            7,
+        ),
+        (
+            |experiment, _| system(experiment, "raid4").chunk_bytes = 4096,
+            "raid4: bytes of a chunk 65536 before, 4096 after",
+            3,
+        ),
+        (
+            |experiment, _| {
+                let raid4 = system(experiment, "raid4");
+                "raid5".clone_into(&mut raid4.level);
+                "raid5(4)".clone_into(&mut raid4.expression);
+            },
+            "raid4: target raid4(a,b,c,d) before, raid5(4) after",
+            3,
+        ),
+        (
+            |experiment, _| {
+                let options = &mut system(experiment, "raid4").options;
+                options.insert("checksum".to_owned(), "none".to_owned());
+            },
+            "raid4: checksum the default before, none after",
+            3,
+        ),
+        (
+            |_, records| of_system(records, "raid4").for_each(|run| run.io.direct = false),
+            "raid4: members through io_uring before, io_uring and the page cache after",
+            3,
+        ),
+    ];
+    let mut known = spotless();
+    let first = &mut experiment(&mut known).workloads[0];
+    (first.size_bytes, first.operation_bytes) = (2 << 20, 4096);
+    let before = Analysis::of(&known).unwrap();
+    for (plant, said, concerned) in plants {
+        let mut records = known.clone();
+        of_system(&mut records, "raid4").for_each(|run| run.elapsed_ns /= 2);
+        let mut planted = experiment(&mut records).clone();
+        plant(&mut planted, &mut records);
+        *experiment(&mut records) = planted;
+        let after = Analysis::of(&records).unwrap();
+        let found = change(&before, &after, Verdicts::SameWork);
+        let words: Vec<String> = found.different_work.iter().map(|d| d.words()).collect();
+        assert_eq!(words, [*said]);
+        let without = found.rows.iter().filter(|row| row.verdict.is_none());
+        assert_eq!(without.count(), *concerned, "{said}");
+        let found = change(&before, &after, Verdicts::All);
+        assert_eq!(found.different_work.len(), 1, "{said}");
+        assert!(found.rows.iter().all(|row| row.verdict.is_some()), "{said}");
+    }
+    // What records of before do not say is no difference.
+    let found = change(
+        &Analysis::of(&spotless()).unwrap(),
+        &before,
+        Verdicts::SameWork,
+    );
+    assert_eq!(found.different_work, []);
+}
+
+fn system<'a>(experiment: &'a mut Experiment, name: &str) -> &'a mut spindles_measure::System {
+    let mut systems = experiment.systems.iter_mut();
+    systems.find(|system| system.name == name).unwrap()
 }
 
 #[expect(

@@ -5,7 +5,7 @@ use std::error::Error;
 use std::fs;
 use std::path::PathBuf;
 
-use spindles_measure::{Analysis, change, example, from_lines};
+use spindles_measure::{Analysis, Verdicts, change, example, from_lines};
 use spindles_report::{OUTPUTS, Options};
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,7 +16,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         None => example::records(8),
     };
     let analysis = Analysis::of(&records)?;
-    let same = change(&analysis, &analysis);
+    let same = change(&analysis, &analysis, Verdicts::SameWork);
     let options = Options::default();
     fs::create_dir_all(&folder)?;
     for output in OUTPUTS {

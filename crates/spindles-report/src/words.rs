@@ -1,6 +1,6 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
-use spindles_measure::{Analysis, Comparison, System, Verdict};
+use spindles_measure::{Analysis, Change, ChangeRow, Comparison, System, Verdict};
 
 use crate::figures;
 
@@ -127,6 +127,56 @@ fn caveats(analysis: &Analysis) -> Vec<String> {
         caveats.push(floor);
     }
     caveats
+}
+
+/// What is to be said first of a change in which the work differs.
+pub(crate) fn different_work(change: &Change) -> Option<&'static str> {
+    let judged = |row: &ChangeRow| !row.same_work && row.verdict.is_some();
+    if change.different_work.is_empty() {
+        None
+    } else if change.rows.iter().any(judged) {
+        Some("Before and after did different work: what changed may be due to that alone.")
+    } else {
+        Some(
+            "Before and after did different work. No verdict is given where it differs; \
+             --different-work gives one all the same.",
+        )
+    }
+}
+
+/// The verdicts of a change in one sentence.
+pub(crate) fn change_sums(change: &Change) -> String {
+    let count = |verdict| {
+        let rows = change.rows.iter();
+        rows.filter(|row| row.verdict == verdict).count()
+    };
+    let without = match count(None) {
+        0 => String::new(),
+        rows => format!(", {rows} not compared: different work"),
+    };
+    format!(
+        "{} faster, {} slower, {} without a difference shown{without}.",
+        count(Some(Verdict::Faster)),
+        count(Some(Verdict::Slower)),
+        count(Some(Verdict::NoDifferenceShown)),
+    )
+}
+
+/// The texts of a row of a change: before, after, change, interval, verdict.
+pub(crate) fn change_row(row: &ChangeRow) -> [String; 5] {
+    let (before, after) = (row.before, row.after);
+    let [before, after] = [before, after].map(|rate| figures::rate(rate, row.rate));
+    let Some(verdict) = row.verdict else {
+        let [change, interval] = [String::new(), String::new()];
+        return [before, after, change, interval, "different work".to_owned()];
+    };
+    [
+        before,
+        after,
+        figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
+        figures::interval(&row.log_ratio),
+        format!("{} {}", figures::mark(verdict), verdict.words()),
+    ]
 }
 
 /// How far the A/A pair came out apart at most, in words.

@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use spindles_measure::{Analysis, Record, change, example};
+use spindles_measure::{Analysis, Record, Verdicts, change, example};
 use spindles_report::{Options, outputs};
 
 /// Few enough systems and workloads that a person reads the files.
@@ -80,7 +80,7 @@ fn reports_read_as_they_did() {
 
 #[test]
 fn changes_read_as_they_did() {
-    let found = change(&analysis(6, 100), &analysis(7, 120));
+    let found = change(&analysis(6, 100), &analysis(7, 120), Verdicts::SameWork);
     for (output, name) in [
         ("terminal", "change.txt"),
         ("markdown", "change.md"),
@@ -115,7 +115,10 @@ fn every_output_names_every_system_and_workload() {
     let analysis = analysis(5, 100);
     for output in spindles_report::OUTPUTS {
         let text = (output.report)(&analysis, &Options::default());
-        let same = (output.change)(&change(&analysis, &analysis), &Options::default());
+        let same = (output.change)(
+            &change(&analysis, &analysis, Verdicts::SameWork),
+            &Options::default(),
+        );
         for system in &analysis.experiment.systems {
             assert!(
                 text.contains(&system.name),

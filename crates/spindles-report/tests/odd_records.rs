@@ -1,7 +1,7 @@
 //! Records as interrupted, failed or careless experiments leave them: every output
 //! still draws them, without a figure that is none.
 
-use spindles_measure::{Analysis, Beside, JobShare, Record, Run, Stage, change, example};
+use spindles_measure::{Analysis, Beside, JobShare, Record, Run, Stage, Verdicts, change, example};
 use spindles_report::{OUTPUTS, Options, headline, outputs};
 
 type Plant = fn(&mut Vec<Record>);
@@ -81,7 +81,7 @@ fn every_output_draws_odd_records() {
         plant(&mut records);
         let analysis = Analysis::of(&records).unwrap_or_else(|error| panic!("{name}: {error}"));
         assert!(!headline(&analysis).lead.is_empty(), "{name}");
-        let same = change(&analysis, &analysis);
+        let same = change(&analysis, &analysis, Verdicts::SameWork);
         for output in OUTPUTS {
             for text in [
                 (output.report)(&analysis, &Options::default()),

@@ -1,7 +1,10 @@
 //! From what a user asks to what a workload needs, with every default resolved.
 
 use crate::{BlockWorkload, Kind};
+use alloc::borrow::ToOwned as _;
 use alloc::boxed::Box;
+use alloc::format;
+use alloc::string::String;
 use core::fmt;
 
 /// What a user can choose. `None` is the kind's own.
@@ -122,6 +125,34 @@ impl Plan {
     /// Chunks in `size_bytes`.
     pub const fn chunks(&self) -> u64 {
         self.size_bytes / self.chunk_bytes as u64
+    }
+
+    /// One line that says what it does.
+    pub fn summary(&self) -> String {
+        (self.kind.summary)(self)
+    }
+
+    /// The size of an operation, for summaries: `8 KiB`.
+    pub(crate) fn chunk(&self) -> String {
+        match self.chunk_bytes {
+            bytes if bytes.is_multiple_of(1 << 20) => format!("{} MiB", bytes >> 20),
+            bytes if bytes.is_multiple_of(1 << 10) => format!("{} KiB", bytes >> 10),
+            bytes => format!("{bytes} bytes"),
+        }
+    }
+
+    /// How many operations at once, for summaries.
+    pub(crate) fn depth(&self) -> String {
+        match self.actors_per_stream {
+            1 => "one at a time".to_owned(),
+            many => format!("{many} in flight"),
+        }
+    }
+
+    /// For the summaries of sequential kinds: `8 KiB after 8 KiB, one at a time`.
+    pub(crate) fn in_order(&self) -> String {
+        let chunk = self.chunk();
+        format!("{chunk} after {chunk}, {}", self.depth())
     }
 
     /// The workload at its start.

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spindles_measure::{Analysis, Change, Rate, Run};
+use spindles_measure::{Analysis, Change, Rate, Run, Verdict};
 
 use super::{Options, Output};
 
@@ -104,7 +104,7 @@ fn change(change: &Change, _: &Options) -> String {
             estimate.low.exp(),
             estimate.high.exp(),
             row.p_corrected,
-            row.verdict.words(),
+            row.verdict.map_or("different work", Verdict::words),
         )
         .expect("writing to a string does not fail");
     }

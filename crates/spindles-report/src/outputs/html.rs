@@ -1,13 +1,12 @@
 //! One self-contained page: no request to anywhere, readable without scripts, in
 //! light and dark, on a phone and on paper.
 
-use spindles_measure::{Analysis, Change, ChangeRow, Verdict};
+use spindles_measure::{Analysis, Change, ChangeRow, Difference};
 
 use super::{Options, Output};
 use crate::charts::class;
-use crate::figures;
-use crate::sections;
 use crate::svg::escape;
+use crate::{figures, sections, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "html",
@@ -68,13 +67,6 @@ fn change(change: &Change, _: &Options) -> String {
     let side =
         |(name, started): &(String, u64)| format!("{}, {}", escape(name), figures::date(*started));
     let rows: String = change.rows.iter().map(change_row).collect();
-    let count = |wanted: &str| {
-        change
-            .rows
-            .iter()
-            .filter(|row| class(row.verdict) == wanted)
-            .count()
-    };
     let list = |items: Vec<String>| -> String {
         items
             .iter()
@@ -99,12 +91,19 @@ fn change(change: &Change, _: &Options) -> String {
             )
         })
         .collect();
+    let different = words::different_work(change).map_or(String::new(), |said| {
+        let differences = change.different_work.iter().map(Difference::words);
+        let differences = list(differences.collect());
+        format!(
+            "<ul class=\"caveats\"><li>{}</li>{differences}</ul>",
+            escape(said)
+        )
+    });
     let body = format!(
-        "<section id=\"headline\"><h1>Before and after</h1><p class=\"lead\">{} faster, {} slower, \
-         {} without a difference shown.</p><ul class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li>\
+        "<section id=\"headline\"><h1>Before and after</h1>{}<p class=\"lead\">{}</p><ul class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li>\
          <li>After: {}</li>{}</ul></section>\
          <section id=\"comparison\"><h2>Comparison</h2><p class=\"caption\">\
-         Rates are medians. The change is the geometric mean with its 95 % interval; the repetitions \
+         Rates are geometric means, and the change is their ratio with its 95 % interval; the repetitions \
          before and after are no pairs, so each side is resampled on its own. Read a change of an \
          array beside the change of the single disk.</p><div class=\"scroll\" tabindex=\"0\" \
          role=\"region\" aria-label=\"Comparison\"><table class=\"full\">\
@@ -113,9 +112,8 @@ fn change(change: &Change, _: &Options) -> String {
          <th scope=\"col\" class=\"n\">change</th><th scope=\"col\" class=\"n\">95 % interval</th>\
          <th scope=\"col\">verdict</th></tr></thead><tbody>{rows}</tbody></table></div></section>\
          <section id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
-        count("faster"),
-        count("slower"),
-        count("equal"),
+        different,
+        words::change_sums(change),
         side(&change.before),
         side(&change.after),
         list(environment),
@@ -129,21 +127,14 @@ fn change(change: &Change, _: &Options) -> String {
 }
 
 fn change_row(row: &ChangeRow) -> String {
+    let [before, after, change, interval, verdict] = words::change_row(row);
     format!(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{}</td><td class=\"n\">{}</td>\
-         <td class=\"n\">{}</td><td class=\"n soft\">{}</td>\
-         <td><span class=\"verdict {}\">{} {}</span></td></tr>",
+        "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{before}</td><td class=\"n\">{after}</td>\
+         <td class=\"n\">{change}</td><td class=\"n soft\">{interval}</td>\
+         <td><span class=\"verdict {}\">{}</span></td></tr>",
         escape(&row.system),
         escape(&row.workload),
-        figures::rate(row.before, row.rate),
-        figures::rate(row.after, row.rate),
-        figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
-        figures::interval(&row.log_ratio),
-        class(row.verdict),
-        match row.verdict {
-            Verdict::NoDifferenceShown => "",
-            verdict => figures::mark(verdict),
-        },
-        row.verdict.words(),
+        row.verdict.map_or("", class),
+        verdict.trim_start_matches("· "),
     )
 }

@@ -110,6 +110,13 @@ fn change(change: &Change, _: &Options) -> String {
         );
     }
     text.push('\n');
+    if let Some(said) = words::different_work(change) {
+        line(&mut text, &format!("**{said}**\n"));
+        for difference in &change.different_work {
+            line(&mut text, &format!("- {}", cell(&difference.words())));
+        }
+        text.push('\n');
+    }
     table_head(
         &mut text,
         &[
@@ -124,15 +131,8 @@ fn change(change: &Change, _: &Options) -> String {
         &[],
     );
     for row in &change.rows {
-        let columns = [
-            cell(&row.workload),
-            cell(&row.system),
-            figures::rate(row.before, row.rate),
-            figures::rate(row.after, row.rate),
-            figures::percent(spindles_measure::percent_of(&row.log_ratio).0),
-            figures::interval(&row.log_ratio),
-            format!("{} {}", figures::mark(row.verdict), row.verdict.words()),
-        ];
+        let names = [cell(&row.workload), cell(&row.system)];
+        let columns = [&names[..], &words::change_row(row)].concat();
         line(&mut text, &format!("| {} |", columns.join(" | ")));
     }
     for (name, before, after) in &change.environment {

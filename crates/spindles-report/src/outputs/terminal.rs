@@ -237,67 +237,40 @@ fn change(change: &Change, options: &Options) -> String {
         );
     }
     text.push('\n');
-    let column = |title: &str, figures: bool, expendable: u8, texts: Vec<String>| Column {
+    if let Some(said) = words::different_work(change) {
+        wrapped(&mut text, said, "", options.width);
+        for difference in &change.different_work {
+            let line = format!("  {}", difference.words());
+            wrapped(&mut text, &line, "    ", options.width);
+        }
+        text.push('\n');
+    }
+    let titles = [
+        ("workload", false, 0),
+        ("system", false, 0),
+        ("before", true, 3),
+        ("after", true, 1),
+        ("change", true, 0),
+        ("95 % interval", true, 2),
+        ("verdict", false, 0),
+    ];
+    let mut columns = titles.map(|(title, figures, expendable)| Column {
         title: title.to_owned(),
-        texts,
+        texts: Vec::new(),
         figures,
         expendable,
-    };
-    let rows = &change.rows;
-    let columns = vec![
-        column(
-            "workload",
-            false,
-            0,
-            rows.iter().map(|row| row.workload.clone()).collect(),
-        ),
-        column(
-            "system",
-            false,
-            0,
-            rows.iter().map(|row| row.system.clone()).collect(),
-        ),
-        column(
-            "before",
-            true,
-            3,
-            rows.iter()
-                .map(|r| figures::rate(r.before, r.rate))
-                .collect(),
-        ),
-        column(
-            "after",
-            true,
-            1,
-            rows.iter()
-                .map(|r| figures::rate(r.after, r.rate))
-                .collect(),
-        ),
-        column(
-            "change",
-            true,
-            0,
-            rows.iter()
-                .map(|row| figures::percent(spindles_measure::percent_of(&row.log_ratio).0))
-                .collect(),
-        ),
-        column(
-            "95 % interval",
-            true,
-            2,
-            rows.iter()
-                .map(|row| figures::interval(&row.log_ratio))
-                .collect(),
-        ),
-        column(
-            "verdict",
-            false,
-            0,
-            rows.iter()
-                .map(|row| verdict(row.verdict, options))
-                .collect(),
-        ),
-    ];
+    });
+    for row in &change.rows {
+        let mut texts = words::change_row(row);
+        if let Some(verdict) = row.verdict.filter(|_| options.width < NARROW) {
+            texts[4] = figures::mark(verdict).to_owned();
+        }
+        let names = [row.workload.clone(), row.system.clone()];
+        for (column, text) in columns.iter_mut().zip(names.into_iter().chain(texts)) {
+            column.texts.push(text);
+        }
+    }
+    let columns = columns.into();
     text.push_str(&drawn(columns, options));
     text.push('\n');
     for (name, before, after) in &change.environment {
@@ -312,15 +285,7 @@ fn change(change: &Change, options: &Options) -> String {
         wrapped(&mut text, only, "", options.width);
     }
     doubts(&change.findings, options, &mut text);
-    let count = |verdict| rows.iter().filter(|row| row.verdict == verdict).count();
-    let (faster, slower) = (count(Verdict::Faster), count(Verdict::Slower));
-    line(
-        &mut text,
-        &format!(
-            "{faster} faster, {slower} slower, {} without a difference shown.",
-            rows.len() - faster - slower
-        ),
-    );
+    line(&mut text, &words::change_sums(change));
     coloured(text, options)
 }
 

@@ -3,10 +3,11 @@
 use super::Kind;
 use crate::sequential::{self, Each};
 use crate::{Counted, Streams};
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "block-read",
-    summary: "Bonnie's block input: reads 8 KiB after 8 KiB, one at a time",
+    summary: |plan| format!("Bonnie's block input: reads {}", plan.in_order()),
     counted: Counted::ReadBytes,
     writes: false,
     streams: Streams::One,

@@ -3,10 +3,11 @@
 use super::Kind;
 use crate::sequential::{self, Each};
 use crate::{Counted, Streams};
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "block-write",
-    summary: "Bonnie's block output: writes 8 KiB after 8 KiB, one at a time",
+    summary: |plan| format!("Bonnie's block output: writes {}", plan.in_order()),
     counted: Counted::WrittenBytes,
     writes: true,
     streams: Streams::One,

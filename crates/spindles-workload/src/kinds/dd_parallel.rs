@@ -3,10 +3,14 @@
 use super::Kind;
 use crate::sequential::{self, Each};
 use crate::{Counted, Streams};
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "dd-parallel",
-    summary: "reads every member by itself, all at once: what they and the path to them carry",
+    summary: |plan| {
+        let each = plan.in_order();
+        format!("reads all members at once, each by itself: {each}")
+    },
     counted: Counted::ReadBytes,
     writes: false,
     streams: Streams::Members,

@@ -3,10 +3,11 @@
 use super::Kind;
 use crate::sequential::{self, Each};
 use crate::{Counted, Streams};
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "dd-read",
-    summary: "reads 1 MiB after 1 MiB in order, one at a time, as dd bs=1M does",
+    summary: |plan| format!("reads {}, as dd does", plan.in_order()),
     counted: Counted::ReadBytes,
     writes: false,
     streams: Streams::One,

@@ -15,14 +15,15 @@ mod tests;
 
 use crate::{BlockWorkload, Counted, Params, Plan, PlanError, Streams};
 use alloc::boxed::Box;
+use alloc::string::String;
 
 /// A workload of the table.
 #[derive(Debug)]
 pub struct Kind {
     /// What users call it.
     pub name: &'static str,
-    /// One line of help.
-    pub summary: &'static str,
+    /// One line that says what a plan of it does.
+    pub(crate) summary: fn(&Plan) -> String,
     /// What its result counts.
     pub counted: Counted,
     /// Whether the target's contents are lost.
@@ -39,6 +40,15 @@ pub struct Kind {
 }
 
 impl Kind {
+    /// One line of help: what it does unless chosen otherwise.
+    ///
+    /// # Panics
+    /// Never: every kind fits a gibibyte.
+    pub fn summary(&'static self) -> String {
+        let plan = self.plan(&Params::new(1 << 30, 0));
+        plan.expect("a kind fits a gibibyte").summary()
+    }
+
     /// Resolves every default and checks the choices.
     ///
     /// # Errors

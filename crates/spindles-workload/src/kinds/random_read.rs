@@ -3,10 +3,11 @@
 use super::Kind;
 use crate::random::{self, Each};
 use crate::{Counted, Streams};
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "random-read",
-    summary: "reads 4 KiB at random places, 32 in flight",
+    summary: |plan| format!("reads {} at random places, {}", plan.chunk(), plan.depth()),
     counted: Counted::Reads,
     writes: false,
     streams: Streams::One,

@@ -3,10 +3,11 @@
 use super::Kind;
 use crate::random::{self, Each};
 use crate::{Counted, Streams};
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "random-write",
-    summary: "writes 4 KiB at random places, 32 in flight",
+    summary: |plan| format!("writes {} at random places, {}", plan.chunk(), plan.depth()),
     counted: Counted::Writes,
     writes: true,
     streams: Streams::One,

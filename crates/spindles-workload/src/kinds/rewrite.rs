@@ -3,10 +3,14 @@
 use super::Kind;
 use crate::sequential::{self, Each};
 use crate::{Counted, Streams};
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "rewrite",
-    summary: "Bonnie's rewrite: reads 8 KiB, changes an integer, writes it back, goes on",
+    summary: |plan| {
+        let (chunk, depth) = (plan.chunk(), plan.depth());
+        format!("Bonnie's rewrite: reads {chunk}, changes an integer, writes it back, {depth}")
+    },
     counted: Counted::WrittenBytes,
     writes: true,
     streams: Streams::One,

@@ -3,10 +3,21 @@
 use super::Kind;
 use crate::random::{self, Each};
 use crate::{Counted, Streams};
+use alloc::borrow::ToOwned as _;
+use alloc::format;
 
 pub(super) static KIND: Kind = Kind {
     name: "seeks",
-    summary: "Bonnie's seeks: 4000 random 8 KiB reads by 3 seekers, every 10th written back",
+    summary: |plan| {
+        let (count, chunk, seekers) = (plan.operations, plan.chunk(), plan.actors_per_stream);
+        let seekers = match seekers {
+            1 => "1 seeker".to_owned(),
+            seekers => format!("{seekers} seekers"),
+        };
+        format!(
+            "Bonnie's seeks: {count} random {chunk} reads by {seekers}, every 10th written back"
+        )
+    },
     counted: Counted::Reads,
     writes: true,
     streams: Streams::One,

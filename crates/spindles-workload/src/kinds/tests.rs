@@ -215,7 +215,7 @@ fn every_kind_keeps_its_bounds() {
     let mut names = BTreeSet::new();
     for kind in KINDS {
         assert!(names.insert(kind.name));
-        assert!(kind.summary.len() <= 80, "{}", kind.name);
+        assert!(kind.summary().len() <= 80, "{}", kind.name);
         let params = Params {
             streams: 2,
             operations: kind.operations.map(|_| 500),
@@ -310,4 +310,29 @@ fn wrong_choices_are_named() {
          choose the size instead",
     );
     assert!(by_name("bonnie").is_none());
+}
+
+/// A summary is of the plan, not of the kind's defaults.
+#[test]
+fn summaries_say_what_was_chosen() {
+    for kind in KINDS {
+        let params = Params {
+            chunk_bytes: Some(20 << 10),
+            in_flight: Some(17),
+            operations: kind.operations.map(|_| 4321),
+            ..Params::new(1 << 20, 1)
+        };
+        let summary = kind.plan(&params).unwrap().summary();
+        for words in ["20 KiB", "17"] {
+            assert!(summary.contains(words), "{}: {summary}", kind.name);
+        }
+        assert!(!summary.contains("one at a time"), "{summary}");
+    }
+    let one = Params {
+        in_flight: Some(1),
+        ..Params::new(1 << 20, 1)
+    };
+    let kind = crate::by_name("random-read").unwrap();
+    let summary = kind.plan(&one).unwrap().summary();
+    assert_eq!(summary, "reads 4 KiB at random places, one at a time");
 }

@@ -77,6 +77,35 @@ fn an_experiment_runs_and_reports() {
     assert!(json.ok().json().is_object());
 }
 
+/// Two runs that differ in more than what they are compared for.
+#[test]
+fn different_work_is_said_before_it_is_compared() {
+    let folder = prepared(2);
+    let at = |name: &str| folder.path().join(name);
+    let (file, before, after) = (at("small.toml"), at("before"), at("after"));
+    let run = |out: &Path| spindles(&["lab", "run", text(&file), "--out", text(out)]).ok();
+    run(&before);
+    let deeper = fs::read_to_string(&file).expect("a file") + "in_flight = 7\n";
+    fs::write(&file, deeper).expect("a file");
+    let printed = run(&after).out;
+    assert!(
+        printed.contains("reads 8 KiB after 8 KiB, 7 in flight"),
+        "{printed}"
+    );
+    let compare = ["lab", "compare", text(&before), text(&after)];
+    let compared = spindles(&compare).ok().out;
+    let said = compared.find("block-read: in flight 1 before, 7 after");
+    assert!(said.expect("it is said") < compared.find("block-write").expect("a table"));
+    assert!(
+        compared.contains("2 not compared: different work"),
+        "{compared}"
+    );
+    let compared = spindles(&[&compare[..], &["--different-work"]].concat())
+        .ok()
+        .out;
+    assert!(!compared.contains("not compared"), "{compared}");
+}
+
 #[test]
 fn the_result_is_one_json_document() {
     let folder = prepared(1);

@@ -20,7 +20,7 @@ pub(crate) static COMMAND: Command = Command {
     arguments: |command| {
         let workloads = KINDS
             .iter()
-            .map(|kind| format!("\n  {:<13} {}", kind.name, kind.summary));
+            .map(|kind| format!("\n  {:<13} {}", kind.name, kind.summary()));
         let kinds = targets::KINDS
             .iter()
             .map(|kind| format!("\n  {}\n      {}", kind.syntax, kind.summary));

@@ -5,14 +5,15 @@ use crate::measuring;
 use crate::ui::Ui;
 use anyhow::Context as _;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use spindles_measure::{Analysis, change};
+use spindles_measure::{Analysis, Verdicts, change};
 use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
     name: "compare",
     about: "Compare two runs of an experiment: before and after a change",
     details: "Each system and workload that both have, with the ratio of its rates, the interval \
-              and the verdict, and what differs between the two environments.\n\n\
+              and the verdict, and what differs between the two environments. Where the work itself differs, that is said first, and no verdict \
+              is given.\n\n\
               spindles lab compare results-before results-after\n\
               spindles lab compare results-before results-after --format markdown",
     hidden: false,
@@ -28,6 +29,9 @@ struct Arguments {
     /// Folder of results after it
     #[arg(value_name = "AFTER")]
     after: PathBuf,
+    /// Give a verdict also where the two did different work: another depth, size, chunk, level or option
+    #[arg(long)]
+    different_work: bool,
     #[command(flatten)]
     format: measuring::FormatArguments,
 }
@@ -35,7 +39,13 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let output = arguments.format.chosen_or_terminal(ui)?;
-    let change = change(&load(&arguments.before)?, &load(&arguments.after)?);
+    let verdicts = if arguments.different_work {
+        Verdicts::All
+    } else {
+        Verdicts::SameWork
+    };
+    let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
+    let change = change(&before, &after, verdicts);
     let options = measuring::report_options();
     ui.line((output.change)(&change, &options).trim_end());
     ui.json(&measuring::change_json(&change)?);

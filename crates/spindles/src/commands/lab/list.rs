@@ -43,7 +43,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let workloads: Vec<_> = KINDS
         .iter()
-        .map(|kind| vec![kind.name.to_owned(), kind.summary.to_owned()])
+        .map(|kind| vec![kind.name.to_owned(), kind.summary()])
         .collect();
     ui.table(&["workload", "what it does"], &workloads);
     ui.line("");
@@ -64,7 +64,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let workloads = KINDS.iter().map(|kind| {
         json!({
             "name": kind.name,
-            "summary": kind.summary,
+            "summary": kind.summary(),
             "writes": kind.writes,
             "chunk": SizeBytes(kind.chunk_bytes.into()).to_string(),
             "in_flight": kind.in_flight,

@@ -1,0 +1,171 @@
+//! What two measurements did differently, beside the thing whose change is asked for.
+
+use crate::{Analysis, Environment, System, Workload};
+use serde::Serialize;
+use std::collections::BTreeSet;
+
+/// A fact about the work that is not the same before and after.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Difference {
+    /// The system or the workload that it is about.
+    pub of: String,
+    /// What differs: `in flight`.
+    pub what: String,
+    /// Before.
+    pub before: String,
+    /// After.
+    pub after: String,
+}
+
+impl Difference {
+    /// As a sentence.
+    pub fn words(&self) -> String {
+        let Self {
+            of,
+            what,
+            before,
+            after,
+        } = self;
+        format!("{of}: {what} {before} before, {after} after")
+    }
+}
+
+/// The facts of both sides that are known on both and differ. Nothing known is `""`.
+fn differences(
+    of: &str,
+    before: &[(String, String)],
+    after: &[(String, String)],
+) -> Vec<Difference> {
+    let mut names: Vec<&String> = before.iter().chain(after).map(|(name, _)| name).collect();
+    let mut seen = BTreeSet::new();
+    names.retain(|name| seen.insert(*name));
+    let value = |facts: &[(String, String)], name: &String| {
+        let found = facts.iter().find(|(known, _)| known == name);
+        found.map_or(String::new(), |(_, value)| value.clone())
+    };
+    let sides = names
+        .into_iter()
+        .map(|name| (name, value(before, name), value(after, name)));
+    sides
+        .filter(|(_, before, after)| before != after && !before.is_empty() && !after.is_empty())
+        .map(|(what, before, after)| Difference {
+            of: of.to_owned(),
+            what: what.clone(),
+            before,
+            after,
+        })
+        .collect()
+}
+
+fn named(facts: &[(&str, String)]) -> Vec<(String, String)> {
+    let facts = facts.iter();
+    facts
+        .map(|(name, value)| ((*name).to_owned(), value.clone()))
+        .collect()
+}
+
+fn count(count: u64) -> String {
+    if count == 0 {
+        String::new()
+    } else {
+        count.to_string()
+    }
+}
+
+/// How two workloads of one name differ.
+pub(crate) fn of_workloads(before: &Workload, after: &Workload) -> Vec<Difference> {
+    let facts = |workload: &Workload| {
+        named(&[
+            ("kind", workload.kind.clone()),
+            ("size in bytes", count(workload.size_bytes)),
+            ("bytes of an operation", count(workload.operation_bytes)),
+            ("operations", count(workload.operations)),
+            ("in flight", count(workload.in_flight_max.into())),
+            (
+                "beside",
+                (workload.beside.as_ref())
+                    .map_or("nothing".to_owned(), |beside| beside.job.clone()),
+            ),
+        ])
+    };
+    differences(&before.name, &facts(before), &facts(after))
+}
+
+/// What an option is that was not chosen.
+const DEFAULT: &str = "the default";
+
+/// How two systems of one name differ.
+pub(crate) fn of_systems(before: &System, after: &System) -> Vec<Difference> {
+    let mut options: BTreeSet<&String> = before.options.keys().collect();
+    options.extend(after.options.keys());
+    let facts = |system: &System| {
+        let mut facts = named(&[
+            ("target", system.expression.clone()),
+            ("level", system.level.clone()),
+            ("members", count(system.members.into())),
+            ("members missing", system.missing.to_string()),
+            ("bytes of a chunk", count(system.chunk_bytes)),
+        ]);
+        for option in &options {
+            let value = system.options.get(*option);
+            let value = value.map_or(DEFAULT, String::as_str);
+            facts.push(((*option).clone(), value.to_owned()));
+        }
+        facts
+    };
+    let mut found = differences(&before.name, &facts(before), &facts(after));
+    // The target says these as well.
+    if found.iter().any(|difference| difference.what == "target") {
+        found.retain(|difference| !matches!(&*difference.what, "level" | "members"));
+    }
+    found
+}
+
+/// How the members of a system were reached, in both.
+pub(crate) fn of_io(system: &str, before: &Analysis, after: &Analysis) -> Vec<Difference> {
+    let facts = |analysis: &Analysis| {
+        let runs = analysis.runs.iter().filter(|run| run.system.name == system);
+        let io: BTreeSet<String> = runs
+            .filter(|run| !run.io.backend.is_empty())
+            .map(|run| {
+                let direct = if run.io.direct {
+                    ""
+                } else {
+                    " and the page cache"
+                };
+                format!("{}{direct}", run.io.backend)
+            })
+            .collect();
+        let io: Vec<String> = io.into_iter().collect();
+        named(&[("members through", io.join(" or "))])
+    };
+    differences(system, &facts(before), &facts(after))
+}
+
+/// What differs between two environments: name, before, after.
+pub(crate) fn of_environments(
+    before: &Environment,
+    after: &Environment,
+) -> Vec<(String, String, String)> {
+    let facts = |environment: &Environment| {
+        [
+            ("version", environment.tool_version.clone()),
+            ("commit", environment.commit.clone()),
+            ("build", environment.profile.clone()),
+            ("system", environment.os.clone()),
+            ("kernel", environment.kernel.clone()),
+            ("CPU", environment.cpu_model.clone()),
+            ("CPUs", environment.cpus.to_string()),
+            ("governor", environment.governor.clone()),
+            ("memory", environment.memory_bytes.to_string()),
+            ("file system", environment.file_system.clone()),
+            ("mount options", environment.mount_options.clone()),
+        ]
+    };
+    facts(before)
+        .into_iter()
+        .zip(facts(after))
+        .filter(|((_, before), (_, after))| before != after)
+        .map(|((name, before), (_, after))| (name.to_owned(), before, after))
+        .collect()
+}
