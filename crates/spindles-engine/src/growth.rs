@@ -266,10 +266,8 @@ pub fn plan_growth(
     let groups = geometry.groups() - old.groups();
     let group_bytes = geometry.stripe_blocks() * u64::from(record.block_size.bytes());
     let regions_max = before.max(after);
-    if regions_max == 0 {
-        return Err(PlanError::NoRoomForRegions);
-    }
-    grown.region_groups = region_groups_for(groups, group_bytes, regions_max);
+    let region_groups = region_groups_for(groups, group_bytes, regions_max);
+    grown.region_groups = region_groups.ok_or(PlanError::NoRoomForRegions)?;
     let regions = groups.div_ceil(u64::from(grown.region_groups));
     let region = if regions <= before { 0 } else { taken.end };
     grown.growth.region = u32::try_from(region).map_err(|_| PlanError::NoRoomForRegions)?;

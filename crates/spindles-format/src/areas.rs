@@ -132,6 +132,9 @@ impl DeviceRecord {
         if of(AreaKind::DATA).count() != 1 {
             return Err("there isn't exactly one data area");
         }
+        if of(AreaKind::DATA).any(|area| area.length_bytes / block > MEMBER_BLOCKS_MAX) {
+            return Err("its data area is longer than any may be");
+        }
         let mut all = [Area::NONE; AREAS_MAX];
         all[..areas.len()].copy_from_slice(areas);
         Ok(Self {
@@ -219,12 +222,16 @@ impl core::error::Error for TooSmall {}
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
+/// The most blocks that are used of a member: pages of checksums are numbered in 32 bits, and the
+/// bytes of 64 members in 64.
+pub const MEMBER_BLOCKS_MAX: u64 = 1 << 41;
+
 /// The smallest device that can be a member, whatever its block.
 pub(crate) const DEVICE_BYTES_MIN: u64 = 128 * KIB;
 
 /// The areas of a fresh member: everything that later features need is set aside at once, in
 /// proportion to the device, so that no data has to move for them. Data begins and ends at a
-/// multiple of 1 MiB on devices from 64 MiB.
+/// multiple of 1 MiB on devices from 64 MiB. No more than `MEMBER_BLOCKS_MAX` is used of a device.
 pub fn areas_for(
     device_bytes: u64,
     block_size: BlockSize,
@@ -256,6 +263,8 @@ fn areas_with(
             needed_bytes: DEVICE_BYTES_MIN,
         });
     }
+    let whole_bytes = device_bytes;
+    let device_bytes = device_bytes.min(MEMBER_BLOCKS_MAX * u64::from(block_size.bytes()));
     let page = superblock_bytes();
     let alignment = match device_bytes {
         ..0x40_0000 => page,
@@ -311,7 +320,7 @@ fn areas_with(
     }
     push(AreaKind::DATA, free_from, data_end - free_from);
     Ok(
-        DeviceRecord::new(member, block_size, device_bytes, &areas[..count])
+        DeviceRecord::new(member, block_size, whole_bytes, &areas[..count])
             .expect("the areas are in order, whole pages and end within the device"),
     )
 }
@@ -372,6 +381,7 @@ mod tests {
                 let data = device.area(AreaKind::DATA).unwrap();
                 let last = device.areas().last().unwrap();
                 assert_eq!(last, data, "data comes last");
+                let device_bytes = device_bytes.min(u64::from(block_size.bytes()) << 41);
                 if device_bytes >= 64 * MIB {
                     assert_eq!(data.offset_bytes % MIB, 0);
                     let overhead = device_bytes - data.length_bytes;

@@ -51,32 +51,38 @@ pub struct BitmapPage {
 
 /// The redundancy groups that a region of a new array has, a power of two: 4 MiB of the array or
 /// a little more, on small arrays a 64th of it; as many more as it takes for the bits of all to
-/// fit `regions_max`.
+/// fit `regions_max`. `None` where that is beyond any number that superblocks hold.
 #[must_use]
-pub fn region_groups_for(groups: u64, group_bytes: u64, regions_max: u64) -> u32 {
+pub fn region_groups_for(groups: u64, group_bytes: u64, regions_max: u64) -> Option<u32> {
     const REGION_BYTES: u64 = 4 << 20;
-    assert!(regions_max > 0, "a bitmap has room for a region");
     let sensible = REGION_BYTES.div_ceil(group_bytes.max(1)).min(groups / 64);
-    let needed = groups.div_ceil(regions_max);
-    let power = sensible.max(needed).max(1).next_power_of_two();
-    u32::try_from(power).expect("a bitmap area has more than a page")
+    let needed = groups.div_ceil(regions_max.max(1));
+    let power = sensible.max(needed).max(1).checked_next_power_of_two()?;
+    u32::try_from(power).ok().filter(|_| regions_max > 0)
 }
 
 /// Gives a new array regions: `groups` redundancy groups of `group_bytes` of the array each.
-/// `blank_bitmap` is then to be written to the bitmap areas of all members.
+/// `blank_bitmap` is then to be written to the bitmap areas of all members. Whether they have room
+/// for it; otherwise nothing was changed.
+#[must_use]
 pub fn give_regions(
     array: &mut ArrayRecord,
     devices: &mut [DeviceRecord],
     groups: u64,
     group_bytes: u64,
-) {
+) -> bool {
+    let fitting = region_groups_for(groups, group_bytes, array.shared.regions());
+    let Some(region_groups) = fitting else {
+        return false;
+    };
     for device in devices {
         for kind in BITMAPS {
             device.set_version(kind, 1);
         }
     }
-    array.region_groups = region_groups_for(groups, group_bytes, array.shared.regions());
+    array.region_groups = region_groups;
     array.features.refuse |= Features::REGIONS;
+    true
 }
 
 /// A bitmap area in which no bit is set, as long as `regions` regions need, in whole blocks.
@@ -210,9 +216,12 @@ mod tests {
             (1, 512, 29_696, 1),
             (0, 512, 29_696, 1),
         ] {
-            let region = region_groups_for(groups, group_bytes, regions_max);
+            let region = region_groups_for(groups, group_bytes, regions_max).unwrap();
             assert_eq!(region, expected, "{groups} groups of {group_bytes}");
             assert!(groups.div_ceil(u64::from(region)) <= regions_max);
         }
+        assert_eq!(region_groups_for(1 << 47, 4096, 29_696), None);
+        assert_eq!(region_groups_for(u64::MAX, 4096, 1), None);
+        assert_eq!(region_groups_for(1, 4096, 0), None);
     }
 }

@@ -27,7 +27,10 @@ mod spare;
 mod text;
 pub mod versions;
 
-pub use areas::{Area, AreaKind, DeviceRecord, TooSmall, areas_for, areas_to_add, areas_to_join};
+pub use areas::{
+    Area, AreaKind, DeviceRecord, MEMBER_BLOCKS_MAX, TooSmall, areas_for, areas_to_add,
+    areas_to_join,
+};
 pub use assembly::{AssembleError, Assembly, Reason, Refusal};
 pub use bad_blocks::{
     BAD_BLOCKS_FIELDS, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,

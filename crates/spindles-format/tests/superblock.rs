@@ -183,6 +183,11 @@ fn impossible_contents_are_refused() {
     all(32, &[4], checksums);
     let kind = "its blocks have checksums of a kind that there is not";
     all(4056, &[2], kind);
+    all(
+        member(0) + 16 + 5,
+        &[3],
+        "a member is longer than any may be",
+    );
     for at in [4080, 4082, 4084, 4086] {
         let what = "its areas are shorter than the array uses them";
         all(at, &[0xff; 2], what);
@@ -282,7 +287,7 @@ prop_compose! {
             .take(usize::from(members)) {
             let own = index == usize::from(own);
             record.device_uuid = *uuid;
-            record.data_blocks = if own { device.data_blocks() } else { created_s ^ generation };
+            record.data_blocks = if own { device.data_blocks() } else { (created_s ^ generation) >> 23 };
             record.state = match out[index % 32] {
                 Some(since) if since % 3 == 0 => MemberState::Rebuilding {
                     mark: BlockIndex(since / 3),
@@ -330,7 +335,8 @@ prop_compose! {
         array.note_journal_device();
         if created_s % 2 == 0 {
             let groups = device_bytes / 4096 / u64::from(chunk_blocks);
-            give_regions(&mut array, std::slice::from_mut(&mut device), groups, 4096);
+            let device = std::slice::from_mut(&mut device);
+            assert!(give_regions(&mut array, device, groups, 4096));
         }
         if created_s % 2 == 0 && created_s % 5 < 3 {
             array.growth = spindles_format::GrowthRecord {

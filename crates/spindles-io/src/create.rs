@@ -5,23 +5,25 @@ use crate::clock::since_1970_s;
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{
-    CloseError, NodeId, OpenError, OpenOptions, Stack, assemble, attach, identity, journal, random,
-    settle, spare,
+    CloseError, OpenError, OpenOptions, Stack, attach, identity, journal, random, spare, zeros,
 };
-use rustix::fs::{FallocateFlags, fallocate};
-use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet, RequestError, SizeBytes};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, RequestError, SizeBytes};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JOURNAL_DEVICE_BYTES_MIN,
-    JournalDevice, JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES,
-    SharedAreas, SpareRecord, Text, TooSmall, Uuid, areas_for, blank_bad_blocks, blank_bitmap,
-    give_bad_blocks, give_checksums, give_regions,
+    JournalDevice, JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, SLOT_BYTES,
+    SUPERBLOCK_BYTES, SharedAreas, SpareRecord, Text, TooSmall, Uuid, areas_for, give_bad_blocks,
+    give_checksums, give_regions,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt as _;
 use thiserror::Error;
+
+mod writing;
+
+use writing::Writing;
 
 /// How an array is to be created.
 #[derive(Clone, Debug)]
@@ -175,6 +177,30 @@ pub enum CreateError {
         device: String,
         /// What it has and needs.
         small: TooSmall,
+    },
+    /// A device has more than the format can speak of.
+    #[error(
+        "{device} is too large: it has {bytes}, and with blocks of {block_bytes} bytes a member has at most {bytes_max}; divide it into partitions"
+    )]
+    TooLarge {
+        /// The device.
+        device: String,
+        /// What it has.
+        bytes: SizeBytes,
+        /// What a member may have.
+        bytes_max: SizeBytes,
+        /// The block.
+        block_bytes: u32,
+    },
+    /// The smallest device has no room for the bitmaps of so large an array.
+    #[error(
+        "{device} has no room for the bitmaps of an array of this size with chunks of {chunk}: leave it out, or take a larger --chunk"
+    )]
+    TooManyRegions {
+        /// The device.
+        device: String,
+        /// The chunk.
+        chunk: SizeBytes,
     },
     /// A device has no room for a chunk.
     #[error(
@@ -334,6 +360,8 @@ pub fn create(
     let sightings: Vec<Vec<Sighting>> =
         devices.into_iter().map(|device| device.sightings).collect();
 
+    let agrees = !redundant || known_zero;
+    let writing = Writing::plan(&root, agrees, options.open.requests_max)?;
     // Everything is opened, so that none is in use, before the first is written to.
     let mut stack = Stack::new(&OpenOptions {
         block_size: Some(options.block_size),
@@ -342,10 +370,15 @@ pub fn create(
     })?;
     let nodes = leaves.iter().map(|name| stack.add_device(name));
     let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
-    let spares = spares.into_iter();
-    let spares: Vec<(String, u64)> = spares
-        .map(|spare| (spare.name, spare.probe.bytes))
-        .collect();
+    let spares = spares.into_iter().map(|spare| {
+        let record = SpareRecord {
+            device_uuid: new_uuid()?,
+            device_bytes: spare.probe.bytes,
+            arrays: vec![root.record.uuid],
+        };
+        Ok((spare.name, record))
+    });
+    let spares = spares.collect::<Result<Vec<_>, CreateError>>()?;
     for name in (spares.iter().map(|(name, _)| name)).chain(journal.iter().map(|(name, _)| name)) {
         spare::may_write(name)?;
     }
@@ -359,27 +392,15 @@ pub fn create(
     if let Some((name, device)) = &journal {
         spare::make(name, false, &device.encode())?;
     }
-    let mut writer = Writer {
-        stack,
-        devices: nodes.into_iter(),
-        root: None,
-        agrees: !redundant || known_zero,
-        requests_max: options.open.requests_max,
-    };
-    writer.array(&root)?;
+    let opened = writing.write(&mut stack, &mut nodes.into_iter())?;
     let sync = match (redundant, known_zero) {
         (false, _) => Sync::NotNeeded,
         (true, _) if options.consistency.is_none_or(Policy::has_regions) => Sync::Unwritten,
         (true, true) => Sync::KnownZero,
         (true, false) => Sync::Done,
     };
-    let sync = writer.finish(sync, &options.name, progress)?;
-    for (name, device_bytes) in spares {
-        let record = SpareRecord {
-            device_uuid: new_uuid()?,
-            device_bytes,
-            arrays: vec![root.record.uuid],
-        };
+    let sync = writing::finish(stack, opened, sync, &options.name, progress)?;
+    for (name, record) in spares {
         spare::make(&name, false, &record.encode()).map_err(|source| CreateError::Spare {
             device: name,
             source,
@@ -573,6 +594,15 @@ impl Planner<'_> {
                     (Member::Array(Box::new(inner)), name, bytes)
                 }
             };
+            let bytes_max = MEMBER_BLOCKS_MAX * u64::from(block_size.bytes());
+            if bytes > bytes_max {
+                return Err(CreateError::TooLarge {
+                    device: name,
+                    bytes: SizeBytes(bytes),
+                    bytes_max: SizeBytes(bytes_max),
+                    block_bytes: block_size.bytes(),
+                });
+            }
             let record = areas_for(bytes, block_size, MemberIndex(index)).map_err(|small| {
                 CreateError::TooSmall {
                     device: name.clone(),
@@ -607,7 +637,16 @@ impl Planner<'_> {
             let group_bytes = u64::from(geometry.chunk_blocks())
                 * u64::from(geometry.data_chunks())
                 * u64::from(block_size.bytes());
-            give_regions(&mut record, &mut records, geometry.groups(), group_bytes);
+            if !give_regions(&mut record, &mut records, geometry.groups(), group_bytes) {
+                let least = records.iter().min_by_key(|record| record.device_bytes);
+                let least = usize::from(least.expect("an array has members").member.0);
+                return Err(CreateError::TooManyRegions {
+                    device: names[least].clone(),
+                    chunk: SizeBytes(
+                        u64::from(geometry.chunk_blocks()) * u64::from(block_size.bytes()),
+                    ),
+                });
+            }
         }
         if geometry.redundancy() > 0 {
             give_bad_blocks(&mut record, &mut records);
@@ -767,7 +806,7 @@ pub(crate) fn empty(device: &str) -> io::Result<()> {
     let file = File::options().write(true).open(device)?;
     let metadata = file.metadata()?;
     if metadata.is_file() {
-        zero(&file, 0, metadata.len())?;
+        zeros::make(&file, 0, metadata.len())?;
     }
     file.sync_all()
 }
@@ -782,23 +821,8 @@ fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {
     let area = record
         .area(AreaKind::CHECKSUMS)
         .expect("a member has all areas");
-    zero(&file, area.offset_bytes, area.length_bytes)?;
+    zeros::make(&file, area.offset_bytes, area.length_bytes)?;
     file.sync_all()
-}
-
-/// Makes a long part of a device zeros.
-fn zero(file: &File, offset_bytes: u64, length_bytes: u64) -> io::Result<()> {
-    let flags = FallocateFlags::ZERO_RANGE | FallocateFlags::KEEP_SIZE;
-    if fallocate(file, flags, offset_bytes, length_bytes).is_ok() {
-        return Ok(());
-    }
-    let zeros = vec![0; 1 << 20];
-    let end = offset_bytes + length_bytes;
-    for at in (offset_bytes..end).step_by(zeros.len()) {
-        let length = usize::try_from(end - at).map_or(zeros.len(), |left| left.min(zeros.len()));
-        file.write_all_at(&zeros[..length], at)?;
-    }
-    Ok(())
 }
 
 /// A new identity.
@@ -819,169 +843,4 @@ fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
         file.write_all_at(&zeros, offset)?;
     }
     file.sync_all()
-}
-
-/// Writes what was worked out.
-struct Writer {
-    stack: Stack,
-    devices: std::vec::IntoIter<NodeId>,
-    /// The outermost array, once it is opened.
-    root: Option<NodeId>,
-    /// Whether data and redundancy agree as they are.
-    agrees: bool,
-    requests_max: u32,
-}
-
-impl Writer {
-    /// Writes an array's superblocks, after those of the arrays inside it; opens it where that is
-    /// needed to make it consistent or to write what is around it.
-    fn array(&mut self, plan: &Plan) -> Result<NodeId, CreateError> {
-        let mut nodes = Vec::new();
-        for (member, name) in plan.members.iter().zip(&plan.names) {
-            nodes.push(match member {
-                Member::Device => self.devices.next().expect("a device for every leaf"),
-                Member::Array(inner) => {
-                    let node = self.array(inner)?;
-                    self.clear_slots(node, name)?;
-                    node
-                }
-            });
-        }
-        let mut array = plan.record.clone();
-        array.clean =
-            self.agrees || plan.geometry.redundancy() == 0 || plan.record.region_groups > 0;
-        self.bitmaps(plan, &nodes)?;
-        self.bad_blocks(plan, &nodes)?;
-        if array.checksum != ChecksumKind::None {
-            self.blank_checksums(plan, &nodes)?;
-        }
-        for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
-            let mut bytes = vec![0; SUPERBLOCK_BYTES];
-            spindles_format::encode(&array, record, &mut bytes);
-            self.write(*node, record.slot_block(array.generation), &bytes, name)?;
-        }
-        let is_root = array.parent == Uuid::NIL;
-        if is_root && array.clean {
-            return Ok(nodes[0]);
-        }
-        let records = plan.records.iter().copied().map(Some).collect();
-        let geometry = plan.geometry.clone();
-        // What is not clean is made so here and now, also where nobody would do so later.
-        let policy = if array.clean {
-            plan.policy
-        } else {
-            let mut policies = spindles_engine::POLICIES.iter();
-            let resyncs = policies.find(|policy| policy.resync_after_crash);
-            resyncs.expect("one of the policies does")
-        };
-        let nonce = random::nonce()?;
-        let config = assemble::config(&array, records, geometry, policy, nonce, self.requests_max);
-        debug_assert_eq!(config.missing, MemberSet::EMPTY);
-        let nodes: Vec<Option<NodeId>> = nodes.into_iter().map(Some).collect();
-        let name = array.name.to_string();
-        let node = self
-            .stack
-            .add_array(&name, config, &nodes)
-            .map_err(|source| CreateError::Engine { name, source })?;
-        self.root = Some(node);
-        Ok(node)
-    }
-
-    /// Writes the bitmaps of an array that has some to all its members.
-    fn bitmaps(&mut self, plan: &Plan, nodes: &[NodeId]) -> Result<(), CreateError> {
-        let groups = u64::from(plan.record.region_groups);
-        if groups == 0 {
-            return Ok(());
-        }
-        let regions = plan.geometry.groups().div_ceil(groups);
-        let block_bytes = u64::from(self.stack.block_size().bytes());
-        for kind in BITMAPS {
-            let bytes = blank_bitmap(plan.record.uuid, kind, regions);
-            for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
-                let area = record.area(kind).expect("a new member has all areas");
-                let block = BlockIndex(area.offset_bytes / block_bytes);
-                self.write(*node, block, &bytes, name)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// No block of a new array has a checksum.
-    fn blank_checksums(&mut self, plan: &Plan, nodes: &[NodeId]) -> Result<(), CreateError> {
-        let block_bytes = u64::from(self.stack.block_size().bytes());
-        for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
-            let area = record.area(AreaKind::CHECKSUMS).expect("it has all areas");
-            let block = BlockIndex(area.offset_bytes / block_bytes);
-            let blocks = area.length_bytes / block_bytes;
-            let blocks = u32::try_from(blocks).expect("a small part of the device");
-            let zeroed = self.stack.write_zeroes(*node, block, blocks);
-            zeroed.map_err(|source| CreateError::Superblock {
-                device: name.clone(),
-                source,
-            })?;
-        }
-        Ok(())
-    }
-
-    /// Writes the list of bad blocks of an array that has one to all its members.
-    fn bad_blocks(&mut self, plan: &Plan, nodes: &[NodeId]) -> Result<(), CreateError> {
-        let block_bytes = u64::from(self.stack.block_size().bytes());
-        let pages = plan.record.bad_blocks_pages();
-        if pages == 0 {
-            return Ok(());
-        }
-        let bytes = blank_bad_blocks(plan.record.uuid, pages);
-        for ((node, record), name) in nodes.iter().zip(&plan.records).zip(&plan.names) {
-            let area = record.area(AreaKind::BAD_BLOCKS);
-            let area = area.expect("a new member has all areas");
-            let block = BlockIndex(area.offset_bytes / block_bytes);
-            self.write(*node, block, &bytes, name)?;
-        }
-        Ok(())
-    }
-
-    /// The slots of an array inside another may hold what an earlier array left there.
-    fn clear_slots(&mut self, node: NodeId, name: &str) -> Result<(), CreateError> {
-        let block_bytes = u64::from(self.stack.block_size().bytes());
-        for offset in SLOT_BYTES {
-            let zeros = [0; SUPERBLOCK_BYTES];
-            self.write(node, BlockIndex(offset / block_bytes), &zeros, name)?;
-        }
-        Ok(())
-    }
-
-    fn write(
-        &mut self,
-        node: NodeId,
-        block: BlockIndex,
-        bytes: &[u8],
-        name: &str,
-    ) -> Result<(), CreateError> {
-        let written = self.stack.write(node, block, bytes);
-        written.map_err(|source| CreateError::Superblock {
-            device: name.to_owned(),
-            source,
-        })
-    }
-
-    /// Waits until all arrays are consistent and closes them.
-    fn finish(
-        self,
-        sync: Sync,
-        name: &str,
-        progress: &mut dyn FnMut(u64, u64) -> bool,
-    ) -> Result<Sync, CreateError> {
-        let Some(root) = self.root else {
-            return Ok(sync); // Nothing was opened: all is durable.
-        };
-        let mut target = self.stack.into_target(root);
-        if sync == Sync::Done && !settle(target.as_mut(), progress) {
-            return Ok(Sync::Stopped);
-        }
-        target.close().map_err(|source| CreateError::Close {
-            name: name.to_owned(),
-            source,
-        })?;
-        Ok(sync)
-    }
 }

@@ -42,6 +42,7 @@ mod target;
 mod tests;
 mod transfer;
 pub mod wipe;
+mod zeros;
 
 pub use areas::Areas;
 pub use backends::{BACKENDS, Backend};

@@ -101,13 +101,15 @@ impl Transfer {
         }
     }
 
-    /// The same for a file of which it is known what it refuses.
+    /// The same for a file of which it is known what it refuses. Of the two calls that cost nothing
+    /// the other one is taken before zeros are written: a hole reads as zeros too.
     pub(crate) fn limited_to(mut self, abilities: Abilities) -> Self {
-        if self.call == Call::PunchHole && !abilities.punch {
-            self.call = Call::ZeroRange;
-        }
-        if self.call == Call::ZeroRange && !abilities.zero_range {
-            self.call = Call::WriteZeros;
+        if matches!(self.call, Call::PunchHole | Call::ZeroRange) {
+            self.call = match (self.call, abilities.punch, abilities.zero_range) {
+                (Call::PunchHole, true, _) | (_, true, false) => Call::PunchHole,
+                (_, _, true) => Call::ZeroRange,
+                (_, false, false) => Call::WriteZeros,
+            };
         }
         self
     }
@@ -200,7 +202,7 @@ impl Transfer {
             }
             Call::ZeroRange if refused => {
                 abilities.zero_range = false;
-                self.call = Call::WriteZeros;
+                *self = self.limited_to(*abilities);
                 After::Again
             }
             Call::Read => After::Done(Err(match errno {
@@ -304,9 +306,20 @@ mod tests {
         check(zeroes, &[Ok(0)], "ZeroRange 4096+8192; Ok(())");
         check(
             Operation::WriteZeroes { fua: true },
-            &[Err(Errno::OPNOTSUPP), Ok(4096), Ok(4096), Ok(0)],
-            "ZeroRange 4096+8192; WriteZeros 4096+8192; WriteZeros 8192+4096; \
-             Fdatasync 12288+0; Ok(())",
+            &[Err(Errno::OPNOTSUPP), Ok(0), Ok(0)],
+            "ZeroRange 4096+8192; PunchHole 4096+8192; Fdatasync 12288+0; Ok(())",
+        );
+        check(
+            Operation::WriteZeroes { fua: true },
+            &[
+                Err(Errno::OPNOTSUPP),
+                Err(Errno::OPNOTSUPP),
+                Ok(4096),
+                Ok(4096),
+                Ok(0),
+            ],
+            "ZeroRange 4096+8192; PunchHole 4096+8192; WriteZeros 4096+8192; \
+             WriteZeros 8192+4096; Fdatasync 12288+0; Ok(())",
         );
     }
 }

@@ -4,29 +4,51 @@
 
 mod common;
 
-use common::{pattern, run};
-use spindles_block::{BufferSlice, Operation};
+use common::{Tmpfs, mount, pattern, run, skip};
+use spindles_block::{BlockSize, BufferSlice, Operation};
 use spindles_engine::ArrayState;
 use spindles_io::assemble::{AssembleOptions, Assembled, assemble};
-use spindles_io::create::{CreateOptions, create};
+use spindles_io::create::{CreateError, CreateOptions, create};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
 use spindles_io::replace::{ReplaceOptions, replace};
 use spindles_io::{Target, settle};
 use spindles_layout::Expression;
-use std::fs::File;
+use std::fs::{self, File};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
 
 const MIB: u64 = 1 << 20;
+const TIB: u64 = 1 << 40;
 
 /// Sparse devices in a folder: for each name its size.
-struct Devices(tempfile::TempDir);
+struct Devices {
+    // Unmounted before the folder goes.
+    tmpfs: Option<Tmpfs>,
+    folder: tempfile::TempDir,
+}
 
 impl Devices {
     fn new(sizes: &[(&str, u64)]) -> Self {
-        let devices = Self(tempfile::tempdir().unwrap());
+        let devices = Self {
+            tmpfs: None,
+            folder: tempfile::tempdir().unwrap(),
+        };
+        devices.add_all(sizes)
+    }
+
+    /// Where files have no end: ext4 has one below 16 TiB.
+    fn without_end(sizes: &[(&str, u64)]) -> Result<Self, String> {
+        let folder = tempfile::tempdir().unwrap();
+        let tmpfs = Tmpfs::new(&folder.path().join("tmpfs"))?;
+        mount(&tmpfs.0, "remount,size=1g")?;
+        let tmpfs = Some(tmpfs);
+        Ok(Self { tmpfs, folder }.add_all(sizes))
+    }
+
+    fn add_all(self, sizes: &[(&str, u64)]) -> Self {
         for (name, bytes) in sizes {
-            devices.add(name, *bytes);
+            self.add(name, *bytes);
         }
-        devices
+        self
     }
 
     fn add(&self, name: &str, bytes: u64) {
@@ -35,7 +57,11 @@ impl Devices {
     }
 
     fn path(&self, name: &str) -> String {
-        self.0.path().join(name).to_str().unwrap().to_owned()
+        let folder = match &self.tmpfs {
+            Some(tmpfs) => &tmpfs.0,
+            None => self.folder.path(),
+        };
+        folder.join(name).to_str().unwrap().to_owned()
     }
 
     fn paths(&self, names: &[&str]) -> Vec<String> {
@@ -44,8 +70,19 @@ impl Devices {
 
     fn create(&self, level: &str, names: &[&str]) {
         let devices = self.paths(names).join(",");
-        let expression = Expression::parse(&format!("{level}({devices})")).unwrap();
-        create(&expression, &CreateOptions::new("g"), &mut |_, _| true).unwrap();
+        let created = self.try_create(&format!("{level}({devices})"), BlockSize::B4096);
+        created.unwrap();
+    }
+
+    /// Whatever the devices hold.
+    fn try_create(&self, text: &str, block_size: BlockSize) -> Result<(), CreateError> {
+        let options = CreateOptions {
+            block_size,
+            force: true,
+            ..CreateOptions::new("g")
+        };
+        let expression = Expression::parse(text).unwrap();
+        create(&expression, &options, &mut |_, _| true).map(drop)
     }
 
     fn open(&self, names: &[&str]) -> Assembled {
@@ -84,8 +121,10 @@ fn transfer(target: &mut dyn Target, seed: u64, write: bool) {
         buffer,
         first_block: 0,
     };
-    for step in 0..=40 {
-        let block = end * step / 40;
+    // The first write to a region writes all its checksums.
+    let steps = if end > 1 << 28 { 4 } else { 40 };
+    for step in 0..=steps {
+        let block = end * step / steps;
         let bytes = target.buffer(buffer).len();
         let wanted = pattern(seed + block, bytes);
         let operation = if write {
@@ -209,4 +248,91 @@ fn all_members_may_be_replaced_by_larger_ones() {
         devices.write(left, 3);
         assert_eq!(devices.compare(&names, 3), ArrayState::Healthy, "{level}");
     }
+}
+
+/// Whether `spindles` takes more memory or space on members of real sizes than on small ones, and
+/// whether what the devices held is cleared: no step of it goes through all of a member.
+#[test]
+fn members_of_real_sizes_take_neither_time_nor_space() {
+    for bytes in [TIB, 16 * TIB, 100 * TIB] {
+        for block_size in [BlockSize::B512, BlockSize::B4096] {
+            let names = ["a", "b", "c"];
+            let devices = match Devices::without_end(&names.map(|name| (name, bytes))) {
+                Ok(devices) => devices,
+                Err(reason) => {
+                    return skip("members_of_real_sizes_take_neither_time_nor_space", &reason);
+                }
+            };
+            let paths = devices.paths(&names);
+            for path in &paths {
+                let file = File::options().write(true).open(path).unwrap();
+                // Where checksums lie, and where data does.
+                for at in [300 * MIB, 400 * MIB, bytes / 2, bytes - MIB] {
+                    file.write_all_at(&[0xa5; 64 << 10], at).unwrap();
+                }
+            }
+            let paths = paths.join(",");
+            devices
+                .try_create(&format!("raid5({paths})"), block_size)
+                .unwrap();
+            assert!(devices.open(&names).report.is_clean());
+            devices.write(&names, 1);
+            assert_eq!(devices.compare(&names, 1), ArrayState::Healthy);
+            assert_eq!(devices.compare(&names[1..], 1), ArrayState::Degraded);
+            for name in names {
+                let allocated = fs::metadata(devices.path(name)).unwrap().blocks() * 512;
+                assert!(allocated < 20 * MIB, "{name} of {bytes}: {allocated}");
+            }
+        }
+    }
+    let status = fs::read_to_string("/proc/self/status").unwrap();
+    let peak = status.lines().find(|line| line.starts_with("VmHWM:"));
+    let peak_kib: u64 = peak
+        .unwrap()
+        .split_whitespace()
+        .nth(1)
+        .unwrap()
+        .parse()
+        .unwrap();
+    assert!(peak_kib < 1 << 20, "{peak_kib} KiB");
+}
+
+/// What the format can speak of is created; what is beyond is refused, with nothing overwritten.
+#[test]
+fn the_limit_of_a_member_is_told_before_anything_is_written() {
+    for (block_size, limit) in [
+        (BlockSize::B512, 1024 * TIB),
+        (BlockSize::B4096, 8192 * TIB),
+    ] {
+        let sizes = [("a", limit), ("b", limit), ("c", limit + 4096)];
+        let devices = match Devices::without_end(&sizes) {
+            Ok(devices) => devices,
+            Err(reason) => {
+                return skip(
+                    "the_limit_of_a_member_is_told_before_anything_is_written",
+                    &reason,
+                );
+            }
+        };
+        let [a, b, c] = ["a", "b", "c"].map(|name| devices.path(name));
+        let nested = format!("raid1({a},raid0({b},{c}))");
+        devices
+            .try_create(&format!("raid1({a},{b})"), block_size)
+            .unwrap();
+        let before = [&a, &b, &c].map(|path| first_bytes(path));
+        for text in [format!("raid1({a},{c})"), nested] {
+            let error = devices.try_create(&text, block_size).unwrap_err();
+            assert!(matches!(error, CreateError::TooLarge { .. }), "{error}");
+        }
+        assert!([&a, &b, &c].map(|path| first_bytes(path)) == before);
+        devices.write(&["a", "b"], 1);
+        assert_eq!(devices.compare(&["b"], 1), ArrayState::Degraded);
+    }
+}
+
+fn first_bytes(path: &str) -> Vec<u8> {
+    let mut bytes = vec![0; 64 << 10];
+    let file = File::open(path).unwrap();
+    file.read_exact_at(&mut bytes, 0).unwrap();
+    bytes
 }

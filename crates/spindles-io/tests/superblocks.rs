@@ -239,6 +239,7 @@ fn nested_arrays_are_assembled_inside_out() {
                 devices.into_iter().any(|word| word == *name)
             })
             .collect();
+        assert!(folder.assemble(&used).unwrap().report.is_clean());
         fill(&folder, &used, 7);
         let mut backwards = used.clone();
         backwards.reverse();

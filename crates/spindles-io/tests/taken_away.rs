@@ -10,7 +10,7 @@
 
 mod common;
 
-use common::{Loop, pattern, skip};
+use common::{Loop, Tmpfs, mount, pattern, skip};
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, Member, OutReason, Repair, Scrub};
 use spindles_format::{ChecksumKind, MemberState};
@@ -49,42 +49,6 @@ enum Fault {
     /// It is a file with holes on a file system that has no more room: writes are cut short, and
     /// then answer `ENOSPC`.
     Full,
-}
-
-/// A file system in memory; gone when dropped.
-struct Tmpfs(PathBuf);
-
-impl Tmpfs {
-    fn new(at: &Path) -> Result<Self, String> {
-        std::fs::create_dir(at).unwrap();
-        mount(at, "size=64m").map(|()| Self(at.to_owned()))
-    }
-}
-
-impl Drop for Tmpfs {
-    fn drop(&mut self) {
-        let status = Command::new("umount")
-            .arg("--lazy")
-            .arg(&self.0)
-            .status()
-            .unwrap();
-        assert!(status.success());
-    }
-}
-
-fn mount(at: &Path, options: &str) -> Result<(), String> {
-    let mut command = Command::new("mount");
-    let command = command
-        .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-        .arg(at);
-    let output = command
-        .output()
-        .map_err(|error| format!("mount: {error}"))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
-    Err(format!("no file system can be mounted here: {reason}"))
 }
 
 fn blockdev(what: &str, device: &str) {

@@ -164,7 +164,8 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         let geometry = &array.geometry;
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
         let group_bytes = u64::from(group_blocks) * u64::from(options.block_size.bytes());
-        give_regions(&mut record, &mut devices, geometry.groups(), group_bytes);
+        let given = give_regions(&mut record, &mut devices, geometry.groups(), group_bytes);
+        assert!(given, "its bitmaps have room");
         if redundant {
             give_bad_blocks(&mut record, &mut devices);
         }

@@ -10,22 +10,11 @@ use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{GrowthTarget, Member, Policy, WriteHole, geometry_of, plan_growth};
 use spindles_format::{
-    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, TooSmall, areas_for,
-    areas_to_join,
+    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_for,
 };
 use spindles_layout::{Geometry, LEVELS, Level};
 
 impl World {
-    /// The areas of a disk that takes a position.
-    pub(crate) fn joining_areas(
-        &self,
-        record: &ArrayRecord,
-        bytes: u64,
-        member: MemberIndex,
-    ) -> Result<DeviceRecord, TooSmall> {
-        areas_to_join(record, bytes, member)
-    }
-
     /// The array is closed and opened again, to grow. Whether it does.
     pub(crate) fn grow(&mut self) -> bool {
         let array = self.stack.top();

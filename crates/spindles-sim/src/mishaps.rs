@@ -8,7 +8,9 @@ use crate::stalls::Stall;
 use crate::world::{DiskIo, World};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_engine::{Command, Engine, Member};
-use spindles_format::{DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord};
+use spindles_format::{
+    DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
+};
 use std::collections::{BTreeMap, VecDeque};
 
 impl World {
@@ -258,7 +260,7 @@ impl World {
     ) -> (Box<DeviceRecord>, Vec<u8>) {
         let record = self.engine(array).record().expect("it has superblocks");
         let bytes = self.stack.member_bytes(array, usize::from(member.0));
-        let device = self.joining_areas(record, bytes, member);
+        let device = areas_to_join(record, bytes, member);
         let device = device.expect("as long as the disk before it");
         let mut contents = vec![0; usize::try_from(bytes).expect("small")];
         let block_bytes = self.stack.block_bytes;

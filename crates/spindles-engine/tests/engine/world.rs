@@ -338,12 +338,14 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
     if setup.regions {
         let mut devices: Vec<_> = persistence.devices.iter().copied().flatten().collect();
         let group_blocks = geometry.chunk_blocks() * u32::from(geometry.data_chunks());
-        give_regions(
-            &mut persistence.array,
+        let array = &mut persistence.array;
+        let group_bytes = u64::from(group_blocks) * 512;
+        assert!(give_regions(
+            array,
             &mut devices,
             geometry.groups(),
-            u64::from(group_blocks) * 512,
-        );
+            group_bytes
+        ));
         if geometry.redundancy() > 0 {
             give_bad_blocks(&mut persistence.array, &mut devices);
         }

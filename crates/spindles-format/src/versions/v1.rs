@@ -7,8 +7,8 @@ use crate::areas::AREAS_MAX;
 use crate::growth::GROWTH_BYTES;
 use crate::{
     Area, AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DecodeError, DeviceRecord, Features,
-    GrowthRecord, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX, PastSession,
-    SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, crc32c, room_for_checksums,
+    GrowthRecord, JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, PAST_SESSIONS_MAX,
+    PastSession, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, crc32c, room_for_checksums,
 };
 
 pub(super) static VERSION: Version = Version {
@@ -367,6 +367,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         let twice = member[..index].iter().any(|m| m.device_uuid == device_uuid);
         ensure(!twice, "two members have the same UUID")?;
         let data_blocks = reader.u64();
+        ensure(
+            data_blocks <= MEMBER_BLOCKS_MAX,
+            "a member is longer than any may be",
+        )?;
         let state = reader.u8();
         let _reserved: [u8; 7] = reader.bytes();
         let out_since = reader.u64();

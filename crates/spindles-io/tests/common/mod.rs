@@ -10,10 +10,49 @@ pub(crate) use loop_devices::{Loop, Loops};
 
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_io::Target;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 /// Says that a test was left out, in the words that `cargo xtask test` looks for.
 pub(crate) fn skip(name: &str, reason: &str) {
     println!("SKIPPED: {name}: {reason}");
+}
+
+/// A file system in memory; gone when dropped.
+pub(crate) struct Tmpfs(pub(crate) PathBuf);
+
+impl Tmpfs {
+    pub(crate) fn new(at: &Path) -> Result<Self, String> {
+        std::fs::create_dir(at).unwrap();
+        mount(at, "size=64m").map(|()| Self(at.to_owned()))
+    }
+}
+
+impl Drop for Tmpfs {
+    fn drop(&mut self) {
+        let status = Command::new("umount")
+            .arg("--lazy")
+            .arg(&self.0)
+            .status()
+            .unwrap();
+        assert!(status.success());
+    }
+}
+
+/// Mounts one, or changes it.
+pub(crate) fn mount(at: &Path, options: &str) -> Result<(), String> {
+    let mut command = Command::new("mount");
+    let command = command
+        .args(["-t", "tmpfs", "-o", options, "tmpfs"])
+        .arg(at);
+    let output = command
+        .output()
+        .map_err(|error| format!("mount: {error}"))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let reason = String::from_utf8_lossy(&output.stderr).trim().to_owned();
+    Err(format!("no file system can be mounted here: {reason}"))
 }
 
 /// Does one request and waits for it.

@@ -52,7 +52,8 @@ impl Explorer<'_> {
         );
         let mut devices = scenario.devices.clone();
         if scenario.regions {
-            give_regions(&mut array, &mut devices, scenario.geometry.groups(), 0);
+            let given = give_regions(&mut array, &mut devices, scenario.geometry.groups(), 0);
+            assert!(given, "its bitmaps have room");
             array.region_groups = 1;
         }
         if scenario.is_logged() || scenario.regions {

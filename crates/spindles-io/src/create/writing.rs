@@ -1,0 +1,241 @@
+//! What is written to the members of a new array: worked out for all of them before the first is
+//! written to, then carried out from the innermost arrays to the outermost.
+
+use super::{CreateError, Member, Plan, Sync};
+use crate::{NodeId, Stack, assemble, random, settle, zeros};
+use spindles_block::{BlockIndex, MemberSet};
+use spindles_engine::Config;
+use spindles_format::{
+    AreaKind, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, blank_bad_blocks,
+    blank_bitmap,
+};
+use std::fs::File;
+use std::rc::Rc;
+
+/// An inner array is made zeros by so much at once.
+const ZEROS_BYTES: u32 = 16 << 20;
+
+/// All that is written to the members of one array, and what it is opened with then.
+pub(super) struct Writing {
+    name: String,
+    members: Vec<MemberWriting>,
+    /// Where it must be made consistent, or is the member of another array.
+    config: Option<Config>,
+}
+
+struct MemberWriting {
+    /// What people call it; of a device its path.
+    name: String,
+    inner: Option<Box<Writing>>,
+    /// A part that becomes zeros: where it begins and how long it is, in bytes.
+    zeros: Option<(u64, u64)>,
+    /// What is written before the superblock, each with its place in bytes.
+    pages: Vec<(u64, Rc<[u8]>)>,
+    superblock: (BlockIndex, Vec<u8>),
+}
+
+impl Writing {
+    /// Works out what an array and those inside it get. `agrees` says whether data and redundancy
+    /// agree as they are.
+    pub(super) fn plan(plan: &Plan, agrees: bool, requests_max: u32) -> Result<Self, CreateError> {
+        let mut array = plan.record.clone();
+        array.clean = agrees || plan.geometry.redundancy() == 0 || array.region_groups > 0;
+        let shared = shared_pages(plan);
+        let mut members = Vec::new();
+        let each = plan.members.iter().zip(&plan.records).zip(&plan.names);
+        for ((member, record), name) in each {
+            let inner = match member {
+                Member::Device => None,
+                Member::Array(inner) => Some(Box::new(Self::plan(inner, agrees, requests_max)?)),
+            };
+            let of = |kind| record.area(kind).expect("a new member has all areas");
+            let slots: Rc<[u8]> = vec![0; SUPERBLOCK_BYTES].into();
+            // The slots of an inner array may hold what an earlier array left there.
+            let slots = SLOT_BYTES.map(|at| (at, Rc::clone(&slots)));
+            let slots = slots.into_iter().filter(|_| inner.is_some());
+            let pages = shared.iter().map(|(kind, bytes)| {
+                assert!(
+                    u64::try_from(bytes.len()).is_ok_and(|bytes| bytes <= of(*kind).length_bytes),
+                    "what an array uses of an area fits every member"
+                );
+                (of(*kind).offset_bytes, Rc::clone(bytes))
+            });
+            let sums = of(AreaKind::CHECKSUMS);
+            let mut superblock = vec![0; SUPERBLOCK_BYTES];
+            spindles_format::encode(&array, record, &mut superblock);
+            members.push(MemberWriting {
+                name: name.clone(),
+                pages: slots.chain(pages).collect(),
+                zeros: (array.checksum != ChecksumKind::None)
+                    .then_some((sums.offset_bytes, sums.length_bytes)),
+                superblock: (record.slot_block(array.generation), superblock),
+                inner,
+            });
+        }
+        let is_ready = array.parent == Uuid::NIL && array.clean;
+        let config = if is_ready {
+            None
+        } else {
+            // What is not clean is made so here and now, also where nobody would do so later.
+            let mut policies = spindles_engine::POLICIES.iter();
+            let resyncs = policies.find(|policy| policy.resync_after_crash);
+            let policy = if array.clean {
+                plan.policy
+            } else {
+                resyncs.expect("one of the policies does")
+            };
+            let records = plan.records.iter().copied().map(Some).collect();
+            let geometry = plan.geometry.clone();
+            let nonce = random::nonce()?;
+            let config = assemble::config(&array, records, geometry, policy, nonce, requests_max);
+            debug_assert_eq!(config.missing, MemberSet::EMPTY);
+            Some(config)
+        };
+        Ok(Self {
+            name: array.name.to_string(),
+            members,
+            config,
+        })
+    }
+
+    /// Writes an array's superblocks, after those of the arrays inside it. The last array that was
+    /// opened for that: this one, if it had to be.
+    pub(super) fn write(
+        self,
+        stack: &mut Stack,
+        devices: &mut impl Iterator<Item = NodeId>,
+    ) -> Result<Option<NodeId>, CreateError> {
+        let mut opened = None;
+        let mut nodes = Vec::new();
+        let mut superblocks = Vec::new();
+        for member in self.members {
+            let is_device = member.inner.is_none();
+            let node = match member.inner {
+                None => devices.next().expect("a device for every leaf"),
+                Some(inner) => {
+                    opened = inner.write(stack, devices)?;
+                    opened.expect("what is a member of another is opened")
+                }
+            };
+            match member.zeros {
+                Some((from, bytes)) if is_device => blank_device(&member.name, from, bytes)?,
+                Some((from, bytes)) => blank_array(stack, node, &member.name, from, bytes)?,
+                None => {}
+            }
+            let block_bytes = u64::from(stack.block_size().bytes());
+            for (at, bytes) in member.pages {
+                put(
+                    stack,
+                    node,
+                    BlockIndex(at / block_bytes),
+                    &bytes,
+                    &member.name,
+                )?;
+            }
+            nodes.push(Some(node));
+            superblocks.push((node, member.superblock, member.name));
+        }
+        for (node, (block, bytes), name) in superblocks {
+            put(stack, node, block, &bytes, &name)?;
+        }
+        let Some(config) = self.config else {
+            return Ok(opened);
+        };
+        let name = self.name;
+        let node = stack.add_array(&name, config, &nodes);
+        node.map(Some)
+            .map_err(|source| CreateError::Engine { name, source })
+    }
+}
+
+/// What all members of an array get alike: blank bitmaps and a blank list of bad blocks.
+fn shared_pages(plan: &Plan) -> Vec<(AreaKind, Rc<[u8]>)> {
+    let mut pages: Vec<(AreaKind, Rc<[u8]>)> = Vec::new();
+    let groups = u64::from(plan.record.region_groups);
+    if groups > 0 {
+        let regions = plan.geometry.groups().div_ceil(groups);
+        pages.extend(BITMAPS.map(|kind| {
+            let bytes = blank_bitmap(plan.record.uuid, kind, regions);
+            (kind, bytes.into())
+        }));
+    }
+    let bad_blocks = plan.record.bad_blocks_pages();
+    if bad_blocks > 0 {
+        let bytes = blank_bad_blocks(plan.record.uuid, bad_blocks);
+        pages.push((AreaKind::BAD_BLOCKS, bytes.into()));
+    }
+    pages
+}
+
+/// Makes a part of a device zeros, durably.
+fn blank_device(device: &str, from: u64, bytes: u64) -> Result<(), CreateError> {
+    let file = File::options().write(true).open(device);
+    let blank = file.and_then(|file| {
+        zeros::make(&file, from, bytes)?;
+        file.sync_all()
+    });
+    blank.map_err(|source| CreateError::Io {
+        device: device.to_owned(),
+        action: "clear its checksums",
+        source,
+    })
+}
+
+/// The same for an array inside another.
+fn blank_array(
+    stack: &mut Stack,
+    node: NodeId,
+    name: &str,
+    from: u64,
+    bytes: u64,
+) -> Result<(), CreateError> {
+    let block_bytes = u64::from(stack.block_size().bytes());
+    let (mut at, end) = (from / block_bytes, (from + bytes) / block_bytes);
+    while at < end {
+        let most = ZEROS_BYTES / stack.block_size().bytes();
+        let blocks = u32::try_from(end - at).map_or(most, |left| left.min(most));
+        let zeroed = stack.write_zeroes(node, BlockIndex(at), blocks);
+        zeroed.map_err(|source| CreateError::Superblock {
+            device: name.to_owned(),
+            source,
+        })?;
+        at += u64::from(blocks);
+    }
+    Ok(())
+}
+
+fn put(
+    stack: &mut Stack,
+    node: NodeId,
+    block: BlockIndex,
+    bytes: &[u8],
+    name: &str,
+) -> Result<(), CreateError> {
+    let written = stack.write(node, block, bytes);
+    written.map_err(|source| CreateError::Superblock {
+        device: name.to_owned(),
+        source,
+    })
+}
+
+/// Waits until all arrays are consistent and closes them.
+pub(super) fn finish(
+    stack: Stack,
+    opened: Option<NodeId>,
+    sync: Sync,
+    name: &str,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Sync, CreateError> {
+    let Some(root) = opened else {
+        return Ok(sync); // Nothing was opened: all is durable.
+    };
+    let mut target = stack.into_target(root);
+    if sync == Sync::Done && !settle(target.as_mut(), progress) {
+        return Ok(Sync::Stopped);
+    }
+    target.close().map_err(|source| CreateError::Close {
+        name: name.to_owned(),
+        source,
+    })?;
+    Ok(sync)
+}
