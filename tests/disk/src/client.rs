@@ -4,8 +4,12 @@ use crate::job::{Creation, Job, Lacking, Work, exit};
 use crate::ledger::Ledger;
 use crate::random::Random;
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Reply, Request, RequestError};
+use spindles_engine::{Repair, Scrub};
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
+use spindles_io::attach::ChangeError;
 use spindles_io::create::{CreateError, CreateOptions, create};
+use spindles_io::grow::{GrowOptions, grow};
+use spindles_io::scrub::{ScrubError, scrub};
 use spindles_io::{Direct, IoChoice, OpenOptions, Target, settle};
 use spindles_layout::Expression;
 use std::collections::BTreeSet;
@@ -21,6 +25,8 @@ pub fn serve(job: &str) -> ExitCode {
     let done = match &job.work {
         Work::Create(creation) => make(&job, creation),
         Work::Ask { .. } | Work::Read { .. } => Client::open(&job).and_then(Client::run),
+        Work::Grow { chunk_bytes } => regrow(&job, *chunk_bytes),
+        Work::Scrub => compare(&job),
     };
     match done {
         Ok(code) => ExitCode::from(code),
@@ -94,13 +100,70 @@ fn make(job: &Job, creation: &Creation) -> Result<u8, Ended> {
     }
 }
 
+fn assemble_options(job: &Job) -> AssembleOptions {
+    AssembleOptions {
+        open: open_options(job),
+        ..AssembleOptions::default()
+    }
+}
+
+fn names(job: &Job) -> Vec<&str> {
+    job.devices.iter().map(String::as_str).collect()
+}
+
+/// Moves the array to chunks of another size.
+fn regrow(job: &Job, chunk_bytes: u64) -> Result<u8, Ended> {
+    let options = |chunk_bytes| GrowOptions {
+        assemble: assemble_options(job),
+        chunk_bytes,
+        ..GrowOptions::default()
+    };
+    let all = &mut |_, _| true;
+    let grown = match grow(&names(job), &options(Some(chunk_bytes)), all) {
+        Err(ChangeError::Growing { .. }) => grow(&names(job), &options(None), all),
+        grown => grown,
+    };
+    match grown {
+        Ok(grown) if grown.through => Ok(exit::CLOSED),
+        Ok(grown) => Err(Ended::finding(format!("it stopped: {grown:?}"))),
+        Err(ChangeError::Assemble(AssembleError::CantGrow { reason, .. })) => Err(Ended {
+            why: reason.to_string(),
+            code: exit::REFUSED,
+        }),
+        Err(error) => Err(Ended::finding(error)),
+    }
+}
+
+/// Scrubs an array of which nothing is wrong.
+fn compare(job: &Job) -> Result<u8, Ended> {
+    let scrub_all = Scrub {
+        anew: true,
+        repair: Repair::Nothing,
+    };
+    let mut found = Vec::new();
+    let scrubbed = scrub(
+        &names(job),
+        &assemble_options(job),
+        scrub_all,
+        &mut |told| found.push(told.clone()),
+        &mut |_, _| true,
+    );
+    match scrubbed {
+        Err(ScrubError::NoRedundancy { .. }) => Ok(exit::CLOSED),
+        Err(error) => Err(Ended::finding(error)),
+        Ok(scrubbed) if !scrubbed.through => Err(Ended::finding("the scrub stopped")),
+        Ok(_) if found.is_empty() => Ok(exit::CLOSED),
+        Ok(_) => Err(Ended::finding(format!("a scrub finds {found:?}"))),
+    }
+}
+
 /// The longest request.
 const REQUEST_BYTES: u32 = 192 << 10;
 /// So many blocks are read at once at most, where everything is.
 const READ_BLOCKS: u32 = 48;
 
 /// Of an array with more blocks not all are read.
-const ALL_BLOCKS: u64 = 8192;
+const ALL_BLOCKS: u64 = 2048;
 
 /// What is in flight in a slot.
 #[derive(Clone, Copy, Debug)]
@@ -135,12 +198,7 @@ impl<'a> Client<'a> {
         if job.lacking != Lacking::Nothing {
             ledger.lacks(job.lacking != Lacking::Members);
         }
-        let names: Vec<&str> = job.devices.iter().map(String::as_str).collect();
-        let options = AssembleOptions {
-            open: open_options(job),
-            ..AssembleOptions::default()
-        };
-        let assembled = assemble(&names, &options).map_err(|error| Ended {
+        let assembled = assemble(&names(job), &assemble_options(job)).map_err(|error| Ended {
             why: format!("it does not open: {error}"),
             code: match error {
                 AssembleError::UncleanDegraded { .. } => exit::REFUSED,
@@ -192,10 +250,17 @@ impl<'a> Client<'a> {
 
     fn run(mut self) -> Result<u8, Ended> {
         match self.job.work {
-            Work::Create(_) => unreachable!("that opens nothing"),
+            Work::Create(_) | Work::Grow { .. } | Work::Scrub => unreachable!("not by asking"),
             Work::Ask {
-                operations, closes, ..
+                operations,
+                scrubs,
+                closes,
+                ..
             } => {
+                if scrubs {
+                    // Where there is something to compare.
+                    self.target.begin_scrub(Scrub::default()).unwrap_or(());
+                }
                 self.ask(operations)?;
                 if !closes {
                     // Nothing is tidied up.
@@ -405,7 +470,7 @@ impl<'a> Client<'a> {
             (0..all).collect()
         } else {
             let touched = self.ledger.touched().clone();
-            let others = (0..ALL_BLOCKS / 8).map(|_| self.random.below(all));
+            let others = (0..ALL_BLOCKS / 4).map(|_| self.random.below(all));
             touched.into_iter().chain(others).collect()
         };
         while let Some(block) = left.pop_first() {

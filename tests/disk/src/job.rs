@@ -51,6 +51,8 @@ pub(crate) enum Work {
     Ask {
         operations: u32,
         depth: usize,
+        /// Has the array scrubbed meanwhile.
+        scrubs: bool,
         closes: bool,
     },
     /// Reads everything.
@@ -58,6 +60,12 @@ pub(crate) enum Work {
         /// Waits then until redundancy agrees with data.
         settles: bool,
     },
+    /// Gives it chunks of another size, or goes on with that.
+    Grow {
+        chunk_bytes: u64,
+    },
+    /// Compares everything: nothing is wrong.
+    Scrub,
 }
 
 /// How a client ended by itself.
@@ -66,7 +74,7 @@ pub(crate) mod exit {
     pub(crate) const CLOSED: u8 = 0;
     /// Something is wrong.
     pub(crate) const FINDING: u8 = 3;
-    /// The array was refused, since it was not closed and lacks members.
+    /// The array was refused, or what it was to become, as it may be.
     pub(crate) const REFUSED: u8 = 4;
     /// It ended without a close, as it was told.
     pub(crate) const LEFT: u8 = 5;

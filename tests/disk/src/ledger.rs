@@ -201,8 +201,11 @@ impl Ledger {
     fn set_size(&mut self, sectors: u64, sectors_per_block: u64) {
         self.sectors_per_block = sectors_per_block;
         let (run, sector_bytes) = (self.run, self.sector_bytes);
-        self.history
-            .get_or_insert_with(|| History::new(run, sector_bytes, sectors, Initial::Zeros));
+        let new = || History::new(run, sector_bytes, sectors, Initial::Zeros);
+        let history = self.history.get_or_insert_with(new);
+        if history.sectors() < sectors {
+            history.extend(sectors);
+        }
     }
 
     fn lack(&mut self, journal: bool) {
@@ -267,7 +270,9 @@ impl Ledger {
     /// The array was opened, with so many blocks.
     pub(crate) fn opened(&mut self, blocks: u64, sectors_per_block: u64) {
         let sectors = blocks * sectors_per_block;
-        if self.history.is_none() {
+        let before = self.history.as_ref().map_or(0, History::sectors);
+        assert!(before <= sectors, "the array is shorter than it was");
+        if before < sectors {
             self.tell(&Record::Size {
                 sectors,
                 sectors_per_block,

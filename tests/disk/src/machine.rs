@@ -66,6 +66,22 @@ pub(crate) struct Plan {
 }
 
 impl Plan {
+    /// A crash, mostly, and disks that answer late.
+    pub(crate) fn draw(random: &mut Random) -> Self {
+        let crash = match random.below(10) {
+            0 => None,
+            1..4 => Some(Crash::Process),
+            _ => Some(Crash::Power),
+        };
+        Self {
+            crash: crash.map(|crash| (random.doubling(1, 1500), crash)),
+            loss: Loss::draw(random),
+            late_percent: *random.choose(&[0, 5, 30, 90]),
+            late_us_max: random.doubling(50, 1000),
+            faults: Vec::new(),
+        }
+    }
+
     /// Nothing happens.
     pub(crate) fn calm() -> Self {
         Self {

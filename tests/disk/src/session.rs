@@ -3,7 +3,7 @@
 use crate::job::{Job, Lacking, Work, exit};
 use crate::ledger::{Ledger, Record};
 use crate::machine::{Crash, Fault, How, Machine, Of, Plan, Tally};
-use crate::medium::{Lie, Loss, Medium};
+use crate::medium::{Lie, Medium};
 use crate::mount::{Mount, NoMount};
 use crate::random::Random;
 use crate::shape::Shape;
@@ -84,6 +84,10 @@ pub struct Counts {
     pub checks: u64,
     /// Of those, with members away.
     pub degraded: u64,
+    /// Growths, through or killed.
+    pub growths: u64,
+    /// Scrubs of what nothing had happened to but crashes.
+    pub scrubs: u64,
     /// Reads that the disks were asked for.
     pub reads: u64,
     /// Writes.
@@ -105,6 +109,8 @@ impl AddAssign for Counts {
         self.power += other.power;
         self.process += other.process;
         self.checks += other.checks;
+        self.growths += other.growths;
+        self.scrubs += other.scrubs;
         self.reads += other.reads;
         self.degraded += other.degraded;
         self.writes += other.writes;
@@ -125,6 +131,8 @@ impl Counts {
             "process": self.process,
             "checks": self.checks,
             "degraded": self.degraded,
+            "growths": self.growths,
+            "scrubs": self.scrubs,
             "reads": self.reads,
             "writes": self.writes,
             "durable": self.durable,
@@ -285,13 +293,16 @@ impl<'a> Session<'a> {
             disk.set_lie(lie);
         }
         for _ in 0..self.random.between(1, 3) {
+            if self.shape.grows && self.failed.is_empty() && self.random.percent(60) {
+                self.grow()?;
+            }
             if !self.ask()? {
                 return Ok(());
             }
         }
         // As the last life left it; then as the check left it whole, and settled.
-        if self.check(true)? {
-            self.check(false)?;
+        if self.check(true)? && self.check(false)? && self.failed.is_empty() {
+            self.scrub()?;
         }
         Ok(())
     }
@@ -323,26 +334,11 @@ impl<'a> Session<'a> {
         let work = Work::Ask {
             operations: u32::try_from(random.doubling(10, 200)).expect("small"),
             depth: usize::try_from(random.doubling(1, 16)).expect("small"),
+            scrubs: random.percent(15),
             closes: random.percent(60),
         };
-        let crash = match random.below(10) {
-            0 => None,
-            kind => {
-                let crash = if kind < 4 {
-                    Crash::Process
-                } else {
-                    Crash::Power
-                };
-                Some((random.doubling(1, 1500), crash))
-            }
-        };
-        let plan = Plan {
-            crash,
-            loss: Loss::draw(random),
-            late_percent: *random.choose(&[0, 5, 30, 90]),
-            late_us_max: random.doubling(50, 1000),
-            faults: self.faults(),
-        };
+        let mut plan = Plan::draw(random);
+        plan.faults = self.faults();
         let loss = plan.loss;
         let job = self.job(&names, &away, work.clone());
         self.story
@@ -369,6 +365,42 @@ impl<'a> Session<'a> {
         }
         self.crashed(power)?;
         Ok(true)
+    }
+
+    /// The array gets chunks of another size, as far as a crash lets it.
+    fn grow(&mut self) -> Found<()> {
+        let names = self.names();
+        let chunk_bytes = 4096 << self.random.below(2);
+        let plan = Plan::draw(&mut self.random);
+        let work = Work::Grow { chunk_bytes };
+        let job = self.job(&names, &[], work.clone());
+        self.story.push(format!("{work:?}, {plan:?}"));
+        match self.client(&names, &job, plan)? {
+            End::Exit(exit::REFUSED, _) => Ok(()),
+            End::Exit(exit::CLOSED, _) => {
+                self.counts.growths += 1;
+                Ok(())
+            }
+            End::Killed(crash) => {
+                self.counts.growths += 1;
+                self.crashed(crash == Crash::Power)
+            }
+            End::Exit(code, why) => Err(format!("exit {code}: {why}")),
+        }
+    }
+
+    /// Where nothing failed, a scrub finds nothing.
+    fn scrub(&mut self) -> Found<()> {
+        let names = self.names();
+        let job = self.job(&names, &[], Work::Scrub);
+        self.story.push("it is scrubbed".to_owned());
+        match self.client(&names, &job, Plan::calm())? {
+            End::Exit(exit::CLOSED, _) => {
+                self.counts.scrubs += 1;
+                Ok(())
+            }
+            end => Err(format!("{end:?}")),
+        }
     }
 
     fn crashed(&mut self, power: bool) -> Found<()> {

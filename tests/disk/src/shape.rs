@@ -17,6 +17,8 @@ pub(crate) struct Shape {
     /// Those names are its leaves.
     pub(crate) expression: Expression,
     pub(crate) has_journal: bool,
+    /// It may get smaller chunks, for which its members have room.
+    pub(crate) grows: bool,
     pub(crate) creation: Creation,
 }
 
@@ -79,14 +81,15 @@ impl Shape {
         };
         let expression = Expression::parse(&text).expect("an expression");
         let block_bytes = if random.percent(25) { 512 } else { 4096 };
-        let chunk_bytes = 4096 << random.below(5);
+        let grows = !nested && random.percent(10);
         // On larger ones the areas for metadata differ more.
-        let most = if random.percent(10) {
-            80 << 20
-        } else {
-            3 << 20
+        let (least, most) = match random.below(10) {
+            _ if grows => (4 << 20, 7 << 20),
+            0 => (320 << 10, 80 << 20),
+            _ => (320 << 10, 3 << 20),
         };
-        let size = |random: &mut Random| random.doubling(320 << 10, most) / 4096 * 4096;
+        let size = |random: &mut Random| random.doubling(least, most) / 4096 * 4096;
+        let chunk_bytes = 4096 << random.below(if grows { 3 } else { 5 });
         let (bytes, differ) = (size(random), random.percent(40));
         let mut disks: Vec<(String, u64)> = names
             .iter()
@@ -102,6 +105,7 @@ impl Shape {
             disks,
             expression,
             has_journal,
+            grows,
             creation: Creation {
                 expression: String::new(),
                 block_bytes,
