@@ -124,6 +124,8 @@ pub struct Config {
     /// Opened for reading only to see whether it can be opened: what a journal would put in order
     /// is taken as it is. Whatever is read must carry a checksum of its own.
     pub look_only: bool,
+    /// Only what a crash left is put in order: no growth, no rebuild goes on by itself.
+    pub only_recovers: bool,
     /// Open an array that is unclean and degraded: what was in flight at the crash may then be
     /// wrong in places that were not written.
     pub force: bool,

@@ -83,6 +83,8 @@ pub struct Engine {
     pub(crate) shape: Shape,
     pub(crate) block_size: BlockSize,
     pub(crate) read_only: bool,
+    /// Neither a growth nor a rebuild goes on by itself.
+    pub(crate) only_recovers: bool,
     /// A crash left the array with writes in its journals that can't be replayed, because it is
     /// open for reading only: what is not there can't be told from redundancy.
     pub(crate) unreplayed: bool,
@@ -319,6 +321,7 @@ impl Engine {
             block_size: config.block_size,
             tears: config.tears,
             read_only: config.read_only,
+            only_recovers: config.only_recovers,
             unreplayed: (logged || without_log) && config.read_only && !config.look_only,
             believes: (logged || without_log) && config.look_only,
             trust_unsettled: config.force,
@@ -481,7 +484,7 @@ impl Engine {
             self.members[at].state = Member::Rebuilding { mark };
             self.members[at].filled_from_start = self.place_of_mark(mark);
         }
-        if !self.read_only {
+        if !self.read_only && !self.only_recovers {
             self.resume_rebuild();
         }
     }

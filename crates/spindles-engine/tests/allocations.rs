@@ -195,6 +195,7 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
         region_groups: 0,
         members: geometry.members(),
         clean: true,
+        degraded_writes: false,
         consistency: Text::new("resync").expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: spindles_block::BlockIndex(0),

@@ -6,7 +6,7 @@ use core::fmt;
 
 use spindles_block::{MemberIndex, MemberSet};
 
-use crate::{ArrayRecord, DecodeError, DeviceRecord, Uuid};
+use crate::{ArrayRecord, DecodeError, DeviceRecord, MemberState, Uuid};
 
 /// Why a device can't take part while the others can.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -124,6 +124,22 @@ pub struct Assembly {
 }
 
 impl Assembly {
+    /// Members that the record calls active and of which nothing was given: for all that is known here,
+    /// they may have gone on alone. Of a device whose superblock was read it is known what it did.
+    #[must_use]
+    pub fn unheard_of(&self) -> MemberSet {
+        let judged = self.refused.iter().filter_map(|refusal| refusal.member);
+        let judged: MemberSet = judged.collect();
+        let active = |member: &MemberIndex| {
+            self.array.member[usize::from(member.0)].state == MemberState::Active
+        };
+        self.missing
+            .difference(judged)
+            .iter()
+            .filter(active)
+            .collect()
+    }
+
     /// What an opening goes by: from what it drew, but another number for each thing that may be
     /// found even where all openings draw the same.
     #[must_use]

@@ -210,6 +210,9 @@ pub struct ArrayRecord {
     pub members: u8,
     /// Whether data and redundancy are known to agree: closed in order, or never written since.
     pub clean: bool,
+    /// Whether it may be written without being asked twice while members are away that could have gone
+    /// on alone.
+    pub degraded_writes: bool,
     /// The consistency policy's name.
     pub consistency: Text<16>,
     /// Which part of the journals counts.

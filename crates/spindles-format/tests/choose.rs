@@ -60,6 +60,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         region_groups: 0,
         members,
         clean: true,
+        degraded_writes: false,
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),

@@ -40,6 +40,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         region_groups: 0,
         members: 4,
         clean: true,
+        degraded_writes: false,
         consistency: Text::new("resync").unwrap(),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),
@@ -317,6 +318,7 @@ prop_compose! {
             region_groups: 0,
             members,
             clean,
+            degraded_writes: created_s % 11 < 5,
             consistency: Text::new("none").unwrap(),
             journal: JournalRecord {
                 tail: created_s.rotate_left(7),

@@ -1,7 +1,7 @@
 //! Arrays from the superblocks of their devices: given in any order, nested arrays inside out,
 //! what can't take part refused by name and reason.
 
-use crate::clock::since_1970_s;
+use crate::clock::{since_1970_s, utc};
 use crate::probe::Probe;
 use crate::report::positions;
 pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
@@ -30,6 +30,12 @@ pub struct AssembleOptions {
     pub open: OpenOptions,
     /// Open an unclean degraded array with parity too.
     pub force: bool,
+    /// Write to an array also while members are away that could have gone on alone, so that what they
+    /// hold may be newer. From then on it is known that those are not.
+    pub degraded: bool,
+    /// Only put in order what a crash left: no growth and no rebuild goes on, and no member that
+    /// returns is brought up to date. With `keep_spares` nothing else is written then.
+    pub only_recovers: bool,
     /// Leave spares alone that are given with the array.
     pub keep_spares: bool,
 }
@@ -125,6 +131,27 @@ pub enum AssembleError {
         /// What was refused, and why.
         refused: Vec<String>,
     },
+    /// What is away may be newer than what is here.
+    #[error(
+        "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be newer than \
+         what is here (last written {}); what is written now can never be put together with that: bring \
+         the missing back, or go on without them by --degraded, or for good by spindles set \
+         --degraded-writes allow{}",
+        utc(*last_written_s),
+        because(refused)
+    )]
+    MayBeNewer {
+        /// The array.
+        array: String,
+        /// Which members.
+        missing: String,
+        /// Of how many.
+        members: usize,
+        /// When what is here was last written, in seconds since 1970.
+        last_written_s: u64,
+        /// What was refused, and why.
+        refused: Vec<String>,
+    },
     /// It can't become what it shall.
     #[error("array '{array}' can't grow that way: {reason}")]
     CantGrow {
@@ -197,6 +224,8 @@ pub(crate) enum Change {
     Grow(GrowthTarget),
     /// Its journal lies on this device, or on its members where that is zeros.
     Journal(Uuid),
+    /// Whether it, and arrays inside it, may be written while members are away that may be newer.
+    DegradedWrites(bool),
     /// It is called otherwise, and so are the arrays inside it.
     Name(NewName),
 }
@@ -279,8 +308,11 @@ fn build(
         ..options.open.clone()
     };
     let new = |open: &OpenOptions, look_only| {
-        let force = options.force;
-        Build::new(devices, &found, &journals, open, force, look_only, change)
+        let options = AssembleOptions {
+            open: open.clone(),
+            ..options.clone()
+        };
+        Build::new(devices, &found, &journals, &options, look_only, change)
     };
     if !open.read_only {
         // First for reading only, so that what can go wrong does so before anything is written.
@@ -309,7 +341,13 @@ pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, Assembl
     let found = look(devices, &open)?;
     let mut records = found.iter().filter_map(|found| found.record().ok());
     open.block_size = records.next().map(|(array, _)| array.block_size);
-    let (mut opening, parts) = Opening::begin(devices, &found, &[], &open, true, true, None)?;
+    let options = AssembleOptions {
+        open,
+        force: true,
+        degraded: true, // It is looked at only.
+        ..AssembleOptions::default()
+    };
+    let (mut opening, parts) = Opening::begin(devices, &found, &[], &options, true, None)?;
     let parts = opening.open_inner(parts)?;
     let mut records = parts.iter().filter_map(|part| part.found.record().ok());
     Ok(records.next().map(|(array, _)| array.clone()))
@@ -393,13 +431,13 @@ impl Build {
         devices: &[&str],
         looked: &[Found],
         journals: &[(String, JournalDevice)],
-        open: &OpenOptions,
-        force: bool,
+        options: &AssembleOptions,
         look_only: bool,
         change: Option<&Change>,
     ) -> Result<Self, AssembleError> {
+        let open = &options.open;
         let (mut opening, parts) =
-            Opening::begin(devices, looked, journals, open, force, look_only, change)?;
+            Opening::begin(devices, looked, journals, options, look_only, change)?;
         let parts = opening.open_inner(parts)?;
         if parts.is_empty() && !opening.lost.is_empty() {
             return Err(AssembleError::NothingLeft {
@@ -492,33 +530,31 @@ fn read_found(stack: &mut Stack, node: NodeId, name: String, bytes: u64) -> Foun
 }
 
 /// The opening of one array after another.
-struct Opening {
+struct Opening<'a> {
     stack: Stack,
     /// Devices that hold a journal, and that no array has yet.
     journals: Vec<(String, JournalDevice, NodeId)>,
     read_only: bool,
+    /// Whether it can be opened, before it is opened for writing.
     look_only: bool,
-    requests_max: u32,
-    job_rate: u64,
-    drawn: Option<u64>,
-    force: bool,
+    options: &'a AssembleOptions,
     /// What the array given shall become.
     change: Option<Change>,
     /// Inner arrays that could not be opened, and why: for the array around them.
     lost: Vec<String>,
 }
 
-impl Opening {
+impl<'a> Opening<'a> {
     /// With the devices open, and nothing made of them yet.
     fn begin(
         devices: &[&str],
         looked: &[Found],
         journals: &[(String, JournalDevice)],
-        open: &OpenOptions,
-        force: bool,
+        options: &'a AssembleOptions,
         look_only: bool,
         change: Option<&Change>,
     ) -> Result<(Self, Vec<Part>), AssembleError> {
+        let open = &options.open;
         let mut stack = Stack::new(open)?;
         let mut parts = Vec::new();
         for (device, looked) in devices.iter().zip(looked) {
@@ -544,10 +580,7 @@ impl Opening {
             journals,
             read_only: open.read_only,
             look_only,
-            requests_max: open.requests_max,
-            job_rate: open.job_rate,
-            drawn: open.drawn,
-            force,
+            options,
             change: change.cloned(),
             lost: Vec::new(),
         };
@@ -573,12 +606,14 @@ impl Opening {
         let mut assembly = choose(&found)?;
         let name = assembly.array.name.to_string();
         let inner = assembly.array.parent != Uuid::NIL;
-        let (mut new_journal, mut new_name) = (None, None);
-        if let Some(Change::Name(names)) = &self.change {
-            new_name = names.of(&name);
+        let (mut new_journal, mut new_name, mut degraded_writes) = (None, None, None);
+        match &self.change {
+            Some(Change::Name(names)) => new_name = names.of(&name),
+            Some(Change::DegradedWrites(allowed)) => degraded_writes = Some(*allowed),
+            Some(Change::Grow(_) | Change::Journal(_)) | None => {}
         }
         match self.change.take_if(|_| !inner) {
-            None | Some(Change::Name(_)) => {}
+            None | Some(Change::Name(_) | Change::DegradedWrites(_)) => {}
             Some(Change::Journal(device)) => new_journal = Some(device),
             Some(Change::Grow(target)) => {
                 let of_arrays = parts.iter().any(|part| part.report.is_some());
@@ -614,10 +649,22 @@ impl Opening {
         }
 
         let read_only = self.read_only || assembly.read_only;
+        let may_be_newer = may_be_newer(&assembly, &geometry);
+        let writes = (self.look_only || !self.read_only) && !assembly.read_only;
+        let may_write = self.options.degraded || array.degraded_writes;
+        if writes && !may_be_newer.is_empty() && !may_write {
+            return Err(AssembleError::MayBeNewer {
+                array: name,
+                missing: positions(may_be_newer),
+                members: assembly.devices.len(),
+                last_written_s: array.last_written_s,
+                refused,
+            });
+        }
         if !read_only {
             self.catch_up(&assembly, &parts)?;
         }
-        let drawn = match self.drawn {
+        let drawn = match self.options.open.drawn {
             Some(drawn) => drawn,
             None => random::nonce()?,
         };
@@ -629,8 +676,9 @@ impl Opening {
             // writing allows is not needed to know what the arrays are.
             look_only: self.look_only || read_only && inner,
             tears: false,
-            force: self.force,
-            job_rate: self.job_rate,
+            force: self.options.force,
+            only_recovers: self.options.only_recovers,
+            job_rate: self.options.open.job_rate,
             faults: spindles_engine::FaultLimits::DEFAULT,
             ..config(
                 array,
@@ -638,11 +686,17 @@ impl Opening {
                 geometry,
                 policy,
                 assembly.nonce(drawn),
-                self.requests_max,
+                self.options.open.requests_max,
             )
         };
         if let Some(persistence) = &mut config.persistence {
-            persistence.opened_s = persistence.opened_s.filter(|_| self.drawn.is_none());
+            persistence.opened_s = persistence
+                .opened_s
+                .filter(|_| self.options.open.drawn.is_none());
+            if let Some(allowed) = degraded_writes {
+                persistence.array.degraded_writes = allowed;
+                persistence.changed = true;
+            }
             persistence.journal_device = journal.as_ref().map(|(_, device, _)| *device);
             if let Some(device) = new_journal {
                 if !array.clean || array.growth.older.is_some() {
@@ -668,7 +722,8 @@ impl Opening {
             .map(|index| index.map(|index| parts[index].node))
             .collect();
         let knows = |refusal: &&Refusal| matches!(refusal.reason, Reason::Returning { .. });
-        let returning = assembly.refused.iter().filter(|_| !read_only).filter(knows);
+        let returns = !read_only && !self.options.only_recovers;
+        let returning = assembly.refused.iter().filter(|_| returns).filter(knows);
         let returning = returning.filter_map(|refusal| {
             let (_, device) = parts[refusal.found].found.record().ok()?;
             Some((device.member, *device, parts[refusal.found].node))
@@ -738,6 +793,10 @@ impl Opening {
             last_scrub_s: array.last_scrub_s,
             clean: array.clean,
             read_only: assembly.read_only,
+            for_writing: !read_only,
+            unheard_of: assembly.unheard_of(),
+            may_be_newer,
+            degraded_writes: degraded_writes.unwrap_or(array.degraded_writes),
             growing: array.growth.older.as_ref().map(|older| {
                 let block_bytes = u64::from(array.block_size.bytes());
                 Growing {
@@ -862,6 +921,7 @@ pub(crate) fn config(
         clean: array.clean,
         read_only: false,
         look_only: false,
+        only_recovers: false,
         tears: false,
         force: false,
         consistency: policy,
@@ -955,6 +1015,18 @@ fn plan(
     planned.devices.resize(usize::from(array.members), None);
     planned.array = array;
     Ok(planned)
+}
+
+/// Members of which nothing is here, where they hold by themselves all data of the array: they may have gone
+/// on alone.
+fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSet {
+    let unheard_of = assembly.unheard_of();
+    let others = MemberSet::all(geometry.members()).difference(unheard_of);
+    if geometry.survives(others) {
+        unheard_of
+    } else {
+        MemberSet::EMPTY
+    }
 }
 
 /// What the names in the record mean.

@@ -31,6 +31,45 @@ pub(crate) fn since_1970_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
+/// `2026-11-23 07:50:13 UTC`, of seconds since 1970.
+#[must_use]
+pub fn utc(since_1970_s: u64) -> String {
+    const DAY_S: u64 = 86_400;
+    let leap =
+        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
+    // A clock may be wrong by any number: no longer loop than to the year 9999.
+    let mut day = (since_1970_s / DAY_S).min(2_932_896);
+    let mut year = 1970;
+    while day >= 365 + u64::from(leap(year)) {
+        day -= 365 + u64::from(leap(year));
+        year += 1;
+    }
+    let mut month = 1;
+    for days in [
+        31,
+        28 + u64::from(leap(year)),
+        31,
+        30,
+        31,
+        30,
+        31,
+        31,
+        30,
+        31,
+        30,
+    ] {
+        if day < days {
+            break;
+        }
+        day -= days;
+        month += 1;
+    }
+    let second = since_1970_s % DAY_S;
+    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
+    let day = day + 1;
+    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+}
+
 /// The processor time that this thread has used: what other programs take is not in it.
 pub(crate) fn thread_time() -> Instant {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
@@ -42,5 +81,25 @@ pub(crate) fn thread_time() -> Instant {
 impl Default for Clock {
     fn default() -> Self {
         Self::new()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_are_for_people() {
+        for (seconds, text) in [
+            (0, "1970-01-01 00:00:00 UTC"),
+            (951_782_399, "2000-02-28 23:59:59 UTC"),
+            (951_782_400, "2000-02-29 00:00:00 UTC"),
+            (1_709_251_200, "2024-03-01 00:00:00 UTC"),
+            (1_798_761_599, "2026-12-31 23:59:59 UTC"),
+            (4_107_542_400, "2100-03-01 00:00:00 UTC"),
+        ] {
+            assert_eq!(utc(seconds), text);
+        }
+        assert!(utc(u64::MAX).starts_with("9999-12-31"));
     }
 }

@@ -43,6 +43,9 @@ pub struct CreateOptions {
     pub spares: Vec<String>,
     /// A device of its own for the journal.
     pub journal: Option<String>,
+    /// Let it be written while members are away that could have gone on alone, without being asked for
+    /// it: see `assemble::AssembleOptions::degraded`.
+    pub degraded_writes: bool,
     /// Take devices that hold something.
     pub force: bool,
     /// How the devices are to be opened.
@@ -62,6 +65,7 @@ impl CreateOptions {
             checksum: None,
             spares: Vec::new(),
             journal: None,
+            degraded_writes: false,
             force: false,
             open: OpenOptions::default(),
         }
@@ -733,6 +737,7 @@ impl Planner<'_> {
             region_groups: 0,
             members: geometry.members(),
             clean: false,
+            degraded_writes: self.options.degraded_writes,
             consistency: Text::new(policy.name).expect("short too"),
             journal: JournalRecord::default(),
             scrub_mark: BlockIndex(0),

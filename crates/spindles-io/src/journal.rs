@@ -20,7 +20,7 @@ pub struct Moved {
 }
 
 /// Gives an array a device for its journal, in the place of one that is not there any more too.
-/// `progress` is told how far an array that was not closed in order is put in order.
+/// `degraded` is as in `AssembleOptions`; `progress` is told how far an array that was not closed in order is put in order.
 ///
 /// # Errors
 ///
@@ -29,6 +29,7 @@ pub fn add(
     device: &str,
     members: &[&str],
     overwrite: bool,
+    degraded: bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Moved, ChangeError> {
     attach::are_others(members, &[device])?;
@@ -51,10 +52,10 @@ pub fn add(
         parity || report.checksum != ChecksumKind::None.name(),
     )?;
     let wiped = create::may_overwrite(device, overwrite)?;
-    put_in_order(members, &report, progress)?;
+    put_in_order(members, &report, degraded, progress)?;
     // First the device: what the superblocks name is there.
     spare::make(device, false, &record.encode())?;
-    change(members, &report, record.device_uuid)?;
+    change(members, &report, degraded, record.device_uuid)?;
     Ok(Moved { report, wiped })
 }
 
@@ -66,14 +67,15 @@ pub fn add(
 /// The array still has it, unless only the device itself could not be written to.
 pub fn remove(
     devices: &[&str],
+    degraded: bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ArrayReport, ChangeError> {
     let report = look(devices)?;
     if let JournalReport::Members = report.journal {
         return Err(ChangeError::HasNoJournal { array: report.name });
     }
-    put_in_order(devices, &report, progress)?;
-    change(devices, &report, Uuid::NIL)?;
+    put_in_order(devices, &report, degraded, progress)?;
+    change(devices, &report, degraded, Uuid::NIL)?;
     if let JournalReport::Device(device) = &report.journal {
         let held = backends::open(device, &OpenOptions::default())?;
         let emptied = create::empty(device);
@@ -122,8 +124,9 @@ pub(crate) fn look(devices: &[&str]) -> Result<ArrayReport, ChangeError> {
     Ok(report)
 }
 
-fn options() -> AssembleOptions {
+fn options(degraded: bool) -> AssembleOptions {
     AssembleOptions {
+        degraded,
         keep_spares: true,
         ..AssembleOptions::default()
     }
@@ -133,10 +136,11 @@ fn options() -> AssembleOptions {
 pub(crate) fn put_in_order(
     devices: &[&str],
     report: &ArrayReport,
+    degraded: bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<(), ChangeError> {
     if !report.is_clean() {
-        let mut found = assemble(devices, &options())?.target;
+        let mut found = assemble(devices, &options(degraded))?.target;
         settle(found.as_mut(), progress);
         found.close()?;
     }
@@ -144,8 +148,13 @@ pub(crate) fn put_in_order(
 }
 
 /// Makes the superblocks name another device.
-fn change(devices: &[&str], report: &ArrayReport, device: Uuid) -> Result<(), ChangeError> {
-    let target = assemble_to_change(devices, &options(), &Change::Journal(device))?.target;
+fn change(
+    devices: &[&str],
+    report: &ArrayReport,
+    degraded: bool,
+    device: Uuid,
+) -> Result<(), ChangeError> {
+    let target = assemble_to_change(devices, &options(degraded), &Change::Journal(device))?.target;
     target.close()?;
     let is_there = !matches!(look(devices)?.journal, JournalReport::Members);
     if is_there != (device != Uuid::NIL) {

@@ -26,6 +26,7 @@ mod physical;
 mod probe;
 mod queues;
 mod random;
+pub mod reading;
 pub mod rebuild;
 pub mod rename;
 pub mod replace;
@@ -33,6 +34,7 @@ mod report;
 pub mod scan;
 pub mod scratch;
 pub mod scrub;
+pub mod settings;
 pub mod signatures;
 pub mod spare;
 #[cfg(test)]
@@ -46,7 +48,7 @@ mod zeros;
 
 pub use areas::Areas;
 pub use backends::{BACKENDS, Backend};
-pub use clock::Clock;
+pub use clock::{Clock, utc};
 pub use driver::{NodeId, Stack, open_device};
 pub use error::{CloseError, OpenError};
 pub use facts::{ArrayFacts, DeviceFacts, TargetFacts};

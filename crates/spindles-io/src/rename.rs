@@ -23,7 +23,7 @@ pub fn rename(
     if let Some((array, member)) = not_given(&report) {
         return Err(ChangeError::NotAllGiven { array, member });
     }
-    journal::put_in_order(devices, &report, progress)?;
+    journal::put_in_order(devices, &report, false, progress)?;
     let change = Change::Name(NewName {
         from: report.name.clone(),
         to: to.to_owned(),

@@ -1,6 +1,7 @@
 //! What an array is and what it is made of, for whoever uses it.
 
 use crate::Mishap;
+use crate::clock::utc;
 use crate::spare::Taken;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_format::Uuid;
@@ -37,6 +38,14 @@ pub struct ArrayReport {
     pub clean: bool,
     /// Opened for reading only because of a feature in use.
     pub read_only: bool,
+    /// Whether it is open for writing.
+    pub for_writing: bool,
+    /// Members that it counts on, and of which nothing was given.
+    pub unheard_of: MemberSet,
+    /// Those, where they hold by themselves all data of the array: they may have gone on alone.
+    pub may_be_newer: MemberSet,
+    /// Whether it may be written all the same, without being asked for it.
+    pub degraded_writes: bool,
     /// What it was before it began to grow, while it does.
     pub growing: Option<Growing>,
     /// Where its journal lies, if it logs.
@@ -96,6 +105,23 @@ impl ArrayReport {
             })
     }
 
+    /// This array and those inside it.
+    #[must_use]
+    pub fn arrays(&self) -> Vec<&Self> {
+        let mut arrays = vec![self];
+        for member in &self.members {
+            if let MemberReport::Array(inner) = member {
+                arrays.extend(inner.arrays());
+            }
+        }
+        arrays
+    }
+
+    /// Whether members are away that may be newer, and it is not set that it is written all the same.
+    pub(crate) fn must_ask_to_write(&self) -> bool {
+        !self.may_be_newer.is_empty() && !self.degraded_writes
+    }
+
     /// The array of that name: this one, or one inside it.
     pub(crate) fn find(&self, name: &str) -> Option<&Self> {
         if self.name == name {
@@ -125,6 +151,24 @@ impl ArrayReport {
             })
     }
 
+    /// How current what is here is, as far as that is known.
+    fn age(&self) -> String {
+        let written = match self.last_written_s {
+            0 => "written at a time that is not known".to_owned(),
+            seconds => format!("last written {}", utc(seconds)),
+        };
+        if !self.may_be_newer.is_empty() {
+            return format!(
+                "what is here was {written}; what is away could have gone on alone, and may be newer"
+            );
+        }
+        if self.clean {
+            format!("its data is complete, {written}")
+        } else {
+            format!("it was {written}")
+        }
+    }
+
     /// What to tell whoever uses the array: one line for each thing that is not as it should be,
     /// inner arrays first.
     #[must_use]
@@ -146,15 +190,11 @@ impl ArrayReport {
         );
         let missing = self.missing();
         if !missing.is_empty() {
-            let rest = if self.clean {
-                "its data is complete, but not safe from further losses"
-            } else {
-                "it is not safe from further losses"
-            };
             lines.push(format!(
-                "array '{name}' is degraded: {} of {} missing; {rest}",
+                "array '{name}' is degraded: {} of {} missing; {}; it is not safe from further losses",
                 positions(missing),
                 self.members.len(),
+                self.age(),
             ));
         }
         lines.extend(self.taken.iter().map(ToString::to_string));
@@ -182,9 +222,14 @@ impl ArrayReport {
             ));
         }
         if !self.clean && self.level.redundancy != Redundancy::None {
+            let when = if self.for_writing {
+                "now"
+            } else {
+                "when it is open for writing"
+            };
             lines.push(format!(
                 "array '{name}' was not closed in order: what its members disagree on is settled \
-                 when it is open for writing"
+                 {when}"
             ));
         }
         if self.journal == JournalReport::DeviceMissing {

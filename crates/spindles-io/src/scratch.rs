@@ -153,6 +153,7 @@ fn add(
         clean: true,
         read_only: options.open.read_only,
         look_only: false,
+        only_recovers: false,
         tears: false,
         force: false,
         consistency: POLICIES[0],

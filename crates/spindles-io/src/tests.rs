@@ -83,6 +83,7 @@ pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
         clean: true,
         read_only: false,
         look_only: false,
+        only_recovers: false,
         tears: false,
         force: false,
         consistency: POLICIES[0],

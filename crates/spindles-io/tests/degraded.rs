@@ -6,9 +6,11 @@ mod common;
 
 use common::run;
 use spindles_block::{BlockSize, BufferSlice, Operation};
-use spindles_io::OpenOptions;
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble};
 use spindles_io::create::{CreateOptions, create};
+use spindles_io::reading::assemble_to_read;
+use spindles_io::settings::set_degraded_writes;
+use spindles_io::{OpenOptions, Target, grow};
 use spindles_layout::Expression;
 use std::fs::{self, File};
 
@@ -144,4 +146,200 @@ fn an_inner_array_that_crashed_and_lacks_a_member_is_known_for_what_it_is() {
         assert!(before == folder.contents(), "{expression} was written to");
         assert_eq!(folder.read(&names[1..], &writing), Some(0x5a));
     }
+}
+
+fn degraded() -> AssembleOptions {
+    AssembleOptions {
+        degraded: true,
+        ..AssembleOptions::default()
+    }
+}
+
+/// Who is refused because what is away may be newer, with nothing written.
+fn is_refused(folder: &Folder, names: &[&str]) -> bool {
+    let before = folder.contents();
+    let refused = match folder.assemble(names, &AssembleOptions::default()) {
+        Err(AssembleError::MayBeNewer { .. }) => true,
+        Err(error) => panic!("{error}"),
+        Ok(_) => return false,
+    };
+    assert!(before == folder.contents(), "{names:?}: it was written to");
+    refused
+}
+
+/// Where what is away holds all data by itself it may have gone on alone: that is asked once, and known from
+/// then on.
+#[test]
+fn what_may_be_newer_is_asked_for_before_anything_is_written() {
+    // What is left, and whether what is away could have gone on alone.
+    for (expression, left, asks) in [
+        ("raid1(a,b)", &["a"][..], true),
+        ("raid1(a,b,c)", &["b", "c"], true),
+        ("raid10(a,b,c,d)", &["a", "c"], true),
+        ("raid10(a,b,c,d)", &["a", "c", "d"], false),
+        ("raid6(a,b,c,d)", &["a", "c"], true),
+        ("raid6(a,b,c,d)", &["a", "c", "d"], false),
+        ("raid5(a,b,c)", &["b", "c"], false),
+        ("raid1(raid0(a,b),raid0(c,d))", &["a", "b"], true),
+        ("raid5(raid1(a,b),c,d)", &["a", "c", "d"], true),
+        ("raid5(raid1(a,b),c,d)", &["a", "b", "c"], false),
+    ] {
+        let all = &["a", "b", "c", "d"][..expression.matches(',').count() + 1];
+        let folder = Folder::new(all);
+        folder.create(expression, &options());
+        folder.write(all, &AssembleOptions::default(), 1, true);
+        let looked = folder.assemble(left, &read_only()).unwrap().report;
+        let told = looked.warnings().join("; ");
+        assert!(told.contains("last written 20"), "{expression}: {told}");
+        assert_eq!(told.contains("may be newer"), asks, "{expression}: {told}");
+        // Whoever only reads is not asked.
+        assert_eq!(folder.read(left, &read_only()), Some(1));
+        assert_eq!(is_refused(&folder, left), asks, "{expression} of {left:?}");
+        folder.write(left, &degraded(), 2, true);
+        // It is known from here on that the others are older.
+        assert!(!is_refused(&folder, left), "{expression} of {left:?}");
+        folder.write(left, &AssembleOptions::default(), 3, true);
+        let told = folder.assemble(left, &read_only()).unwrap().report;
+        let told = told.warnings().join("; ");
+        assert!(!told.contains("may be newer"), "{expression}: {told}");
+        assert_eq!(folder.read(all, &AssembleOptions::default()), Some(3));
+    }
+}
+
+/// Of a device that is there it is known what it did, whatever becomes of it.
+#[test]
+fn of_what_is_there_nothing_is_asked() {
+    let folder = Folder::new(&["a", "b"]);
+    folder.create("raid1(a,b)", &options());
+    let old = fs::read(folder.path("b")).unwrap();
+    let both = AssembleOptions::default();
+    for byte in 1..4 {
+        folder.write(&["a", "b"], &both, byte, true);
+    }
+    // An old copy.
+    fs::write(folder.path("b"), old).unwrap();
+    folder.write(&["a", "b"], &both, 4, true);
+    assert_eq!(folder.read(&["a"], &both), Some(4));
+}
+
+/// Two halves that each went on alone are refused, with the names, as ever.
+#[test]
+fn two_halves_that_went_on_alone_are_refused() {
+    let folder = Folder::new(&["a", "b"]);
+    folder.create("raid1(a,b)", &options());
+    folder.write(&["a"], &degraded(), 1, true);
+    folder.write(&["b"], &degraded(), 2, true);
+    let refused = folder.assemble(&["a", "b"], &degraded()).unwrap_err();
+    let refused = refused.to_string();
+    assert!(refused.contains("split brain"), "{refused}");
+    for name in ["a", "b"] {
+        assert!(refused.contains(&folder.path(name)), "{refused}");
+    }
+}
+
+/// An array may have it for its own that nothing is asked, when it is created or later, and arrays inside
+/// it have it too.
+#[test]
+fn an_array_may_be_written_without_a_question() {
+    let own = CreateOptions {
+        degraded_writes: true,
+        ..options()
+    };
+    let folder = Folder::new(&["a", "b", "c", "d"]);
+    folder.create("raid0(raid1(a,b),raid1(c,d))", &own);
+    let paths: Vec<String> = ["a", "b", "c", "d"].map(|name| folder.path(name)).into();
+    let all: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let set = |devices: &[&str], options: &AssembleOptions, allowed| {
+        set_degraded_writes(devices, options, allowed).map(drop)
+    };
+    let asks = AssembleOptions::default();
+    let before = folder.contents();
+    set(&all, &asks, false).unwrap();
+    assert!(before != folder.contents());
+    assert!(is_refused(&folder, &["a", "c"]));
+    // That is written too, so it is asked for.
+    let some = [all[0], all[2]];
+    assert!(set(&some, &asks, true).is_err());
+    set(&all, &asks, true).unwrap();
+    folder.write(&["a", "c"], &asks, 5, true);
+    assert_eq!(folder.read(&["a", "c", "b", "d"], &asks), Some(5));
+}
+
+/// A crash in the middle of a growth, with a member away: who reads gets what was written, is told before
+/// anything is noted, and moves nothing on.
+#[test]
+fn who_only_reads_moves_no_growth_on() {
+    let folder = Folder::new(&["a", "b", "c", "d"]);
+    folder.create("raid5(a,b,c)", &options());
+    let writing = AssembleOptions::default();
+    folder.write(&["a", "b", "c"], &writing, 0x5a, true);
+    let paths: Vec<String> = ["a", "b", "c", "d"].map(|name| folder.path(name)).into();
+    let all: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let mut target = grow::begin(&all[..3], all[3], &OpenOptions::default()).unwrap();
+    let moved = |target: &dyn Target| {
+        let status = target.status().unwrap();
+        status.growth.map_or(0, |growth| growth.done_bytes)
+    };
+    while moved(target.as_ref()) == 0 {
+        assert!(target.work());
+    }
+    drop(target);
+    let grown = |names: &[&str]| {
+        let report = folder.assemble(names, &read_only()).unwrap().report;
+        report.growing.as_ref().map(|growing| growing.moved_bytes)
+    };
+    let left = ["a", "c", "d"];
+    let before = grown(&left).unwrap();
+    let paths: Vec<String> = left.map(|name| folder.path(name)).into();
+    let devices: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let mut told = Vec::new();
+    let contents = folder.contents();
+    let mut tell = |line: String| {
+        assert!(contents == folder.contents(), "told before it happens");
+        told.push(line);
+    };
+    let assembled = assemble_to_read(&devices, &writing, &mut tell).unwrap();
+    assert!(
+        told.concat().contains("it is noted that member 1"),
+        "{told:?}"
+    );
+    let mut target = assembled.target;
+    for _ in 0..1000 {
+        target.work();
+    }
+    target.close().unwrap();
+    // At most a window that was staged has come to its places.
+    let after = grown(&left).unwrap();
+    assert!(after <= before + (1 << 20), "{before} and {after}");
+    // It is clean now, and read as it is.
+    let contents = folder.contents();
+    let mut tell = |line: String| panic!("{line}");
+    drop(assemble_to_read(&devices, &writing, &mut tell).unwrap());
+    assert!(contents == folder.contents());
+    // What was away comes back, and gets what it missed.
+    let report = folder
+        .assemble(&["a", "b", "c", "d"], &read_only())
+        .unwrap();
+    let refused = report.report.refused.concat();
+    assert!(refused.contains("knows what it missed"), "{refused}");
+    drop(report);
+    assert_eq!(folder.read(&["a", "b", "c", "d"], &writing), Some(0x5a));
+}
+
+/// Where what is away may be newer, reading what a crash left writes nothing.
+#[test]
+fn who_only_reads_half_a_mirror_that_crashed_writes_nothing() {
+    let folder = Folder::new(&["a", "b"]);
+    folder.create("raid1(a,b)", &options());
+    folder.write(&["a", "b"], &AssembleOptions::default(), 1, false);
+    let contents = folder.contents();
+    let one = folder.path("a");
+    let mut told = String::new();
+    let asks = AssembleOptions::default();
+    drop(assemble_to_read(&[&one], &asks, &mut |line| told += &line).unwrap());
+    assert!(contents == folder.contents());
+    assert!(told.contains("--degraded"), "{told}");
+    let read = assemble_to_read(&[&one], &degraded(), &mut |_| ()).unwrap();
+    read.target.close().unwrap();
+    assert_eq!(folder.read(&["a"], &asks), Some(1));
 }

@@ -60,6 +60,7 @@ fn options(policy: &str) -> CreateOptions {
         consistency: spindles_engine::Policy::by_name(policy),
         checksum: Some(spindles_format::ChecksumKind::None),
         spares: Vec::new(),
+        degraded_writes: true,
         force: false,
         open: OpenOptions::default(),
     }

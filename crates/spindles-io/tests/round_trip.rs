@@ -75,6 +75,7 @@ impl Devices {
             checksum: Some(spindles_format::ChecksumKind::None),
             spares: Vec::new(),
             journal: None,
+            degraded_writes: true,
             force: false,
             open: OpenOptions::default(),
         };

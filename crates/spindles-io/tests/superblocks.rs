@@ -69,8 +69,13 @@ impl Folder {
         create(&self.expression(text), &options(), &mut |_, _| true)
     }
 
+    /// Without a question where members are away that may be newer: `tests/degraded.rs` has those.
     fn assemble(&self, names: &[&str]) -> Result<Assembled, AssembleError> {
-        self.assemble_with(names, &AssembleOptions::default())
+        let options = AssembleOptions {
+            degraded: true,
+            ..AssembleOptions::default()
+        };
+        self.assemble_with(names, &options)
     }
 
     fn assemble_with(
@@ -111,6 +116,7 @@ fn options() -> CreateOptions {
         consistency: None,
         checksum: Some(spindles_format::ChecksumKind::None),
         spares: Vec::new(),
+        degraded_writes: false,
         force: false,
         open: OpenOptions::default(),
     }

@@ -16,6 +16,8 @@ pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), St
         consistency: place.consistency,
         checksum: place.checksum,
         journal: place.journal.map(str::to_owned),
+        // Experiments take members away.
+        degraded_writes: true,
         force: true,
         open: place.open.clone(),
         ..CreateOptions::new("lab")

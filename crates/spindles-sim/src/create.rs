@@ -289,6 +289,7 @@ pub(crate) fn fresh_record(
         members: geometry.members(),
         parent: Uuid::NIL,
         clean: true,
+        degraded_writes: false,
         consistency: Text::new(consistency.name).expect("short"),
         journal: JournalRecord::default(),
         scrub_mark: BlockIndex(0),

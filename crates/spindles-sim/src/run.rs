@@ -684,6 +684,7 @@ pub(crate) fn plain_config(
         clean: record.clean,
         read_only: false,
         look_only: false,
+        only_recovers: false,
         tears: true,
         force: false,
         consistency: Policy::by_name(record.consistency.as_str()).unwrap_or(POLICIES[0]),

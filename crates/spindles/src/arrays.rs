@@ -215,6 +215,8 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "last_written_s": report.last_written_s,
         "last_scrub_s": report.last_scrub_s,
         "clean": report.clean,
+        "may_be_newer": report.may_be_newer.iter().map(|member| member.0).collect::<Vec<_>>(),
+        "degraded_writes": report.degraded_writes,
         "growing": report.growing.as_ref().map(|growing| json!({
             "from_level": growing.level,
             "from_members": growing.members,

@@ -2,6 +2,7 @@
 
 mod arrays;
 mod commands;
+mod degraded;
 mod failure;
 mod interrupt;
 mod measuring;

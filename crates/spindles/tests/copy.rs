@@ -48,6 +48,7 @@ fn folder(data_bytes: usize) -> TempDir {
         checksum: Some(spindles_format::ChecksumKind::None),
         spares: Vec::new(),
         journal: None,
+        degraded_writes: false,
         force: false,
         open: OpenOptions::default(),
     };

@@ -58,6 +58,7 @@ impl Null {
             clean: true,
             read_only: false,
             look_only: false,
+            only_recovers: false,
             tears: false,
             force: false,
             consistency: Policy::by_name("resync").expect("the policy"),

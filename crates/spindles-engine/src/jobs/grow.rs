@@ -315,7 +315,10 @@ impl Engine {
 
     /// Whether the next window may begin: redundancy is settled, and the new map can be used.
     fn may_grow(&self) -> bool {
-        self.grow.stage == Stage::Idle && self.all_settled && !self.lacks_added()
+        self.grow.stage == Stage::Idle
+            && self.all_settled
+            && !self.only_recovers
+            && !self.lacks_added()
     }
 
     /// Whether devices that were added are not there, nor were when the first window was moved:

@@ -30,6 +30,7 @@ const GROWTH_AT: usize = 3976;
 const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
 const JOURNAL_ON_DEVICE_AT: usize = 4057;
+const DEGRADED_WRITES_AT: usize = 4058;
 const TIMES_AT: usize = 4064;
 const SHARED_AT: usize = 4080;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
@@ -81,7 +82,8 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4040, 16, "journal device UUID"),
     (4056, 1, "checksum kind"),
     (4057, 1, "journal on its device"),
-    (4058, 6, "reserved"),
+    (4058, 1, "degraded writes"),
+    (4059, 5, "reserved"),
     (4064, 8, "last written"),
     (4072, 8, "last scrub"),
     (4080, 2, "bitmap length"),
@@ -205,6 +207,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
     out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
+    out[DEGRADED_WRITES_AT] = u8::from(array.degraded_writes);
     let mut writer = Writer(&mut out[TIMES_AT..]);
     writer.u64(array.last_written_s);
     writer.u64(array.last_scrub_s);
@@ -409,6 +412,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         past.iter().all(|past| past.generation <= generation),
         "it remembers a later generation than its own",
     )?;
+    ensure(
+        bytes[DEGRADED_WRITES_AT] < 2,
+        "it neither may nor may not be written while members are away",
+    )?;
     let mut times = Reader(&bytes[TIMES_AT..]);
     let array = ArrayRecord {
         uuid,
@@ -427,6 +434,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         region_groups,
         members,
         clean: clean == 1,
+        degraded_writes: bytes[DEGRADED_WRITES_AT] == 1,
         consistency,
         journal,
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),

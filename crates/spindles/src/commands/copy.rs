@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress as Bar, Unit};
@@ -13,6 +14,7 @@ use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress, occupant};
+use spindles_io::reading::assemble_to_read;
 use spindles_io::{Mishap, OpenOptions};
 
 use std::ops::{ControlFlow, Range};
@@ -64,6 +66,8 @@ struct Arguments {
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
     rate: Rate,
 }
 
@@ -79,13 +83,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let interrupted = interrupt::flag()?;
     let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
     let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
-    let mut from = open(&arguments.from, &from_devices, true, &arguments, ui)?;
+    let mut warnings = Vec::new();
+    let mut from = open(
+        &arguments.from,
+        &from_devices,
+        true,
+        &arguments,
+        &mut warnings,
+        ui,
+    )?;
     if arguments.rescue {
         from.leave_out_unreadable();
     }
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
     copy::check_source(&from, bytes, &arrays::names(&to_devices))?;
-    let (mut to, created) = open_target(&arguments, &to_devices, bytes, ui)?;
+    let (mut to, created) = open_target(&arguments, &to_devices, bytes, &mut warnings, ui)?;
     let checked = copy::check(&from, &to, bytes);
 
     let started = Instant::now();
@@ -162,6 +174,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "offset_bytes": bytes.start,
             "bytes": bytes.end - bytes.start,
         })).collect::<Vec<_>>(),
+        "warnings": warnings,
         "mishaps": arrays::mishaps(&mishaps),
     }));
     if lost_bytes > 0 {
@@ -253,14 +266,15 @@ fn devices(name: &str, scan: &Scan, ui: &Ui) -> anyhow::Result<Vec<String>> {
     }
 }
 
+/// Opens one end, and adds to the warnings what is to be known of it.
 fn open(
     name: &str,
     devices: &[String],
     read_only: bool,
     arguments: &Arguments,
+    warnings: &mut Vec<String>,
     ui: &Ui,
 ) -> anyhow::Result<CopyEnd> {
-    let force = arguments.force;
     let open = OpenOptions {
         read_only,
         ..arguments.rate.options()
@@ -269,22 +283,22 @@ fn open(
         return Ok(CopyEnd::open(name, &open)?);
     }
     let devices = arrays::names(devices);
-    let mut options = AssembleOptions {
+    let options = AssembleOptions {
         open,
-        force,
+        force: arguments.force,
+        degraded: arguments.degraded.degraded,
         ..AssembleOptions::default()
     };
-    let mut array = assemble(&devices, &options)?;
-    if read_only && !force && !array.report.is_clean() {
-        // What a crash left undone is put in order first, so that what is read once stays. Where
-        // that takes force, nothing is changed: the members that are not there may come back.
-        drop(array);
-        options.open.read_only = false;
-        array = assemble(&devices, &options)?;
-    }
-    for warning in array.report.warnings() {
-        ui.note(warning);
-    }
+    let mut tell = |line: String| {
+        ui.note(&line);
+        warnings.push(line);
+    };
+    let array = if read_only {
+        assemble_to_read(&devices, &options, &mut tell)?
+    } else {
+        assemble(&devices, &options)?
+    };
+    array.report.warnings().into_iter().for_each(tell);
     Ok(CopyEnd::new(array.target))
 }
 
@@ -293,6 +307,7 @@ fn open_target(
     arguments: &Arguments,
     devices: &[String],
     bytes: u64,
+    warnings: &mut Vec<String>,
     ui: &Ui,
 ) -> anyhow::Result<(CopyEnd, bool)> {
     let name = arguments.to.as_str();
@@ -303,7 +318,7 @@ fn open_target(
         refuse(name, occupant(name)?.as_deref())?;
     }
     let created = in_file_system && CopyEnd::prepare_file(name, bytes)?;
-    let mut to = open(name, devices, false, arguments, ui)?;
+    let mut to = open(name, devices, false, arguments, warnings, ui)?;
     if !in_file_system && !arguments.force {
         refuse(name, to.occupant()?)?;
     }

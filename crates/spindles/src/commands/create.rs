@@ -1,6 +1,7 @@
 //! `spindles create`: superblocks on devices.
 
 use super::Command;
+use super::set::DegradedWrites;
 use crate::arrays;
 use crate::failure::Usage;
 use crate::ui::Ui;
@@ -74,6 +75,9 @@ struct Arguments {
     /// lost
     #[arg(long, value_name = "DEV")]
     journal: Option<String>,
+    /// Whether it is written while members are away that could have gone on alone; see spindles set
+    #[arg(long, value_name = "WHAT", default_value = "ask")]
+    degraded_writes: DegradedWrites,
     /// Overwrite what the devices hold
     #[arg(long)]
     force: bool,
@@ -125,6 +129,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         checksum: arguments.checksum.as_deref().map(checksum).transpose()?,
         spares: arguments.spares.clone(),
         journal: arguments.journal.clone(),
+        degraded_writes: arguments.degraded_writes.allowed(),
         force: arguments.force,
         open: OpenOptions::default(),
     };

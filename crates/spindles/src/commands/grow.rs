@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -55,6 +56,8 @@ struct Arguments {
     force: bool,
     #[command(flatten)]
     scan: Scan,
+    #[command(flatten)]
+    degraded: Degraded,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -71,7 +74,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let added: Vec<&str> = arrays::names(&arguments.add);
     let devices = arguments.scan.devices(&arguments.devices, &added, ui)?;
     let options = GrowOptions {
-        assemble: AssembleOptions::default(),
+        assemble: AssembleOptions {
+            degraded: arguments.degraded.degraded,
+            ..AssembleOptions::default()
+        },
         add: arguments.add.clone(),
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         level,

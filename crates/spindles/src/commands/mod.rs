@@ -17,6 +17,7 @@ mod rename;
 mod replace;
 mod resync;
 mod scrub;
+mod set;
 mod sim;
 mod spare;
 mod status;
@@ -62,6 +63,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &wipe::COMMAND,
     &resync::COMMAND,
     &scrub::COMMAND,
+    &set::COMMAND,
     &layout::COMMAND,
     &bench::COMMAND,
     &sim::COMMAND,

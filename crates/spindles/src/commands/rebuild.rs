@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -47,6 +48,8 @@ struct Arguments {
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
     rate: Rate,
 }
 
@@ -57,6 +60,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let options = RebuildOptions {
         assemble: AssembleOptions {
             open: arguments.rate.options(),
+            degraded: arguments.degraded.degraded,
             ..AssembleOptions::default()
         },
         onto: arguments.onto.clone(),

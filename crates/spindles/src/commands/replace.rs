@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -46,6 +47,8 @@ struct Arguments {
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
     rate: Rate,
 }
 
@@ -56,6 +59,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let options = ReplaceOptions {
         assemble: AssembleOptions {
             open: arguments.rate.options(),
+            degraded: arguments.degraded.degraded,
             ..AssembleOptions::default()
         },
         old: arguments.old.clone(),

@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -35,6 +36,8 @@ struct Arguments {
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
     rate: Rate,
 }
 
@@ -42,6 +45,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let options = AssembleOptions {
         force: arguments.force,
+        degraded: arguments.degraded.degraded,
         open: arguments.rate.options(),
         ..AssembleOptions::default()
     };

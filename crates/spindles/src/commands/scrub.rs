@@ -2,6 +2,7 @@
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
@@ -54,6 +55,8 @@ struct Arguments {
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
     rate: Rate,
 }
 
@@ -61,6 +64,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let options = AssembleOptions {
         force: arguments.force,
+        degraded: arguments.degraded.degraded,
         open: OpenOptions {
             // So that no spare is taken either, and nobody brought up to date.
             read_only: arguments.check,

@@ -8,7 +8,7 @@ use spindles_format::MemberState;
 /// An array with data on it, and the file that was copied into it.
 pub(crate) fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
     let folder = Folder::new(devices, bytes);
-    let create = format!("create data {expression} --chunk 16K");
+    let create = format!("create data {expression} --chunk 16K --degraded-writes allow");
     folder.run(&create).ok();
     let data: Vec<u8> = (0..bytes / 2)
         .map(|at| u8::try_from((at * 7 + at / 4096) % 251).expect("small"))

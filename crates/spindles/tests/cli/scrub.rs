@@ -24,7 +24,9 @@ impl Random {
 /// An array whose every block is written with random bytes, on devices a, b, c, ...
 fn filled(expression: &str, devices: &str) -> Folder {
     let folder = Folder::new(devices, 8 * MIB);
-    let run = folder.run(&format!("create data {expression} --chunk 64K --json"));
+    let run = folder.run(&format!(
+        "create data {expression} --chunk 64K --degraded-writes allow --json"
+    ));
     run.ok();
     let status = folder.run(&format!("status {} --json", list(devices)));
     let bytes = status.ok().json()["bytes"].as_u64().expect("a size");

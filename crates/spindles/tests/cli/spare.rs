@@ -110,7 +110,9 @@ fn a_shared_spare_serves_who_comes_first() {
     for device in ["c", "d", "s", "small"] {
         folder.make(device, if device == "small" { MIB } else { 8 * MIB });
     }
-    folder.run("create other raid1(@c,@d)").ok();
+    folder
+        .run("create other raid1(@c,@d) --degraded-writes allow")
+        .ok();
     let run = folder.run("spare add @s @small --shared").ok();
     assert!(run.out.contains("is a shared spare"), "{}", run.out);
     fs::remove_file(folder.path("b")).expect("it is there");
@@ -145,7 +147,9 @@ fn a_spare_that_was_about_to_be_taken_is_taken_again() {
     let folder = with_spare("raid1(@a,@b)", "a b", 8 * MIB, "s");
     folder.make("c", 8 * MIB);
     folder.make("d", 8 * MIB);
-    folder.run("create other raid1(@c,@d)").ok();
+    folder
+        .run("create other raid1(@c,@d) --degraded-writes allow")
+        .ok();
     folder.run("spare add @s --array @c,@d").ok();
     let spare = spare_on(&folder, "s").expect("it is one");
     assert_eq!(spare.arrays.len(), 2);
@@ -201,7 +205,9 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
     // It would do for the other member, but that is not the one that is lost.
     let folder = Folder::new("a s", 8 * MIB);
     folder.make("large", 16 * MIB);
-    folder.run("create data raid1(@a,@large)").ok();
+    folder
+        .run("create data raid1(@a,@large) --degraded-writes allow")
+        .ok();
     folder.run("spare add @s --shared").ok();
     fs::remove_file(folder.path("large")).expect("it is there");
     let run = folder.run("rebuild @a @s");

@@ -166,7 +166,8 @@ impl Life {
         let mut command = words("create pool");
         command.push(expression);
         command.extend(words(&format!(
-            "--chunk {chunk} --consistency {} --checksum {checksum} --block-size {} --json",
+            "--chunk {chunk} --consistency {} --checksum {checksum} --block-size {} \
+             --degraded-writes allow --json",
             self.policy, self.block_bytes
         )));
         if self.policy == "journal" && !self.shape.is_nested() && self.random.one_in(6) {

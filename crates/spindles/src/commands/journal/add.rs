@@ -2,6 +2,7 @@
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
+use crate::degraded::Degraded;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -32,6 +33,8 @@ struct Arguments {
     force: bool,
     #[command(flatten)]
     scan: Scan,
+    #[command(flatten)]
+    degraded: Degraded,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -43,6 +46,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &arguments.device,
         &arrays::names(&members),
         arguments.force,
+        arguments.degraded.degraded,
         &mut on_progress,
     )?;
     drop(on_progress);

@@ -2,6 +2,7 @@
 
 use crate::arrays::{self, Scan};
 use crate::commands::Command;
+use crate::degraded::Degraded;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -27,13 +28,19 @@ struct Arguments {
     array: String,
     #[command(flatten)]
     scan: Scan,
+    #[command(flatten)]
+    degraded: Degraded,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let devices = arguments.scan.devices(&[arguments.array], &[], ui)?;
     let mut on_progress = ui.until_interrupted("journal")?;
-    let report = remove(&arrays::names(&devices), &mut on_progress)?;
+    let report = remove(
+        &arrays::names(&devices),
+        arguments.degraded.degraded,
+        &mut on_progress,
+    )?;
     drop(on_progress);
     let device = match &report.journal {
         JournalReport::Device(device) => Some(device),

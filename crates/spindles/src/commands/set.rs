@@ -1,0 +1,79 @@
+//! `spindles set`: what of an array may be set otherwise later.
+
+use super::Command;
+use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
+use serde_json::json;
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::settings::set_degraded_writes;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "set",
+    about: "Change a setting that an array keeps in its superblocks",
+    details: "--degraded-writes says what happens where members are away that could have gone on alone, \
+              such as one half of a mirror: what is away may have been written since, and what is \
+              written here then can't be put together with that. With ask, which is the default, such an \
+              array is only read, unless a command that writes is given --degraded. With allow it is \
+              written without a question: for machines that start unattended, and whose devices nobody \
+              carries to another one. Once such an array was written, it knows that the others are out of \
+              date, and nothing is asked again.\n\n\
+              spindles set a.img b.img --degraded-writes allow",
+    hidden: false,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+/// What is done where members are away that may be newer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum DegradedWrites {
+    /// Commands that write need --degraded
+    Ask,
+    /// It is written without a question
+    Allow,
+}
+
+impl DegradedWrites {
+    /// As the array has it.
+    pub(crate) fn allowed(self) -> bool {
+        self == Self::Allow
+    }
+}
+
+#[derive(Args)]
+struct Arguments {
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
+    /// Whether it is written while members are away that could have gone on alone
+    #[arg(long, value_name = "WHAT", required = true)]
+    degraded_writes: DegradedWrites,
+    #[command(flatten)]
+    scan: Scan,
+    #[command(flatten)]
+    degraded: Degraded,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let options = AssembleOptions {
+        degraded: arguments.degraded.degraded,
+        ..AssembleOptions::default()
+    };
+    let allowed = arguments.degraded_writes.allowed();
+    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let report = set_degraded_writes(&arrays::names(&devices), &options, allowed)?;
+    let name = &report.name;
+    ui.line(if allowed {
+        format!("array '{name}' is written also while members are away that may be newer")
+    } else {
+        format!("array '{name}' is not written while members are away that may be newer")
+    });
+    ui.json(&json!({
+        "name": name,
+        "uuid": report.uuid.to_string(),
+        "degraded_writes": allowed,
+    }));
+    Ok(())
+}
