@@ -270,7 +270,11 @@ fn an_array_may_be_written_without_a_question() {
 #[test]
 fn who_only_reads_moves_no_growth_on() {
     let folder = Folder::new(&["a", "b", "c", "d"]);
-    folder.create("raid5(a,b,c)", &options());
+    let small = CreateOptions {
+        chunk_bytes: Some(16 << 10),
+        ..options()
+    };
+    folder.create("raid5(a,b,c)", &small);
     let writing = AssembleOptions::default();
     folder.write(&["a", "b", "c"], &writing, 0x5a, true);
     let paths: Vec<String> = ["a", "b", "c", "d"].map(|name| folder.path(name)).into();
