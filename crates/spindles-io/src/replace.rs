@@ -1,11 +1,11 @@
 //! Replaces a member of an array that nobody uses: assembled, a blank device put beside a member
-//! that is alive, the member copied onto it, the place given to it, closed. Redundancy is never
-//! less meanwhile.
+//! that is alive, the member copied onto it, the place given to it, closed, and the superblock of the
+//! old device cleared. Redundancy is never less meanwhile.
 
 use crate::assemble::{ArrayReport, AssembleOptions, assemble};
 use crate::attach::{self, ChangeError};
 use crate::probe::Probe;
-use crate::{create, identity};
+use crate::{create, identity, wipe};
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, ReplaceEnd};
 use std::cell::Cell;
@@ -34,6 +34,8 @@ pub struct Replaced {
     pub member: MemberIndex,
     /// The old device went out meanwhile: its place was rebuilt from the others.
     pub rebuilt: bool,
+    /// Why the old device still has its superblock, where it has: then it must not be given alone.
+    pub not_cleared: Option<String>,
     /// What the new device held that was overwritten.
     pub wiped: Vec<(String, String)>,
 }
@@ -106,11 +108,15 @@ pub fn replace(
             return Err(ChangeError::ReplaceFailed { array, old });
         }
     }
+    // It is durable, in both slots of all members, that the other device has the place: what the old
+    // one says of itself could only mislead from here on.
+    let not_cleared = wipe::clear(&options.old).err();
     Ok(Replaced {
         report,
         array,
         member,
         rebuilt,
+        not_cleared: not_cleared.map(|error| error.to_string()),
         wiped,
     })
 }

@@ -65,7 +65,8 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     Ok(labelled)
 }
 
-fn clear(device: &str) -> io::Result<()> {
+/// Writes zeros over the superblocks of a device, durably.
+pub(crate) fn clear(device: &str) -> io::Result<()> {
     let bytes = Probe::held(device)?.bytes;
     let file = File::options().write(true).open(device)?;
     for offset in SLOT_BYTES {

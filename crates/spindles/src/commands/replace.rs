@@ -21,8 +21,8 @@ pub(crate) static COMMAND: Command = Command {
               replacement begins anew. Should the member fail on the way, its place is rebuilt \
               from the others onto the new device. A device that is gone already is rebuilt with \
               spindles rebuild.\n\n\
-              Afterwards the old device is no member any more: given with the others it is left \
-              out as replaced. Never give it alone.\n\n\
+              Afterwards the old device is no member any more, and its superblock is \
+              cleared; what else it holds stays.\n\n\
               spindles replace b.img --onto new.img pool\n\
               spindles replace b.img --onto new.img a.img c.img",
     hidden: false,
@@ -79,6 +79,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui,
     );
     let (old, onto) = (&arguments.old, &arguments.onto);
+    if let Some(error) = &replaced.not_cleared {
+        ui.note(format!(
+            "{old} still has its superblock, which could not be cleared: {error}; never give it \
+             alone, and clear it with spindles wipe when it can be written"
+        ));
+    }
     let how = if replaced.rebuilt {
         format!("{old} failed on the way, and its place was rebuilt from the others")
     } else {
@@ -97,6 +103,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "old": old,
         "new": onto,
         "rebuilt": replaced.rebuilt,
+        "not_cleared": replaced.not_cleared,
     }));
     Ok(())
 }

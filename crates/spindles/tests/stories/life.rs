@@ -201,8 +201,18 @@ impl Life {
         self.devices[device].name.clone()
     }
 
-    /// All devices of the array that are in the folder, in any order.
+    /// The array, as a command is told of it: by its name, so that its devices are looked for in the
+    /// folder, or by all its devices there, in any order.
     pub(crate) fn given(&mut self) -> Vec<String> {
+        let devices = self.devices_here();
+        if !devices.is_empty() && self.random.one_in(3) {
+            return vec!["pool".to_owned()];
+        }
+        devices
+    }
+
+    /// All devices of the array that are in the folder, in any order.
+    pub(crate) fn devices_here(&mut self) -> Vec<String> {
         let members = self.members.iter().map(|member| member.device);
         let others = self.spares.iter().copied().chain(self.journal);
         let mut names: Vec<String> = members
@@ -413,7 +423,8 @@ impl Life {
             for place in self.places(false) {
                 self.weaken(place, Current::Maybe);
             }
-            self.crashed = false;
+            // Without a journal it stays unclean until a resync has come to its end.
+            self.crashed = self.status().json()["clean"] == false;
         }
     }
 
@@ -489,7 +500,8 @@ impl Life {
     /// Takes from the program which devices it counts on now, after it has changed the array.
     /// What it claims is held against it by taking others away.
     pub(crate) fn adopt(&mut self) {
-        let run = self.status();
+        // By its name: who is a member is what is to be known.
+        let run = self.run(&words("status --json pool"));
         let document = run.json();
         let mut found = Vec::new();
         leaves(&document, &self.shape, &mut found);

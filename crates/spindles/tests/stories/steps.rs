@@ -345,7 +345,7 @@ fn rebuild(life: &mut Life) -> bool {
     let new = life.buy(bytes);
     let new_name = life.name(new);
     let kill = life.random.one_in(3).then(|| moment(life));
-    let devices = life.given();
+    let devices = life.devices_here();
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     let arguments = [&["rebuild"][..], &devices, &["--onto", &new_name]].concat();
     let mut status = command(life, &arguments, kill);
@@ -391,7 +391,7 @@ fn replace(life: &mut Life) -> bool {
 
 fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>) {
     let (old_name, new_name) = (life.name(life.members[place].device), life.name(new));
-    let given = life.given();
+    let given = life.devices_here();
     let others = given.iter().filter(|name| **name != old_name);
     let others: Vec<&str> = others.map(String::as_str).collect();
     let arguments = [&["replace", &old_name, "--onto", &new_name][..], &others].concat();
@@ -446,7 +446,7 @@ fn grow(life: &mut Life) -> bool {
         "raid5" if layout.is_empty() && life.random.one_in(3) => "raid6",
         _ => level,
     };
-    let devices = life.given();
+    let devices = life.devices_here();
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     let mut arguments = [&["grow"][..], &devices, &["--add", &new_name]].concat();
     if next != level {
