@@ -103,6 +103,9 @@ fn make(job: &Job, creation: &Creation) -> Result<u8, Ended> {
 fn assemble_options(job: &Job) -> AssembleOptions {
     AssembleOptions {
         open: open_options(job),
+        // Whoever is away is away on purpose.
+        degraded: true,
+        only_recovers: matches!(job.work, Work::Read { settles: false }),
         ..AssembleOptions::default()
     }
 }
@@ -270,7 +273,9 @@ impl<'a> Client<'a> {
             }
             Work::Read { settles } => {
                 self.read_all()?;
-                if settles && !settle(self.target.as_mut(), &mut |_, _| true) {
+                // Where a block is lost, its redundancy stays what it is.
+                let settled = !settles || settle(self.target.as_mut(), &mut |_, _| true);
+                if !settled && !self.ledger.any_may_fail() {
                     return Err(Ended::finding(
                         "redundancy does not come to agree with data",
                     ));
