@@ -17,6 +17,8 @@ use crate::{
 
 /// From this many comparisons on, a verdict must also hold after Holm's correction.
 pub const UNCORRECTED_COMPARISONS_MAX: usize = 10;
+/// Fewest operations for a percentile 99.9: ten of them took longer then.
+pub const P99_9_COUNT_MIN: u64 = 10_000;
 /// Probability of calling equal systems different that a verdict accepts.
 pub const SIGNIFICANCE: f64 = 0.05;
 
@@ -100,8 +102,8 @@ pub struct Latency {
     pub p90_ns: u64,
     /// 99 of 100 took at most this.
     pub p99_ns: u64,
-    /// 999 of 1000 took at most this.
-    pub p99_9_ns: u64,
+    /// 999 of 1000 took at most this; `None` below [`P99_9_COUNT_MIN`] operations.
+    pub p99_9_ns: Option<u64>,
     /// The longest.
     pub max_ns: u64,
     /// All of them. Not in JSON: the records hold them run by run.
@@ -450,7 +452,7 @@ fn latency_of(histogram: Histogram) -> Latency {
         p50_ns: histogram.percentile(50.0),
         p90_ns: histogram.percentile(90.0),
         p99_ns: histogram.percentile(99.0),
-        p99_9_ns: histogram.percentile(99.9),
+        p99_9_ns: (histogram.total() >= P99_9_COUNT_MIN).then(|| histogram.percentile(99.9)),
         max_ns: histogram.max(),
         histogram,
     }

@@ -16,7 +16,7 @@ pub mod statistics;
 mod work;
 
 pub use analysis::{
-    Analysis, AnalysisError, Cell, Comparison, Latency, Repetition, SIGNIFICANCE,
+    Analysis, AnalysisError, Cell, Comparison, Latency, P99_9_COUNT_MIN, Repetition, SIGNIFICANCE,
     UNCORRECTED_COMPARISONS_MAX, Verdict, percent_of,
 };
 pub use change::{Change, ChangeRow, Verdicts, change};

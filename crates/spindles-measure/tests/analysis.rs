@@ -4,9 +4,9 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, Doubt, Environment, Experiment, Histogram, Io, LateMember, Record,
-    Run, Traffic, Verdict, Verdicts, change, doubts, example, from_lines, statistics::Random,
-    to_line,
+    Analysis, AnalysisError, Difference, Doubt, Environment, Experiment, Histogram, Io, LateMember,
+    Record, Run, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
+    statistics::Random, to_line,
 };
 
 const SYSTEMS: &[&str] = &[
@@ -497,6 +497,59 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
     );
 }
 
+/// The difference is the ratio of the rates that stand beside it, and nothing else.
+#[test]
+fn a_difference_is_the_ratio_of_the_rates_shown() {
+    let analysis = Analysis::of(&example::records(7)).unwrap();
+    for comparison in &analysis.comparisons {
+        let rate = |system: &str| {
+            let cell = analysis.cell(system, &comparison.workload);
+            cell.unwrap().geometric_mean
+        };
+        let shown = (rate(&comparison.system) / rate("single") - 1.0) * 100.0;
+        assert!((comparison.percent().0 - shown).abs() < 1e-9);
+    }
+    let after = Analysis::of(&example::records(6)).unwrap();
+    for row in change(&analysis, &after, Verdicts::SameWork).rows {
+        let shown = (row.after / row.before).ln();
+        assert!((row.log_ratio.value - shown).abs() < 1e-12);
+    }
+}
+
+/// A percentile is given where some operations were slower.
+#[test]
+fn the_last_percentile_needs_ten_thousand_operations() {
+    for (count, expected) in [(9_999, None), (10_000, Some(5))] {
+        let mut records = spotless();
+        records.retain(|record| !matches!(record, Record::Run(run) if run.repetition_block > 0));
+        runs(&mut records).for_each(|run| {
+            let mut histogram = Histogram::new();
+            histogram.record_many(5, count);
+            run.latency = [("read".to_owned(), histogram)].into();
+        });
+        let analysis = Analysis::of(&records).unwrap();
+        for cell in &analysis.cells {
+            assert_eq!(cell.latency["read"].p99_9_ns, expected);
+        }
+    }
+}
+
+/// What was not read can't have come from a cache.
+#[test]
+fn caches_are_doubted_only_where_something_was_read() {
+    let mut records = spotless();
+    runs(&mut records).for_each(|run| run.io.direct = false);
+    assert!(kinds_found(&records).contains(&"cache-effect".to_owned()));
+    for run in runs(&mut records) {
+        if run.workload.name == "dd-write" {
+            continue;
+        }
+        run.failed = Some("gone".to_owned());
+    }
+    let found = kinds_found(&records);
+    assert!(!found.contains(&"cache-effect".to_owned()), "{found:?}");
+}
+
 /// A difference in the work is said, whatever it is, and no verdict comes of it unless it is asked for.
 #[test]
 fn different_work_gets_no_verdict() {
@@ -557,7 +610,7 @@ fn different_work_gets_no_verdict() {
         *experiment(&mut records) = planted;
         let after = Analysis::of(&records).unwrap();
         let found = change(&before, &after, Verdicts::SameWork);
-        let words: Vec<String> = found.different_work.iter().map(|d| d.words()).collect();
+        let words: Vec<String> = found.different_work.iter().map(Difference::words).collect();
         assert_eq!(words, [*said]);
         let without = found.rows.iter().filter(|row| row.verdict.is_none());
         assert_eq!(without.count(), *concerned, "{said}");

@@ -1,6 +1,6 @@
 //! What a report says in plain words: the headline, and names as people read them.
 
-use spindles_measure::{Analysis, Change, ChangeRow, Comparison, System, Verdict};
+use spindles_measure::{Analysis, Change, ChangeRow, Comparison, Finding, Run, System, Verdict};
 
 use crate::figures;
 
@@ -87,46 +87,30 @@ fn extremes(asked: &[&Comparison]) -> Vec<String> {
     extremes
 }
 
+/// So many doubts are shown before the rest is folded.
+pub(crate) const DOUBTS_SHOWN: usize = 3;
+
+/// The doubts that matter most, in short, and the noise floor.
 fn caveats(analysis: &Analysis) -> Vec<String> {
-    let mut caveats = Vec::new();
-    if analysis.experiment.shared_device {
-        caveats.push(
-            "All members share one physical device: this measures the cost of the software, \
-             not the gain of the spindles."
-                .to_owned(),
-        );
-    }
-    if analysis.experiment.scaled {
-        caveats.push(match &*analysis.experiment.scaled_how {
-            "" => "Scaled sizes: less data than the workloads define.".to_owned(),
-            how => format!("Scaled sizes: {}.", how.trim_end_matches('.')),
-        });
-    }
-    // Whatever else makes the figures worthless belongs at the top too.
-    for kind in [
-        "failed-runs",
-        "debug-build",
-        "member-bytes-disagree",
-        "cache-effect",
-        "no-disk",
-        "busy-machine",
-    ] {
-        let found = analysis
-            .findings
-            .iter()
-            .find(|finding| finding.kind == kind);
-        if let Some(finding) = found {
-            caveats.push(format!(
-                "{}: {}.",
-                finding.title,
-                finding.details.join("; ")
-            ));
-        }
-    }
-    if let Some(floor) = noise_floor(analysis) {
-        caveats.push(floor);
-    }
-    caveats
+    let first = analysis.findings.iter().take(DOUBTS_SHOWN);
+    let short = first.map(|finding| match &*finding.kind {
+        "shared-device" => "All members share one physical device: this measures the cost of the \
+                            software, not the gain of the spindles."
+            .to_owned(),
+        _ => short(finding),
+    });
+    short.chain(noise_floor(analysis)).collect()
+}
+
+/// A doubt with the first of its evidence.
+fn short(finding: &Finding) -> String {
+    let more = match finding.details.len() {
+        0 | 1 => String::new(),
+        count => format!(" and {} more", count - 1),
+    };
+    let first = finding.details.first().map_or("", String::as_str);
+    let first = first.trim_end_matches('.');
+    format!("{}: {first}{more}.", finding.title)
 }
 
 /// What is to be said first of a change in which the work differs.
@@ -202,8 +186,14 @@ pub(crate) fn baseline_name(analysis: &Analysis) -> String {
         .systems
         .iter()
         .find(|system| system.name == experiment.baseline);
+    let in_memory = |run: &Run| {
+        matches!(run.io.backend.as_str(), "mem" | "null")
+            || run.doubts.iter().any(|doubt| doubt.kind == "no-disk")
+    };
+    let mut runs = analysis.runs.iter();
+    let in_memory = runs.any(|run| run.system.name == experiment.baseline && in_memory(run));
     match baseline {
-        Some(system) if system.level == "single" => "the single disk".to_owned(),
+        Some(system) if system.expression == "single" && !in_memory => "the single disk".to_owned(),
         _ => experiment.baseline.clone(),
     }
 }
@@ -380,7 +370,35 @@ mod tests {
             "All members share one physical device: this measures the cost of the software, \
              not the gain of the spindles."
         );
-        assert!(headline.caveats[1].starts_with("Scaled sizes: 64 to 512 MiB"));
-        assert!(headline.caveats[2].starts_with("Noise floor: the single disk measured twice"));
+        let floor = headline.caveats.last().unwrap();
+        assert!(floor.starts_with("Noise floor: the single disk measured twice"));
+        assert_eq!(headline.caveats.len(), DOUBTS_SHOWN + 1);
+    }
+
+    /// A baseline is called a disk only where it is one.
+    #[test]
+    fn memory_and_devices_are_no_single_disk() {
+        for (expression, backend, name) in [
+            ("single", "io_uring", "the single disk"),
+            ("single", "mem", "single"),
+            ("/dev/md0", "io_uring", "single"),
+        ] {
+            let mut records = example::records(2);
+            for record in &mut records {
+                if let spindles_measure::Record::Run(run) = record {
+                    backend.clone_into(&mut run.io.backend);
+                } else if let spindles_measure::Record::Experiment(experiment) = record {
+                    expression.clone_into(&mut experiment.systems[0].expression);
+                }
+            }
+            let analysis = Analysis::of(&records).unwrap();
+            assert_eq!(baseline_name(&analysis), name);
+            if name != "the single disk" {
+                for output in crate::OUTPUTS {
+                    let text = (output.report)(&analysis, &crate::Options::default());
+                    assert!(!text.contains("the single disk"), "{}", output.name);
+                }
+            }
+        }
     }
 }

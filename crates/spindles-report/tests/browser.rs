@@ -1,5 +1,6 @@
-//! The page in a real browser: no request to anywhere, no sideways scrolling on a
-//! phone, contrast in light and dark, and complete without scripts. Needs Chromium.
+//! The page in a real browser: no request to anywhere, nothing cut off or scrolled sideways on a
+//! screen or a phone, contrast in light and dark, complete without scripts, and few pages on paper.
+//! Needs Chromium.
 
 use std::fs;
 use std::path::Path;
@@ -53,7 +54,21 @@ for (const text of document.querySelectorAll("svg text")) {
   const frame = text.closest("figure").getBoundingClientRect();
   if (box.left < frame.left || box.right > frame.right) overflowing.push(text.textContent);
 }
+const name = (element) => element.tagName + "." + element.className + " " + element.textContent.slice(0, 60);
+const clipped = [];
+for (const element of document.querySelectorAll("body *")) {
+  if (!element.checkVisibility() || element.closest("svg, script, .hidden")) continue;
+  const box = element.getBoundingClientRect();
+  const wide = element.clientWidth > 0 && element.scrollWidth > element.clientWidth + 1;
+  if (wide || box.right > innerWidth + 0.5 || box.left < -0.5) clipped.push(name(element));
+}
 const result = {
+  clipped,
+  cut: [...document.querySelectorAll("svg text")].map((text) => text.textContent).filter((text) => text.includes("…")),
+  legends: document.querySelectorAll(".legend").length - document.querySelectorAll("figure > .legend").length,
+  bare: [...document.querySelectorAll("figure")].filter((figure) => !figure.querySelector(".legend li")).length,
+  doubts: [...document.querySelectorAll(".doubts > li")].filter((doubt) => doubt.checkVisibility()).length,
+  folded: document.querySelectorAll("details .doubts > li").length,
   scroll: document.documentElement.scrollWidth,
   width: innerWidth,
   requests: performance.getEntriesByType("resource").map((entry) => entry.name),
@@ -91,6 +106,15 @@ fn page() -> String {
             experiment.summary = String::from("What <b>eight</b> & more levels cost </script>");
             experiment.definition = "# a line that is much wider than any phone ".repeat(9);
         }
+        // Systems without a name of their own are called as their target is.
+        let long = "raid6(/dev/disk/by-id/wwn-0x5000c500a1b2c3d4,/dev/loop11,/dev/loop12)";
+        let systems = match record {
+            Record::Experiment(experiment) => experiment.systems.iter_mut().collect(),
+            Record::Run(run) => vec![&mut run.system],
+            Record::Environment(_) => Vec::new(),
+        };
+        let last = systems.into_iter().filter(|system| system.name == "raid6");
+        last.for_each(|system| long.clone_into(&mut system.name));
     }
     let analysis = Analysis::of(&records).expect("the example has runs");
     let output = outputs::by_name("html").expect("there is an HTML output");
@@ -166,7 +190,7 @@ fn the_page_holds_in_a_browser() {
     let dark = "--blink-settings=preferredColorScheme=0";
     let light = "--blink-settings=preferredColorScheme=1";
     let mut backgrounds = Vec::new();
-    for (width, scheme) in [(1280, light), (360, dark)] {
+    for (width, scheme) in [(1280, light), (900, light), (360, dark)] {
         let found = probed(browser, folder.path(), &page, width, &[scheme]);
         let number = |name: &str| found[name].as_f64().unwrap();
         assert!(
@@ -178,6 +202,20 @@ fn the_page_holds_in_a_browser() {
             "scrolls sideways: {}",
             number("scroll")
         );
+        for (what, why) in [
+            ("clipped", "is cut off or reaches out of the page"),
+            ("cut", "is cut short"),
+        ] {
+            assert_eq!(found[what], Value::Array(Vec::new()), "{width}: {why}");
+        }
+        for (what, why) in [
+            ("legends", "legends that are not in their panels"),
+            ("bare", "panels without a legend"),
+        ] {
+            assert_eq!(found[what], 0, "{width}: {why}");
+        }
+        assert_eq!(found["doubts"], 3, "the first three doubts are shown");
+        assert!(number("folded") > 0.0, "the others are folded");
         assert_eq!(
             found["requests"],
             Value::Array(Vec::new()),
@@ -209,9 +247,50 @@ fn the_page_holds_in_a_browser() {
         backgrounds.push(found["background"].to_string());
     }
     assert_ne!(
-        backgrounds[0], backgrounds[1],
+        backgrounds[0], backgrounds[2],
         "light and dark look the same"
     );
+}
+
+/// On paper nothing begins a page that need not: the example takes few.
+#[test]
+fn the_page_prints_without_half_empty_pages() {
+    const PAGES_MAX: usize = 14;
+    let Some(browser) = chromium() else {
+        println!("SKIPPED: the_page_prints_without_half_empty_pages: chromium is not installed");
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let (path, paper) = (
+        folder.path().join("page.html"),
+        folder.path().join("page.pdf"),
+    );
+    let analysis = Analysis::of(&example::records(8)).unwrap();
+    let output = outputs::by_name("html").unwrap();
+    fs::write(&path, (output.report)(&analysis, &Options::default())).unwrap();
+    let status = Command::new(browser)
+        .args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--no-first-run",
+        ])
+        .args(["--disable-background-networking", "--no-pdf-header-footer"])
+        .arg(format!(
+            "--user-data-dir={}",
+            folder.path().join("profile").display()
+        ))
+        .arg(format!("--print-to-pdf={}", paper.display()))
+        .arg(format!("file://{}", path.display()))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    assert!(status.unwrap().success());
+    let printed = fs::read(&paper).unwrap();
+    let mark = b"/Type /Page\n";
+    let pages = printed.windows(mark.len()).filter(|bytes| bytes == mark);
+    let pages = pages.count();
+    assert!((3..=PAGES_MAX).contains(&pages), "{pages} pages");
 }
 
 #[test]

@@ -110,6 +110,39 @@ fn nothing_is_wider_than_the_terminal() {
     }
 }
 
+/// Three doubts, and how to see the others.
+#[test]
+fn doubts_are_folded_after_the_third() {
+    let analysis = analysis(6, 100);
+    let count = analysis.findings.len();
+    assert!(count > 4, "{count}");
+    let report = |name: &str, all_doubts: bool| {
+        let options = Options {
+            all_doubts,
+            ..Options::default()
+        };
+        (outputs::by_name(name).unwrap().report)(&analysis, &options)
+    };
+    let (few, all) = (report("terminal", false), report("terminal", true));
+    assert_eq!(few.matches("\n! ").count(), 3);
+    let more = format!("and {} more, which --all-doubts shows: ", count - 3);
+    assert!(
+        few.contains(&more) && !all.contains("--all-doubts"),
+        "{few}"
+    );
+    assert_eq!(all.matches("\n! ").count(), count);
+    for form in ["html", "markdown"] {
+        let text = report(form, false);
+        let (_, folded) = text.split_once("<summary>").expect("something is folded");
+        assert!(folded.starts_with(&format!("{} more</summary>", count - 3)));
+        for (at, finding) in analysis.findings.iter().enumerate() {
+            let is_folded = folded.contains(&format!("{}<", finding.title))
+                || folded.contains(&format!("{}.**", finding.title));
+            assert_eq!(is_folded, at >= 3, "{form}: {}", finding.title);
+        }
+    }
+}
+
 #[test]
 fn every_output_names_every_system_and_workload() {
     let analysis = analysis(5, 100);

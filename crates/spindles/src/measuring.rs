@@ -170,21 +170,30 @@ impl Observer for Screen<'_> {
     }
 }
 
+// How much of a report is shown.
+#[derive(Args)]
+pub(crate) struct ViewArguments {
+    /// List all doubts about the figures, not only those that matter most
+    #[arg(long)]
+    all_doubts: bool,
+}
+
 /// How reports look on this terminal.
-pub(crate) fn report_options() -> outputs::Options {
+pub(crate) fn report_options(view: &ViewArguments) -> outputs::Options {
     let terminal = std::io::stdout().is_terminal();
     let default = outputs::Options::default();
     let width = terminal_size::terminal_size().map(|(width, _)| width.0);
     outputs::Options {
         width: width.filter(|_| terminal).unwrap_or(default.width),
         colour: terminal && std::env::var_os("NO_COLOR").is_none(),
+        all_doubts: view.all_doubts,
         ..default
     }
 }
 
 /// The report for the terminal and as JSON: `{"report": ...}`.
-pub(crate) fn report(analysis: &Analysis) -> anyhow::Result<(String, Value)> {
-    let options = report_options();
+pub(crate) fn report(analysis: &Analysis, view: &ViewArguments) -> anyhow::Result<(String, Value)> {
+    let options = report_options(view);
     let text = (form("terminal").report)(analysis, &options);
     let json = (form("json").report)(analysis, &options);
     Ok((text, without_schema(&json)?))
@@ -201,7 +210,7 @@ fn without_schema(json: &str) -> anyhow::Result<Value> {
 
 /// The report of a change as JSON: `{"change": ...}`.
 pub(crate) fn change_json(change: &Change) -> anyhow::Result<Value> {
-    let json = (form("json").change)(change, &report_options());
+    let json = (form("json").change)(change, &outputs::Options::default());
     without_schema(&json)
 }
 
@@ -217,7 +226,7 @@ pub(crate) fn write_page(
     let path = folder.join(output.file_name);
     let options = outputs::Options {
         sections: sections.to_vec(),
-        ..report_options()
+        ..outputs::Options::default()
     };
     let page = (output.report)(analysis, &options);
     fs::write(&path, page).with_context(|| format!("{}: can't be written", path.display()))?;

@@ -47,31 +47,32 @@ pub struct Kind {
     pub find: fn(&Analysis) -> Vec<String>,
 }
 
-/// All kinds, what matters most first.
+/// All kinds, what matters most first: what makes figures wrong or of something else, then what
+/// they are not about, then what makes them vary, then what is worth knowing.
 pub static KINDS: &[&Kind] = &[
     &failed_runs::KIND,
-    &debug_build::KIND,
     &member_bytes_disagree::KIND,
-    &cache_effect::KIND,
+    &debug_build::KIND,
     &no_disk::KIND,
+    &cache_effect::KIND,
     &shared_device::KIND,
-    &scaled::KIND,
     &busy_machine::KIND,
-    &late_members::KIND,
-    &few_blocks::KIND,
-    &stopped_early::KIND,
     &noise_floor_high::KIND,
-    &no_control::KIND,
-    &drifting::KIND,
-    &not_steady::KIND,
+    &few_blocks::KIND,
     &fluctuating::KIND,
-    &outliers::KIND,
+    &late_members::KIND,
+    &drifting::KIND,
+    &scaled::KIND,
+    &short_runs::KIND,
+    &stolen_time::KIND,
+    &stopped_early::KIND,
+    &not_steady::KIND,
+    &no_control::KIND,
     &undecided::KIND,
+    &outliers::KIND,
     &cpu_bound::KIND,
     &no_io_uring::KIND,
-    &short_runs::KIND,
     &clock_coarse::KIND,
-    &stolen_time::KIND,
     &virtual_machine::KIND,
 ];
 

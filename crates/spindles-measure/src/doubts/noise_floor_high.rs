@@ -10,7 +10,7 @@ const FLOOR_MAX: f64 = 0.048_79;
 pub(super) static KIND: Kind = Kind {
     name: "noise-floor-high",
     title: "Identical systems came out different",
-    remedy: "The same single disk was measured twice under two names. Where the two differ, so may \
+    remedy: "The baseline was measured twice under two names. Where the two differ, so may \
              everything else by as much: no verdict is given for smaller differences. Quieten the \
              machine or ask for more repetition blocks.",
     find: |analysis| {

@@ -8,7 +8,7 @@ pub(super) static KIND: Kind = Kind {
     title: "Outliers",
     remedy: "These repetitions lie far from their fellows (median ± 3.5 scaled median deviations); \
              given is the distance from the median. \
-             They are kept in every figure; the median is the steadier one to read.",
+             They are kept in every figure.",
     find: |analysis| {
         by_workload(analysis, |cell| {
             let far: Vec<String> = cell

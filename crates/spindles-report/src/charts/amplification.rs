@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Cell};
 
-use super::{Chart, Panel, Rows, shown};
+use super::{Chart, Panel, Rows, legend, shown};
 use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
@@ -13,15 +13,12 @@ pub(super) static CHART: Chart = Chart {
               read in addition to update parity. Copies and parity are the price of surviving \
               a lost member; what exceeds them is the price of writing less than a whole stripe.",
     panels,
-    legend: |_| {
-        [
-            ("amplified", "written"),
-            ("amplified-read", "read in addition"),
-        ]
-        .map(|(class, words)| (format!("swatch {class}"), words.to_owned()))
-        .into()
-    },
 };
+
+const LEGEND: [(&str, &str); 2] = [
+    ("amplified", "written"),
+    ("amplified-read", "read in addition"),
+];
 
 /// Written and additionally read per byte written.
 fn amplification(cell: &Cell) -> Option<(f64, f64)> {
@@ -55,6 +52,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 title: workload.name.clone(),
                 note: "bytes at the members per byte written".to_owned(),
                 svg: draw(&workload.name, &cells, most),
+                legend: legend(&LEGEND),
             })
         })
         .collect()
@@ -66,7 +64,7 @@ fn draw(workload: &str, cells: &[&Cell], most: f64) -> String {
     let mut said = Vec::new();
     for (index, cell) in cells.iter().enumerate() {
         let (written, read) = amplification(cell).unwrap_or_default();
-        let middle = Rows::middle(index);
+        let middle = chart.middle(index);
         let (zero, end) = (chart.scale.at(0.0), chart.scale.at(written));
         let title = format!("{}: {} written", cell.system, figures::times(written));
         chart

@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Cell, Rate};
 
-use super::{Chart, Panel, Rows, shown};
+use super::{Chart, Panel, Rows, legend, shown};
 use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
@@ -14,16 +14,14 @@ pub(super) static CHART: Chart = Chart {
               meanwhile (the kernel's share of the I/O, and other programs). \
               Each panel has its own scale.",
     panels,
-    legend: |_| {
-        [
-            ("cpu-workload", "workload"),
-            ("cpu-engine", "engine"),
-            ("cpu-rest", "rest of the machine"),
-        ]
-        .map(|(class, words)| (format!("swatch {class}"), words.to_owned()))
-        .into()
-    },
 };
+
+/// The parts of a bar: class and words.
+const PARTS: [(&str, &str); 3] = [
+    ("cpu-workload", "workload"),
+    ("cpu-engine", "engine"),
+    ("cpu-rest", "rest of the machine"),
+];
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
     let systems = shown(analysis);
@@ -42,6 +40,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 title: workload.name.clone(),
                 note: format!("CPU time {}", figures::cpu_unit(workload.rate)),
                 svg: draw(&workload.name, &cells, workload.rate, most),
+                legend: legend(&PARTS),
             })
         })
         .collect()
@@ -60,13 +59,9 @@ fn draw(workload: &str, cells: &[&Cell], rate: Rate, most: f64) -> String {
     let mut said = Vec::new();
     for (index, cell) in cells.iter().enumerate() {
         let (workload_ns, engine, rest) = cell.cpu_per_counted().unwrap_or_default();
-        let middle = Rows::middle(index);
+        let middle = chart.middle(index);
         let mut begin = 0.0;
-        for (class, words, share) in [
-            ("cpu-workload", "workload", workload_ns),
-            ("cpu-engine", "engine", engine),
-            ("cpu-rest", "rest of the machine", rest),
-        ] {
+        for ((class, words), share) in PARTS.into_iter().zip([workload_ns, engine, rest]) {
             let end = begin + share * figures::cpu_scale(rate);
             let title = format!(
                 "{}, {words}: {} {}",

@@ -1,28 +1,19 @@
-//! Bars of the percentage difference from the single disk, with the 95 % interval
+//! Bars of the percentage difference from the baseline, with the 95 % interval
 //! as a whisker and the A/A pair's difference as a band.
 
 use spindles_measure::{Analysis, Comparison, Verdict};
 
-use super::{Chart, Panel, Rows};
+use super::{Chart, Panel, Rows, legend};
 use crate::{figures, words};
 
 pub(super) static CHART: Chart = Chart {
     name: "difference",
     entry: "Difference",
-    title: "Difference from the single disk",
-    caption: "Each bar is the difference of the rate in percent, right is faster; the whisker is \
+    title: "Difference from the baseline",
+    caption: "Each bar is the difference of the rate from that of the baseline in percent, right is faster; the whisker is \
               the 95 % interval over repetition blocks. The band around zero is how far the \
-              same disk measured twice came out apart. One scale for all panels.",
+              baseline measured twice came out apart. One scale for all panels.",
     panels,
-    legend: |_| {
-        [
-            ("faster", "faster"),
-            ("equal", "no difference shown"),
-            ("slower", "slower"),
-        ]
-        .map(|(class, words)| (format!("swatch {class}"), words.to_owned()))
-        .into()
-    },
 };
 
 /// The class of a verdict in the style sheet.
@@ -51,7 +42,7 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
             let note = format!(
                 "{} makes {}",
                 words::baseline_name(analysis),
-                figures::rate(baseline.median, baseline.rate)
+                figures::rate(baseline.geometric_mean, baseline.rate)
             );
             (!rows.is_empty()).then(|| Panel {
                 title: workload.name.clone(),
@@ -62,9 +53,34 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                     range,
                     &words::baseline_name(analysis),
                 ),
+                legend: legend_of(&rows),
             })
         })
         .collect()
+}
+
+/// What is in the panel, and only that.
+fn legend_of(rows: &[&Comparison]) -> Vec<(String, String)> {
+    let is = |verdict: Verdict| {
+        let mut asked = rows.iter().filter(|row| !row.control);
+        asked.any(|row| row.verdict == verdict)
+    };
+    let finite =
+        |row: &&Comparison| row.log_ratio.low.is_finite() && row.log_ratio.high.is_finite();
+    let all = [
+        (is(Verdict::Faster), ("faster", "faster")),
+        (
+            is(Verdict::NoDifferenceShown),
+            ("equal", "no difference shown"),
+        ),
+        (is(Verdict::Slower), ("slower", "slower")),
+        (rows.iter().any(finite), ("interval", "95 % interval")),
+        (rows.iter().any(|row| row.control), ("control", "A/A pair")),
+    ];
+    let there: Vec<(&str, &str)> = (all.into_iter())
+        .filter_map(|(there, swatch)| there.then_some(swatch))
+        .collect();
+    legend(&there)
 }
 
 /// The range of all bars and whiskers, zero included, with a little room; an interval that is
@@ -116,7 +132,7 @@ fn draw(workload: &str, rows: &[&Comparison], range: (f64, f64), baseline: &str)
     }
     for (index, comparison) in rows.iter().enumerate() {
         let (value, low, high) = comparison.percent();
-        let middle = Rows::middle(index);
+        let middle = chart.middle(index);
         let verdict = class(comparison.verdict);
         let bar = if comparison.control {
             "bar control"

@@ -1,7 +1,7 @@
 //! How long operations took: the share that was done within a time, time on a
 //! logarithmic scale, and the share on one that gives each nine the same room.
 
-use spindles_measure::{Analysis, Histogram};
+use spindles_measure::{Analysis, Histogram, P99_9_COUNT_MIN};
 
 use super::{Chart, Panel, WIDTH, shown};
 use crate::figures;
@@ -13,10 +13,9 @@ pub(super) static CHART: Chart = Chart {
     title: "Latency",
     caption: "The share of operations (upwards) that was answered within a time (rightwards); further \
               left is faster. Each step up is another nine, so that the slowest few are seen as \
-              well. These workloads are closed loops: the next request waits for an answer, so \
+              well; the third only from 10,000 operations on. These workloads are closed loops: the next request waits for an answer, so \
               a slow system is also asked less.",
     panels,
-    legend,
 };
 
 const HEIGHT: f64 = 232.0;
@@ -24,19 +23,6 @@ const LEFT: f64 = 46.0;
 const BOTTOM: f64 = HEIGHT - 26.0;
 /// Shares with a line of their own, and up to which lines are drawn.
 const SHARES: [f64; 5] = [0.0, 0.5, 0.9, 0.99, 0.999];
-
-fn legend(analysis: &Analysis) -> Vec<(String, String)> {
-    shown(analysis)
-        .iter()
-        .enumerate()
-        .map(|(index, name)| {
-            (
-                format!("swatch stroke {}", class(index)),
-                (*name).to_owned(),
-            )
-        })
-        .collect()
-}
 
 /// The class of a system's line: nine colours, then the same again dashed.
 fn class(index: usize) -> String {
@@ -72,11 +58,33 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                     title: workload.name.clone(),
                     note: format!("latency of each {operation}"),
                     svg: draw(&workload.name, operation, &lines),
+                    legend: legend(&lines),
                 });
             }
         }
     }
     panels
+}
+
+fn legend(lines: &[(usize, &str, &Histogram)]) -> Vec<(String, String)> {
+    let lines = lines.iter();
+    lines
+        .map(|(index, name, _)| {
+            (
+                format!("swatch stroke {}", class(*index)),
+                (*name).to_owned(),
+            )
+        })
+        .collect()
+}
+
+/// Up to which share a line is drawn: a percentile needs some that are slower.
+fn share_max(histogram: &Histogram) -> f64 {
+    if histogram.total() >= P99_9_COUNT_MIN {
+        0.999
+    } else {
+        0.99
+    }
 }
 
 /// A share as a height: 0 at 0, 1 at 90 %, 2 at 99 %, 3 at 99.9 %.
@@ -85,13 +93,14 @@ fn nines(share: f64) -> f64 {
 }
 
 fn draw(workload: &str, operation: &str, lines: &[(usize, &str, &Histogram)]) -> String {
-    let ends = |percent: f64| {
-        lines
-            .iter()
-            .map(move |(_, _, h)| figures::float(h.percentile(percent).max(1)).log10())
-    };
-    let low = ends(0.5).fold(f64::INFINITY, f64::min);
-    let high = ends(99.9).fold(f64::NEG_INFINITY, f64::max);
+    let end =
+        |h: &Histogram, share: f64| figures::float(h.percentile(share * 100.0).max(1)).log10();
+    let lows = lines.iter().map(|(_, _, h)| end(h, 0.005));
+    let low = lows.fold(f64::INFINITY, f64::min);
+    let highs = lines.iter().map(|(_, _, h)| end(h, share_max(h)));
+    let high = highs.fold(f64::NEG_INFINITY, f64::max);
+    let tops = lines.iter().map(|(_, _, h)| share_max(h));
+    let top = tops.fold(0.99, f64::max);
     let (low, high) = (low - 0.05, (high + 0.05).max(low + 0.5));
     let x = Scale {
         low,
@@ -101,13 +110,13 @@ fn draw(workload: &str, operation: &str, lines: &[(usize, &str, &Histogram)]) ->
     };
     let y = Scale {
         low: 0.0,
-        high: nines(0.999),
+        high: nines(top),
         from: BOTTOM,
         to: 8.0,
     };
 
     let mut svg = Svg::new(WIDTH, HEIGHT);
-    for share in SHARES {
+    for share in SHARES.into_iter().filter(|share| *share <= top) {
         let height = y.at(nines(share));
         svg.line(
             if share > 0.0 { "grid" } else { "zero" },
@@ -134,7 +143,7 @@ fn draw(workload: &str, operation: &str, lines: &[(usize, &str, &Histogram)]) ->
             seen = u64::saturating_add(seen, count);
             share = figures::float(seen) / figures::float(histogram.total());
             points.push((place, y.at(nines(share))));
-            if share >= 0.999 {
+            if share >= share_max(histogram) {
                 break;
             }
         }

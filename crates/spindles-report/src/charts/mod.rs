@@ -26,8 +26,6 @@ pub(crate) struct Chart {
     pub(crate) caption: &'static str,
     /// Its panels. None: there is nothing to show, and no section.
     pub(crate) panels: fn(&Analysis) -> Vec<Panel>,
-    /// What its colours mean: class of a swatch and words. May be empty.
-    pub(crate) legend: fn(&Analysis) -> Vec<(String, String)>,
 }
 
 /// One drawing among others of its kind.
@@ -39,6 +37,8 @@ pub(crate) struct Panel {
     pub(crate) note: String,
     /// The drawing.
     pub(crate) svg: String,
+    /// What its colours mean: class of a swatch and words.
+    pub(crate) legend: Vec<(String, String)>,
 }
 
 /// All charts, in the order of the page.
@@ -57,8 +57,46 @@ const ROW: f64 = 23.0;
 /// Height of the ticks' labels beneath the rows.
 const AXIS: f64 = 24.0;
 
-fn no_legend(_: &Analysis) -> Vec<(String, String)> {
-    Vec::new()
+/// A legend of swatches of these classes.
+fn legend(swatches: &[(&str, &str)]) -> Vec<(String, String)> {
+    let swatches = swatches.iter();
+    swatches
+        .map(|(class, words)| (format!("swatch {class}"), (*words).to_owned()))
+        .collect()
+}
+
+/// Characters of a name in one line.
+const NAME_CHARACTERS: usize = 20;
+/// Height of a line of a name.
+const NAME_LINE: f64 = 13.0;
+
+/// A name in lines that fit, broken after a comma or a parenthesis where there is one.
+fn name_lines(name: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    let parts = name.split_inclusive([',', ' ', '(']);
+    for part in parts {
+        let line = lines.last_mut().expect("there is always one");
+        if !line.is_empty() && line.chars().count() + part.chars().count() > NAME_CHARACTERS {
+            lines.push(String::new());
+        }
+        for character in part.chars() {
+            if lines
+                .last()
+                .is_some_and(|line| line.chars().count() == NAME_CHARACTERS)
+            {
+                lines.push(String::new());
+            }
+            lines
+                .last_mut()
+                .expect("there is always one")
+                .push(character);
+        }
+    }
+    lines
+}
+
+fn float(count: usize) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// A panel with one row for each system: names at the left, a plot, figures at the right.
@@ -67,6 +105,8 @@ struct Rows {
     /// Figures to places in the plot.
     scale: Scale,
     label_end: f64,
+    /// The middle of each row, which is as high as the lines of its name.
+    middles: Vec<f64>,
     bottom: f64,
 }
 
@@ -78,15 +118,17 @@ impl Rows {
         figures_wide: f64,
         label: impl Fn(f64) -> String,
     ) -> Self {
-        let longest = names
-            .iter()
-            .map(|name| name.chars().count())
-            .max()
-            .unwrap_or(0);
-        let longest = f64::from(u32::try_from(longest).unwrap_or(u32::MAX));
-        let label_end = (longest * 6.6 + 4.0).clamp(40.0, 132.0);
-        let rows = f64::from(u32::try_from(names.len()).unwrap_or(u32::MAX));
-        let bottom = rows * ROW + 4.0;
+        let lines: Vec<Vec<String>> = names.iter().map(|name| name_lines(name)).collect();
+        let longest = lines.iter().flatten().map(|line| line.chars().count());
+        let label_end = (float(longest.max().unwrap_or(0)) * 6.6 + 4.0).clamp(40.0, 136.0);
+        let mut middles = Vec::with_capacity(names.len());
+        let mut top = 2.0;
+        for lines in &lines {
+            let high = ROW + NAME_LINE * (float(lines.len()) - 1.0);
+            middles.push(top + high / 2.0);
+            top += high;
+        }
+        let bottom = top + 2.0;
         let scale = Scale {
             low,
             high,
@@ -103,25 +145,25 @@ impl Rows {
             svg,
             scale,
             label_end,
+            middles,
             bottom,
         }
     }
 
     /// The middle of a row.
-    fn middle(index: usize) -> f64 {
-        f64::from(u32::try_from(index).unwrap_or(u32::MAX)) * ROW + ROW / 2.0 + 2.0
+    fn middle(&self, index: usize) -> f64 {
+        self.middles[index]
     }
 
     /// Writes the name and the figure of a row.
     fn label(&mut self, index: usize, name: &str, figure_class: &str, figure: &str) {
-        let y = Self::middle(index) + 4.0;
-        let shown: String = if name.chars().count() > 20 {
-            name.chars().take(19).chain(['…']).collect()
-        } else {
-            name.to_owned()
-        };
-        self.svg
-            .text("name", Anchor::End, (self.label_end, y), &shown);
+        let y = self.middle(index) + 4.0;
+        let lines = name_lines(name);
+        let first = y - NAME_LINE / 2.0 * (float(lines.len()) - 1.0);
+        for (at, line) in lines.iter().enumerate() {
+            let place = (self.label_end, first + NAME_LINE * float(at));
+            self.svg.text("name", Anchor::End, place, line.trim_end());
+        }
         self.svg
             .text(figure_class, Anchor::End, (WIDTH - 2.0, y), figure);
     }

@@ -2,17 +2,16 @@
 
 use spindles_measure::{Analysis, Cell};
 
-use super::{Chart, Panel, Rows, no_legend, shown};
+use super::{Chart, Panel, Rows, legend, shown};
 use crate::figures;
 
 pub(super) static CHART: Chart = Chart {
     name: "repetitions",
     entry: "Repetitions",
     title: "Every repetition",
-    caption: "One dot for each run, the stroke is the median. Rings are outliers; they are kept in \
+    caption: "One dot for each run, the stroke is their geometric mean. Rings are outliers; they are kept in \
               every figure. Each panel has its own scale, which need not begin at zero.",
     panels,
-    legend: no_legend,
 };
 
 fn panels(analysis: &Analysis) -> Vec<Panel> {
@@ -31,9 +30,21 @@ fn panels(analysis: &Analysis) -> Vec<Panel> {
                 title: workload.name.clone(),
                 note: workload.summary.clone(),
                 svg: draw(&workload.name, &cells),
+                legend: legend_of(&cells),
             })
         })
         .collect()
+}
+
+fn legend_of(cells: &[&Cell]) -> Vec<(String, String)> {
+    let mut repetitions = cells.iter().flat_map(|cell| &cell.repetitions);
+    let outliers = repetitions.any(|repetition| repetition.outlier);
+    let all = [
+        ("run", "a run"),
+        ("mean", "geometric mean"),
+        ("outlier", "outlier"),
+    ];
+    legend(&all[..if outliers { 3 } else { 2 }])
 }
 
 fn draw(workload: &str, cells: &[&Cell]) -> String {
@@ -60,7 +71,7 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
         format!("{}{words}", figure.trim_end_matches('.'))
     });
     for (index, cell) in cells.iter().enumerate() {
-        let middle = Rows::middle(index);
+        let middle = chart.middle(index);
         for repetition in &cell.repetitions {
             let class = if repetition.outlier {
                 "dot outlier"
@@ -81,23 +92,29 @@ fn draw(workload: &str, cells: &[&Cell]) -> String {
                 &title,
             );
         }
-        let median = chart.scale.at(cell.median / unit);
+        let mean = chart.scale.at(cell.geometric_mean / unit);
         chart
             .svg
-            .line("median", (median, middle - 8.0), (median, middle + 8.0));
+            .line("mean", (mean, middle - 8.0), (mean, middle + 8.0));
         chart.label(
             index,
             &cell.system,
             "figure plain",
-            &figures::rate(cell.median, rate),
+            &figures::rate(cell.geometric_mean, rate),
         );
     }
     let said: Vec<String> = cells
         .iter()
-        .map(|cell| format!("{} {}", cell.system, figures::rate(cell.median, rate)))
+        .map(|cell| {
+            format!(
+                "{} {}",
+                cell.system,
+                figures::rate(cell.geometric_mean, rate)
+            )
+        })
         .collect();
     chart.svg.finish(&format!(
-        "{workload}, medians of all repetitions: {}",
+        "{workload}, geometric means of all repetitions: {}",
         said.join(", ")
     ))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spindles_measure::{Analysis, Change, Rate, Run, Verdict};
+use spindles_measure::{Analysis, Change, P99_9_COUNT_MIN, Rate, Run, Verdict};
 
 use super::{Options, Output};
 
@@ -77,6 +77,9 @@ fn run_rows(run: &Run, text: &mut String) {
             ("latency_p99", 99.0),
             ("latency_p99.9", 99.9),
         ] {
+            if percent > 99.0 && histogram.total() < P99_9_COUNT_MIN {
+                continue;
+            }
             row(
                 operation,
                 metric,

@@ -79,18 +79,6 @@ fn change(change: &Change, _: &Options) -> String {
         .map(|(name, before, after)| format!("{name}: {before} before, {after} after"))
         .chain(change.unmatched.iter().cloned())
         .collect();
-    let doubts: String = change
-        .findings
-        .iter()
-        .map(|finding| {
-            format!(
-                "<li><h3>{}</h3><p>{}</p><ul>{}</ul></li>",
-                escape(&finding.title),
-                escape(&finding.remedy),
-                list(finding.details.clone())
-            )
-        })
-        .collect();
     let different = words::different_work(change).map_or(String::new(), |said| {
         let differences = change.different_work.iter().map(Difference::words);
         let differences = list(differences.collect());
@@ -99,42 +87,67 @@ fn change(change: &Change, _: &Options) -> String {
             escape(said)
         )
     });
+    let head: String = COLUMNS
+        .iter()
+        .map(|(title, class)| format!("<th scope=\"col\"{class}>{title}</th>"))
+        .collect();
+    let rows = format!("<tbody>{rows}</tbody>");
+    let table = sections::table("Comparison", "full", &head, &rows);
     let body = format!(
         "<section id=\"headline\"><h1>Before and after</h1>{}<p class=\"lead\">{}</p><ul class=\"extremes\" style=\"margin-top:16px\"><li>Before: {}</li>\
          <li>After: {}</li>{}</ul></section>\
          <section id=\"comparison\"><h2>Comparison</h2><p class=\"caption\">\
          Rates are geometric means, and the change is their ratio with its 95 % interval; the repetitions \
          before and after are no pairs, so each side is resampled on its own. Read a change of an \
-         array beside the change of the single disk.</p><div class=\"scroll\" tabindex=\"0\" \
-         role=\"region\" aria-label=\"Comparison\"><table class=\"full\">\
-         <thead><tr><th scope=\"col\">system</th><th scope=\"col\">workload</th>\
-         <th scope=\"col\" class=\"n\">before</th><th scope=\"col\" class=\"n\">after</th>\
-         <th scope=\"col\" class=\"n\">change</th><th scope=\"col\" class=\"n\">95 % interval</th>\
-         <th scope=\"col\">verdict</th></tr></thead><tbody>{rows}</tbody></table></div></section>\
+         array beside the change of the baseline.</p>{table}</section>\
          <section id=\"doubts\"><h2>Doubts</h2>{}</section>\n",
         different,
         words::change_sums(change),
         side(&change.before),
         side(&change.after),
         list(environment),
-        if doubts.is_empty() {
+        if change.findings.is_empty() {
             "<p class=\"caption\">No doubt was found about these figures.</p>".to_owned()
         } else {
-            format!("<ol class=\"doubts\">{doubts}</ol>")
+            sections::listed_doubts(&change.findings)
         },
     );
     page("Before and after – Spindles lab report", "", &body)
 }
 
+/// The columns of a change: title and attributes.
+const COLUMNS: [(&str, &str); 7] = [
+    ("system", ""),
+    ("workload", ""),
+    ("before", " class=\"n\""),
+    ("after", " class=\"n\""),
+    ("change", " class=\"n\""),
+    ("95 % interval", " class=\"n\""),
+    ("verdict", ""),
+];
+
 fn change_row(row: &ChangeRow) -> String {
     let [before, after, change, interval, verdict] = words::change_row(row);
-    format!(
-        "<tr><th scope=\"row\">{}</th><td>{}</td><td class=\"n\">{before}</td><td class=\"n\">{after}</td>\
-         <td class=\"n\">{change}</td><td class=\"n soft\">{interval}</td>\
-         <td><span class=\"verdict {}\">{}</span></td></tr>",
-        escape(&row.system),
-        escape(&row.workload),
+    let verdict = format!(
+        "<span class=\"verdict {}\">{}</span>",
         row.verdict.map_or("", class),
         verdict.trim_start_matches("· "),
+    );
+    let texts = [
+        escape(&row.workload),
+        before,
+        after,
+        change,
+        interval,
+        verdict,
+    ];
+    let cells: String = COLUMNS[1..]
+        .iter()
+        .zip(texts)
+        .map(|((title, attributes), text)| sections::cell(title, attributes, &text))
+        .collect();
+    format!(
+        "<tr><th scope=\"row\">{}</th>{cells}</tr>",
+        escape(&row.system)
     )
 }

@@ -80,7 +80,7 @@ fn workload_table(analysis: &Analysis, workload: &Workload, text: &mut String) {
         let p99 = found.main_latency().map(|latency| latency.p99_ns);
         let columns = [
             cell(&system.name),
-            figures::rate(found.median, found.rate),
+            figures::rate(found.geometric_mean, found.rate),
             comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
             comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
             match comparison {
@@ -153,14 +153,29 @@ fn doubts(findings: &[Finding], text: &mut String) {
         return;
     }
     line(text, "\n## Doubts\n");
-    for finding in findings {
+    let shown = findings.len().min(words::DOUBTS_SHOWN);
+    let (first, rest) = findings.split_at(shown);
+    for finding in first {
+        doubt(finding, text);
+    }
+    if !rest.is_empty() {
+        let count = rest.len();
         line(
             text,
-            &format!("- **{}.** {}", cell(&finding.title), cell(&finding.remedy)),
+            &format!("\n<details><summary>{count} more</summary>\n"),
         );
-        for detail in &finding.details {
-            line(text, &format!("  - {}", cell(detail)));
+        for finding in rest {
+            doubt(finding, text);
         }
+        line(text, "\n</details>");
+    }
+}
+
+fn doubt(finding: &Finding, text: &mut String) {
+    let (title, remedy) = (cell(&finding.title), cell(&finding.remedy));
+    line(text, &format!("- **{title}.** {remedy}"));
+    for detail in &finding.details {
+        line(text, &format!("  - {}", cell(detail)));
     }
 }
 

@@ -31,6 +31,8 @@ pub struct Options {
     pub width: u16,
     /// Whether the terminal shows colours.
     pub colour: bool,
+    /// Whether all doubts are listed where else the first few are.
+    pub all_doubts: bool,
     /// Names of the sections wanted, of those that have sections. Empty: all.
     pub sections: Vec<String>,
 }
@@ -40,6 +42,7 @@ impl Default for Options {
         Self {
             width: 100,
             colour: false,
+            all_doubts: false,
             sections: Vec::new(),
         }
     }

@@ -1,5 +1,5 @@
-//! The terminal: a table for each workload, the doubts, then everything at a
-//! glance and the headline, because a terminal shows its end. Columns that do
+//! The terminal: a table for each workload, everything at a glance, the doubts
+//! that matter most and the headline, because a terminal shows its end. Columns that do
 //! not fit are left out, least needed first.
 
 use std::fmt::Write as _;
@@ -47,11 +47,11 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         text.push('\n');
     }
     beside_jobs(analysis, options, &mut text);
-    doubts(&analysis.findings, options, &mut text);
     overview(analysis, options, &mut text);
+    doubts(&analysis.findings, options, &mut text);
     let headline = headline(analysis);
-    for sentence in headline
-        .caveats
+    let floor = words::noise_floor(analysis);
+    for sentence in floor
         .iter()
         .chain([&headline.lead])
         .chain(&headline.extremes)
@@ -120,7 +120,7 @@ fn columns(analysis: &Analysis, workload: &Workload, options: &Options) -> Vec<C
         let p99 = cell.main_latency().map(|latency| latency.p99_ns);
         let texts = [
             system.name.clone(),
-            figures::rate(cell.median, cell.rate),
+            figures::rate(cell.geometric_mean, cell.rate),
             comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
             comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
             match comparison {
@@ -192,7 +192,9 @@ fn overview(analysis: &Analysis, options: &Options, text: &mut String) {
         .map(|workload| {
             analysis
                 .cell(&experiment.baseline, &workload.name)
-                .map_or(String::new(), |cell| figures::rate(cell.median, cell.rate))
+                .map_or(String::new(), |cell| {
+                    figures::rate(cell.geometric_mean, cell.rate)
+                })
         })
         .collect();
     let mut columns = vec![
@@ -263,7 +265,7 @@ fn change(change: &Change, options: &Options) -> String {
     for row in &change.rows {
         let mut texts = words::change_row(row);
         if let Some(verdict) = row.verdict.filter(|_| options.width < NARROW) {
-            texts[4] = figures::mark(verdict).to_owned();
+            figures::mark(verdict).clone_into(&mut texts[4]);
         }
         let names = [row.workload.clone(), row.system.clone()];
         for (column, text) in columns.iter_mut().zip(names.into_iter().chain(texts)) {
@@ -289,21 +291,18 @@ fn change(change: &Change, options: &Options) -> String {
     coloured(text, options)
 }
 
+/// The doubts that matter most, or all of them where that is asked for.
 fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
     if findings.is_empty() {
         return;
     }
+    let most = |few| if options.all_doubts { usize::MAX } else { few };
     line(text, "Doubts");
-    for finding in findings {
-        wrapped(
-            text,
-            &format!("! {}: {}", finding.title, finding.remedy),
-            "  ",
-            options.width,
-        );
-        // All of them are in the other forms of the report.
+    for finding in findings.iter().take(most(words::DOUBTS_SHOWN)) {
+        let doubt = format!("! {}: {}", finding.title, finding.remedy);
+        wrapped(text, &doubt, "  ", options.width);
         let (shown, more) = match finding.details.len() {
-            few @ ..=DETAILS_SHOWN => (few, 0),
+            few if few <= most(DETAILS_SHOWN) => (few, 0),
             many => (DETAILS_SHOWN - 1, many + 1 - DETAILS_SHOWN),
         };
         for detail in &finding.details[..shown] {
@@ -312,6 +311,18 @@ fn doubts(findings: &[Finding], options: &Options, text: &mut String) {
         if more > 0 {
             line(text, &format!("  - and {more} more"));
         }
+    }
+    if let Some(rest @ [_, ..]) = findings
+        .get(words::DOUBTS_SHOWN..)
+        .filter(|_| !options.all_doubts)
+    {
+        let titles: Vec<&str> = rest.iter().map(|finding| &*finding.title).collect();
+        let count = rest.len();
+        let more = format!(
+            "and {count} more, which --all-doubts shows: {}",
+            titles.join("; ")
+        );
+        wrapped(text, &more, "  ", options.width);
     }
     text.push('\n');
 }

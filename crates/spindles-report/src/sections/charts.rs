@@ -17,9 +17,10 @@ fn body(analysis: &Analysis, chart: &Chart) -> String {
         .iter()
         .map(|panel| {
             format!(
-                "<figure><figcaption><b>{}</b> <span>{}</span></figcaption>{}</figure>",
+                "<figure><figcaption><b>{}</b> <span>{}</span></figcaption>{}{}</figure>",
                 escape(&panel.title),
                 escape(&panel.note),
+                legend(&panel.legend),
                 panel.svg
             )
         })
@@ -27,14 +28,15 @@ fn body(analysis: &Analysis, chart: &Chart) -> String {
     if panels.is_empty() {
         return String::new();
     }
-    let legend: String = (chart.legend)(analysis)
+    let body = format!("<div class=\"panels\">{panels}</div>");
+    classed(chart.name, "chart", chart.title, chart.caption, &body)
+}
+
+/// What the colours of a panel mean, within it.
+fn legend(swatches: &[(String, String)]) -> String {
+    let items: String = swatches
         .iter()
         .map(|(class, words)| format!("<li><span class=\"{class}\"></span>{}</li>", escape(words)))
         .collect();
-    let legend = match &*legend {
-        "" => String::new(),
-        items => format!("<ul class=\"legend\">{items}</ul>"),
-    };
-    let body = format!("{legend}<div class=\"panels\">{panels}</div>");
-    classed(chart.name, "chart", chart.title, chart.caption, &body)
+    format!("<ul class=\"legend\">{items}</ul>")
 }

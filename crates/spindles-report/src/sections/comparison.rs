@@ -3,7 +3,7 @@
 
 use spindles_measure::{Analysis, Cell, Comparison, Verdict, Workload};
 
-use super::{Body, Section, section};
+use super::{Body, Section, section, table};
 use crate::charts::class;
 use crate::figures;
 use crate::svg::escape;
@@ -14,10 +14,10 @@ pub(super) static SECTION: Section = Section {
     body: Body::One(body),
 };
 
-const CAPTION: &str = "Rates are medians of all repetitions. The difference is the geometric mean \
-    over repetition blocks with its 95 % interval; a verdict is given only when the interval leaves \
+const CAPTION: &str = "Rates are geometric means of all repetitions, and the difference is their \
+    ratio, with its 95 % interval over repetition blocks; a verdict is given only when the interval leaves \
     out zero, holds after Holm's correction where there are more than ten comparisons, and is larger \
-    than what the A/A pair showed. Latencies are of the operation there is most of. Member bytes are all bytes moved at the members for each byte the \
+    than what the A/A pair showed. Latencies are of the operation there is most of, p99.9 from 10,000 of them on. Member bytes are all bytes moved at the members for each byte the \
     workload moved.";
 
 const COLUMNS: &[(&str, bool)] = &[
@@ -48,12 +48,7 @@ fn body(analysis: &Analysis) -> String {
         .iter()
         .map(|workload| group(analysis, workload))
         .collect();
-    let table = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
-         <table class=\"full\"><caption class=\"hidden\">{0}</caption>\
-         <thead><tr>{head}</tr></thead>{bodies}</table></div>",
-        SECTION.title,
-    );
+    let table = table(SECTION.title, "full", &head, &bodies);
     section(SECTION.name, SECTION.title, CAPTION, &table)
 }
 
@@ -81,39 +76,20 @@ fn group(analysis: &Analysis, workload: &Workload) -> String {
 }
 
 fn row(cell: &Cell, comparison: Option<&Comparison>) -> String {
-    let mut row = format!(
-        "<tr><th scope=\"row\">{}</th><td class=\"n\">{}</td>",
-        escape(&cell.system),
-        figures::rate(cell.median, cell.rate)
-    );
-    row += &match comparison {
-        None => "<td></td><td></td><td><span class=\"verdict\">baseline</span></td>".to_owned(),
-        Some(c) => format!(
-            "<td class=\"n\">{}</td><td class=\"n soft\">{}</td>\
-             <td><span class=\"verdict {}\">{} {}</span></td>",
-            figures::percent(c.percent().0),
-            figures::interval(&c.log_ratio),
-            class(c.verdict),
-            match c.verdict {
-                Verdict::NoDifferenceShown => "",
-                verdict => figures::mark(verdict),
-            },
-            if c.control {
-                "A/A pair"
-            } else {
-                c.verdict.words()
-            },
-        ),
-    };
-    let latency = |of: fn(&spindles_measure::Latency) -> u64| {
-        let found = cell.main_latency().map(of);
+    let mut row = format!("<tr><th scope=\"row\">{}</th>", escape(&cell.system));
+    let latency = |of: fn(&spindles_measure::Latency) -> Option<u64>| {
+        let found = cell.main_latency().and_then(of);
         found.map_or(String::new(), |ns| figures::time(figures::float(ns)))
     };
-    let figures = [
-        latency(|latency| latency.p50_ns),
-        latency(|latency| latency.p99_ns),
+    let columns = [
+        figures::rate(cell.geometric_mean, cell.rate),
+        comparison.map_or(String::new(), |c| figures::percent(c.percent().0)),
+        comparison.map_or(String::new(), |c| figures::interval(&c.log_ratio)),
+        verdict(comparison),
+        latency(|latency| Some(latency.p50_ns)),
+        latency(|latency| Some(latency.p99_ns)),
         latency(|latency| latency.p99_9_ns),
-        latency(|latency| latency.max_ns),
+        latency(|latency| Some(latency.max_ns)),
         cell.traffic_amplification()
             .map_or(String::new(), figures::times),
         cell.cpu_per_counted()
@@ -121,8 +97,24 @@ fn row(cell: &Cell, comparison: Option<&Comparison>) -> String {
                 figures::cpu(workload + engine + rest, cell.rate)
             }),
     ];
-    for figure in figures {
-        row += &format!("<td class=\"n\">{figure}</td>");
+    for ((title, figures), content) in COLUMNS[1..].iter().zip(columns) {
+        let class = if *figures { " class=\"n\"" } else { "" };
+        row += &super::cell(title, class, &content);
     }
     row + "</tr>"
+}
+
+fn verdict(comparison: Option<&Comparison>) -> String {
+    let (class, words) = match comparison {
+        None => ("", "baseline".to_owned()),
+        Some(c) if c.control => (class(c.verdict), "A/A pair".to_owned()),
+        Some(c) => (
+            class(c.verdict),
+            match c.verdict {
+                Verdict::NoDifferenceShown => c.verdict.words().to_owned(),
+                verdict => format!("{} {}", figures::mark(verdict), verdict.words()),
+            },
+        ),
+    };
+    format!("<span class=\"verdict {class}\">{words}</span>")
 }

@@ -1,9 +1,10 @@
 //! Why not to take the figures at face value, and what to do about it.
 
-use spindles_measure::Analysis;
+use spindles_measure::{Analysis, Finding};
 
 use super::{Body, Section, section};
 use crate::svg::escape;
+use crate::words;
 
 pub(super) static SECTION: Section = Section {
     name: "doubts",
@@ -20,27 +21,40 @@ fn body(analysis: &Analysis) -> String {
             "",
         );
     }
-    let items: String = analysis
-        .findings
-        .iter()
-        .map(|finding| {
-            let details: String = finding
-                .details
-                .iter()
-                .map(|detail| format!("<li>{}</li>", escape(detail)))
-                .collect();
-            format!(
-                "<li><h3>{}</h3><p>{}</p><ul>{details}</ul></li>",
-                escape(&finding.title),
-                escape(&finding.remedy)
-            )
-        })
-        .collect();
     section(
         SECTION.name,
         SECTION.title,
-        "Every number is a record with its doubt attached. The heaviest come first, each with its \
-         evidence and what can be done about it.",
-        &format!("<ol class=\"doubts\">{items}</ol>"),
+        "Every number is a record with its doubt attached. What matters most comes first, each with \
+         its evidence and what can be done about it.",
+        &listed(&analysis.findings),
+    )
+}
+
+/// The first few doubts, and the rest folded away.
+pub(crate) fn listed(findings: &[Finding]) -> String {
+    let items = |findings: &[Finding]| {
+        let items: String = findings.iter().map(item).collect();
+        format!("<ol class=\"doubts\">{items}</ol>")
+    };
+    let (first, rest) = findings.split_at(findings.len().min(words::DOUBTS_SHOWN));
+    let rest = match rest.len() {
+        0 => String::new(),
+        count => format!(
+            "<details class=\"more\"><summary>{count} more</summary>{}</details>",
+            items(rest)
+        ),
+    };
+    items(first) + &rest
+}
+
+fn item(finding: &Finding) -> String {
+    let details = finding.details.iter();
+    let details: String = details
+        .map(|detail| format!("<li>{}</li>", escape(detail)))
+        .collect();
+    format!(
+        "<li><h3>{}</h3><p>{}</p><ul>{details}</ul></li>",
+        escape(&finding.title),
+        escape(&finding.remedy)
     )
 }

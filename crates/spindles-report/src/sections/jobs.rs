@@ -2,7 +2,7 @@
 
 use spindles_measure::Analysis;
 
-use super::{Body, Section, section};
+use super::{Body, Section, cell, section, table};
 use crate::jobs;
 use crate::svg::escape;
 
@@ -32,16 +32,12 @@ fn body(analysis: &Analysis) -> String {
         .map(|row| {
             let cells = row.iter().enumerate().map(|(at, text)| match at {
                 0 => format!("<th scope=\"row\">{}</th>", escape(text)),
-                _ => format!("<td{}>{}</td>", class(at), escape(text)),
+                _ => cell(jobs::COLUMNS[at], class(at), &escape(text)),
             });
             format!("<tr>{}</tr>", cells.collect::<String>())
         })
         .collect();
-    let table = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
-         <table class=\"full\"><caption class=\"hidden\">{0}</caption>\
-         <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>",
-        SECTION.title,
-    );
+    let body = format!("<tbody>{rows}</tbody>");
+    let table = table(SECTION.title, "full loose", &head, &body);
     section(SECTION.name, SECTION.title, jobs::CAPTION, &table)
 }

@@ -9,9 +9,12 @@ mod jobs;
 mod overview;
 mod records;
 
+pub(crate) use doubts::listed as listed_doubts;
+
 use spindles_measure::Analysis;
 
 use crate::charts::{CHARTS, Chart};
+use crate::svg::escape;
 
 /// A section of the page.
 #[derive(Debug)]
@@ -110,4 +113,19 @@ fn classed(name: &str, class: &str, title: &str, caption: &str, body: &str) -> S
         class => format!(" class=\"{class}\""),
     };
     format!("<section id=\"{name}\"{class}><h2>{title}</h2>{caption}{body}</section>\n")
+}
+
+/// A table that is a list of cards where there is no room for it. Each cell has to be made by
+/// [`cell`], so that a card names it.
+pub(crate) fn table(title: &str, class: &str, head: &str, bodies: &str) -> String {
+    format!(
+        "<div class=\"frame\"><table class=\"{class}\"><caption class=\"hidden\">{title}</caption>\
+         <thead><tr>{head}</tr></thead>{bodies}</table></div>"
+    )
+}
+
+/// A cell of a table: its column, its classes and style as attributes, and what is in it.
+pub(crate) fn cell(column: &str, attributes: &str, content: &str) -> String {
+    let column = escape(column);
+    format!("<td data-column=\"{column}\"{attributes}>{content}</td>")
 }

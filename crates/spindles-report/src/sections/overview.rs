@@ -2,7 +2,7 @@
 
 use spindles_measure::{Analysis, Comparison, System};
 
-use super::{Body, Section, section};
+use super::{Body, Section, section, table};
 use crate::charts::class;
 use crate::svg::escape;
 use crate::{figures, words};
@@ -12,6 +12,9 @@ pub(super) static SECTION: Section = Section {
     title: "At a glance",
     body: Body::One(body),
 };
+
+/// More workloads than fit beside one another are cards.
+const COLUMNS_MAX: usize = 8;
 
 fn body(analysis: &Analysis) -> String {
     let experiment = &analysis.experiment;
@@ -28,8 +31,10 @@ fn body(analysis: &Analysis) -> String {
         );
         let rate = analysis
             .cell(&experiment.baseline, &workload.name)
-            .map_or(String::new(), |cell| figures::rate(cell.median, cell.rate));
-        first += &format!("<td class=\"n\">{rate}</td>");
+            .map_or(String::new(), |cell| {
+                figures::rate(cell.geometric_mean, cell.rate)
+            });
+        first += &super::cell(&workload.name, " class=\"n\"", &rate);
     }
     let mut rows = String::new();
     let baseline = experiment
@@ -43,7 +48,7 @@ fn body(analysis: &Analysis) -> String {
         rows += &format!("<tr>{}", row_head(system));
         for workload in &experiment.workloads {
             let comparison = analysis.comparison(&system.name, &workload.name);
-            rows += &comparison.map_or("<td></td>".to_owned(), cell);
+            rows += &comparison.map_or(super::cell(&workload.name, "", ""), cell);
         }
         rows += "</tr>";
     }
@@ -53,12 +58,12 @@ fn body(analysis: &Analysis) -> String {
          without a mark no difference was shown.",
         escape(&words::baseline_name(analysis)),
     );
-    let table = format!(
-        "<div class=\"scroll\" tabindex=\"0\" role=\"region\" aria-label=\"{0}\">\
-         <table class=\"glance\"><caption class=\"hidden\">{0}</caption>\
-         <thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>",
-        SECTION.title,
-    );
+    let class = match experiment.workloads.len() {
+        0..=COLUMNS_MAX => "glance",
+        _ => "glance cards",
+    };
+    let body = format!("<tbody>{rows}</tbody>");
+    let table = table(SECTION.title, class, &head, &body);
     section(SECTION.name, SECTION.title, &caption, &table)
 }
 
@@ -78,18 +83,17 @@ fn cell(comparison: &Comparison) -> String {
         spindles_measure::Verdict::NoDifferenceShown => "",
         verdict => figures::mark(verdict),
     };
-    format!(
-        "<td class=\"n {}\" style=\"--strength:{:.0}%\" title=\"95 % interval {}: {}\">\
-         {}{}</td>",
+    let attributes = format!(
+        " class=\"n {}\" style=\"--strength:{:.0}%\" title=\"95 % interval {}: {}\"",
         class(comparison.verdict),
         12.0 + strength * 40.0,
         figures::interval(&comparison.log_ratio),
         comparison.verdict.words(),
-        figures::percent(percent),
-        if mark.is_empty() {
-            String::new()
-        } else {
-            format!(" <i>{mark}</i>")
-        },
-    )
+    );
+    let mark = match mark {
+        "" => String::new(),
+        mark => format!(" <i>{mark}</i>"),
+    };
+    let content = figures::percent(percent) + &mark;
+    super::cell(&comparison.workload, &attributes, &content)
 }

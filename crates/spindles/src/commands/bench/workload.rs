@@ -79,6 +79,8 @@ struct Arguments {
     seed: u64,
     #[command(flatten)]
     device: measuring::DeviceArguments,
+    #[command(flatten)]
+    view: measuring::ViewArguments,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]
@@ -141,7 +143,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if measured.outcome.runs == 0 {
         return Err(anyhow!("interrupted before the first run was done"));
     }
-    let (text, value) = measuring::report(&Analysis::of(&measured.records)?)?;
+    let (text, value) = measuring::report(&Analysis::of(&measured.records)?, &arguments.view)?;
     ui.line(text.trim_end());
     ui.json(&value);
     match measured.outcome.failed {

@@ -34,6 +34,8 @@ struct Arguments {
     different_work: bool,
     #[command(flatten)]
     format: measuring::FormatArguments,
+    #[command(flatten)]
+    view: measuring::ViewArguments,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -46,7 +48,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let (before, after) = (load(&arguments.before)?, load(&arguments.after)?);
     let change = change(&before, &after, verdicts);
-    let options = measuring::report_options();
+    let options = measuring::report_options(&arguments.view);
     ui.line((output.change)(&change, &options).trim_end());
     ui.json(&measuring::change_json(&change)?);
     Ok(())

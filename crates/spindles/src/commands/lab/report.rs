@@ -30,6 +30,8 @@ struct Arguments {
     folders: Vec<PathBuf>,
     #[command(flatten)]
     format: measuring::FormatArguments,
+    #[command(flatten)]
+    view: measuring::ViewArguments,
     /// Only these sections of the page, with commas between them
     #[arg(long, value_name = "NAME", value_delimiter = ',', value_parser = sections())]
     sections: Vec<String>,
@@ -49,11 +51,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         if let Some(output) = format {
             let options = outputs::Options {
                 sections: arguments.sections.clone(),
-                ..measuring::report_options()
+                ..measuring::report_options(&arguments.view)
             };
             ui.line((output.report)(&analysis, &options).trim_end());
         } else {
-            let (text, _) = measuring::report(&analysis)?;
+            let (text, _) = measuring::report(&analysis, &arguments.view)?;
             ui.line(text.trim_end());
             if folder.is_dir()
                 && !ui.wants_json()
@@ -63,7 +65,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         }
         if ui.wants_json() {
-            reports.push(measuring::report(&analysis)?.1["report"].take());
+            reports.push(measuring::report(&analysis, &arguments.view)?.1["report"].take());
         }
     }
     ui.json(&json!({ "reports": reports }));

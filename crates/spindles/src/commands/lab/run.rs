@@ -47,6 +47,8 @@ struct Arguments {
     seed: Option<u64>,
     #[command(flatten)]
     device: measuring::DeviceArguments,
+    #[command(flatten)]
+    view: measuring::ViewArguments,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -73,7 +75,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let analysis = Analysis::of(&measured.records)?;
     let page = measuring::write_page(&analysis, &out, &[])?;
-    let (text, value) = measuring::report(&analysis)?;
+    let (text, value) = measuring::report(&analysis, &arguments.view)?;
     ui.line(text.trim_end());
     ui.line(format!("\n{}", kept(&out, page.as_deref())));
     ui.json(&with_folder(value, &out));
