@@ -183,6 +183,9 @@ impl Engine {
         if !self.bad_blocks_are_stored() {
             return self.write_bad_blocks();
         }
+        if !self.journal_is_stamped() {
+            return self.stamp_journal();
+        }
         self.metadata.wanted = false;
         if !self.geometry.survives(self.lost) {
             // A failed array stays as the superblocks have it: its members may come back.
@@ -316,7 +319,8 @@ impl Engine {
     fn update_written(&mut self) {
         self.replace_recorded();
         self.begin_update();
-        if self.metadata.pending > 0 {
+        if self.metadata.busy() {
+            // What changed meanwhile is not durable: the next update is under way, or waits for something.
             return;
         }
         if !self.metadata.broken {

@@ -38,6 +38,8 @@ pub(crate) enum Purpose {
     RebuildFlush,
     /// What was written without being logged is made durable, before writes are.
     JournalStart,
+    /// The device of the journal is stamped.
+    JournalStamp,
     /// The header of a batch is written.
     JournalHeader,
     /// A batch is made durable.
@@ -57,7 +59,7 @@ pub(crate) enum Purpose {
 }
 
 impl Purpose {
-    const ALL: [Self; 21] = [
+    const ALL: [Self; 22] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -71,6 +73,7 @@ impl Purpose {
         Self::SweepFlush,
         Self::RebuildFlush,
         Self::JournalStart,
+        Self::JournalStamp,
         Self::JournalHeader,
         Self::JournalCommit,
         Self::JournalRelease,
@@ -339,6 +342,7 @@ impl Engine {
             Purpose::SweepFlush => self.sweep_flushed(member, result),
             Purpose::RebuildFlush => self.rebuild_flushed(member, result),
             Purpose::JournalStart => self.journal_start_flushed(member, result),
+            Purpose::JournalStamp => self.journal_stamped(result),
             Purpose::JournalHeader => self.journal_written(member, result),
             Purpose::JournalCommit => self.journal_flushed(member, result),
             Purpose::JournalRelease => self.journal_release_flushed(member, result),

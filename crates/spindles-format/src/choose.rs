@@ -56,7 +56,7 @@ impl Found {
     #[must_use]
     pub fn new(name: String, bytes: u64, slots: [Result<&[u8], DecodeError>; 2]) -> Self {
         let spare = slots[0].and_then(SpareRecord::decode);
-        let journal = slots[0].and_then(JournalDevice::decode);
+        let journals = slots.map(|slot| slot.and_then(JournalDevice::decode));
         let mut slot_of_generation = 0_u64;
         let mut slots = slots.map(|slot| {
             let decoded = slot.and_then(decode).and_then(|(array, device)| {
@@ -81,7 +81,11 @@ impl Found {
         // Where its first superblock as a member was torn it still is the spare that it was.
         let is_no_member = !slots.iter().any(|slot| slot.is_ok() || is_newer(slot));
         let spare = set_apart(spare, &mut slots[0]).filter(|_| is_no_member);
-        let journal = set_apart(journal, &mut slots[0]).filter(|_| is_no_member);
+        let journals = journals.into_iter().zip(&mut slots);
+        let journals = journals.filter_map(|(journal, slot)| set_apart(journal, slot));
+        let journal = journals
+            .max_by_key(|journal| journal.stamps)
+            .filter(|_| is_no_member);
         let (record, damage) = match slots {
             [Ok(even), Ok(odd)] if even.0.generation > odd.0.generation => (Ok(even), None),
             [Ok(_), Ok(odd)] => (Ok(odd), None),

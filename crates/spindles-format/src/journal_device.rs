@@ -1,7 +1,7 @@
 //! What marks a device as one that holds the journal of an array, and where it lies there.
 
 use crate::page::Page;
-use crate::{DecodeError, SUPERBLOCK_BYTES, Uuid};
+use crate::{ArrayRecord, DecodeError, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX};
 
 /// The first bytes.
@@ -19,7 +19,9 @@ pub const JOURNAL_DEVICE_FIELDS: &[(usize, usize, &str)] = &[
     (16, 16, "device UUID"),
     (32, 16, "array UUID"),
     (48, 8, "device bytes"),
-    (56, 4036, "reserved"),
+    (56, 8, "stamps"),
+    (64, 8, "nonce"),
+    (72, 4020, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -32,6 +34,10 @@ pub struct JournalDevice {
     pub array: Uuid,
     /// How long it was when it got the journal.
     pub device_bytes: u64,
+    /// How often it was stamped since: once by each opening that logs on it.
+    pub stamps: u64,
+    /// The nonce of the batches on it; 0 before the first stamp.
+    pub nonce: u64,
 }
 
 impl JournalDevice {
@@ -49,13 +55,38 @@ impl JournalDevice {
         bytes / u64::from(block_size.bytes())
     }
 
-    /// As it lies on the device, where superblocks of even generations do on members.
+    /// What it says once an opening logs on it with that nonce.
+    #[must_use]
+    pub const fn stamped(mut self, nonce: u64) -> Self {
+        self.stamps += 1;
+        self.nonce = nonce;
+        self
+    }
+
+    /// Where on the device that is written: what it said before stays in the other slot.
+    #[must_use]
+    pub fn slot_block(&self, block_size: BlockSize) -> BlockIndex {
+        let slot = usize::from(self.stamps % 2 == 1);
+        BlockIndex(SLOT_BYTES[slot] / u64::from(block_size.bytes()))
+    }
+
+    /// Whether the array counts on a log that is not the one on the device: this is an old copy, or
+    /// went back in time.
+    #[must_use]
+    pub fn is_outdated(&self, array: &ArrayRecord) -> bool {
+        let journal = &array.journal;
+        !array.clean && journal.on_device && journal.tail > 0 && journal.nonce != self.nonce
+    }
+
+    /// As it lies on the device, in one of the slots where superblocks do on members.
     #[must_use]
     pub fn encode(&self) -> [u8; SUPERBLOCK_BYTES] {
         let mut page = Page::new(MAGIC);
         page.set(16, &self.device_uuid.0);
         page.set(32, &self.array.0);
         page.set(48, &self.device_bytes.to_le_bytes());
+        page.set(56, &self.stamps.to_le_bytes());
+        page.set(64, &self.nonce.to_le_bytes());
         let bytes = page.seal();
         assert_eq!(Self::decode(&bytes).as_ref(), Ok(self));
         bytes
@@ -68,6 +99,8 @@ impl JournalDevice {
             device_uuid: page.uuid(16),
             array: page.uuid(32),
             device_bytes: page.u64(48),
+            stamps: page.u64(56),
+            nonce: page.u64(64),
         };
         let what = "the device of a journal without an identity, without an array or too small";
         let makes_sense = device.device_uuid != Uuid::NIL

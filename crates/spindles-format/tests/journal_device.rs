@@ -10,6 +10,8 @@ fn sample() -> JournalDevice {
         device_uuid: Uuid::from_random([3; 16]),
         array: Uuid::from_random([4; 16]),
         device_bytes: 1 << 30,
+        stamps: 0,
+        nonce: 0,
     }
 }
 

@@ -20,6 +20,7 @@ use spindles_format::{
     Found, JournalDevice, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, choose,
 };
 use spindles_layout::Geometry;
+use std::cmp::Ordering;
 use std::time::Duration;
 use thiserror::Error;
 
@@ -73,6 +74,19 @@ pub enum AssembleError {
         first: String,
         /// The other.
         second: String,
+    },
+    /// One of two devices with the same journal is a copy of the other.
+    #[error(
+        "{first} and {second} are both the device with the journal of one array{}: one is a copy of the other; leave one out",
+        older.as_ref().map(|older| format!(", and {older} is the older one")).unwrap_or_default()
+    )]
+    TwoJournals {
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+        /// The one that was logged on last longer ago, where they tell.
+        older: Option<String>,
     },
     /// A device carries something else.
     #[error(
@@ -299,6 +313,7 @@ fn build(
         let journal = found.journal_device()?;
         Some((found.name.clone(), *journal))
     });
+    refuse_copies(&journals)?;
     let devices = devices.as_slice();
     let block_size = found
         .iter()
@@ -372,6 +387,26 @@ fn set_apart<'a, T>(
         is_member
     });
     (members, apart)
+}
+
+/// Two devices that hold the same journal are a mistake, as two that are the same member.
+fn refuse_copies(journals: &[(String, JournalDevice)]) -> Result<(), AssembleError> {
+    for (at, (second, device)) in journals.iter().enumerate() {
+        let same = |(_, other): &&(String, JournalDevice)| other.device_uuid == device.device_uuid;
+        if let Some((first, other)) = journals[..at].iter().find(same) {
+            let older = match other.stamps.cmp(&device.stamps) {
+                Ordering::Less => Some(first),
+                Ordering::Equal => None,
+                Ordering::Greater => Some(second),
+            };
+            return Err(AssembleError::TwoJournals {
+                first: first.clone(),
+                second: second.clone(),
+                older: older.cloned(),
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What the devices say, if each of them says something and is another one.
@@ -834,6 +869,7 @@ impl<'a> Opening<'a> {
             let bytes = self.stack.blocks(*node) * u64::from(array.block_size.bytes());
             device.array == array.uuid
                 && device.device_uuid == array.journal.device
+                && !device.is_outdated(array)
                 && device.device_bytes <= bytes + u64::from(array.block_size.bytes())
         })?;
         Some(self.journals.remove(at))
@@ -861,7 +897,10 @@ impl<'a> Opening<'a> {
                     "{name}: truncated: it has {has} bytes and had {had} when it got the journal"
                 )
             } else {
-                format!("{name}: a copy of the device with the journal; leave one of the two out")
+                format!(
+                    "{name}: outdated: an old copy of the device with the journal, or it went back in \
+                     time; what was being written is not told by it"
+                )
             }
         };
         refused.map(why).collect()

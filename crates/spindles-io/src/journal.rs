@@ -110,6 +110,8 @@ pub(crate) fn plan(
         device_uuid: create::new_uuid()?,
         array,
         device_bytes: bytes,
+        stamps: 0,
+        nonce: 0,
     })
 }
 

@@ -3,13 +3,17 @@
 
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Request};
 use spindles_engine::POLICIES;
-use spindles_io::assemble::{AssembleOptions, Assembled, assemble};
+use spindles_format::ChecksumKind;
+use spindles_io::assemble::{AssembleOptions, Assembled, assemble, examine};
 use spindles_io::create::{CreateOptions, create};
-use spindles_io::{OpenOptions, Target};
+use spindles_io::{OpenOptions, Target, settle};
 use spindles_layout::Expression;
 use std::fs::{self, File};
+use std::os::unix::fs::FileExt as _;
 
 const MIB: u64 = 1 << 20;
+/// Where the log begins on a device of its own.
+const LOG_BYTES: u64 = 65536;
 const DEVICES: [&str; 3] = ["a", "b", "c"];
 
 /// A folder with an array of three devices.
@@ -18,13 +22,17 @@ struct Folder(tempfile::TempDir);
 impl Folder {
     fn new(level: &str, options: &CreateOptions) -> Self {
         let folder = Self(tempfile::tempdir().unwrap());
-        let devices = DEVICES.map(|name| folder.path(name));
+        folder.create(level, options);
+        folder
+    }
+
+    fn create(&self, level: &str, options: &CreateOptions) {
+        let devices = DEVICES.map(|name| self.path(name));
         for device in &devices {
             File::create(device).unwrap().set_len(MIB).unwrap();
         }
         let expression = Expression::parse(&format!("{level}({})", devices.join(","))).unwrap();
         create(&expression, options, &mut |_, _| true).unwrap();
-        folder
     }
 
     fn path(&self, name: &str) -> String {
@@ -36,19 +44,80 @@ impl Folder {
     }
 
     fn open(&self, names: &[&str]) -> Result<Assembled, String> {
+        self.open_with(names, &AssembleOptions::default())
+    }
+
+    fn open_with(&self, names: &[&str], options: &AssembleOptions) -> Result<Assembled, String> {
         let paths: Vec<String> = names.iter().map(|name| self.path(name)).collect();
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        assemble(&paths, &AssembleOptions::default()).map_err(|error| error.to_string())
+        assemble(&paths, options).map_err(|error| error.to_string())
     }
 
     /// Opens all of it and writes this everywhere. It is closed in order, or as a crash leaves it.
     fn write(&self, what: u8, in_order: bool) {
-        let mut assembled = self.open(&DEVICES).unwrap();
+        self.write_with(&DEVICES, what, in_order);
+    }
+
+    fn write_with(&self, names: &[&str], what: u8, in_order: bool) {
+        let mut assembled = self.open(names).unwrap();
         fill(assembled.target.as_mut(), what);
         if in_order {
             assembled.target.close().unwrap();
         }
     }
+}
+
+/// An array with a device of its own for its journal, which a crash left with what was written then. What
+/// is logged is in its place already: parity of one row, or a copy, is made what a crash might leave.
+fn crashed(level: &str, checksum: ChecksumKind) -> Folder {
+    let folder = Folder(tempfile::tempdir().unwrap());
+    let journal = folder.path("j");
+    File::create(&journal).unwrap().set_len(8 * MIB).unwrap();
+    let mut options = options("journal");
+    options.checksum = Some(checksum);
+    options.journal = Some(journal);
+    folder.create(level, &options);
+    folder.write_with(&["a", "b", "c", "j"], 1, true);
+    folder.copy("j", "old");
+    folder.write_with(&["a", "b", "c", "j"], 2, false);
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .open(folder.path("c"))
+        .unwrap();
+    let found = examine(&folder.path("c")).unwrap().found;
+    let start = found.record().unwrap().1.data_start().0 * 4096;
+    let mut block = [0; 4096];
+    // Parity of what is alike is zeros.
+    let wanted = if level == "raid1" { 2 } else { 0 };
+    let torn = (0..).map(|row| start + row * 4096).find(|at| {
+        file.read_exact_at(&mut block, *at).unwrap();
+        block.iter().all(|byte| *byte == wanted)
+    });
+    file.write_all_at(&[0x99; 4096], torn.unwrap()).unwrap();
+    folder
+}
+
+/// What a log that is not there must come to: nothing wrong is read, whoever is missing.
+fn is_resynchronised(folder: &Folder, given: &[&str], case: &str) -> String {
+    let mut found = folder.open(given).unwrap();
+    let mut warnings = found.report.warnings();
+    warnings.extend(found.target.mishaps().iter().map(ToString::to_string));
+    settle(found.target.as_mut(), &mut |_, _| true);
+    warnings.extend(found.target.mishaps().iter().map(ToString::to_string));
+    found.target.close().unwrap();
+    for missing in DEVICES {
+        let left: Vec<&str> = DEVICES
+            .into_iter()
+            .filter(|name| *name != missing)
+            .collect();
+        let mut read_only = AssembleOptions::default();
+        read_only.open.read_only = true;
+        let mut found = folder.open_with(&left, &read_only).unwrap();
+        let read = each(found.target.as_mut(), Operation::Read, 2);
+        assert_eq!(read, Ok(()), "{case}, without {missing}");
+    }
+    warnings.join("\n")
 }
 
 fn options(policy: &str) -> CreateOptions {
@@ -58,7 +127,7 @@ fn options(policy: &str) -> CreateOptions {
         block_size: BlockSize::B4096,
         chunk_bytes: Some(64 << 10),
         consistency: spindles_engine::Policy::by_name(policy),
-        checksum: Some(spindles_format::ChecksumKind::None),
+        checksum: Some(ChecksumKind::None),
         spares: Vec::new(),
         degraded_writes: true,
         force: false,
@@ -163,5 +232,89 @@ fn a_member_that_nothing_was_written_to_since_is_taken() {
     let mut found = folder.open(&["a", "old", "c"]).unwrap();
     assert_eq!(found.report.warnings(), Vec::<String>::new());
     assert_eq!(each(found.target.as_mut(), Operation::Read, 1), Ok(()));
+    found.target.close().unwrap();
+}
+
+/// The device with the journal is not what the array logged on, when a crash is recovered from: it counts
+/// as missing, and what was being written is resynchronised.
+#[test]
+fn a_journal_that_is_old_or_rotten_counts_as_missing() {
+    for (level, checksum) in [
+        ("raid5", ChecksumKind::None),
+        ("raid5", ChecksumKind::Crc32c),
+        ("raid1", ChecksumKind::Crc32c),
+    ] {
+        let case = format!("{level}, {}, an old copy", checksum.name());
+        let folder = crashed(level, checksum);
+        let warnings = is_resynchronised(&folder, &["a", "b", "c", "old"], &case);
+        assert!(
+            warnings.contains("/old: outdated: an old copy"),
+            "{case}: {warnings}"
+        );
+
+        let case = format!("{level}, {}, rot", checksum.name());
+        let folder = crashed(level, checksum);
+        let file = File::options().write(true).open(folder.path("j")).unwrap();
+        let garbage = vec![0xa5; usize::try_from(8 * MIB - LOG_BYTES).unwrap()];
+        file.write_all_at(&garbage, LOG_BYTES).unwrap();
+        let warnings = is_resynchronised(&folder, &["a", "b", "c", "j"], &case);
+        assert!(warnings.contains("/j"), "{case}: {warnings}");
+
+        let case = format!("{level}, {}, one batch rots", checksum.name());
+        let folder = crashed(level, checksum);
+        let file = File::options()
+            .read(true)
+            .write(true)
+            .open(folder.path("j"))
+            .unwrap();
+        rot_one_batch(&file);
+        let warnings = is_resynchronised(&folder, &["a", "b", "c", "j"], &case);
+        assert!(warnings.contains("/j"), "{case}: {warnings}");
+    }
+}
+
+/// All headers of a batch in the middle of the log.
+fn rot_one_batch(file: &File) {
+    let mut log = vec![0; usize::try_from(8 * MIB - LOG_BYTES).unwrap()];
+    file.read_exact_at(&mut log, LOG_BYTES).unwrap();
+    let nonce = |header: &[u8]| header[32..40].to_vec();
+    let sequence = |header: &[u8]| u64::from_le_bytes(header[40..48].try_into().unwrap());
+    let headers: Vec<&[u8]> = (log.chunks_exact(4096))
+        .filter(|block| block.starts_with(b"SPNDJRNL"))
+        .collect();
+    let newest = headers
+        .iter()
+        .max_by_key(|header| sequence(header))
+        .unwrap();
+    let (nonce_of_last, last) = (nonce(newest), sequence(newest));
+    let mut wiped = 0;
+    for (at, block) in (0..).zip(log.chunks_exact(4096)) {
+        let is_header = block.starts_with(b"SPNDJRNL");
+        if is_header && nonce(block) == nonce_of_last && sequence(block) + 1 == last {
+            file.write_all_at(&[0; 4096], LOG_BYTES + at * 4096)
+                .unwrap();
+            wiped += 1;
+        }
+    }
+    assert!(wiped > 0, "there is such a batch");
+}
+
+/// The true device and an old copy of it are a mistake, before anything is written.
+#[test]
+fn two_devices_with_the_same_journal_are_refused() {
+    let folder = crashed("raid5", ChecksumKind::Crc32c);
+    let before = DEVICES.map(|name| fs::read(folder.path(name)).unwrap());
+    for given in [["a", "b", "c", "j", "old"], ["old", "j", "a", "b", "c"]] {
+        let refusal = folder.open(&given).unwrap_err();
+        assert!(refusal.contains("is the older one"), "{refusal}");
+        assert!(
+            refusal.contains("/j") && refusal.contains("/old"),
+            "{refusal}"
+        );
+    }
+    assert!(before == DEVICES.map(|name| fs::read(folder.path(name)).unwrap()));
+    let mut found = folder.open(&["a", "b", "c", "j"]).unwrap();
+    assert_eq!(found.report.refused, Vec::<String>::new());
+    found.target.work();
     found.target.close().unwrap();
 }

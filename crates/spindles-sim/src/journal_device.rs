@@ -6,14 +6,26 @@ use crate::options::Options;
 use crate::random::Random;
 use crate::world::World;
 use spindles_engine::WriteHole;
-use spindles_format::{ArrayRecord, JOURNAL_DEVICE_BYTES_MIN, JournalDevice};
+use spindles_format::{
+    ArrayRecord, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES,
+};
+use std::ops::Range;
+
+/// Where the disk says what it is.
+const PAGE_BYTES: Range<usize> = 4096..8192;
+const OTHER_PAGE_BYTES: Range<usize> = 32768..36864;
 
 /// The disk with the journal of the outermost array.
 #[derive(Clone, Debug)]
 pub(crate) struct JournalDisk {
     pub(crate) disk: Disk,
     pub(crate) gone: bool,
-    pub(crate) device: JournalDevice,
+    /// A crash that comes finds it damaged.
+    doomed: bool,
+    /// It is, and superblocks may count on it still.
+    damaged: bool,
+    /// What it held when nobody had it open.
+    copy: Option<Disk>,
 }
 
 /// What a disk says of itself that gets the journal of an array, if that one is to have it.
@@ -25,6 +37,8 @@ pub(crate) fn device_for(options: &Options, record: &ArrayRecord) -> Option<Jour
         device_uuid: uuid(random),
         array: record.uuid,
         device_bytes: JOURNAL_DEVICE_BYTES_MIN,
+        stamps: 0,
+        nonce: 0,
     })
 }
 
@@ -33,10 +47,18 @@ impl World {
     pub(crate) fn add_journal_device(&mut self, device: JournalDevice) {
         let sector_bytes = self.options.sector_bytes;
         let sectors = device.device_bytes / u64::from(sector_bytes);
+        let mut disk = Disk::new(self.options.model, sector_bytes, sectors);
+        disk.write(
+            SLOT_BYTES[0] / u64::from(sector_bytes),
+            &device.encode(),
+            true,
+        );
         self.journal = Some(JournalDisk {
-            disk: Disk::new(self.options.model, sector_bytes, sectors),
+            disk,
             gone: false,
-            device,
+            doomed: false,
+            damaged: false,
+            copy: None,
         });
     }
 
@@ -53,7 +75,95 @@ impl World {
     /// What the disk says of itself, if it is that of this array, and answers.
     pub(crate) fn journal_of(&self, array: usize) -> Option<JournalDevice> {
         let journal = self.journal.as_ref().filter(|journal| !journal.gone)?;
-        (array == self.stack.top()).then_some(journal.device)
+        let sector_bytes = u64::try_from(journal.disk.sector_bytes()).expect("small");
+        let slots = SLOT_BYTES.into_iter().filter_map(|at| {
+            let mut bytes = [0; SUPERBLOCK_BYTES];
+            journal.disk.read(at / sector_bytes, &mut bytes).ok()?;
+            JournalDevice::decode(&bytes).ok()
+        });
+        let device = slots.max_by_key(|device| device.stamps);
+        device.filter(|_| array == self.stack.top())
+    }
+
+    /// Whether the disk with the journal of this array answers, and holds what was logged.
+    pub(crate) fn journal_tells(&self, array: usize) -> bool {
+        let damaged = self.journal.as_ref().is_some_and(|journal| journal.damaged);
+        !damaged && self.journal_of(array).is_some()
+    }
+
+    /// The next crash finds the disk with the journal damaged. Whether there is one.
+    pub fn doom_journal_device(&mut self) -> bool {
+        let Some(journal) = &mut self.journal else {
+            return false;
+        };
+        !std::mem::replace(&mut journal.doomed, true)
+    }
+
+    /// Nothing runs: somebody may copy the disk with the journal.
+    pub(crate) fn copy_journal_device(&mut self) {
+        if let Some(journal) = self.journal.as_mut().filter(|journal| journal.doomed)
+            && self.rotting.percent(50)
+        {
+            journal.copy = Some(journal.disk.clone());
+        }
+    }
+
+    /// Nothing runs: after a crash the disk with the journal is an old copy of itself, holds anything in
+    /// the place of the log, or can't be read there. Whether it was to be damaged.
+    pub(crate) fn damage_journal_device(&mut self) -> bool {
+        let Some(journal) = &mut self.journal else {
+            return false;
+        };
+        if journal.gone || !std::mem::take(&mut journal.doomed) {
+            return false;
+        }
+        journal.damaged = true;
+        let block_size = self.options.block_size;
+        let device = JournalDevice::decode(&journal.disk.bytes()[PAGE_BYTES])
+            .or_else(|_| JournalDevice::decode(&journal.disk.bytes()[OTHER_PAGE_BYTES]));
+        let log = device.map_or(0, |it| {
+            it.first_block(block_size).0 * u64::from(block_size.bytes())
+        });
+        let sector_bytes = u64::try_from(journal.disk.sector_bytes()).expect("small");
+        let sectors = u64::try_from(journal.disk.bytes().len()).expect("it fits") / sector_bytes;
+        let log = log / sector_bytes..sectors;
+        let what = match (self.rotting.below(3), journal.copy.take()) {
+            (0, Some(copy)) => {
+                journal.disk = copy;
+                "is an old copy"
+            }
+            (0 | 1, _) => {
+                let garbage = vec![0xa5; journal.disk.sector_bytes()];
+                for sector in log {
+                    journal.disk.write(sector, &garbage, true);
+                }
+                "rots in its log"
+            }
+            _ => {
+                // The first of them begins the log.
+                for sector in log.step_by(5) {
+                    journal.disk.make_unreadable(sector);
+                }
+                "can't be read in its log"
+            }
+        };
+        self.note(&format!("the disk with the journal {what}"));
+        true
+    }
+
+    /// The array is opened: superblocks `count` on what was logged on the disk, or not.
+    pub(crate) fn journal_counts(&mut self, count: bool) {
+        if let Some(journal) = self
+            .journal
+            .as_mut()
+            .filter(|journal| !count && journal.damaged)
+        {
+            journal.damaged = false;
+            let unreadable: Vec<u64> = journal.disk.unreadable().collect();
+            for sector in unreadable {
+                journal.disk.make_readable(sector);
+            }
+        }
     }
 
     /// The disk with the journal stops answering. Whether it did before.

@@ -296,6 +296,11 @@ fn between_sessions(world: &mut World) {
             .entry("journal missing at opening")
             .or_default() += u64::from(missing);
     }
+    world.copy_journal_device();
+    if !clean && whole && world.damage_journal_device() {
+        after_crash(world);
+        *world.struck.entry("journal device damaged").or_default() += 1;
+    }
 }
 
 /// Opens all arrays, inner ones first. False when one is refused or fails a check: the run ends.
@@ -457,7 +462,10 @@ fn open_array(world: &mut World, array: usize) -> bool {
     }
     // Until the engine knows better.
     let journal = assembly.array.journal;
-    let there = !journal.on_device || world.journal_of(array).is_some();
+    if array == world.stack.top() {
+        world.journal_counts(!clean && journal.on_device && journal.tail > 0);
+    }
+    let there = !journal.on_device || world.journal_tells(array);
     let logged = journal.tail > 0 && there;
     if world.journal.is_some() && array == world.stack.top() {
         world.unlogged_parity = !clean && !logged;
@@ -637,7 +645,10 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     let mut plain = plain_config(&this.geometry, assembly, limits, scratch, metadata);
     if let Some(persistence) = &mut plain.persistence {
         let device = world.journal_of(array);
-        let named = |device: &JournalDevice| device.device_uuid == persistence.array.journal.device;
+        let record = &persistence.array;
+        let named = |device: &JournalDevice| {
+            device.device_uuid == record.journal.device && !device.is_outdated(record)
+        };
         persistence.journal_device = device.filter(named);
     }
     Config {

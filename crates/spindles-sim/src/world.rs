@@ -597,7 +597,7 @@ impl World {
                 }
                 self.attach_added(array);
             }
-            Event::Replayed { .. } if self.journal_of(array).is_some() => {
+            Event::Replayed { .. } if self.journal_tells(array) => {
                 self.stack.arrays[array].marks = true;
             }
             // On the members, what is in flight is known without marks.

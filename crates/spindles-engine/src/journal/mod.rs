@@ -18,6 +18,7 @@ mod home;
 mod lost;
 pub(crate) mod replay;
 mod settling;
+mod stamp;
 mod summing;
 mod vouching;
 
@@ -29,6 +30,7 @@ use crate::{
     config::Persistence,
     consistency::WriteHole,
     index,
+    metadata::superblock_blocks,
     output::{Event, OutReason, Output},
     slots::SlotSet,
     status::JournalStatus,
@@ -41,10 +43,11 @@ use spindles_block::{
     MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalRecord, JournalWriter,
-    Uuid,
+    DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalDevice, JournalEntry, JournalRecord,
+    JournalWriter, Uuid,
 };
 use spindles_layout::GroupIndex;
+use stamp::Stamp;
 
 /// What is written in place of which a half holds only checksums, on each member at most: replay reads
 /// all of it.
@@ -123,6 +126,10 @@ pub(crate) struct Journal {
     pub(crate) record: JournalRecord,
     /// For batches of this opening.
     nonce: u64,
+    /// What the device of its own says, and where that is made.
+    device: Option<JournalDevice>,
+    page: Place,
+    stamp: Stamp,
     /// Of the next batch.
     sequence: u64,
     halves: [Half; 2],
@@ -186,6 +193,12 @@ impl Journal {
             state: State::Off,
             record,
             nonce: persistence.nonce,
+            page: match persistence.journal_device {
+                Some(_) => buffer.reserve(1, superblock_blocks(block_size)),
+                None => buffer.reserve(0, 0),
+            },
+            device: persistence.journal_device,
+            stamp: Stamp::Done,
             sequence: 0,
             halves: [half; 2],
             current: 0,
@@ -231,6 +244,12 @@ impl Journal {
         self.current = 0;
         self.used = 0;
         self.intent_blocks = 0;
+        if self.home.is_device() {
+            // The header that the log begins with.
+            self.used = self.headers.blocks;
+            self.sequence += 1;
+            self.stamp = Stamp::Wanted;
+        }
         self.state = State::Recording;
     }
 }
@@ -510,6 +529,7 @@ impl Engine {
         self.journal.as_ref().is_none_or(|journal| {
             let flushing = |half: &Half| matches!(half.state, HalfState::Flushing { .. });
             journal.batch.is_none()
+                && !matches!(journal.stamp, Stamp::UnderWay { .. })
                 && !journal.halves.iter().any(flushing)
                 && !matches!(journal.state, State::Flushing { .. })
         })

@@ -41,7 +41,11 @@ use crate::{
     slots::SlotSet,
     system_io::{Place, Purpose},
 };
-use alloc::{collections::BTreeMap, vec, vec::Vec};
+use alloc::{
+    collections::{BTreeMap, BTreeSet},
+    vec,
+    vec::Vec,
+};
 use core::ops::Range;
 use spindles_block::{
     BlockIndex, ComputeResult, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
@@ -228,6 +232,9 @@ pub(crate) struct Replay {
     pub(super) stage: Stage,
     window: Place,
     scans: Vec<Scan>,
+    /// The batches of the log that were found, and the last one of those with which a log begins.
+    pub(super) seen: BTreeSet<u64>,
+    pub(super) begun: u64,
     pub(super) parts: Vec<Part>,
     /// The same, each group's together, in order.
     pub(super) by_group: Vec<usize>,
@@ -295,6 +302,8 @@ impl Engine {
             stage: Stage::Waiting,
             window,
             scans: vec![Scan::default(); usize::from(members)],
+            seen: BTreeSet::new(),
+            begun: 0,
             parts: Vec::new(),
             by_group: Vec::new(),
             checksums: Vec::new(),
@@ -420,12 +429,13 @@ impl Engine {
         let header_blocks = self.journal.as_ref().map_or(0, |j| j.headers.blocks);
         match result {
             Ok(()) => self.look_for_headers(member, header_blocks),
-            Err(MemberError::Gone) => {
-                // This journal is not to be had, also where the last copies stay.
+            Err(error) if error == MemberError::Gone || self.logs_on_device() => {
+                // This journal is not to be had, also where the last copies stay. On a device of its
+                // own, where all of them lie, what can't be read may be any of them.
                 self.replay().scans[usize::from(member.0)].next = u32::MAX;
                 self.log_failed(member, result);
             }
-            Err(MemberError::Medium | MemberError::Corrupt) => {
+            Err(_) => {
                 let scan = &mut self.replay().scans[usize::from(member.0)];
                 if scan.reading > header_blocks {
                     scan.careful_below = scan.next + scan.reading;
@@ -454,9 +464,15 @@ impl Engine {
             let counts = batch.array == journal.array
                 && batch.nonce == journal.record.nonce
                 && batch.member == member
-                && batch.place == scan.next + at
-                && batch.sequence >= journal.record.tail;
+                && batch.place == scan.next + at;
             if !counts {
+                continue;
+            }
+            replay.seen.insert(batch.sequence);
+            if header.entries().next().is_none() {
+                replay.begun = replay.begun.max(batch.sequence);
+            }
+            if batch.sequence < journal.record.tail {
                 continue;
             }
             for (entry, checksums) in header.entries() {
@@ -507,6 +523,7 @@ impl Engine {
         if *pending > 0 {
             return;
         }
+        self.judge_log();
         let replay = self.replay();
         replay.stage = Stage::Recording;
         replay
@@ -785,7 +802,7 @@ impl Engine {
             column.unreadable = column.unreadable.with(slot);
             let reads = column.phase == Phase::Reading;
             let gone = error == MemberError::Gone;
-            if reads && gone && self.reads_log() {
+            if reads && (gone || self.logs_on_device()) && self.reads_log() {
                 self.log_failed(member, result);
             } else if (writing || gone)
                 && !self.put_out(member, OutReason::Error(error))

@@ -23,8 +23,10 @@ const COLUMNS: u32 = 4;
 /// What the device of a journal says of itself.
 const JOURNAL_DEVICE: JournalDevice = JournalDevice {
     device_uuid: Uuid([0xd1; 16]),
-    array: Uuid::NIL, // Nobody reads it from the device.
+    array: Uuid([0xa1; 16]), // Nobody reads it from the device.
     device_bytes: JOURNAL_DEVICE_BYTES_MIN,
+    stamps: 0,
+    nonce: 0,
 };
 
 impl Explorer<'_> {

@@ -4,6 +4,7 @@
 
 mod dropout;
 mod grow;
+mod journal_damaged;
 mod journal_lost;
 mod journal_rot;
 mod latent_sector_error;
@@ -64,6 +65,7 @@ pub static FAULTS: &[&Fault] = &[
     &lost_write::FAULT,
     &misdirected_write::FAULT,
     &metadata_rot::FAULT,
+    &journal_damaged::FAULT,
 ];
 
 impl Fault {

@@ -1,0 +1,139 @@
+//! A device of its own for the journal is stamped by each opening that logs on it, before superblocks
+//! count on that: an old copy of the device has another stamp. Its log then begins with headers without
+//! entries, one in the journal of each position. So a log of which nothing is there, or that has a gap,
+//! is known to be damaged: it counts as lost, as it does where a part of it can't be read.
+//!
+//! The log that a stamp puts an end to is not needed any more: all that it held is in its place, durably.
+
+use super::{Journal, replay::Replay};
+use crate::{Engine, system_io::Purpose};
+use spindles_block::{MemberError, MemberResult, MemberSet, Operation};
+use spindles_format::{JournalBatch, JournalWriter};
+
+use super::JOURNAL_DEVICE;
+
+/// Whether the device says that the log which is begun lies on it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stamp {
+    /// Not yet: superblocks wait for it.
+    Wanted,
+    /// It is written.
+    UnderWay { pending: u32 },
+    /// It does, or the log lies on the members.
+    Done,
+}
+
+impl Journal {
+    /// Whether all of the log on a device of its own was found. A crash may have taken the last batch
+    /// alone.
+    fn is_whole(&self, replay: &Replay) -> bool {
+        let from = self.record.tail.max(replay.begun);
+        match replay.seen.last() {
+            None => false,
+            Some(last) if *last < from => last + 1 == from,
+            Some(last) => (from..=*last).all(|batch| replay.seen.contains(&batch)),
+        }
+    }
+}
+
+impl Engine {
+    /// Whether superblocks may count on the log that is begun.
+    pub(crate) fn journal_is_stamped(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_none_or(|journal| journal.stamp == Stamp::Done)
+    }
+
+    /// Stamps the device, where that is not under way. The update of superblocks goes on afterwards.
+    pub(crate) fn stamp_journal(&mut self) {
+        let Some(mut journal) = self.journal.take_if(|it| it.stamp == Stamp::Wanted) else {
+            return;
+        };
+        let write = Operation::Write { fua: true };
+        let mut pending = 0;
+        let device = journal.device.expect("the log lies on a device");
+        if device.nonce != journal.nonce {
+            let device = device.stamped(journal.nonce);
+            journal.device = Some(device);
+            let bytes = self.metadata_buffer.bytes_mut(journal.page, 0);
+            bytes.copy_from_slice(&device.encode());
+            self.system_io(
+                Purpose::JournalStamp,
+                JOURNAL_DEVICE,
+                write,
+                device.slot_block(self.block_size),
+                journal.page.blocks,
+                self.metadata_buffer.slice(journal.page, 0),
+            );
+            pending += 1;
+        }
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for member in active.iter() {
+            let part = JournalBatch {
+                array: journal.array,
+                nonce: journal.record.nonce,
+                sequence: journal.record.tail,
+                member,
+                place: 0,
+            };
+            JournalWriter::new(&part, &mut journal.draft).finish();
+            let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
+            bytes.copy_from_slice(&journal.draft);
+            let (device, start) = journal.home.place(member);
+            self.system_io_on(
+                device,
+                Purpose::JournalStamp,
+                member,
+                write,
+                start,
+                journal.headers.blocks,
+                self.metadata_buffer.slice(journal.headers, member.0),
+            );
+            pending += 1;
+        }
+        journal.stamp = Stamp::UnderWay { pending };
+        self.journal = Some(journal);
+    }
+
+    /// A part of the stamp was written. Where the device fails the members log.
+    pub(crate) fn journal_stamped(&mut self, result: MemberResult) {
+        self.log_failed(JOURNAL_DEVICE, result);
+        let journal = self.journal.as_mut().expect("it is stamped");
+        let Stamp::UnderWay { pending } = &mut journal.stamp else {
+            panic!("stamped in state {:?}", journal.stamp);
+        };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        journal.stamp = Stamp::Done;
+        if journal.home.is_lost() {
+            journal.home.choose();
+            journal.record.on_device = false;
+        }
+        self.begin_update();
+    }
+
+    /// Whether what is logged lies on a device of its own, which may be lost.
+    pub(super) fn logs_on_device(&self) -> bool {
+        self.journal
+            .as_ref()
+            .is_some_and(|journal| journal.home.is_device())
+    }
+
+    /// All of the log was read. Where it lies on a device of its own and is not whole, the device counts
+    /// as lost.
+    pub(super) fn judge_log(&mut self) {
+        let journal = self.journal.as_ref().expect("a replay has a journal");
+        let replay = self.replay.as_mut().expect("a replay is under way");
+        if !journal.home.is_device() || journal.home.is_lost() {
+            return;
+        }
+        // What was logged before a log that was begun, and that superblocks do not count on yet, is
+        // in its place.
+        let begun = replay.begun;
+        replay.parts.retain(|part| part.sequence >= begun);
+        if !journal.is_whole(replay) {
+            self.log_failed(JOURNAL_DEVICE, Err(MemberError::Corrupt));
+        }
+    }
+}
