@@ -5,12 +5,11 @@ use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::identity::same_device;
 use crate::probe::Probe;
 use crate::signatures::look;
-use crate::{CloseError, Mishap, OpenError, OpenOptions, Target, open_device};
+use crate::{CloseError, Mishap, OpenError, OpenOptions, Target, open_device, positioned};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::ops::{ControlFlow, Range};
-use std::os::unix::fs::FileExt as _;
 use thiserror::Error;
 
 /// A request is no shorter, unless it is the last.
@@ -311,7 +310,7 @@ impl CopyEnd {
             && !rest.is_empty()
         {
             let offset_bytes = offset_bytes + count(bulk);
-            let read = tail.file.read_exact_at(rest, offset_bytes);
+            let read = positioned::read_exact_at(&tail.file, rest, offset_bytes);
             read.map_err(|error| CopyError::Read {
                 name: self.name.clone(),
                 offset_bytes,
@@ -356,7 +355,7 @@ impl CopyEnd {
             && !rest.is_empty()
         {
             let offset_bytes = offset_bytes + count(bulk);
-            let written = tail.file.write_all_at(rest, offset_bytes);
+            let written = positioned::write_all_at(&tail.file, rest, offset_bytes);
             written.map_err(|error| CopyError::Write {
                 name: self.name.clone(),
                 offset_bytes,

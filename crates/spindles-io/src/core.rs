@@ -729,6 +729,24 @@ impl Core {
         (0..count).rev().map(ArrayIndex)
     }
 
+    /// Whether the array that this one is a member of has all of its data without those that failed.
+    pub(crate) fn survives(&self, array: ArrayIndex, failed: &[ArrayIndex]) -> bool {
+        let Some((outer, _)) = self.array(array).parent else {
+            return false;
+        };
+        let engine = &self.array(outer).engine;
+        let status = engine.status();
+        let out = (status.members.iter())
+            .filter(|member| member.state != spindles_engine::Member::Active)
+            .map(|member| member.member);
+        let of_outer = failed
+            .iter()
+            .filter_map(|failed| self.array(*failed).parent);
+        let of_outer = of_outer.filter(|(parent, _)| *parent == outer);
+        let lost = out.chain(of_outer.map(|(_, member)| member)).collect();
+        engine.geometry().survives(lost)
+    }
+
     fn timeout(&self) -> Option<Instant> {
         self.arrays
             .iter()

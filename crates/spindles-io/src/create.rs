@@ -2,6 +2,7 @@
 //! to the first.
 
 use crate::clock::since_1970_s;
+use crate::positioned;
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{
@@ -18,7 +19,6 @@ use spindles_format::{
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 use thiserror::Error;
 
 mod writing;
@@ -794,7 +794,7 @@ pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
 /// Clears a spare that is held and about to become a member, but for that it is a spare.
 pub(crate) fn clear_spare(device: &str, record: &DeviceRecord) -> io::Result<()> {
     let file = File::options().write(true).open(device)?;
-    file.write_all_at(&[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
+    positioned::write_all_at(&file, &[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
     clear_areas(device, record)
 }
 
@@ -821,7 +821,7 @@ fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {
     for kind in BITMAPS {
         let area = record.area(kind).expect("a member has all areas");
         let zeros = vec![0; usize::try_from(area.length_bytes).expect("at most 128 KiB")];
-        file.write_all_at(&zeros, area.offset_bytes)?;
+        positioned::write_all_at(&file, &zeros, area.offset_bytes)?;
     }
     let area = record
         .area(AreaKind::CHECKSUMS)
@@ -845,7 +845,7 @@ fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
         .map(|sighting| (sighting.offset_bytes, sighting.length_bytes));
     for (offset, length) in magics.chain([start]) {
         let zeros = vec![0; usize::try_from(length).expect("some KiB")];
-        file.write_all_at(&zeros, offset)?;
+        positioned::write_all_at(&file, &zeros, offset)?;
     }
     file.sync_all()
 }

@@ -2,7 +2,7 @@
 //! that comes of it.
 
 use crate::attach::AttachError;
-use crate::core::{Core, Node};
+use crate::core::{ArrayIndex, Core, Node};
 use crate::probe::Probe;
 use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
@@ -407,7 +407,7 @@ impl Driver {
         Ok(())
     }
 
-    fn close_array(&mut self, index: crate::core::ArrayIndex) -> Result<(), CloseError> {
+    fn close_array(&mut self, index: ArrayIndex) -> Result<(), CloseError> {
         let not_durable = |name: &str, reason: &str| CloseError::NotDurable {
             target: name.to_owned(),
             reason: reason.to_owned(),
@@ -615,8 +615,17 @@ impl Target for Driver {
     fn close(mut self: Box<Self>) -> Result<(), CloseError> {
         while self.poll(true).is_some() {}
         // Members come before the arrays that are made of them.
+        let mut failed = Vec::new();
         for array in self.core.arrays_from_the_top() {
-            self.close_array(array)?;
+            if let Err(error) = self.close_array(array) {
+                failed.push((array, error));
+            }
+        }
+        let arrays: Vec<ArrayIndex> = failed.iter().map(|(array, _)| *array).collect();
+        // An array that could not be closed is a member that its outer array may do without.
+        let survived = |(array, _): &(ArrayIndex, CloseError)| self.core.survives(*array, &arrays);
+        if let Some(at) = failed.iter().position(|failed| !survived(failed)) {
+            return Err(failed.swap_remove(at).1);
         }
         if self.facts.read_only || matches!(self.root, Node::Array(_)) {
             return Ok(());

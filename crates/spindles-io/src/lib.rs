@@ -23,6 +23,7 @@ mod members;
 mod mishaps;
 mod options;
 mod physical;
+mod positioned;
 mod probe;
 mod queues;
 mod random;

@@ -3,7 +3,7 @@
 
 use crate::backends::{self, Medium};
 use crate::signatures::{self, Sighting};
-use crate::{Direct, OpenError, OpenOptions};
+use crate::{Direct, OpenError, OpenOptions, positioned};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
 use rustix::io::Errno;
 use spindles_format::{
@@ -111,7 +111,7 @@ impl Probe {
         let there = self.bytes.saturating_sub(offset).min(slot_bytes);
         let mut bytes = vec![0; usize::try_from(there).expect("at most 4096")];
         if let Some(file) = &self.file {
-            file.read_exact_at(&mut bytes, offset)
+            positioned::read_exact_at(file, &mut bytes, offset)
                 .map_err(|_| DecodeError::Unreadable)?;
         }
         Ok(bytes)
@@ -132,7 +132,7 @@ impl Probe {
         for page in 0..pages {
             let mut bytes = [0; BAD_BLOCKS_PAGE_BYTES];
             let at = area.offset_bytes + u64::from(page) * page_bytes;
-            if file.read_exact_at(&mut bytes, at).is_ok()
+            if positioned::read_exact_at(file, &mut bytes, at).is_ok()
                 && let Some((_, entries)) = decode_bad_blocks(array.uuid, page, &bytes)
             {
                 runs.extend(entries);
@@ -146,7 +146,7 @@ impl Probe {
         let Some(file) = &self.file else {
             return Ok(Vec::new());
         };
-        let read = &mut |offset, into: &mut [u8]| file.read_exact_at(into, offset);
+        let read = &mut |offset, into: &mut [u8]| positioned::read_exact_at(file, into, offset);
         signatures::look(self.bytes, read).map_err(|source| OpenError::Io {
             device: self.name.clone(),
             action: "read",

@@ -4,11 +4,10 @@ use crate::assemble::{AssembleOptions, SpareReport, assemble};
 use crate::attach::{self, ChangeError};
 use crate::create::{self, CreateError};
 use crate::probe::{self, Probe};
-use crate::{OpenError, OpenOptions, backends};
+use crate::{OpenError, OpenOptions, backends, positioned};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid, areas_for};
 use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::{fmt, io};
 
 /// Whose spares devices become.
@@ -190,7 +189,7 @@ pub(crate) fn claim(
 /// Writes what a device that is no member says of itself, durably.
 fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
     let file = File::options().write(true).open(device)?;
-    file.write_all_at(page, SLOT_BYTES[0])?;
+    positioned::write_all_at(&file, page, SLOT_BYTES[0])?;
     file.sync_all()
 }
 

@@ -2,6 +2,7 @@
 //! what its result means. Both queues run these.
 
 use crate::buffers::Memory;
+use crate::positioned::Retries;
 use rustix::io::Errno;
 use spindles_block::{MemberError, MemberResult, Operation};
 
@@ -51,6 +52,8 @@ pub(crate) enum Call {
 pub(crate) enum After {
     /// Make the call that `call` now says.
     Again,
+    /// The same, a little later: it was put off.
+    Later,
     /// It is done.
     Done(MemberResult),
 }
@@ -66,6 +69,7 @@ pub(crate) struct Transfer {
     bytes: u64,
     done_bytes: u64,
     call: Call,
+    retries: Retries,
 }
 
 /// At most so much in one call: the kernel's own limit is just below 2 GiB.
@@ -98,6 +102,7 @@ impl Transfer {
             bytes,
             done_bytes: 0,
             call,
+            retries: Retries::default(),
         }
     }
 
@@ -145,8 +150,13 @@ impl Transfer {
         abilities: &mut Abilities,
     ) -> After {
         match result {
-            Ok(moved) => self.moved(moved),
-            Err(Errno::INTR | Errno::AGAIN) => After::Again,
+            Ok(moved) => {
+                self.retries = Retries::default();
+                self.moved(moved)
+            }
+            Err(Errno::INTR | Errno::AGAIN) if self.retries.again() => After::Later,
+            // It answers nothing else.
+            Err(Errno::INTR | Errno::AGAIN) => After::Done(Err(MemberError::Gone)),
             Err(errno) => self.failed(errno, abilities),
         }
     }
@@ -243,11 +253,42 @@ mod tests {
                 transfer.length()
             ));
             match transfer.advance(*result, &mut abilities) {
-                After::Again => {}
+                After::Again | After::Later => {}
                 After::Done(end) => printed.push(format!("{end:?}")),
             }
         }
         assert_eq!(printed.join("; "), expected, "{operation:?}");
+    }
+
+    /// A call that is put off is made again, but not for ever, however often something moved before.
+    #[test]
+    fn a_device_that_only_puts_off_fails() {
+        for errno in [Errno::AGAIN, Errno::INTR] {
+            for operation in [
+                Operation::Read,
+                Operation::Write { fua: true },
+                Operation::Flush,
+                Operation::Discard,
+                Operation::WriteZeroes { fua: true },
+            ] {
+                let bytes = if operation == Operation::Flush {
+                    0
+                } else {
+                    8192
+                };
+                let (tag, file) = (Tag(1), FileIndex(0));
+                let mut transfer = Transfer::new(tag, file, operation, 0, bytes, Memory::NONE);
+                let mut abilities = Abilities::ALL;
+                let mut advance = |result| transfer.advance(result, &mut abilities);
+                if matches!(operation, Operation::Read | Operation::Write { .. }) {
+                    assert_eq!(advance(Err(errno)), After::Later);
+                    assert_eq!(advance(Ok(512)), After::Again);
+                }
+                let calls = (1..100_000).find(|_| advance(Err(errno)) != After::Later);
+                assert_eq!(calls, Some(1001), "{operation:?}");
+                assert_eq!(advance(Err(errno)), After::Done(Err(MemberError::Gone)));
+            }
+        }
     }
 
     #[test]

@@ -2,13 +2,12 @@
 
 use crate::attach::{self, ChangeError};
 use crate::probe::{self, Probe};
-use crate::{OpenOptions, backends};
+use crate::{OpenOptions, backends, positioned};
 use spindles_block::MemberSet;
 use spindles_engine::geometry_of;
 use spindles_format::{Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 
 /// A device that has our superblocks, or had them.
 #[derive(Clone, Debug)]
@@ -72,7 +71,7 @@ pub(crate) fn clear(device: &str) -> io::Result<()> {
     for offset in SLOT_BYTES {
         let there = usize::try_from(bytes.saturating_sub(offset)).unwrap_or(SUPERBLOCK_BYTES);
         let zeros = [0; SUPERBLOCK_BYTES];
-        file.write_all_at(&zeros[..there.min(SUPERBLOCK_BYTES)], offset)?;
+        positioned::write_all_at(&file, &zeros[..there.min(SUPERBLOCK_BYTES)], offset)?;
     }
     file.sync_all()
 }

@@ -8,6 +8,7 @@
 
 use super::{Queue, Wait};
 use crate::buffers::Memory;
+use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, Tag, Transfer};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::Errno;
@@ -122,8 +123,10 @@ impl Shared {
     ) -> MemberResult {
         loop {
             let result = self.call(transfer, file);
-            if let After::Done(result) = transfer.advance(result, abilities) {
-                return result;
+            match transfer.advance(result, abilities) {
+                After::Done(result) => return result,
+                After::Again => {}
+                After::Later => thread::sleep(RETRY_DELAY),
             }
         }
     }

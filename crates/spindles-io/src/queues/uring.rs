@@ -5,6 +5,7 @@
 
 use super::{Queue, Wait};
 use crate::buffers::Memory;
+use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, Tag, Transfer};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
@@ -14,6 +15,7 @@ use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
 use std::ptr::NonNull;
+use std::time::{Duration, Instant};
 
 /// Operations handed over in one call at most; more are handed over in several.
 const SUBMISSIONS: u32 = 512;
@@ -32,6 +34,8 @@ pub(super) struct Uring {
     slots: Vec<Option<Transfer>>,
     free: Vec<u16>,
     backlog: VecDeque<Transfer>,
+    /// Slots whose calls were put off, and when they are to be made again.
+    later: VecDeque<(Instant, u16)>,
     done: VecDeque<(Tag, MemberResult)>,
     files: Vec<(OwnedFd, Abilities)>,
     registered: Vec<bool>,
@@ -61,6 +65,7 @@ impl Uring {
             slots: vec![None; usize::from(SLOTS)],
             free: (0..SLOTS).rev().collect(),
             backlog: VecDeque::with_capacity(usize::from(SLOTS)),
+            later: VecDeque::with_capacity(usize::from(SLOTS)),
             done: VecDeque::with_capacity(usize::from(SLOTS)),
             files: Vec::new(),
             registered: vec![false; buffers],
@@ -133,6 +138,7 @@ impl Uring {
             let abilities = &mut self.files[usize::from(transfer.file.0)].1;
             match transfer.advance(result, abilities) {
                 After::Again => self.push(slot),
+                After::Later => self.later.push_back((Instant::now() + RETRY_DELAY, slot)),
                 After::Done(result) => {
                     self.done.push_back((transfer.tag, result));
                     if let Some(next) = self.backlog.pop_front() {
@@ -150,6 +156,19 @@ impl Uring {
         let abilities = self.files[usize::from(transfer.file.0)].1;
         self.slots[usize::from(slot)] = Some(transfer.limited_to(abilities));
         self.push(slot);
+    }
+
+    /// Makes the calls again whose time has come. How long the next one has to wait.
+    fn push_later(&mut self) -> Option<Duration> {
+        while let Some(&(at, slot)) = self.later.front() {
+            let left = at.saturating_duration_since(Instant::now());
+            if !left.is_zero() {
+                return Some(left);
+            }
+            self.later.pop_front();
+            self.push(slot);
+        }
+        None
     }
 
     /// Whether anything is in the kernel or on its way.
@@ -258,6 +277,11 @@ impl Queue for Uring {
             }
             return;
         }
+        let wait = match (wait, self.push_later()) {
+            (Wait::Forever, Some(left)) => Wait::AtMost(left),
+            (Wait::AtMost(time), Some(left)) => Wait::AtMost(time.min(left)),
+            (wait, _) => wait,
+        };
         // With results at hand there is nothing to wait for.
         let nothing = self.done.is_empty() && self.ring.0.completion().is_empty();
         let wait = if nothing { wait } else { Wait::No };
