@@ -190,9 +190,28 @@ pub enum AssembleError {
         /// Why.
         source: RequestError,
     },
+    /// A device answered at first, and does not any more.
+    #[error("{device}: it stopped answering while the array was opened: {why}")]
+    Died {
+        /// The device.
+        device: String,
+        /// What it answered.
+        why: String,
+    },
     /// Somebody wrote superblocks while we looked.
     #[error("the superblocks changed while they were read: try again")]
     Changed,
+}
+
+impl AssembleError {
+    /// The same where these devices died before.
+    fn without(mut self, died: Vec<String>) -> Self {
+        if let Self::Incomplete { refused, .. } | Self::UncleanDegraded { refused, .. } = &mut self
+        {
+            refused.extend(died);
+        }
+        self
+    }
 }
 
 pub(crate) fn because(refused: &[String]) -> String {
@@ -296,10 +315,55 @@ pub fn resync(
     Ok(Resynced { report, through })
 }
 
+/// As `build_of`. Devices that die meanwhile are left out, with their names.
 fn build(
     devices: &[&str],
     options: &AssembleOptions,
     change: Option<&Change>,
+) -> Result<Build, AssembleError> {
+    let mut left = devices.to_vec();
+    let mut died = Vec::new();
+    let mut options = options.clone();
+    loop {
+        let mut all_heard_of = false;
+        let error = match build_of(&left, &options, change, &mut all_heard_of) {
+            Ok(mut build) => {
+                build.report.refused.extend(died);
+                return Ok(build);
+            }
+            Err(error) => error,
+        };
+        let device = match &error {
+            AssembleError::Died { device, .. } | AssembleError::CatchUp { device, .. } => device,
+            _ => return Err(error.without(died)),
+        };
+        let before = left.len();
+        left.retain(|name| name != device);
+        if left.is_empty() || left.len() == before {
+            return Err(error);
+        }
+        // It was here, and is no newer than the others.
+        options.degraded |= all_heard_of;
+        died.push(match &error {
+            AssembleError::CatchUp { device, source } => {
+                let why = source.to_string();
+                AssembleError::Died {
+                    device: device.clone(),
+                    why,
+                }
+                .to_string()
+            }
+            _ => error.to_string(),
+        });
+    }
+}
+
+/// `all_heard_of` is told once it is known that nothing which is away may be newer than what is here.
+fn build_of(
+    devices: &[&str],
+    options: &AssembleOptions,
+    change: Option<&Change>,
+    all_heard_of: &mut bool,
 ) -> Result<Build, AssembleError> {
     let mut found = look(devices, &options.open)?;
     let (devices, spares) = set_apart(devices, &mut found, |found| {
@@ -314,6 +378,12 @@ fn build(
         Some((found.name.clone(), *journal))
     });
     refuse_copies(&journals)?;
+    // Of arrays in arrays it is known when the inner ones are open.
+    *all_heard_of = choose(&found).is_ok_and(|assembly| {
+        let is_newer = |geometry| !may_be_newer(&assembly, &geometry).is_empty();
+        assembly.array.parent == Uuid::NIL
+            && understand(&assembly).is_ok_and(|(geometry, _)| !is_newer(geometry))
+    });
     let devices = devices.as_slice();
     let block_size = found
         .iter()
@@ -336,6 +406,7 @@ fn build(
             ..open.clone()
         };
         open.read_only = new(&reading, true)?.report.must_read_only();
+        *all_heard_of = true;
     }
     let mut build = new(&open, false)?;
     // What took force to open may still get its members back, and with them what is in doubt.
@@ -543,6 +614,23 @@ fn innermost(parts: &[Part]) -> Option<Uuid> {
         .array()
 }
 
+/// Opens a device that answered before.
+fn add(stack: &mut Stack, device: &str) -> Result<NodeId, AssembleError> {
+    let is_dead = |source: &std::io::Error| {
+        let dead = [libc::ENXIO, libc::ENODEV, libc::EIO, libc::ENOMEDIUM];
+        source
+            .raw_os_error()
+            .is_some_and(|code| dead.contains(&code))
+    };
+    stack.add_device(device).map_err(|error| match error {
+        OpenError::Io { source, .. } if is_dead(&source) => AssembleError::Died {
+            device: device.to_owned(),
+            why: source.to_string(),
+        },
+        error => error.into(),
+    })
+}
+
 /// What lies in the superblock slots of a node.
 fn read_found(stack: &mut Stack, node: NodeId, name: String, bytes: u64) -> Found {
     let block_bytes = u64::from(stack.block_size().bytes());
@@ -589,13 +677,23 @@ impl<'a> Opening<'a> {
         look_only: bool,
         change: Option<&Change>,
     ) -> Result<(Self, Vec<Part>), AssembleError> {
+        #[cfg(test)]
+        crate::dying::opening();
         let open = &options.open;
         let mut stack = Stack::new(open)?;
         let mut parts = Vec::new();
         for (device, looked) in devices.iter().zip(looked) {
-            let node = stack.add_device(device)?;
+            let node = add(&mut stack, device)?;
             let bytes = looked.bytes;
             let found = read_found(&mut stack, node, (*device).to_owned(), bytes);
+            if let (Err(error), Ok(_)) = (found.record(), looked.record())
+                && let DecodeError::Unreadable | DecodeError::Short { .. } = error
+            {
+                return Err(AssembleError::Died {
+                    device: (*device).to_owned(),
+                    why: error.to_string(),
+                });
+            }
             if found.record() != looked.record() {
                 return Err(AssembleError::Changed);
             }
@@ -606,10 +704,18 @@ impl<'a> Opening<'a> {
             });
         }
         let journals = journals.iter().map(|(name, device)| {
-            let node = stack.add_device(name)?;
-            Ok((name.clone(), *device, node))
+            let node = add(&mut stack, name)?;
+            let found = read_found(&mut stack, node, name.clone(), device.device_bytes);
+            match found.journal_device() {
+                Some(found) if found == device => Ok((name.clone(), *device, node)),
+                Some(_) => Err(AssembleError::Changed),
+                None => Err(AssembleError::Died {
+                    device: name.clone(),
+                    why: "what it says of itself can't be read".to_owned(),
+                }),
+            }
         });
-        let journals = journals.collect::<Result<Vec<_>, OpenError>>()?;
+        let journals = journals.collect::<Result<Vec<_>, AssembleError>>()?;
         let opening = Self {
             stack,
             journals,

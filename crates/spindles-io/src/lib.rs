@@ -13,6 +13,8 @@ pub mod copy;
 mod core;
 pub mod create;
 mod driver;
+#[cfg(test)]
+mod dying;
 mod error;
 pub mod export;
 mod facts;

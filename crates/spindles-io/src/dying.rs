@@ -1,0 +1,100 @@
+//! Devices that die while the array is opened, for tests: they answered when they were looked at.
+
+use crate::assemble::{AssembleOptions, Assembled, assemble};
+use crate::create::{CreateOptions, create};
+use spindles_engine::ArrayState;
+use spindles_layout::Expression;
+use std::cell::Cell;
+use std::fs::File;
+use std::path::{Path, PathBuf};
+
+thread_local! {
+    /// How many openings are to go by before the device dies, and which.
+    static DIES: Cell<Option<(u32, PathBuf)>> = const { Cell::new(None) };
+}
+
+/// All devices of an array were looked at, and are about to be opened: for reading, then for writing.
+pub(crate) fn opening() {
+    DIES.set(match DIES.take() {
+        Some((0, device)) => {
+            File::options()
+                .write(true)
+                .open(device)
+                .unwrap()
+                .set_len(4096)
+                .unwrap();
+            None
+        }
+        Some((left, device)) => Some((left - 1, device)),
+        None => None,
+    });
+}
+
+/// An array, one of whose devices dies at that opening.
+fn with_one_that_dies(
+    folder: &Path,
+    expression: &str,
+    dies: &str,
+    at: u32,
+) -> Result<Assembled, String> {
+    let path = |name: &str| folder.join(name);
+    let mut whole = String::new();
+    let mut names = Vec::new();
+    for word in expression.split_inclusive(['(', ',', ')']) {
+        let (name, end) = word.split_at(word.len() - 1);
+        if name.len() == 1 {
+            File::create(path(name)).unwrap().set_len(4 << 20).unwrap();
+            names.push(path(name).to_str().unwrap().to_owned());
+            whole.push_str(names.last().unwrap());
+        } else {
+            whole.push_str(name);
+        }
+        whole.push_str(end);
+    }
+    let options = CreateOptions::new("test");
+    create(
+        &Expression::parse(&whole).unwrap(),
+        &options,
+        &mut |_, _| true,
+    )
+    .unwrap();
+    DIES.set(Some((at, path(dies))));
+    let names: Vec<&str> = names.iter().map(String::as_str).collect();
+    let assembled = assemble(&names, &AssembleOptions::default());
+    assert!(DIES.take().is_none(), "it died");
+    assembled.map_err(|error| error.to_string())
+}
+
+/// It is left out with its name, in the same opening.
+#[test]
+fn a_device_that_dies_while_it_is_opened_is_left_out() {
+    for (expression, dies) in [
+        ("raid1(a,b)", "a"),
+        ("raid5(a,b,c)", "b"),
+        ("raid1(raid0(a,b),raid0(c,d))", "c"),
+        ("raid0(raid1(a,b),raid1(c,d))", "d"),
+    ] {
+        // Of arrays in arrays nothing is known yet when they are opened for reading.
+        let nested = expression.matches('(').count() > 1;
+        for at in u32::from(nested)..2 {
+            let folder = tempfile::tempdir().unwrap();
+            let assembled = with_one_that_dies(folder.path(), expression, dies, at).unwrap();
+            let warnings = assembled.report.warnings().join("\n");
+            let name = format!("/{dies}: it stopped answering while the array was opened");
+            assert!(warnings.contains(&name), "{expression}: {warnings}");
+            assert!(assembled.report.is_degraded(), "{expression}");
+            let state = assembled.target.status().unwrap().state;
+            assert_ne!(state, ArrayState::Failed, "{expression}");
+            assembled.target.close().unwrap();
+        }
+    }
+}
+
+/// Where the others are not enough, the refusal names it too.
+#[test]
+fn the_refusal_names_the_device_that_died() {
+    let folder = tempfile::tempdir().unwrap();
+    let refusal = with_one_that_dies(folder.path(), "raid0(a,b)", "b", 1).unwrap_err();
+    assert!(refusal.contains("1 of 2 missing"), "{refusal}");
+    assert!(refusal.contains("/b: it stopped answering"), "{refusal}");
+}
