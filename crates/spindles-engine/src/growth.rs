@@ -287,6 +287,29 @@ pub fn plan_growth(
     Ok(grown)
 }
 
+/// What the superblocks of an array shall say that gives its growth up: what it was before. `None` where
+/// a part of it is of the new map, which may lie where the old one has other data.
+pub fn plan_abort(record: &ArrayRecord) -> Option<ArrayRecord> {
+    let older = record.growth.older?;
+    if older.mark > BlockIndex(0) || older.staged_blocks > 0 {
+        return None;
+    }
+    let mut back = record.clone();
+    back.level = Text::new(older.level.as_str()).expect("it was its level");
+    back.layout = Text::new(older.layout.as_str()).expect("it was its layout");
+    back.chunk_blocks = older.chunk_blocks;
+    back.region_groups = older.region_groups;
+    back.growth = GrowthRecord {
+        region: older.region,
+        older: None,
+    };
+    back.members = older.members;
+    back.member[usize::from(older.members)..].fill(MemberRecord::NONE);
+    back.note_growth();
+    back.note_rebuilding();
+    Some(back)
+}
+
 /// The consistency policy of an array that has grown: that of its level, where it had the one of
 /// its level before.
 pub(crate) fn policy_after(record: &ArrayRecord, older: &OlderMap) -> Option<&'static Policy> {

@@ -42,7 +42,7 @@ pub use config::{Config, FaultLimits, Limits, OpenError, Persistence};
 pub use consistency::{POLICIES, Policy, WriteHole};
 pub use engine::Engine;
 pub use faults::MemberFaults;
-pub use growth::{PlanError, Target as GrowthTarget, geometry_of, plan_growth};
+pub use growth::{PlanError, Target as GrowthTarget, geometry_of, plan_abort, plan_growth};
 pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JOBS, Job, JobStatus};
 pub use journal::JOURNAL_DEVICE;

@@ -13,7 +13,7 @@ use crate::{
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet, RequestError};
 use spindles_engine::{
     Command, Config, GrowthTarget, JOB_RATE, Limits, POLICIES, Persistence, PlanError, Policy,
-    READ_POLICIES, geometry_of, plan_growth,
+    READ_POLICIES, geometry_of, plan_abort, plan_growth,
 };
 use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, BadBlocks, DecodeError, DeviceRecord,
@@ -174,6 +174,14 @@ pub enum AssembleError {
         /// Why.
         reason: PlanError,
     },
+    /// It has begun to become that.
+    #[error(
+        "array '{array}': a part of it is moved already, so its growth can't be given up any more; `spindles grow` with its devices alone goes on with it"
+    )]
+    TooLate {
+        /// The array.
+        array: String,
+    },
     /// Every inner array lacks too much.
     #[error("{lost}")]
     NothingLeft {
@@ -255,6 +263,8 @@ pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled
 pub(crate) enum Change {
     /// It begins to grow.
     Grow(GrowthTarget),
+    /// It is again what it was before it began to grow.
+    Abort,
     /// Its journal lies on this device, or on its members where that is zeros.
     Journal(Uuid),
     /// Whether it, and arrays inside it, may be written while members are away that may be newer.
@@ -748,14 +758,20 @@ impl<'a> Opening<'a> {
         let name = assembly.array.name.to_string();
         let inner = assembly.array.parent != Uuid::NIL;
         let (mut new_journal, mut new_name, mut degraded_writes) = (None, None, None);
+        let mut aborts = false;
         match &self.change {
             Some(Change::Name(names)) => new_name = names.of(&name),
             Some(Change::DegradedWrites(allowed)) => degraded_writes = Some(*allowed),
-            Some(Change::Grow(_) | Change::Journal(_)) | None => {}
+            Some(Change::Grow(_) | Change::Abort | Change::Journal(_)) | None => {}
         }
         match self.change.take_if(|_| !inner) {
             None | Some(Change::Name(_) | Change::DegradedWrites(_)) => {}
             Some(Change::Journal(device)) => new_journal = Some(device),
+            Some(Change::Abort) => {
+                let array = name.clone();
+                assembly = back(&assembly).ok_or(AssembleError::TooLate { array })?;
+                aborts = true;
+            }
             Some(Change::Grow(target)) => {
                 let of_arrays = parts.iter().any(|part| part.report.is_some());
                 let planned = plan(&assembly, &target, of_arrays, self.read_only);
@@ -851,6 +867,11 @@ impl<'a> Opening<'a> {
                 persistence.journal_device = None;
                 persistence.changed = true;
             }
+            if aborts && !read_only && !array.clean {
+                // What is logged speaks of groups as the growing array counts them.
+                return Err(AssembleError::Changed);
+            }
+            persistence.changed |= aborts;
             if let Some(name) = new_name {
                 persistence.array.name = name;
                 persistence.changed = true;
@@ -1172,6 +1193,20 @@ fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSet {
     } else {
         MemberSet::EMPTY
     }
+}
+
+/// What an array was found to be, with the record of what it was before it began to grow. `None` where
+/// it does not grow, or where a part of it has moved.
+fn back(assembly: &Assembly) -> Option<Assembly> {
+    let mut back = assembly.clone();
+    back.array = plan_abort(&assembly.array)?;
+    let count = usize::from(back.array.members);
+    let added = |set: MemberSet| set.difference(MemberSet::all(back.array.members));
+    back.missing = assembly.missing.difference(added(assembly.missing));
+    back.lagging = assembly.lagging.difference(added(assembly.lagging));
+    back.records.truncate(count);
+    back.devices.truncate(count);
+    Some(back)
 }
 
 /// What the names in the record mean.

@@ -205,9 +205,25 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
+    /// A new device is none.
+    #[error(
+        "{device} is a member of array '{array}' already: give it with the devices of the array, not with --add"
+    )]
+    AlreadyMember {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+    },
+    /// Nothing is under way.
+    #[error("array '{array}' is not growing: there is nothing to give up")]
+    NothingToAbort {
+        /// The array.
+        array: String,
+    },
     /// It grows already, to something.
     #[error(
-        "array '{array}' grows already: let that come to its end first, with spindles grow and its devices; --add gives those that have not taken their places yet"
+        "array '{array}' grows already, to something else: let that come to its end first, with spindles grow and its devices alone, or give it up with --abort if nothing was moved yet"
     )]
     Growing {
         /// The array.

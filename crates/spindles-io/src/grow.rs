@@ -1,12 +1,14 @@
 //! Grows an array that nobody uses: more members, another chunk size, another level. A growth that
 //! was stopped goes on where it was.
 
-use crate::assemble::{ArrayReport, AssembleOptions, Change, assemble, assemble_to_change};
+use crate::assemble::{
+    ArrayReport, AssembleOptions, Change, MemberReport, assemble, assemble_to_change,
+};
 use crate::attach::{self, ChangeError};
-use crate::{OpenOptions, Target, create, probe, settle};
+use crate::{OpenOptions, Target, create, probe, settle, wipe};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_engine::{Event, GrowthTarget, Member};
-use spindles_format::areas_for;
+use spindles_format::{ArrayRecord, DeviceRecord, areas_for};
 use spindles_layout::{Layout, Level, chunk_blocks};
 use std::collections::VecDeque;
 
@@ -34,6 +36,8 @@ pub struct Grown {
     pub report: ArrayReport,
     /// What it holds now.
     pub bytes: u64,
+    /// Whether it had become that before: nothing was written.
+    pub already: bool,
     /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
     pub through: bool,
     /// The block of the array that can't be moved, where there is one.
@@ -53,26 +57,46 @@ pub fn grow(
     options: &GrowOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Grown, ChangeError> {
-    let added: Vec<&str> = options.add.iter().map(String::as_str).collect();
-    attach::look_at_newcomers(devices, &added)?;
-    let wiped = attach::may_overwrite(&added, options.overwrite)?;
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut assembling = options.assemble.clone();
     assembling.open.read_only = true;
+    let asked: Vec<&str> = options.add.iter().map(String::as_str).collect();
+    let (already, added) = members_already(devices, &asked, &assembling);
+    let devices = &[devices, &already].concat()[..];
+    attach::look_at_newcomers(devices, &added)?;
     let report = assemble(devices, &assembling)?.report;
     let array = report.name.clone();
+    let mut wiped = Vec::new();
+    for device in &added {
+        let overwrite = options.overwrite || is_left_over(&report, device)?;
+        wiped.extend(attach::may_overwrite(&[device], overwrite)?);
+    }
     let changes =
         options.chunk_bytes.is_some() || options.level.is_some() || options.layout.is_some();
     let growing = report.growing.is_some();
-    if growing && changes {
+    if growing && !becomes(&report, options) {
         return Err(ChangeError::Growing { array });
+    }
+    if let (false, Some(device)) = (growing, already.first()) {
+        if !added.is_empty() || !becomes(&report, options) {
+            let device = (*device).to_owned();
+            return Err(ChangeError::AlreadyMember { array, device });
+        }
+        return Ok(Grown {
+            bytes: report.bytes,
+            report,
+            already: true,
+            through: true,
+            stuck: None,
+            wiped,
+        });
     }
     if !growing && !changes && added.is_empty() {
         return Err(ChangeError::NothingToGrow { array });
     }
     assembling.open.read_only = options.assemble.open.read_only;
     if !growing {
-        let change = Change::Grow(target(&report, options)?);
+        let change = Change::Grow(target(&report, options, &added)?);
         // Whether that is possible, before it is put in order for it.
         let mut planning = assembling.clone();
         planning.open.read_only = true;
@@ -85,6 +109,7 @@ pub fn grow(
                 return Ok(Grown {
                     bytes: report.bytes,
                     report,
+                    already: false,
                     through,
                     stuck: None,
                     wiped: Vec::new(),
@@ -96,6 +121,123 @@ pub fn grow(
     }
     let found = assemble(devices, &assembling)?.target;
     carry_on(found, report, added.into(), wiped, progress)
+}
+
+/// Parts the new devices into those that took their places already, in a growth that was stopped, and
+/// the others: so the command that began it goes on with it.
+fn members_already<'a>(
+    devices: &[&'a str],
+    added: &[&'a str],
+    looking: &AssembleOptions,
+) -> (Vec<&'a str>, Vec<&'a str>) {
+    let array = devices.iter().find_map(|device| said_by(device));
+    let array = array.map(|(array, _)| array.uuid);
+    let of_it = |device: &&&str| said_by(device).map(|(of, _)| of.uuid) == array;
+    let may_be: Vec<&str> = added.iter().filter(of_it).copied().collect();
+    if array.is_none() || may_be.is_empty() {
+        return (Vec::new(), added.to_vec());
+    }
+    // What is wrong with all of them together is found again without these.
+    let members = assemble(&[devices, &may_be].concat(), looking)
+        .map(|found| found.report.members)
+        .unwrap_or_default();
+    let is_member = |device: &&str| {
+        let mut members = members.iter();
+        members.any(|it| matches!(it, MemberReport::Device { name, .. } if name == device))
+    };
+    added.iter().partition(|device| is_member(device))
+}
+
+/// What the superblock of a device says, where it can be read.
+fn said_by(device: &str) -> Option<(ArrayRecord, DeviceRecord)> {
+    let found = probe::Probe::open(device).ok()?.found();
+    let (array, device) = found.record().ok()?;
+    Some((array.clone(), *device))
+}
+
+/// Whether a device is one that took a place in this growth without anybody knowing of it: nothing
+/// was moved yet, so there is nothing on it.
+fn is_left_over(report: &ArrayReport, device: &str) -> Result<bool, ChangeError> {
+    let Some(growing) = report.growing.as_ref().filter(|it| it.moved_bytes == 0) else {
+        return Ok(false);
+    };
+    probe::Probe::open(device)?;
+    Ok(said_by(device).is_some_and(|(array, of)| {
+        array.uuid == report.uuid && usize::from(of.member.0) >= growing.members
+    }))
+}
+
+/// Whether an array is, or grows to, what is asked for.
+fn becomes(report: &ArrayReport, options: &GrowOptions) -> bool {
+    let layout = options.layout.map(|layout| layout.to_string());
+    (options.level).is_none_or(|level| level.name == report.level.name)
+        && (options.chunk_bytes).is_none_or(|bytes| bytes == report.chunk_bytes)
+        && layout.is_none_or(|layout| layout == report.layout)
+}
+
+/// A growth that was given up.
+#[derive(Clone, Debug)]
+pub struct Aborted {
+    /// The array, as it was found.
+    pub report: ArrayReport,
+    /// The new devices, which are plain ones again.
+    pub removed: Vec<String>,
+}
+
+/// Makes an array again what it was before it began to grow, where nothing of it has moved yet. New
+/// devices that are given become plain ones. `progress` is told how far an array that was not closed in
+/// order is put in order.
+///
+/// # Errors
+///
+/// The array still grows, unless a new device could not be written to.
+pub fn abort(
+    devices: &[&str],
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Aborted, ChangeError> {
+    let writing = AssembleOptions {
+        keep_spares: true,
+        ..AssembleOptions::default()
+    };
+    let mut looking = writing.clone();
+    looking.open.read_only = true;
+    let report = assemble(devices, &looking)?.report;
+    let array = report.name.clone();
+    let Some(growing) = &report.growing else {
+        return Err(ChangeError::NothingToAbort { array });
+    };
+    let before = growing.members;
+    let counted_on = report.members[..before]
+        .iter()
+        .position(|it| matches!(it, MemberReport::Missing { out_since: None }));
+    if let Some(at) = counted_on {
+        let member = MemberIndex(u8::try_from(at).expect("a position"));
+        return Err(ChangeError::NotAllGiven { array, member });
+    }
+    let is_new = |device: &&str| {
+        said_by(device).is_some_and(|(array, of)| {
+            array.uuid == report.uuid && usize::from(of.member.0) >= before
+        })
+    };
+    let (new, old): (Vec<&str>, Vec<&str>) = devices.iter().partition(|device| is_new(device));
+    // Whether it is not too late, before anything is written. Without the new devices nothing moves.
+    drop(assemble_to_change(&old, &looking, &Change::Abort)?);
+    if !report.is_clean() {
+        let mut found = assemble(&old, &writing)?.target;
+        settle(found.as_mut(), progress);
+        found.close()?;
+    }
+    assemble_to_change(&old, &writing, &Change::Abort)?
+        .target
+        .close()?;
+    if assemble(&old, &looking)?.report.growing.is_some() {
+        return Err(ChangeError::NotRecorded { array });
+    }
+    if !new.is_empty() {
+        wipe::wipe(&new)?;
+    }
+    let removed = new.into_iter().map(str::to_owned).collect();
+    Ok(Aborted { report, removed })
 }
 
 /// Assembles an array that was closed in order and begins to grow it by a device, whatever is on that; who
@@ -118,7 +260,7 @@ pub fn begin(
         ..open.clone()
     };
     let report = assemble(devices, &options.assemble)?.report;
-    let change = Change::Grow(target(&report, &options)?);
+    let change = Change::Grow(target(&report, &options, &[added])?);
     options.assemble.open = open.clone();
     let mut found = assemble_to_change(devices, &options.assemble, &change)?.target;
     found.attach(added, None)?;
@@ -126,14 +268,18 @@ pub fn begin(
 }
 
 /// What the array is to become.
-fn target(report: &ArrayReport, options: &GrowOptions) -> Result<GrowthTarget, ChangeError> {
+fn target(
+    report: &ArrayReport,
+    options: &GrowOptions,
+    new: &[&str],
+) -> Result<GrowthTarget, ChangeError> {
     let block_size = BlockSize::from_bytes(report.block_bytes).expect("it is that of an array");
     let mut added = Vec::new();
-    for (at, device) in (report.members.len()..).zip(&options.add) {
+    for (at, device) in (report.members.len()..).zip(new) {
         let bytes = probe::Probe::open(device)?.bytes;
         let member = MemberIndex(u8::try_from(at).unwrap_or(u8::MAX));
         areas_for(bytes, block_size, member).map_err(|small| ChangeError::TooSmall {
-            device: device.clone(),
+            device: (*device).to_owned(),
             small,
         })?;
         added.push((create::new_uuid()?, bytes));
@@ -227,6 +373,7 @@ fn carry_on(
     Ok(Grown {
         report,
         bytes,
+        already: false,
         through,
         stuck,
         wiped,

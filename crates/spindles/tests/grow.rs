@@ -140,39 +140,126 @@ fn every_way_keeps_what_is_there() {
     }
 }
 
-/// Goes on with a growth that was killed, wherever that was.
+/// Goes on with a growth that was killed, wherever that was: by the same command.
 fn finish(folder: &Path, way: &Way) {
-    if grow(folder, way, true)
-        .output()
-        .expect("it runs")
-        .status
-        .success()
-    {
+    let again = grow(folder, way, false).output().expect("it runs");
+    let text = String::from_utf8_lossy(&again.stderr);
+    let over = way.after == way.before && text.contains("nothing would change");
+    assert!(over || again.status.success(), "{text}");
+}
+
+/// A growth by one device that was begun, and nobody closed: before the device said so, or so many
+/// steps after.
+fn begin(folder: &Path, way: &Way, steps: Option<usize>) {
+    let path = |name: String| folder.join(name).display().to_string();
+    let all: Vec<String> = devices(way.after).into_iter().map(path).collect();
+    let old: Vec<&str> = all[..way.before].iter().map(String::as_str).collect();
+    let open = spindles_io::OpenOptions::default();
+    let mut target = spindles_io::grow::begin(&old, &all[way.before], &open).expect("it can grow");
+    let Some(steps) = steps else {
         return;
+    };
+    let new = folder.join(format!("d{}", way.before));
+    let says_so = || {
+        let bytes = std::fs::read(&new).expect("a file");
+        [4096, 32768].map(|at| bytes[at..].starts_with(b"SPINDLES"))
+    };
+    while says_so() == [false; 2] {
+        assert!(target.work(), "it has something to do");
     }
-    // Not all of the new devices have taken their places; or nothing had begun.
-    let names = devices(way.after);
-    let mut arguments = vec!["grow"];
-    arguments.extend(names[..way.before].iter().map(String::as_str));
-    for name in &names[way.before..] {
-        arguments.extend(["--add", name]);
+    for _ in 0..steps {
+        target.work();
     }
-    if way.after > way.before {
-        arguments.push("--force");
+}
+
+fn moved_bytes(folder: &Path, names: &[String]) -> Option<u64> {
+    let mut status = vec!["status", "--json"];
+    status.extend(names.iter().map(String::as_str));
+    let status = run(folder, &status);
+    let json: serde_json::Value = serde_json::from_slice(&status.stdout).expect("JSON");
+    json["growing"]["moved_bytes"].as_u64()
+}
+
+#[test]
+fn the_same_command_goes_on() {
+    let way = &WAYS[0];
+    for steps in [None, Some(0), Some(50)] {
+        let folder = prepare(way);
+        let folder = folder.path();
+        begin(folder, way, steps);
+        check(&grow(folder, way, false).output().expect("it runs"));
+        assert!(read(folder, way.after, Some(1)) == contents(), "{steps:?}");
+        // By its name too, and once more when all is done.
+        let again = run(folder, &["grow", "grown", "--add", "d3"]);
+        check(&again);
+        let text = String::from_utf8_lossy(&again.stdout);
+        assert!(text.contains("has grown that way already"), "{text}");
+        let other = run(
+            folder,
+            &["grow", "grown", "--add", "d3", "--level", "raid6"],
+        );
+        let text = String::from_utf8_lossy(&other.stderr);
+        assert!(
+            text.contains("is a member of array 'grown' already"),
+            "{text}"
+        );
     }
-    let adds_only = way
-        .arguments
-        .iter()
-        .all(|argument| !argument.starts_with("--l"));
-    if !adds_only || !run(folder, &arguments).status.success() {
+    // What else it was asked for is none of that.
+    let folder = prepare(way);
+    begin(folder.path(), way, Some(0));
+    let other = ["grow", "d0", "d1", "d2", "--add", "d3", "--level", "raid6"];
+    let text = run(folder.path(), &other).stderr;
+    let text = String::from_utf8_lossy(&text);
+    assert!(text.contains("grows already, to something else"), "{text}");
+}
+
+#[test]
+fn a_growth_is_given_up_until_something_was_moved() {
+    let way = &WAYS[0];
+    let (mut given_up, mut too_late) = (0, 0);
+    let cases = [
+        (Some(0), way.after),
+        (Some(0), way.before),
+        (Some(400), way.after),
+    ];
+    for (steps, given) in cases {
+        let folder = prepare(way);
+        let folder = folder.path();
+        let idle = run(folder, &["grow", "d0", "d1", "d2", "--abort"]);
+        let text = String::from_utf8_lossy(&idle.stderr);
+        assert!(text.contains("is not growing"), "{text}");
+        begin(folder, way, steps);
+        let lacking = run(folder, &["grow", "d0", "d2", "d3", "--abort"]);
+        assert!(!lacking.status.success());
+        let names = devices(given);
+        let mut abort = vec!["grow", "--abort"];
+        abort.extend(names.iter().map(String::as_str));
+        let moved = moved_bytes(folder, &names);
+        let aborted = run(folder, &abort);
+        let text = String::from_utf8_lossy(&aborted.stderr);
+        if !aborted.status.success() {
+            too_late += 1;
+            assert!(text.contains("can't be given up any more"), "{text}");
+            assert!(steps > Some(0), "{steps:?} {text}");
+            check(&grow(folder, way, false).output().expect("it runs"));
+            assert!(read(folder, way.after, Some(0)) == contents());
+            continue;
+        }
+        given_up += 1;
+        assert_eq!(moved, Some(0), "{steps:?}");
+        assert_eq!(moved_bytes(folder, &devices(way.before)), None);
+        let all = run(folder, &["status", "d0", "d1", "d2", "d3"]);
+        assert_ne!(all.status.code(), Some(101), "{all:?}");
+        for lost in [None, Some(1)] {
+            assert!(read(folder, way.before, lost) == contents(), "{steps:?}");
+        }
+        // What it was it can become again, with that device or another one.
         let mut again = grow(folder, way, false);
-        if way.after > way.before {
-            again.arg("--force");
-        }
-        if !again.output().expect("it runs").status.success() {
-            check(&run(folder, &arguments));
-        }
+        again.arg("--force");
+        check(&again.output().expect("it runs"));
+        assert!(read(folder, way.after, Some(2)) == contents(), "{steps:?}");
     }
+    assert!(given_up > 0 && too_late > 0, "{given_up} {too_late}");
 }
 
 #[test]

@@ -10,7 +10,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::grow::{GrowOptions, grow};
+use spindles_io::grow::{GrowOptions, abort, grow};
 use spindles_layout::Level;
 
 pub(crate) static COMMAND: Command = Command {
@@ -23,8 +23,9 @@ pub(crate) static COMMAND: Command = Command {
               that, before and after. Only from copies without checksums to parity a crash and \
               the loss of a member together are too much: nothing is logged before such an array has grown.\n\n\
               Stopped, it goes on where it was as soon as the array is used with all its devices: by \
-              any program that writes to it, or by this command with its devices alone. What can't \
-              be done is refused before anything is written.\n\n\
+              any program that writes to it, or by this command, given again as it was or with the \
+              devices alone. As long as nothing was moved, --abort makes it what it was before. What \
+              can't be done is refused before anything is written.\n\n\
               spindles grow pool --add d.img\n\
               spindles grow a.img b.img c.img --add d.img\n\
               spindles grow a.img b.img c.img --add d.img --level raid6\n\
@@ -54,6 +55,10 @@ struct Arguments {
     /// Overwrite what the new devices hold
     #[arg(long, requires = "add")]
     force: bool,
+    /// Give up a growth of which nothing was moved yet: the array is what it was, and new devices that
+    /// are given are plain ones again
+    #[arg(long, conflicts_with_all = ["add", "chunk", "level", "layout"])]
+    abort: bool,
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
@@ -73,6 +78,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let added: Vec<&str> = arrays::names(&arguments.add);
     let devices = arguments.scan.devices(&arguments.devices, &added, ui)?;
+    if arguments.abort {
+        return give_up(&arrays::names(&devices), ui);
+    }
     let options = GrowOptions {
         assemble: AssembleOptions {
             degraded: arguments.degraded.degraded,
@@ -89,7 +97,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     drop(on_progress);
     arrays::note_devices(&grown.report.mishaps, &grown.report.taken, &grown.wiped, ui);
     let name = &grown.report.name;
-    if grown.through {
+    if grown.already {
+        ui.line(format!(
+            "array '{name}' has grown that way already: it holds {}",
+            arrays::size(grown.bytes)
+        ));
+    } else if grown.through {
         let more = match grown.bytes - grown.report.bytes {
             0 => "as much as before".to_owned(),
             more => format!("{} more than before", arrays::size(more)),
@@ -105,6 +118,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "mishaps": arrays::mishaps(&grown.report.mishaps),
         "bytes_before": grown.report.bytes,
         "bytes": grown.bytes,
+        "already": grown.already,
         "through": grown.through,
         "stuck_at_block": grown.stuck,
     }));
@@ -117,5 +131,24 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if !grown.through {
         bail!("array '{name}': the growth was stopped, and goes on there next time");
     }
+    Ok(())
+}
+
+fn give_up(devices: &[&str], ui: &Ui) -> anyhow::Result<()> {
+    let mut on_progress = ui.until_interrupted("abort")?;
+    let aborted = abort(devices, &mut on_progress)?;
+    drop(on_progress);
+    let name = &aborted.report.name;
+    ui.line(format!(
+        "array '{name}' is what it was before it began to grow"
+    ));
+    for device in &aborted.removed {
+        ui.line(format!("{device} is a plain device again"));
+    }
+    ui.json(&json!({
+        "name": name,
+        "uuid": aborted.report.uuid.to_string(),
+        "removed": aborted.removed,
+    }));
     Ok(())
 }
