@@ -24,6 +24,8 @@ pub enum For<'a> {
 pub struct Added {
     /// The name and identity of the array whose they are to be; `None` for shared ones.
     pub array: Option<(String, Uuid)>,
+    /// What is not as it should be with that array, and with the devices given for it.
+    pub warnings: Vec<String>,
     /// What they are now: one that was shared before still is.
     pub spares: Vec<SpareReport>,
     /// What was overwritten: device and what it was.
@@ -143,9 +145,11 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             shared: record.is_shared(),
         });
     }
+    let warnings = array.as_ref().map(|array| array.report.warnings());
     let array = array.map(|array| (array.report.name, array.report.uuid));
     Ok(Added {
         array,
+        warnings: warnings.unwrap_or_default(),
         spares,
         wiped,
     })

@@ -142,3 +142,34 @@ fn an_array_gets_another_name_and_arrays_in_it_too() {
         examined.out
     );
 }
+
+/// Who sets something aside for an array hears what is wrong with it, and with the devices given.
+#[test]
+fn additions_to_a_degraded_array_are_warned_of() {
+    let (_folder, devices) = devices(&["a", "b", "c", "old", "spare", "fast"], 8);
+    let [a, b, c, old, spare, fast] = <[String; 6]>::try_from(devices).expect("six");
+    spindles(&["create", "pool", &format!("raid5({a},{b},{old})")]).ok();
+    spindles(&["replace", &old, "--onto", &c, &a, &b]).ok();
+    // The one that was replaced is given in the place of a member.
+    let given = format!("{a},{b},{old}");
+    for arguments in [
+        &["spare", "add", &spare, "--array", &given][..],
+        &["journal", "add", &fast, "--array", &given],
+        &["journal", "remove", "--array", &given],
+    ] {
+        let run = spindles(arguments).ok();
+        for words in ["left out: ", &old, "array 'pool' is degraded", "member 2"] {
+            assert!(
+                run.error.contains(words),
+                "{arguments:?}: no {words}: {}",
+                run.error
+            );
+        }
+    }
+    let whole = spindles(&["spare", "add", &spare, "--array", &format!("{b},{c},{a}")]).ok();
+    assert!(
+        whole.error.is_empty() || whole.error.contains("spare"),
+        "{}",
+        whole.error
+    );
+}

@@ -50,12 +50,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
+    let warnings = added.report.warnings();
+    for warning in &warnings {
+        ui.note(warning);
+    }
     arrays::note_devices(&[], &[], &added.wiped, ui);
     let (name, device) = (&added.report.name, &arguments.device);
     ui.line(format!("array '{name}' has its journal on {device}"));
     ui.json(&json!({
         "name": name,
         "uuid": added.report.uuid.to_string(),
+        "warnings": warnings,
         "journal": device,
     }));
     Ok(())

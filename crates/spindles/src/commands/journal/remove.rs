@@ -42,6 +42,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
+    let warnings = report.warnings();
+    for warning in &warnings {
+        ui.note(warning);
+    }
     let device = match &report.journal {
         JournalReport::Device(device) => Some(device),
         JournalReport::Members | JournalReport::DeviceMissing => None,
@@ -51,6 +55,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": name,
         "uuid": report.uuid.to_string(),
+        "warnings": warnings,
         "removed": device,
     }));
     Ok(())

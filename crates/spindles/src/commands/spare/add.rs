@@ -52,6 +52,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         For::Array(&members)
     };
     let added = add(&devices, whose, arguments.force)?;
+    for warning in &added.warnings {
+        ui.note(warning);
+    }
     arrays::note_devices(&[], &[], &added.wiped, ui);
     for spare in &added.spares {
         ui.line(match &added.array {
@@ -63,6 +66,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     ui.json(&json!({
         "spares": arrays::spares(&added.spares),
+        "warnings": added.warnings,
         "name": added.array.as_ref().map(|(name, _)| name),
         "uuid": added.array.as_ref().map(|(_, uuid)| uuid.to_string()),
     }));
