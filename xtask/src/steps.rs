@@ -38,6 +38,11 @@ pub(crate) static STEPS: &[&Step] = &[
         run: tests,
     },
     &Step {
+        name: "deb",
+        about: "the Debian package builds, installs and runs, and lintian finds no error",
+        run: deb,
+    },
+    &Step {
         name: "canaries",
         about: "the simulator finds planted faults",
         run: canaries,
@@ -70,7 +75,12 @@ pub(crate) static STEPS: &[&Step] = &[
 ];
 
 /// Debian packages that tests use, by the program that shows that they are there.
-const TOOLS: &[(&str, &str)] = &[("valgrind", "valgrind"), ("chromium", "chromium")];
+const TOOLS: &[(&str, &str)] = &[
+    ("valgrind", "valgrind"),
+    ("chromium", "chromium"),
+    ("groff", "groff"),
+    ("lintian", "lintian"),
+];
 
 /// Crates that must build without std.
 const NO_STD: &[&str] = &[
@@ -208,6 +218,24 @@ fn clippy() -> Outcome {
 
 fn tests() -> Outcome {
     cargo_test(&["--quiet", "--workspace"])
+}
+
+fn deb() -> Outcome {
+    for program in ["dpkg", "dpkg-deb", "strip"] {
+        if !process::exists(program) {
+            return Outcome::skipped("deb", &format!("{program} is not installed"));
+        }
+    }
+    match tasks::deb::check() {
+        Ok(skipped) => Outcome {
+            skipped: skipped
+                .map(|why| format!("deb: {why}"))
+                .into_iter()
+                .collect(),
+            ..Outcome::passed()
+        },
+        Err(error) => Outcome::failed(error),
+    }
 }
 
 fn canaries() -> Outcome {

@@ -1,6 +1,7 @@
 //! The tasks of `cargo xtask`: one file and one row each.
 
 mod ci;
+pub(crate) mod deb;
 mod fleet;
 mod instructions;
 mod test;
@@ -27,6 +28,7 @@ pub(crate) static TASKS: &[&Task] = &[
     &tidy::TASK,
     &instructions::TASK,
     &fleet::TASK,
+    &deb::TASK,
 ];
 
 /// The list of tasks.

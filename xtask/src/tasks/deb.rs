@@ -1,0 +1,292 @@
+//! `cargo xtask deb`: the Debian package, made by dpkg-deb from what `[package.metadata.deb]` of the
+//! command line says, so that it takes no further tool. `cargo deb` makes the same from the same.
+
+use super::Task;
+use crate::process::{self, Finished};
+use serde_json::Value;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+pub(crate) static TASK: Task = Task {
+    name: "deb",
+    arguments: "[--debug] [--stage]",
+    about: "builds target/debian/*.deb; --stage only what `cargo deb` needs beside the binary",
+    run,
+};
+
+/// Where manual pages and completions are made, from where the metadata takes them.
+const STAGE: &str = "target/deb";
+/// Shells, and what their completions are called.
+const SHELLS: &[(&str, &str)] = &[
+    ("bash", "spindles"),
+    ("zsh", "_spindles"),
+    ("fish", "spindles.fish"),
+];
+
+fn run(arguments: &[String]) -> Result<(), String> {
+    let asked = |option: &str| arguments.iter().any(|argument| argument == option);
+    if let Some(other) = arguments
+        .iter()
+        .find(|it| !["--debug", "--stage"].contains(&it.as_str()))
+    {
+        return Err(format!("it takes --debug and --stage, not {other}"));
+    }
+    let profile = if asked("--debug") { "debug" } else { "release" };
+    if asked("--stage") {
+        return stage(profile);
+    }
+    println!("{}", build(profile)?.display());
+    Ok(())
+}
+
+/// Builds the package with the binary of that profile; where it is.
+pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
+    stage(profile)?;
+    let package = Package::load(profile)?;
+    let root = PathBuf::from(STAGE).join("root");
+    if root.exists() {
+        fs::remove_dir_all(&root).map_err(at(&root))?;
+    }
+    for (source, target, mode) in package.files()? {
+        package.install(&root, &source, &target, &mode)?;
+    }
+    let doc = format!("usr/share/doc/{}", package.name);
+    let changelog = Path::new("crates/spindles").join(package.text("changelog")?);
+    package.install(&root, &changelog, &format!("{doc}/changelog.Debian"), "644")?;
+    good(
+        "gzip",
+        &["-9n", &path(&root.join(doc).join("changelog.Debian"))],
+    )?;
+    let control = root.join("DEBIAN");
+    fs::create_dir_all(&control).map_err(at(&control))?;
+    fs::write(control.join("control"), package.control(&root)?).map_err(at(&control))?;
+    let sums = "cd \"$1\" && find usr -type f -print0 | sort -z | xargs -0 md5sum > DEBIAN/md5sums \
+                && chmod 644 DEBIAN/* && find . -type d -exec chmod 755 {} +";
+    good("sh", &["-c", sums, "sh", &path(&root)])?;
+    let folder = PathBuf::from("target/debian");
+    fs::create_dir_all(&folder).map_err(at(&folder))?;
+    let (name, version, architecture) = (&package.name, &package.version, &package.architecture);
+    let deb = folder.join(format!("{name}_{version}_{architecture}.deb"));
+    let build = [
+        "--root-owner-group",
+        "-Zxz",
+        "--build",
+        &path(&root),
+        &path(&deb),
+    ];
+    good("dpkg-deb", &build)?;
+    Ok(deb)
+}
+
+/// Builds the binary and lets it write its manual pages and completions.
+fn stage(profile: &str) -> Result<(), String> {
+    let mut build = vec!["build", "--quiet", "--package", "spindles"];
+    if profile == "release" {
+        build.push("--release");
+    }
+    process::cargo(&build)?;
+    let binary = format!("target/{profile}/spindles");
+    let pages = format!("{STAGE}/man");
+    if Path::new(&pages).exists() {
+        fs::remove_dir_all(&pages).map_err(at(Path::new(&pages)))?;
+    }
+    good(&binary, &["man", "--out", &pages])?;
+    for (shell, name) in SHELLS {
+        let folder = PathBuf::from(STAGE).join(shell);
+        fs::create_dir_all(&folder).map_err(at(&folder))?;
+        let script = good(&binary, &["completions", shell])?;
+        fs::write(folder.join(name), script).map_err(at(&folder))?;
+    }
+    Ok(())
+}
+
+/// What the manifest says.
+struct Package {
+    name: String,
+    version: String,
+    architecture: String,
+    profile: String,
+    deb: Value,
+}
+
+impl Package {
+    fn load(profile: &str) -> Result<Self, String> {
+        let cargo = process::cargo_program();
+        let metadata = good(
+            &cargo,
+            &[
+                "metadata",
+                "--no-deps",
+                "--offline",
+                "--format-version",
+                "1",
+            ],
+        )?;
+        // Cargo may say something before it.
+        let json = metadata.find('{').map_or("", |begin| &metadata[begin..]);
+        let metadata: Value = serde_json::from_str(json).map_err(|error| error.to_string())?;
+        let mut packages = metadata["packages"].as_array().into_iter().flatten();
+        let package = packages
+            .find(|package| package["name"] == "spindles")
+            .ok_or("there is no package spindles")?;
+        let deb = package["metadata"]["deb"].clone();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        Ok(Self {
+            name: text(&package["name"]),
+            version: format!("{}-1", text(&package["version"])),
+            architecture: good("dpkg", &["--print-architecture"])?.trim().to_owned(),
+            profile: profile.to_owned(),
+            deb,
+        })
+    }
+
+    fn text(&self, field: &str) -> Result<&str, String> {
+        let text = self.deb[field].as_str();
+        text.ok_or_else(|| format!("[package.metadata.deb] lacks {field}"))
+    }
+
+    /// The assets: source, target and mode; of a source with `*` all that there is.
+    fn files(&self) -> Result<Vec<(PathBuf, String, String)>, String> {
+        let mut files = Vec::new();
+        for asset in self.deb["assets"].as_array().into_iter().flatten() {
+            let field = |at: usize| asset[at].as_str().ok_or("an asset has three texts");
+            let (source, target, mode) = (field(0)?, field(1)?, field(2)?);
+            let source = match source.strip_prefix("target/release/") {
+                Some(binary) => PathBuf::from("target").join(&self.profile).join(binary),
+                None => Path::new("crates/spindles").join(source),
+            };
+            for source in matching(&source)? {
+                let name = source
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned());
+                let target = match target.strip_suffix('/') {
+                    Some(folder) => format!("{folder}/{}", name.unwrap_or_default()),
+                    None => target.to_owned(),
+                };
+                files.push((source, target, mode.to_owned()));
+            }
+        }
+        Ok(files)
+    }
+
+    fn install(&self, root: &Path, source: &Path, target: &str, mode: &str) -> Result<(), String> {
+        let to = path(&root.join(target));
+        good("install", &["-D", "-m", mode, &path(source), &to])?;
+        if mode == "755" {
+            good(
+                "strip",
+                &["--strip-unneeded", "--remove-section=.comment", &to],
+            )?;
+        }
+        if target.starts_with("usr/share/man/") {
+            good("gzip", &["-9n", &to])?;
+        }
+        Ok(())
+    }
+
+    fn control(&self, root: &Path) -> Result<String, String> {
+        let size = good("du", &["-sk", "--exclude=DEBIAN", &path(root)])?;
+        let size = size.split_whitespace().next().unwrap_or_default();
+        let mut description = String::new();
+        for line in self.text("extended-description")?.trim().lines() {
+            description += &format!(" {}\n", if line.is_empty() { "." } else { line });
+        }
+        Ok(format!(
+            "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {size}\n\
+             Depends: {}\nSection: {}\nPriority: {}\nDescription: {}\n{description}",
+            self.name,
+            self.version,
+            self.architecture,
+            self.text("maintainer")?,
+            self.text("depends")?,
+            self.text("section")?,
+            self.text("priority")?,
+            self.text("summary")?,
+        ))
+    }
+}
+
+/// The files that a path with one `*` in its last part means.
+fn matching(pattern: &Path) -> Result<Vec<PathBuf>, String> {
+    let name = pattern
+        .file_name()
+        .map(|name| name.to_string_lossy().into_owned());
+    let name = name.unwrap_or_default();
+    let Some((before, after)) = name.split_once('*') else {
+        return Ok(vec![pattern.to_owned()]);
+    };
+    let folder = pattern.parent().unwrap_or(Path::new("."));
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).map_err(at(folder))? {
+        let entry = entry.map_err(at(folder))?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if name.starts_with(before) && name.ends_with(after) {
+            found.push(entry.path());
+        }
+    }
+    found.sort();
+    if found.is_empty() {
+        return Err(format!("{}: there is none", pattern.display()));
+    }
+    Ok(found)
+}
+
+/// What a program printed that was content.
+fn good(program: &str, arguments: &[&str]) -> Result<String, String> {
+    match process::capture(program, arguments)? {
+        Finished { good: true, output } => Ok(output),
+        Finished { output, .. } => Err(format!("{program} {}: {output}", arguments.join(" "))),
+    }
+}
+
+fn path(path: &Path) -> String {
+    path.display().to_string()
+}
+
+fn at(path: &Path) -> impl Fn(std::io::Error) -> String {
+    let path = path.display().to_string();
+    move |error| format!("{path}: {error}")
+}
+
+/// Builds the package of the binary that tests use, and installs it into an empty folder: it runs, has
+/// what it shall have, and lintian finds no error. What was skipped.
+pub(crate) fn check() -> Result<Option<&'static str>, String> {
+    let deb = path(&build("debug")?);
+    let root = PathBuf::from(STAGE).join("installed");
+    if root.exists() {
+        fs::remove_dir_all(&root).map_err(at(&root))?;
+    }
+    good("dpkg-deb", &["--extract", &deb, &path(&root)])?;
+    let version = good(&path(&root.join("usr/bin/spindles")), &["--version"])?;
+    if !version.starts_with("spindles ") {
+        return Err(format!("the installed binary says {version}"));
+    }
+    for file in [
+        "man/man1/spindles.1.gz",
+        "man/man1/spindles-lab-run.1.gz",
+        "bash-completion/completions/spindles",
+        "zsh/vendor-completions/_spindles",
+        "fish/vendor_completions.d/spindles.fish",
+        "doc/spindles/copyright",
+        "doc/spindles/changelog.Debian.gz",
+        "doc/spindles/README.md",
+        "doc/spindles/administration.md",
+    ] {
+        if !root.join("usr/share").join(file).is_file() {
+            return Err(format!("the package lacks usr/share/{file}"));
+        }
+    }
+    if !process::exists("lintian") {
+        return Ok(Some("lintian is not installed"));
+    }
+    let lint = [
+        "--allow-root",
+        "--fail-on",
+        "error",
+        "--tag-display-limit",
+        "0",
+        &deb,
+    ];
+    good("lintian", &lint)?;
+    Ok(None)
+}
