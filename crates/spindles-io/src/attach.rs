@@ -28,11 +28,17 @@ pub enum AttachError {
         /// The position.
         member: MemberIndex,
     },
-    /// What is missing is an array itself.
+    /// What is missing is an array itself, and the device can't stand for all of it.
     #[error(
-        "member {member} of array '{array}' is itself an array: a device can't take its place; bring back the devices of that array"
+        "member {member} of array '{array}' is itself an array, and {device}, which has {bytes} bytes, is too small to take the place of all of it: give a device of about {needed_bytes} bytes, or bring back the devices of that array"
     )]
     ArrayMember {
+        /// The device.
+        device: String,
+        /// What it has.
+        bytes: u64,
+        /// What it needs at least.
+        needed_bytes: u64,
         /// The array around it.
         array: String,
         /// The position.

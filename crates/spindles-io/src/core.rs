@@ -63,6 +63,14 @@ pub(crate) struct Array {
     pub(crate) closed: Option<bool>,
 }
 
+impl Array {
+    /// Whether some of its members are arrays.
+    fn holds_arrays(&self) -> bool {
+        let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
+        self.members.iter().any(is_array)
+    }
+}
+
 /// What an engine is still to be told.
 #[derive(Clone, Copy, Debug)]
 enum Input {
@@ -459,38 +467,50 @@ impl Core {
         wanted: Option<MemberIndex>,
     ) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
         let (array, member) = self.find_missing(wanted)?;
-        Ok((array, member, self.room_on(name, array, member)?))
+        let room = self.room_on(name, array, member).map_err(|error| {
+            let around = self.array(array);
+            match error {
+                AttachError::TooSmall {
+                    device,
+                    bytes,
+                    needed_bytes,
+                } if around.holds_arrays() => AttachError::ArrayMember {
+                    device,
+                    bytes,
+                    needed_bytes,
+                    array: around.name.clone(),
+                    member,
+                },
+                error => error,
+            }
+        })?;
+        Ok((array, member, room))
     }
 
-    /// The first missing member of an array of devices, inner arrays first.
+    /// The first missing member: of arrays of devices before those of arrays, inner ones first. A device
+    /// that is large enough stands for a whole inner array as well.
     fn find_missing(
         &self,
         wanted: Option<MemberIndex>,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
-        let mut of_an_array = None;
-        for (index, array) in (0..).map(ArrayIndex).zip(&self.arrays) {
-            if array.engine.record().is_none() {
-                continue;
-            }
+        let of_devices = self.arrays_of_devices();
+        let of_arrays = (0..).map(ArrayIndex).zip(&self.arrays);
+        let of_arrays = of_arrays.filter(|(_, array)| array.engine.record().is_some());
+        let missing = |(index, array): (ArrayIndex, &Array)| {
             let status = array.engine.status();
             let mut missing = status.members.iter().filter(|member| {
                 matches!(member.state, Member::Missing { .. })
                     && wanted.is_none_or(|wanted| wanted == member.member)
             });
-            let Some(member) = missing.next() else {
-                continue;
-            };
-            let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
-            if !array.members.iter().any(is_array) {
-                return Ok((index, member.member));
-            }
-            of_an_array.get_or_insert((array.name.clone(), member.member));
-        }
-        Err(match (of_an_array, wanted) {
-            (Some((array, member)), _) => AttachError::ArrayMember { array, member },
-            (None, Some(member)) => AttachError::NotMissing { member },
-            (None, None) => AttachError::NothingMissing,
-        })
+            missing.next().map(|member| (index, member.member))
+        };
+        of_devices
+            .chain(of_arrays)
+            .find_map(missing)
+            .ok_or_else(|| match wanted {
+                Some(member) => AttachError::NotMissing { member },
+                None => AttachError::NothingMissing,
+            })
     }
 
     /// Gives the arrays spares, which take the places of what is missing now and later.
@@ -536,13 +556,10 @@ impl Core {
 
     /// Arrays with superblocks that have no other arrays for members.
     fn arrays_of_devices(&self) -> impl Iterator<Item = (ArrayIndex, &Array)> {
-        let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
         (0..)
             .map(ArrayIndex)
             .zip(&self.arrays)
-            .filter(move |(_, array)| {
-                array.engine.record().is_some() && !array.members.iter().any(is_array)
-            })
+            .filter(|(_, array)| array.engine.record().is_some() && !array.holds_arrays())
     }
 
     /// Whether an array may take a spare: it, or one around it, is named by that.

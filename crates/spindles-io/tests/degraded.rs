@@ -9,6 +9,7 @@ use spindles_block::{BlockSize, BufferSlice, Operation};
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble};
 use spindles_io::create::{CreateOptions, create};
 use spindles_io::reading::assemble_to_read;
+use spindles_io::rebuild::{RebuildOptions, rebuild};
 use spindles_io::settings::set_degraded_writes;
 use spindles_io::{OpenOptions, Target, grow};
 use spindles_layout::Expression;
@@ -346,4 +347,35 @@ fn who_only_reads_half_a_mirror_that_crashed_writes_nothing() {
     let read = assemble_to_read(&[&one], &degraded(), &mut |_| ()).unwrap();
     read.target.close().unwrap();
     assert_eq!(folder.read(&["a"], &asks), Some(1));
+}
+
+/// A leaf that is lost takes its inner array with it, where that has no redundancy: a device that is large
+/// enough takes the place of all of it.
+#[test]
+fn a_device_takes_the_place_of_a_whole_inner_array() {
+    let folder = Folder::new(&["a", "b", "c", "d", "e"]);
+    folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
+    let all = &["a", "b", "c", "d"];
+    folder.write(all, &AssembleOptions::default(), 0x77, true);
+    let paths: Vec<String> = ["a", "b", "d"].map(|name| folder.path(name)).into();
+    let left: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let onto = RebuildOptions {
+        assemble: degraded(),
+        onto: Some(folder.path("e")),
+        ..RebuildOptions::default()
+    };
+    let before = folder.contents();
+    let small = rebuild(&left, &onto, &mut |_, _| true)
+        .unwrap_err()
+        .to_string();
+    assert!(small.contains("is itself an array"), "{small}");
+    assert!(before == folder.contents());
+    let file = File::options().write(true).open(folder.path("e")).unwrap();
+    file.set_len(32 << 20).unwrap();
+    let rebuilt = rebuild(&left, &onto, &mut |_, _| true).unwrap();
+    assert_eq!(rebuilt.members.len(), 1, "{rebuilt:?}");
+    // From the new device alone, and from all.
+    assert_eq!(folder.read(&["e"], &read_only()), Some(0x77));
+    let report = folder.assemble(&["a", "b", "e"], &read_only()).unwrap();
+    assert!(!report.report.is_degraded());
 }

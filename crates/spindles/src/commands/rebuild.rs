@@ -9,7 +9,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::MemberIndex;
-use spindles_io::assemble::AssembleOptions;
+use spindles_io::assemble::{AssembleOptions, MemberReport};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
 
 pub(crate) static COMMAND: Command = Command {
@@ -24,6 +24,8 @@ pub(crate) static COMMAND: Command = Command {
               command without --onto. Without --onto it also waits for spares that are given with \
               the devices and take places by themselves (spindles spare), and for members that \
               came back and get what they missed.\n\n\
+              Where an array inside the array has lost more than it survives, one device that is as \
+              large as that array takes its place as a whole.\n\n\
               spindles rebuild pool --onto new.img\n\
               spindles rebuild a.img c.img --onto new.img",
     hidden: false,
@@ -78,7 +80,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     );
     let name = &rebuilt.report.name;
     for (array, member) in &rebuilt.members {
-        ui.line(format!("array '{array}': member {member} is active again"));
+        let around = rebuilt.report.arrays();
+        let around = around.iter().find(|report| report.name == *array);
+        let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
+        let beside = around.is_some_and(|report| report.members.iter().any(is_array));
+        let what = if beside {
+            ", a single device beside arrays"
+        } else {
+            ""
+        };
+        ui.line(format!(
+            "array '{array}': member {member} is active again{what}"
+        ));
     }
     ui.json(&json!({
         "name": name,
