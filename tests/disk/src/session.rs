@@ -24,9 +24,6 @@ const PATIENCE: Duration = Duration::from_mins(1);
 const HANG: Duration = Duration::from_millis(150);
 /// So many sets of missing members are tried at each check, drawn where there are more.
 const SETS_MAX: usize = 3;
-/// Faults begin after so many requests of a disk, more than an opening takes: a device that fails in
-/// the middle of that may have the whole array refused.
-const OPENING_REQUESTS: u64 = 100;
 
 /// Where sessions run: the mounted disks, and the program that is the client.
 #[derive(Debug)]
@@ -455,7 +452,7 @@ impl<'a> Session<'a> {
                 disk,
                 range: range(random, self.disks[disk].bytes()),
                 of: *random.choose(&[Of::Reads, Of::Changes, Of::All]),
-                after: random.doubling(OPENING_REQUESTS, 500),
+                after: random.doubling(1, 500),
                 times: random.doubling(1, 5),
                 how: if random.percent(50) {
                     How::Stalls(random.doubling(1000, 60_000))
@@ -478,7 +475,7 @@ impl<'a> Session<'a> {
                 disk,
                 range: range(random, self.disks[disk].bytes()),
                 of: *random.choose(&[Of::Reads, Of::Changes, Of::All]),
-                after: random.doubling(OPENING_REQUESTS, 500),
+                after: random.doubling(1, 500),
                 times: random.doubling(1, 1000),
                 how: match random.below(8) {
                     0 => How::Hangs,
