@@ -25,6 +25,7 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
         depth: Some(1),
         faults: Some(Vec::new()),
         ending: Some(Ending::Close),
+        sizes: Some(false),
         ..Fixed::default()
     };
     let mut run_options = Options::swarm(seed, &fixed);

@@ -1,6 +1,8 @@
 //! A disk beside a member that is alive: it is to replace the member. One at a time in a run.
 
 use crate::disk::{Disk, Landing};
+use crate::mishaps::fill;
+use crate::places::Places;
 use crate::stack::Below;
 use crate::world::World;
 use spindles_block::MemberIndex;
@@ -14,6 +16,8 @@ pub(crate) struct Beside {
     pub(crate) array: usize,
     pub(crate) member: MemberIndex,
     pub(crate) disk: Disk,
+    /// Where its areas begin.
+    places: Places,
     pub(crate) gone: bool,
     /// Sectors that could not be read at some time of this session.
     spoiled: BTreeSet<u64>,
@@ -61,12 +65,13 @@ impl World {
         }
         self.note(&format!("disk {disk} is to be replaced"));
         let (device, contents) = self.blank_device(array, member);
-        let mut beside = self.stack.disks[disk].as_new();
-        beside.write(0, &contents, true);
+        let mut beside = self.stack.disks[disk].as_new(device.device_bytes);
+        fill(&mut beside, &device, &contents);
         self.beside = Some(Beside {
             array,
             member,
             disk: beside,
+            places: Places::of(&device),
             gone: false,
             spoiled: BTreeSet::new(),
             exchanged: false,
@@ -107,6 +112,10 @@ impl World {
         let there = there.into_iter().map(|sector| (disk, sector));
         self.stack.spoiled.extend(there);
         self.slow[disk] = false;
+        let this = &mut self.stack.arrays[array];
+        let places = beside.places;
+        beside.places = this.put_places(member, places);
+        self.stack.move_decay(disk, beside.places, places);
         let this = &mut self.stack.arrays[array];
         if this.lost.contains(member) {
             this.blank = this.blank.with(member); // It is rebuilt instead.

@@ -283,8 +283,7 @@ impl World {
         let disk = self.random_disk();
         let mut any = false;
         for _ in 0..self.faults.between(1, 8) {
-            let blocks = self.stack.disks[disk].bytes().len() / self.stack.block_bytes;
-            let block = BlockIndex(self.faults.below(u64::try_from(blocks).expect("fits")));
+            let block = self.stack.in_use(disk).any(&mut self.faults);
             let bit = self.faults.any();
             if self.may_decay(disk, block) {
                 self.decay(disk, block, bit);

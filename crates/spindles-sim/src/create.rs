@@ -5,6 +5,7 @@ use crate::disk::Disk;
 use crate::grow::new_areas;
 use crate::journal_device;
 use crate::options::{Options, Tree};
+use crate::places::Places;
 use crate::random::Random;
 use crate::regions::Regions;
 use crate::run::starts_unclean;
@@ -13,9 +14,10 @@ use crate::world::World;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 use spindles_engine::Policy;
 use spindles_format::{
-    AreaKind, ArrayRecord, Assembly, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
-    MemberRecord, MemberState, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, blank_bad_blocks,
-    blank_bitmap, give_bad_blocks, give_checksums, give_regions,
+    AreaKind, ArrayRecord, Assembly, BITMAPS, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES,
+    ChecksumKind, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
+    SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, areas_to_join, blank_bad_blocks, blank_bitmap,
+    give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -33,12 +35,17 @@ pub(crate) fn blank(options: &Options) -> Stack {
     build(options, &options.tree, &mut stack);
     if starts_unclean(options) {
         let mut random = Random::new(options.seed, "garbage");
-        for disk in &mut stack.disks {
-            let mut bytes = vec![0; disk.bytes().len()];
-            for word in bytes.chunks_exact_mut(8) {
-                word.copy_from_slice(&random.any().to_le_bytes());
+        for number in 0..stack.disks.len() {
+            let in_use = stack.in_use(number);
+            let disk = &mut stack.disks[number];
+            for (from, bytes) in in_use.parts(disk.bytes(), options.block_size) {
+                let mut bytes = vec![0; usize::try_from(bytes).expect("what is in use is small")];
+                for word in bytes.chunks_exact_mut(8) {
+                    word.copy_from_slice(&random.any().to_le_bytes());
+                }
+                let sector_bytes = u64::try_from(disk.sector_bytes()).expect("small");
+                disk.write(from / sector_bytes, &bytes, true);
             }
-            disk.write(0, &bytes, true);
         }
     }
     stack
@@ -48,8 +55,12 @@ pub(crate) fn blank(options: &Options) -> Stack {
 fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
     match tree {
         Tree::Disk { bytes } => {
-            let sectors = bytes / u64::from(options.sector_bytes);
-            let disk = Disk::new(options.model, options.sector_bytes, sectors);
+            let size = options.disks.get(stack.disks.len());
+            let (sector_bytes, real_bytes) = size.map_or((options.sector_bytes, *bytes), |size| {
+                (size.sector_bytes, size.bytes)
+            });
+            let sectors = real_bytes / u64::from(sector_bytes);
+            let disk = Disk::new(options.model, sector_bytes, sectors);
             stack.disks.push(disk);
             (Below::Disk(stack.disks.len() - 1), *bytes)
         }
@@ -104,8 +115,14 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
 /// Writes the first superblocks of all arrays, durably, as `create` does. An array above another
 /// is written through the maps, with parity and copies in agreement.
 pub(crate) fn write_superblocks(world: &mut World) {
+    if !world.options.disks.is_empty() {
+        *world.struck.entry("disks of different sizes").or_default() += 1;
+    }
     for array in 0..world.stack.arrays.len() {
         let (record, devices) = first_record(world, array);
+        for device in &devices {
+            world.stack.arrays[array].put_places(device.member, Places::of(device));
+        }
         if let Some(device) = journal_device::device_for(&world.options, &record)
             && device.device_uuid == record.journal.device
         {
@@ -138,7 +155,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     let array = &world.stack.arrays[index];
     let mut devices: Vec<_> = (0..array.geometry.members())
         .map(|member| {
-            let bytes = world.stack.member_bytes(index, usize::from(member));
+            let bytes = created_bytes(world, index, usize::from(member));
             new_areas(options, bytes, MemberIndex(member))
         })
         .collect();
@@ -184,7 +201,29 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         record.journal.device = device.device_uuid;
         record.note_journal_device();
     }
+    // Larger disks took the places of those.
+    for device in &mut devices {
+        let bytes = world
+            .stack
+            .member_bytes(index, usize::from(device.member.0));
+        if bytes != device.device_bytes {
+            let joined = areas_to_join(&record, bytes, device.member);
+            *device = joined.expect("a larger disk has room");
+        }
+    }
     (record, devices)
+}
+
+/// How long a member was when its array was created.
+fn created_bytes(world: &World, array: usize, position: usize) -> u64 {
+    let size = match world.stack.arrays[array].members[position] {
+        Below::Disk(disk) => world.options.disks.get(disk),
+        Below::Array(_) => None,
+    };
+    size.map_or_else(
+        || world.stack.member_bytes(array, position),
+        |size| size.created_bytes,
+    )
 }
 
 /// Writes blank bitmaps and lists of bad blocks to all members, durably.
@@ -246,7 +285,10 @@ fn blank_checksums(
         let first = area.offset_bytes / block_bytes;
         starts.push(BlockIndex(first));
         let zeros = vec![0; world.stack.block_bytes];
-        for block in first..first + area.length_bytes / block_bytes {
+        // Of a large disk no more than its part of the array needs.
+        let pages = device.data_blocks().div_ceil(CHECKSUM_PAGE_BLOCKS).min(64);
+        let bytes = pages * u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
+        for block in first..first + bytes.min(area.length_bytes) / block_bytes {
             (world.stack).put_raw(array, member, BlockIndex(block), &zeros);
         }
     }

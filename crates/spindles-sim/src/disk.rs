@@ -2,6 +2,7 @@
 //! stay pristine; latent sector errors are a layer over them.
 
 use crate::disks::Model;
+use crate::media::Media;
 use crate::random::Random;
 use crate::stack::View;
 use spindles_block::MemberError;
@@ -76,7 +77,7 @@ struct Cached {
 pub struct Disk {
     model: &'static Model,
     sector_bytes: usize,
-    current: Vec<u8>,
+    current: Media,
     cache: BTreeMap<u64, Cached>,
     unreadable: BTreeSet<u64>,
     /// Counts writes.
@@ -90,19 +91,27 @@ impl Disk {
         Self {
             model,
             sector_bytes: usize::try_from(sector_bytes).expect("a sector fits in memory"),
-            current: vec![0; usize::try_from(bytes).expect("a disk fits in memory")],
+            current: Media::new(bytes),
             cache: BTreeMap::new(),
             unreadable: BTreeSet::new(),
             write: 0,
         }
     }
 
-    /// A disk of zeros of the same make.
+    /// A disk of zeros of the same make, with so many bytes.
     #[must_use]
-    pub fn as_new(&self) -> Self {
-        let bytes = u64::try_from(self.current.len()).expect("it fits");
+    pub fn as_new(&self, bytes: u64) -> Self {
         let sector_bytes = u32::try_from(self.sector_bytes).expect("small");
         Self::new(self.model, sector_bytes, bytes / u64::from(sector_bytes))
+    }
+
+    /// A disk of zeros with so many bytes is put where this one is.
+    pub fn exchange(&mut self, bytes: u64) {
+        let write = self.write;
+        *self = Self {
+            write,
+            ..self.as_new(bytes)
+        };
     }
 
     /// The model.
@@ -115,16 +124,30 @@ impl Disk {
         self.sector_bytes
     }
 
-    /// The whole disk, as reads would return it if all could be read.
-    pub fn bytes(&self) -> &[u8] {
-        &self.current
+    /// How long it is.
+    pub fn bytes(&self) -> u64 {
+        self.current.bytes()
     }
 
-    fn range(&self, first: u64, bytes: usize) -> std::ops::Range<usize> {
+    /// The whole of a small disk, as reads would return it if all could be read.
+    pub fn contents(&self) -> Vec<u8> {
+        let mut bytes = vec![0; usize::try_from(self.bytes()).expect("a small disk")];
+        self.current.read(0, &mut bytes);
+        bytes
+    }
+
+    /// What reads would return from that byte on, if all could be read.
+    pub fn peek(&self, at: u64, out: &mut [u8]) {
+        self.current.read(at, out);
+    }
+
+    /// Where sectors begin, of which so many bytes are there.
+    fn at(&self, first: u64, bytes: usize) -> u64 {
         assert!(bytes.is_multiple_of(self.sector_bytes), "whole sectors");
-        let start = usize::try_from(first).expect("fits") * self.sector_bytes;
-        assert!(start + bytes <= self.current.len(), "beyond the end");
-        start..start + bytes
+        let at = first * u64::try_from(self.sector_bytes).expect("small");
+        let end = at + u64::try_from(bytes).expect("fits");
+        assert!(end <= self.bytes(), "beyond the end");
+        at
     }
 
     fn sectors(&self, first: u64, bytes: usize) -> std::ops::Range<u64> {
@@ -134,7 +157,8 @@ impl Disk {
 
     /// What a read of the sector would return if it could be read.
     pub fn current(&self, sector: u64) -> &[u8] {
-        &self.current[self.range(sector, self.sector_bytes)]
+        let at = self.at(sector, self.sector_bytes);
+        self.current.part(at, self.sector_bytes)
     }
 
     /// What the sector would hold if the cache was lost now.
@@ -163,7 +187,7 @@ impl Disk {
         if bad.next().is_some() {
             return Err(MemberError::Medium);
         }
-        out.copy_from_slice(&self.current[self.range(first, out.len())]);
+        self.current.read(self.at(first, out.len()), out);
         Ok(())
     }
 
@@ -178,7 +202,7 @@ impl Disk {
     /// Writes, into the cache where there is one; with `fua` durably. Makes the sectors readable.
     pub fn write(&mut self, first: u64, bytes: &[u8], fua: bool) {
         self.write += 1;
-        let all = self.range(first, bytes.len());
+        let all = self.at(first, bytes.len());
         let sectors = self.sectors(first, bytes.len());
         for (sector, new) in sectors.zip(bytes.chunks_exact(self.sector_bytes)) {
             let unreadable = self.unreadable.remove(&sector);
@@ -186,15 +210,15 @@ impl Disk {
                 self.cache.remove(&sector);
                 continue;
             }
-            let at = self.range(sector, self.sector_bytes);
+            let at = self.at(sector, self.sector_bytes);
             let cached = self.cache.entry(sector).or_insert_with(|| Cached {
-                durable: self.current[at].into(),
+                durable: self.current.part(at, self.sector_bytes).into(),
                 unreadable,
                 versions: Vec::new(),
             });
             cached.versions.push((self.write, new.into()));
         }
-        self.current[all].copy_from_slice(bytes);
+        self.current.write(all, bytes);
     }
 
     /// Sectors that are `wrong` are `right`, in caches and beneath them; what was written since stays.
@@ -203,8 +227,8 @@ impl Disk {
         let bytes = wrong.chunks_exact(self.sector_bytes);
         let bytes = bytes.zip(right.chunks_exact(self.sector_bytes));
         for (sector, (wrong, right)) in sectors.zip(bytes) {
-            let at = self.range(sector, self.sector_bytes);
-            let current = &mut self.current[at];
+            let at = self.at(sector, self.sector_bytes);
+            let current = self.current.part_mut(at, self.sector_bytes);
             let cached = self.cache.get_mut(&sector).into_iter();
             let beneath = cached.flat_map(|cached| {
                 let versions = cached.versions.iter_mut().map(|(_, bytes)| &mut bytes[..]);
@@ -312,8 +336,8 @@ impl Disk {
             if chosen.is_none() && cached.unreadable {
                 self.unreadable.insert(sector);
             }
-            let at = self.range(sector, self.sector_bytes);
-            self.current[at].copy_from_slice(bytes);
+            let at = self.at(sector, self.sector_bytes);
+            self.current.write(at, bytes);
         }
     }
 }

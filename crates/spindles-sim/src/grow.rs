@@ -3,6 +3,7 @@
 use crate::create;
 use crate::disk::Disk;
 use crate::options::Tree;
+use crate::places::Places;
 use crate::run;
 use crate::stack::Below;
 use crate::stalls::Stall;
@@ -10,7 +11,7 @@ use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{GrowthTarget, Member, Policy, WriteHole, geometry_of, plan_growth};
 use spindles_format::{
-    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_for,
+    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_for, areas_to_add,
 };
 use spindles_layout::{Geometry, LEVELS, Level};
 
@@ -77,9 +78,17 @@ impl World {
         let devices: Option<Vec<DeviceRecord>> = assembly.records.iter().copied().collect();
         let devices = devices?;
         let there = devices.len();
-        let bytes = (0..there)
-            .map(|position| self.stack.member_bytes(array, position))
-            .max()?;
+        let bytes = (0..there).map(|position| self.stack.member_bytes(array, position));
+        // Where all of every member is used, the array stays small.
+        let bytes = if self.options.disks.is_empty() {
+            bytes.max()?
+        } else {
+            self.options
+                .disks
+                .iter()
+                .map(|disk| disk.created_bytes)
+                .min()?
+        };
         for _ in 0..6 {
             let count = usize::try_from(self.faults.below(3)).expect("small");
             let random = &mut self.faults;
@@ -99,7 +108,7 @@ impl World {
                         record.level, record.members, record.chunk_blocks
                     ));
                     for position in there..there + count {
-                        self.add_disk(array, position, bytes);
+                        self.add_disk(array, position, bytes, &assembly.array);
                     }
                     return Some(record);
                 }
@@ -110,7 +119,7 @@ impl World {
     }
 
     /// A blank disk for a position that there is not yet.
-    fn add_disk(&mut self, array: usize, position: usize, bytes: u64) {
+    fn add_disk(&mut self, array: usize, position: usize, bytes: u64, record: &ArrayRecord) {
         let member = MemberIndex(u8::try_from(position).expect("few"));
         let this = &mut self.stack.arrays[array];
         if position == this.members.len() {
@@ -126,14 +135,8 @@ impl World {
         }
         this.lost = this.lost.with(member);
         this.blank = this.blank.with(member);
-        let areas = new_areas(&self.options, bytes, member);
-        this.data_start[position] = areas.data_start();
-        if let Some(checksums) = &mut this.checksums {
-            let area = areas.area(AreaKind::CHECKSUMS).expect("it has all areas");
-            let start = area.offset_bytes / u64::from(self.options.block_size.bytes());
-            checksums.starts.resize(this.members.len(), BlockIndex(0));
-            checksums.starts[position] = BlockIndex(start);
-        }
+        let areas = areas_to_add(record, bytes, member).expect("it was planned with that");
+        this.put_places(member, Places::of(&areas));
     }
 
     /// Disks that were added and have no place yet take it, one after another.

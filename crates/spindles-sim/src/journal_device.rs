@@ -119,13 +119,14 @@ impl World {
         }
         journal.damaged = true;
         let block_size = self.options.block_size;
-        let device = JournalDevice::decode(&journal.disk.bytes()[PAGE_BYTES])
-            .or_else(|_| JournalDevice::decode(&journal.disk.bytes()[OTHER_PAGE_BYTES]));
+        let contents = journal.disk.contents();
+        let device = JournalDevice::decode(&contents[PAGE_BYTES])
+            .or_else(|_| JournalDevice::decode(&contents[OTHER_PAGE_BYTES]));
         let log = device.map_or(0, |it| {
             it.first_block(block_size).0 * u64::from(block_size.bytes())
         });
         let sector_bytes = u64::try_from(journal.disk.sector_bytes()).expect("small");
-        let sectors = u64::try_from(journal.disk.bytes().len()).expect("it fits") / sector_bytes;
+        let sectors = journal.disk.bytes() / sector_bytes;
         let log = log / sector_bytes..sectors;
         let what = match (self.rotting.below(3), journal.copy.take()) {
             (0, Some(copy)) => {

@@ -58,9 +58,9 @@ impl World {
             });
         }
         if doom == Doom::Misdirected {
-            let blocks = self.stack.disks[disk].bytes().len() / block_bytes;
-            let blocks = u64::try_from(blocks).expect("fits");
-            let target = self.losing_writes.below(blocks - count + 1);
+            let in_use = self.stack.in_use(disk);
+            let choices = (in_use.blocks() + 1).saturating_sub(count).max(1);
+            let target = in_use.block(self.losing_writes.below(choices));
             let struck = (target..)
                 .zip(written)
                 .map(|(block, new)| (BlockIndex(block), new));

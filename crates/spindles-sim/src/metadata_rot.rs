@@ -5,8 +5,8 @@ use crate::{stack::View, world::World};
 use core::ops::Range;
 use spindles_block::BlockIndex;
 use spindles_format::{
-    AreaKind, ArrayRecord, DeviceRecord, JOURNAL_HEADER_BYTES, JournalHeader, SLOT_BYTES,
-    SUPERBLOCK_BYTES, decode,
+    AreaKind, ArrayRecord, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, DeviceRecord,
+    JOURNAL_HEADER_BYTES, JournalHeader, SLOT_BYTES, SUPERBLOCK_BYTES, decode,
 };
 
 /// How many of the last batches of a member are in danger.
@@ -53,7 +53,7 @@ impl World {
         };
         let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
         let first = area.offset_bytes / block_bytes;
-        let ring = first..first + area.length_bytes / block_bytes;
+        let ring = first..first + u64::from(record.shared.journal_bytes) / block_bytes;
         let batches = self.batches(disk, &record, ring.clone());
         if batches.is_empty() {
             return;
@@ -84,7 +84,7 @@ impl World {
         if !std::mem::take(&mut self.metadata_is_doomed) {
             return;
         }
-        let Some((disk, _, device)) = self.random_damaged() else {
+        let Some((disk, record, device)) = self.random_damaged() else {
             return;
         };
         let (array, member) = self.stack.position(disk);
@@ -98,7 +98,14 @@ impl World {
         for _ in 0..self.rotting.between(1, 3) {
             let kind = self.rotting.choose(&kinds);
             if let Some(area) = device.area(*kind) {
-                let blocks = area.length_bytes / block_bytes;
+                let bytes = match *kind {
+                    AreaKind::CHECKSUMS => {
+                        let pages = device.data_blocks().div_ceil(CHECKSUM_PAGE_BLOCKS);
+                        pages * u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096")
+                    }
+                    shared => record.shared.bytes(shared),
+                };
+                let blocks = bytes.min(area.length_bytes) / block_bytes;
                 let block = area.offset_bytes / block_bytes + self.rotting.below(blocks);
                 self.damage(disk, BlockIndex(block));
                 self.stack.arrays[array].damaged = Some(member);

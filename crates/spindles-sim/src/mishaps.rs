@@ -1,17 +1,27 @@
 //! What goes wrong in the world: disks that drop out, sectors that can't be read, and the end of
 //! the process.
 
+use crate::disk::Disk;
 use crate::disk::{Landing, PowerLoss, WriteData};
+use crate::places::{Places, SMALL_BYTES};
 use crate::random::Random;
 use crate::stack::Below;
 use crate::stalls::Stall;
 use crate::world::{DiskIo, World};
-use spindles_block::{MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{Command, Engine, Member};
 use spindles_format::{
     DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
 };
 use std::collections::{BTreeMap, VecDeque};
+
+/// Gives a new disk what it holds. All else is zeros, and durably so.
+pub(crate) fn fill(disk: &mut Disk, device: &DeviceRecord, contents: &[u8]) {
+    let at = device.data_start().0 * u64::from(device.block_size.bytes());
+    let sector_bytes = u64::try_from(disk.sector_bytes()).expect("small");
+    let whole = contents.len() / disk.sector_bytes() * disk.sector_bytes();
+    disk.write(at / sector_bytes, &contents[..whole], true);
+}
 
 impl World {
     /// Any disk.
@@ -22,8 +32,14 @@ impl World {
 
     /// A few sectors of a disk, near each other or not.
     pub fn random_sectors(&mut self, disk: usize) -> Vec<u64> {
-        let bytes = self.stack.disks[disk].bytes().len();
-        let sectors = u64::try_from(bytes / self.stack.disks[disk].sector_bytes()).expect("fits");
+        let in_use = self.stack.in_use(disk);
+        let per_block = self.stack.sectors(disk, BlockIndex(0)).end;
+        let sectors = match self.stack.disks[disk].bytes() / self.sector_bytes(disk) {
+            // Of small ones what is less than a block at the end as well.
+            sectors if in_use.blocks() == sectors / per_block => sectors,
+            _ => in_use.blocks() * per_block,
+        };
+        let sector_of = |number| in_use.block(number / per_block) * per_block + number % per_block;
         if self.faults.percent(8) {
             let slot = self.faults.choose(&SLOT_BYTES);
             let bytes = u64::try_from(self.stack.disks[disk].sector_bytes()).expect("fits");
@@ -34,9 +50,9 @@ impl World {
         let near = self.faults.percent(50);
         let mut sector = |i| {
             if near {
-                (first + i) % sectors
+                sector_of((first + i) % sectors)
             } else {
-                self.faults.below(sectors)
+                sector_of(self.faults.below(sectors))
             }
         };
         (0..count).map(&mut sector).collect()
@@ -199,15 +215,13 @@ impl World {
         }
         let this = &mut self.stack.arrays[array];
         this.blank = this.blank.with(member);
-        this.data_start[usize::from(member.0)] = device.data_start();
-        if let Some(regions) = &mut this.regions {
-            regions.place(member, &device);
-        }
+        this.put_places(member, Places::of(&device));
         self.gone[disk] = false;
         self.slow[disk] = false;
         self.stack.spoiled.retain(|&(of, _)| of != disk);
         self.stack.decayed.retain(|&(of, _), _| of != disk);
-        self.stack.disks[disk].write(0, &contents, true);
+        self.stack.disks[disk].exchange(device.device_bytes);
+        fill(&mut self.stack.disks[disk], &device, &contents);
         let uuid = crate::create::uuid(&mut self.faults);
         let command = Command::Rebuild {
             member,
@@ -252,20 +266,31 @@ impl World {
         u64::try_from(self.stack.disks[disk].sector_bytes()).expect("small")
     }
 
-    /// A disk as long as that of the member: where things would lie on it, and what it holds.
+    /// A disk for the place of a member: where things would lie on it, and what its data area holds.
     pub(crate) fn blank_device(
         &mut self,
         array: usize,
         member: MemberIndex,
     ) -> (Box<DeviceRecord>, Vec<u8>) {
+        let other = self.size_of_new_disk(array, member);
+        let same = self.stack.member_bytes(array, usize::from(member.0));
         let record = self.engine(array).record().expect("it has superblocks");
-        let bytes = self.stack.member_bytes(array, usize::from(member.0));
-        let device = areas_to_join(record, bytes, member);
+        let device = areas_to_join(record, other, member);
+        let device = device.or_else(|_| areas_to_join(record, same, member));
         let device = device.expect("as long as the disk before it");
-        let mut contents = vec![0; usize::try_from(bytes).expect("small")];
-        let block_bytes = self.stack.block_bytes;
-        let data_start = usize::try_from(device.data_start().0).expect("small") * block_bytes;
-        for word in contents[data_start..].chunks_exact_mut(8) {
+        let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
+        let start = device.data_start().0 * block_bytes;
+        let length = if device.device_bytes <= SMALL_BYTES {
+            device.device_bytes - start
+        } else {
+            let geometry = &self.stack.arrays[array].geometry;
+            geometry
+                .member_blocks_used(member)
+                .min(device.data_blocks())
+                * block_bytes
+        };
+        let mut contents = vec![0; usize::try_from(length).expect("small")];
+        for word in contents.chunks_exact_mut(8) {
             word.copy_from_slice(&self.faults.any().to_le_bytes());
         }
         (Box::new(device), contents)

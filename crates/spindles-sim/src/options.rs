@@ -5,6 +5,7 @@ use crate::disks::{MODELS, Model};
 use crate::faults::{FAULTS, Fault};
 use crate::grow;
 use crate::random::Random;
+use crate::sizes::{self, DiskSize};
 use spindles_block::BlockSize;
 use spindles_engine::{FaultLimits, POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
 use spindles_layout::{LEVELS, Level, Redundancy};
@@ -160,6 +161,8 @@ pub struct Options {
     pub seed: u64,
     /// The array.
     pub tree: Tree,
+    /// The disks, from left to right, where they are not all as the tree has them.
+    pub disks: Vec<DiskSize>,
     /// Its block.
     pub block_size: BlockSize,
     /// What may tear: the disks' logical sector.
@@ -238,6 +241,8 @@ pub struct Fixed {
     pub checksums: Option<bool>,
     /// Whether the outermost array has a disk of its own for its journal, where it can.
     pub journal_device: Option<bool>,
+    /// Whether disks are of different sizes and sectors.
+    pub sizes: Option<bool>,
 }
 
 impl Options {
@@ -260,6 +265,7 @@ impl Options {
         let mut tree = tree(random, block_size, fixed);
         let headroom_bytes = headroom(seed, &tree, fixed);
         grow::with_room(&mut tree, headroom_bytes);
+        let disks = sizes::draw(seed, &mut tree, block_size, sector_bytes, fixed);
         let depth = fixed.depth.unwrap_or(*random.choose(&[1, 2, 4, 4, 8, 16]));
         let limit_requests = if random.percent(25) {
             random.between_u32(1, depth)
@@ -280,6 +286,7 @@ impl Options {
         let checksums = fixed.checksums.unwrap_or(checksums);
         Self {
             seed,
+            disks,
             block_size,
             sector_bytes,
             model: fixed.model.unwrap_or(MODELS[random.weighted(&[6, 1, 1])]),

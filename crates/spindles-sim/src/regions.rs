@@ -4,7 +4,7 @@ use crate::stack::{Below, Stack, View};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BitmapPage,
-    DeviceRecord, Uuid, decode_bitmap, encode_bitmap,
+    Uuid, decode_bitmap, encode_bitmap,
 };
 use spindles_layout::{Geometry, Group, GroupIndex};
 
@@ -77,18 +77,19 @@ impl Regions {
         }
     }
 
-    /// Where they are on a disk that takes a position.
-    pub(crate) fn place(&mut self, member: MemberIndex, device: &DeviceRecord) {
-        let at = usize::from(member.0);
-        for (kind, places) in [
-            (AreaKind::DIRTY_BITMAP, &mut self.dirty),
-            (AreaKind::WRITTEN_BITMAP, &mut self.written),
-        ] {
-            let bytes = device.area(kind).expect("a new member has all areas");
-            let block_bytes = u64::from(device.block_size.bytes());
-            places.resize(places.len().max(at + 1), BlockIndex(0));
-            places[at] = BlockIndex(bytes.offset_bytes / block_bytes);
-        }
+    /// Where one of them begins on a member from now on. Where it did.
+    pub(crate) fn put_place(
+        &mut self,
+        kind: AreaKind,
+        member: usize,
+        place: BlockIndex,
+    ) -> BlockIndex {
+        let places = match kind {
+            AreaKind::DIRTY_BITMAP => &mut self.dirty,
+            _ => &mut self.written,
+        };
+        places.resize(places.len().max(member + 1), BlockIndex(0));
+        std::mem::replace(&mut places[member], place)
     }
 
     fn areas(&self, kind: AreaKind) -> &[BlockIndex] {

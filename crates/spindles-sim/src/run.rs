@@ -6,6 +6,7 @@ use crate::checkers::failure_record::newest_superblock;
 use crate::client::Wish;
 use crate::create;
 use crate::options::{Ending, Options, Session};
+use crate::places::Places;
 use crate::stack::{Below, View};
 use crate::world::{Failure, World};
 use spindles_block::{BlockIndex, BufferId, Instant, MemberIndex, MemberSet, Operation};
@@ -440,6 +441,10 @@ fn open_array(world: &mut World, array: usize) -> bool {
         assembly.array = record;
     }
     world.follow_record(array, &assembly.array);
+    for device in assembly.records.iter().flatten() {
+        let this = &mut world.stack.arrays[array];
+        this.put_places(device.member, Places::of(device));
+    }
     world.follow_policy(array, &assembly.array);
     world.note_growth(&assembly.array);
     let config = config(world, array, &assembly);
@@ -557,7 +562,7 @@ fn examine_beside(world: &mut World, array: usize, members: &mut Vec<Member>) {
         return;
     }
     let position = usize::from(member.0);
-    let found = found_on(world, array, position, number);
+    let found = found_on(world, position, number);
     if found.record().is_err() {
         return;
     }
@@ -570,8 +575,9 @@ fn examine_beside(world: &mut World, array: usize, members: &mut Vec<Member>) {
 }
 
 /// Reads the superblock slots of a disk, which is there.
-fn found_on(world: &World, array: usize, position: usize, disk: usize) -> Found {
+fn found_on(world: &World, position: usize, disk: usize) -> Found {
     let disk = world.disk(disk);
+    let length = disk.bytes();
     let slots = SLOT_BYTES.map(|at| {
         let mut bytes = vec![0; SUPERBLOCK_BYTES];
         let sector_bytes = u64::try_from(disk.sector_bytes()).expect("small");
@@ -579,20 +585,14 @@ fn found_on(world: &World, array: usize, position: usize, disk: usize) -> Found 
             .map(|()| bytes)
             .map_err(|_| DecodeError::Unreadable)
     });
-    found(world, array, position, &slots)
+    found(position, length, &slots)
 }
 
-fn found(
-    world: &World,
-    array: usize,
-    position: usize,
-    slots: &[Result<Vec<u8>, DecodeError>; 2],
-) -> Found {
+fn found(position: usize, bytes: u64, slots: &[Result<Vec<u8>, DecodeError>; 2]) -> Found {
     let slots = slots.each_ref().map(|slot| match slot {
         Ok(bytes) => Ok(&bytes[..]),
         Err(error) => Err(*error),
     });
-    let bytes = world.stack.member_bytes(array, position);
     Found::new(format!("member {position}"), bytes, slots)
 }
 
@@ -604,7 +604,7 @@ fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
             if world.is_gone(disk) {
                 return None;
             }
-            found_on(world, array, position, disk)
+            found_on(world, position, disk)
         }
         Below::Array(below) => {
             if !world.is_open(below) {
@@ -616,7 +616,8 @@ fn examine(world: &mut World, array: usize, position: usize) -> Option<Found> {
                 let bytes = world.read_own(below, block, SUPERBLOCK_BYTES);
                 bytes.ok_or(DecodeError::Unreadable)
             });
-            found(world, array, position, &slots)
+            let bytes = world.stack.member_bytes(array, position);
+            found(position, bytes, &slots)
         }
     };
     // Nobody gives a disk that was to be filled, and of which no superblock ever told.

@@ -221,12 +221,11 @@ impl World {
         let mut rot: Vec<Rot> = Vec::new();
         for _ in 0..self.faults.between(1, 12) {
             let disk = self.random_disk();
-            let blocks = self.stack.disks[disk].bytes().len() / self.stack.block_bytes;
-            let block = self.faults.below(u64::try_from(blocks).expect("fits"));
+            let block = self.stack.in_use(disk).any(&mut self.faults);
             if self.stack.position(disk).0 != array || self.is_gone(disk) {
                 continue;
             }
-            if let Some(mut one) = self.stack.may_rot(disk, BlockIndex(block), &rot) {
+            if let Some(mut one) = self.stack.may_rot(disk, block, &rot) {
                 let at = self
                     .faults
                     .below(self.stack.block_bytes.try_into().expect("fits"));

@@ -298,7 +298,7 @@ impl Stack {
     /// Bytes of a member, metadata included.
     pub fn member_bytes(&self, array: usize, position: usize) -> u64 {
         match self.arrays[array].members[position] {
-            Below::Disk(disk) => self.disks[disk].bytes().len().try_into().expect("fits"),
+            Below::Disk(disk) => self.disks[disk].bytes(),
             Below::Array(below) => {
                 let block_bytes = u64::try_from(self.block_bytes).expect("fits");
                 self.arrays[below].geometry.blocks() * block_bytes
@@ -567,9 +567,9 @@ impl Stack {
     fn has_two_superblocks(&self, disk: usize) -> bool {
         let disk = &self.disks[disk];
         let all_active = SLOT_BYTES.map(|slot| {
-            let at = usize::try_from(slot).expect("fits");
-            let bytes = &disk.bytes()[at..at + SUPERBLOCK_BYTES];
-            let (record, _) = spindles_format::decode(bytes).ok()?;
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            disk.peek(slot, &mut bytes);
+            let (record, _) = spindles_format::decode(&bytes).ok()?;
             let all = record.missing().union(record.rebuilding()).is_empty();
             let uuids = record.members().iter().map(|member| member.device_uuid);
             all.then(|| uuids.collect::<Vec<_>>())

@@ -2,6 +2,7 @@
 //! driver that does the same must come to the same bytes.
 
 use crate::create;
+use crate::disk::Disk;
 use crate::options::Options;
 use crate::run;
 use crate::world::World;
@@ -55,7 +56,7 @@ pub fn trace(options: &Options) -> Trace {
 
 fn disks(world: &World) -> Vec<Vec<u8>> {
     let disks = world.stack.disks.iter();
-    disks.map(|disk| disk.bytes().to_vec()).collect()
+    disks.map(Disk::contents).collect()
 }
 
 fn step(world: &mut World) -> Step {

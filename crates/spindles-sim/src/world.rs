@@ -150,6 +150,8 @@ pub struct World {
     /// The next opening finds what a member knows damaged.
     pub(crate) metadata_is_doomed: bool,
     pub(crate) rotting: Random,
+    /// How large new disks are.
+    pub(crate) sizing: Random,
     /// A disk whose next write of data does not land where it should; drawn by itself.
     pub(crate) doomed_write: Option<(usize, Doom)>,
     pub(crate) losing_writes: Random,
@@ -223,6 +225,7 @@ impl World {
             journal_is_doomed: false,
             metadata_is_doomed: false,
             rotting: Random::new(options.seed, "journal rot"),
+            sizing: Random::new(options.seed, "sizes of new disks"),
             doomed_write: None,
             losing_writes: Random::new(options.seed, "losing writes"),
             latency: Random::new(options.seed, "latency"),

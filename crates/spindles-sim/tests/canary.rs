@@ -72,7 +72,7 @@ const ENUMERATED: &[Mutation] = &[
 
 /// Runs in which the fault can show at all.
 fn scenario(mutation: Mutation) -> Fixed {
-    match mutation {
+    let fixed = match mutation {
         Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
             level: Level::by_name("raid5"),
             faults: Some(Fault::by_name("grow").into_iter().collect()),
@@ -148,6 +148,10 @@ fn scenario(mutation: Mutation) -> Fixed {
             }
         }
         _ => Fixed::default(),
+    };
+    Fixed {
+        sizes: Some(false),
+        ..fixed
     }
 }
 

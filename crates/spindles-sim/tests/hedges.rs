@@ -22,6 +22,7 @@ fn options(seed: u64, level: &str, checksums: bool, hedges: u32) -> Options {
         ending: Some(Ending::Close),
         checksums: Some(checksums),
         model: Model::by_name("write-through"),
+        sizes: Some(false),
         ..Fixed::default()
     };
     let mut options = Options::swarm(seed, &fixed);

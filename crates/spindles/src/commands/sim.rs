@@ -92,6 +92,9 @@ struct Arguments {
     /// Whether the array has a disk of its own for its journal, where it logs: true or false
     #[arg(long, value_name = "BOOL")]
     journal_device: Option<bool>,
+    /// Whether disks are of different sizes and sectors, up to 100 TiB: true or false
+    #[arg(long, value_name = "BOOL")]
+    sizes: Option<bool>,
     /// How every session ends
     #[arg(long, value_name = "HOW")]
     ending: Option<How>,
@@ -178,6 +181,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         consistency: arguments.consistency,
         checksums: arguments.checksums,
         journal_device: arguments.journal_device,
+        sizes: arguments.sizes,
         ending: arguments.ending.map(|how| match how {
             How::Close => Ending::Close,
             How::ProcessCrash => Ending::ProcessCrash,

@@ -1,0 +1,176 @@
+//! Where things are on disks of any size: what chance shall meet, and where a member's areas begin.
+
+use crate::random::Random;
+use crate::stack::{Array, Below, Stack};
+use crate::world::World;
+use spindles_block::{BlockIndex, BlockSize, MemberIndex};
+use spindles_format::{AreaKind, DeviceRecord};
+
+/// On larger disks chance would never meet what an array uses.
+pub(crate) const SMALL_BYTES: u64 = 2 << 20;
+
+/// Where the areas of a member begin that the checkers look at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Places {
+    data: BlockIndex,
+    bitmaps: Option<[BlockIndex; 2]>,
+    checksums: Option<BlockIndex>,
+}
+
+impl Places {
+    /// As a device has them.
+    pub(crate) fn of(device: &DeviceRecord) -> Self {
+        let first = |kind| {
+            let area = device.area(kind).expect("a member has all areas");
+            BlockIndex(area.offset_bytes / u64::from(device.block_size.bytes()))
+        };
+        Self {
+            data: device.data_start(),
+            bitmaps: Some([
+                first(AreaKind::DIRTY_BITMAP),
+                first(AreaKind::WRITTEN_BITMAP),
+            ]),
+            checksums: Some(first(AreaKind::CHECKSUMS)),
+        }
+    }
+}
+
+impl Array {
+    /// A member's areas are in these places from now on. Where they were.
+    pub(crate) fn put_places(&mut self, member: MemberIndex, new: Places) -> Places {
+        let at = usize::from(member.0);
+        let data = std::mem::replace(&mut self.data_start[at], new.data);
+        let mut bitmaps = None;
+        if let (Some(regions), Some([dirty, written])) = (&mut self.regions, new.bitmaps) {
+            bitmaps = Some([
+                regions.put_place(AreaKind::DIRTY_BITMAP, at, dirty),
+                regions.put_place(AreaKind::WRITTEN_BITMAP, at, written),
+            ]);
+        }
+        let mut checksums = None;
+        if let (Some(all), Some(start)) = (&mut self.checksums, new.checksums) {
+            let members = all.starts.len().max(at + 1);
+            all.starts.resize(members, BlockIndex(0));
+            checksums = Some(std::mem::replace(&mut all.starts[at], start));
+        }
+        Places {
+            data,
+            bitmaps,
+            checksums,
+        }
+    }
+}
+
+/// Blocks of a disk that chance may choose from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct InUse {
+    /// From the start.
+    head_blocks: u64,
+    /// And from here.
+    data: BlockIndex,
+    data_blocks: u64,
+}
+
+impl InUse {
+    /// How many there are.
+    pub(crate) fn blocks(self) -> u64 {
+        self.head_blocks + self.data_blocks
+    }
+
+    /// The block of that number among them.
+    pub(crate) fn block(self, number: u64) -> u64 {
+        match number.checked_sub(self.head_blocks) {
+            Some(number) => self.data.0 + number,
+            None => number,
+        }
+    }
+
+    /// The parts of a disk of so many bytes that are in use: where each begins, and how long it is.
+    pub(crate) fn parts(self, disk_bytes: u64, block_size: BlockSize) -> Vec<(u64, u64)> {
+        let block_bytes = u64::from(block_size.bytes());
+        if self.data_blocks == 0 {
+            return vec![(0, disk_bytes)];
+        }
+        vec![
+            (0, self.head_blocks * block_bytes),
+            (self.data.0 * block_bytes, self.data_blocks * block_bytes),
+        ]
+    }
+
+    /// Any of them.
+    pub(crate) fn any(self, random: &mut Random) -> BlockIndex {
+        BlockIndex(self.block(random.below(self.blocks())))
+    }
+}
+
+impl Stack {
+    /// A disk has its data elsewhere than the one before it: what is known to have rotted in the one
+    /// may have been copied to the other.
+    pub(crate) fn move_decay(&mut self, disk: usize, from: Places, to: Places) {
+        if from.data == to.data {
+            return;
+        }
+        let of_disk = |(of, _): &(usize, u64)| *of == disk;
+        let moved = self.decayed.extract_if(.., |place, _| of_disk(place));
+        let moved: Vec<_> = moved
+            .filter_map(|((_, block), decay)| {
+                let offset = block.checked_sub(from.data.0)?;
+                Some(((disk, to.data.0 + offset), decay))
+            })
+            .collect();
+        self.decayed.extend(moved);
+    }
+
+    /// What chance may choose from on a disk: all of a small one; of a large one the superblocks and
+    /// what holds the array.
+    pub(crate) fn in_use(&self, disk: usize) -> InUse {
+        let block_bytes = u64::try_from(self.block_bytes).expect("small");
+        let bytes = self.disks[disk].bytes();
+        let blocks = bytes / block_bytes;
+        if bytes <= SMALL_BYTES {
+            return InUse {
+                head_blocks: blocks,
+                data: BlockIndex(0),
+                data_blocks: 0,
+            };
+        }
+        let (array, member) = self.position(disk);
+        let this = &self.arrays[array];
+        let data = this.data_start[usize::from(member.0)];
+        let used = if member.0 < this.geometry.members() {
+            this.geometry.member_blocks_used(member)
+        } else {
+            1
+        };
+        InUse {
+            head_blocks: SMALL_BYTES / 32 / block_bytes,
+            data,
+            data_blocks: used.min(blocks - data.0),
+        }
+    }
+}
+
+impl World {
+    /// A disk for the place of this one: as long, or of another size that is large enough.
+    pub(crate) fn size_of_new_disk(&mut self, array: usize, member: MemberIndex) -> u64 {
+        let bytes = self.stack.member_bytes(array, usize::from(member.0));
+        let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] else {
+            return bytes;
+        };
+        // A blank one may wait for its place already, and the array know how long it is.
+        let waits = self.stack.arrays[array].blank.contains(member);
+        if self.options.disks.is_empty() || waits || self.sizing.percent(30) {
+            return bytes;
+        }
+        let first = self
+            .options
+            .disks
+            .get(disk)
+            .map_or(bytes, |it| it.created_bytes);
+        match self.sizing.below(3) {
+            0 => first,
+            1 => crate::sizes::larger(&mut self.sizing, first),
+            _ => crate::sizes::larger(&mut self.sizing, bytes.min(1 << 30)),
+        }
+    }
+}
