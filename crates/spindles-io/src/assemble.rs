@@ -343,9 +343,9 @@ fn build(
             }
             Err(error) => error,
         };
-        let device = match &error {
-            AssembleError::Died { device, .. } | AssembleError::CatchUp { device, .. } => device,
-            _ => return Err(error.without(died)),
+        let (AssembleError::Died { device, .. } | AssembleError::CatchUp { device, .. }) = &error
+        else {
+            return Err(error.without(died));
         };
         let before = left.len();
         left.retain(|name| name != device);

@@ -65,7 +65,9 @@ fn a_device_that_puts_off_for_ever_fails() {
             target.close().unwrap();
         })
     });
-    tests.into_iter().for_each(|test| test.join().unwrap());
+    for test in tests {
+        test.join().unwrap();
+    }
 }
 
 /// A member of one inner array fails. The outer array goes on without that, and is closed in order.

@@ -90,7 +90,7 @@ fn crashed(level: &str, checksum: ChecksumKind) -> Folder {
     let mut block = [0; 4096];
     // Parity of what is alike is zeros.
     let wanted = if level == "raid1" { 2 } else { 0 };
-    let torn = (0..).map(|row| start + row * 4096).find(|at| {
+    let torn = (0..MIB / 4096).map(|row| start + row * 4096).find(|at| {
         file.read_exact_at(&mut block, *at).unwrap();
         block.iter().all(|byte| *byte == wanted)
     });
