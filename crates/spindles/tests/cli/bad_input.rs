@@ -1,205 +1,319 @@
-//! Every wrong input gives one clear error that names the thing and the remedy.
+//! Wrong calls of every command, as a table: each ends with the status that `bad_input/calls.txt` has,
+//! says what `bad_input/messages.txt` has, and changes nothing on any device. With SPINDLES_UPDATE=1 the
+//! messages are written anew, to be read by whoever changed them.
 
+use crate::arrays::{Folder, MIB};
 use crate::binary::spindles;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::{self, File};
+use std::os::unix::fs::{MetadataExt as _, symlink};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
 
-/// A command line, its exit status, and what the error says.
-type Case = (&'static [&'static str], i32, &'static [&'static str]);
+/// So many calls at once.
+const WORKERS: usize = 4;
+/// A call that takes longer waits for something that never comes.
+const HANGS_AFTER: Duration = Duration::from_secs(60);
 
-fn check(cases: &[Case]) {
-    for (arguments, status, texts) in cases {
-        let run = spindles(arguments);
-        run.fails(*status, texts);
-        assert_eq!(run.out, "", "{arguments:?}");
-        let with_json = [arguments, &["--json"][..]].concat();
-        let run = spindles(&with_json);
-        assert_eq!(run.status, *status, "{arguments:?} --json");
-        let error = run.json()["error"].as_str().unwrap_or_default().to_owned();
-        for text in *texts {
-            assert!(error.contains(text), "{arguments:?} --json: {error}");
+struct Call {
+    status: i32,
+    words: Vec<String>,
+}
+
+/// The words of a line, as a shell splits them; only single quotes are known.
+fn words(line: &str) -> Vec<String> {
+    let mut words = Vec::new();
+    let mut word: Option<String> = None;
+    let mut quoted = false;
+    for character in line.chars() {
+        match character {
+            '\'' => {
+                quoted = !quoted;
+                word.get_or_insert_default();
+            }
+            ' ' if !quoted => words.extend(word.take()),
+            other => word.get_or_insert_default().push(other),
         }
+    }
+    words.extend(word);
+    words
+}
+
+fn calls() -> Vec<Call> {
+    let lines = include_str!("bad_input/calls.txt").lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let calls = lines.map(|line| {
+        let mut words = words(line);
+        let status = words.remove(0).parse().expect("an exit status");
+        Call { status, words }
+    });
+    calls.collect()
+}
+
+/// The files that the calls name.
+fn world() -> Folder {
+    let folder = Folder::new("a b c free free2 free3 free4 spare", 2 * MIB);
+    let make = |names: &str, bytes| {
+        for name in names.split(' ') {
+            folder.make(name, bytes);
+        }
+    };
+    make("k1 k2 k3 m1 m2 f1 f2 r1 r2 r3", 2 * MIB);
+    make("l1 l2 l3 u1 u2 u3 p1 p2 p3 p4", 2 * MIB);
+    make("tar tail ext damaged", 2 * MIB);
+    make("big big2 bigtar log", 8 * MIB);
+    make("small", 256 << 10);
+    make("empty", 0);
+    for create in [
+        "create pool raid5(@a,@b,@c)",
+        "create logged raid5(@k1,@k2,@k3) --journal @log",
+        "create mirror raid1(@m1,@m2)",
+        "create fast raid0(@f1,@f2) --checksum none --consistency none",
+        "create plain raid5(@r1,@r2,@r3) --consistency resync",
+        "create lame raid5(@l1,@l2,@l3)",
+        "create unclean raid5(@u1,@u2,@u3)",
+        "create nest raid1(raid0(@p1,@p2),raid0(@p3,@p4)) --chunk 64K",
+        "spare add @spare --shared",
+    ] {
+        folder.run(create).ok();
+    }
+    folder.advance(&["l1", "l2"], &[2], true);
+    folder.advance(&["u1", "u2"], &[2], false);
+    for gone in ["l3", "u3"] {
+        fs::remove_file(folder.path(gone)).expect("it was made");
+    }
+    folder.copy("a", "twin");
+    for (name, at, bytes) in [
+        ("tar", 0, &b"notes/\0"[..]),
+        ("bigtar", 0, b"notes/\0"),
+        ("tail", 2 * MIB - 1, b"x"),
+        ("ext", 1080, b"\x53\xef"),
+        ("damaged", 4096, b"SPINDLES\x01\0\0\0garbage"),
+    ] {
+        folder.write(name, at, bytes);
+    }
+    let file = |name: &str, text: &str| fs::write(folder.path(name), text).expect("room");
+    file("notes.txt", "what I must not forget\n");
+    file("data", &"data ".repeat(50_000));
+    for made in ["dir", "kept", "broken"] {
+        fs::create_dir(folder.path(made)).expect("room");
+    }
+    file("kept/records.jsonl", "{}\n");
+    file("broken/records.jsonl", "these are no records\n");
+    let experiment = "name = \"x\"\nsize = \"16M\"\nbaseline = \"one\"\n";
+    let system = "[[system]]\nname = \"one\"\ntarget = ";
+    let workload = "[[workload]]\nkind = ";
+    file("bad-syntax.toml", "name = \"x\nsize = 5");
+    file("bad-field.toml", &format!("{experiment}colour = \"red\"\n"));
+    file(
+        "bad-level.toml",
+        &format!("{experiment}{system}\"raid9(4)\"\n{workload}\"dd-read\"\n"),
+    );
+    file(
+        "bad-workload.toml",
+        &format!("{experiment}{system}\"single\"\n{workload}\"bonnie\"\n"),
+    );
+    file(
+        "no-systems.toml",
+        &format!("{experiment}{workload}\"dd-read\"\n"),
+    );
+    file(
+        "needs-force.toml",
+        &format!("{experiment}{system}\"array:a,b,c\"\n{workload}\"dd-write\"\n"),
+    );
+    for (to, name) in [
+        ("free", "link"),
+        ("a", "link-to-a"),
+        ("data", "link-to-data"),
+        ("nowhere", "dangling"),
+    ] {
+        symlink(to, folder.path(name)).expect("room");
+    }
+    let pipe = Command::new("mkfifo").arg(folder.path("pipe")).status();
+    assert!(pipe.expect("mkfifo is everywhere").success());
+    // The name of a socket may not be long, and its place is.
+    let socket = std::os::unix::net::UnixListener::bind(folder.path("socket"));
+    drop(socket.expect("a short path"));
+    folder
+}
+
+/// Everything in a folder: when it was changed last, and how long it is.
+fn look(folder: &Path, into: &mut BTreeMap<PathBuf, (i64, i64, u64)>) {
+    for entry in fs::read_dir(folder).expect("a folder") {
+        let path = entry.expect("an entry").path();
+        let metadata = fs::symlink_metadata(&path).expect("it is there");
+        if metadata.is_dir() {
+            look(&path, into);
+        }
+        let facts = (metadata.ctime(), metadata.ctime_nsec(), metadata.len());
+        into.insert(path, facts);
     }
 }
 
-#[test]
-fn layouts() {
-    check(&[
-        (&["layout"], 2, &["<EXPR>", "--help"]),
-        (
-            &["layout", "raid9(4)"],
-            2,
-            &["there is no level 'raid9'", "raid5, raid6"],
-        ),
-        (&["layout", "raid5(4"], 2, &["lacks", "raid5(4\n", "^"]),
-        (&["layout", "raid5(99)"], 2, &["1..=64"]),
-        (
-            &["layout", "raid6(3)"],
-            2,
-            &["needs at least 4 members", "add members"],
-        ),
-        (
-            &["layout", "raid5(4)", "--layout", "far"],
-            2,
-            &["no layout 'far'", "left-symmetric"],
-        ),
-        (
-            &["layout", "raid5(4)", "--chunk", "64Q"],
-            2,
-            &["'64Q'", "K, M, G or T"],
-        ),
-        (
-            &["layout", "raid5(4)", "--chunk", "0"],
-            2,
-            &["take at least one block"],
-        ),
-        (&["layout", "raid5(4)", "--chunk", "1T"], 2, &["64M"]),
-        (&["layout", "raid5(4)", "--chunk", "1000"], 2, &["1000"]),
-        (&["layout", "raid5(4)", "--stripes", "0"], 2, &["1..="]),
-        (&["layout", "raid5(4)", "--stripes", "many"], 2, &["'many'"]),
-    ]);
+/// Runs the program in the folder. The status, or what it did instead of ending with one, and what it said.
+fn run(folder: &str, words: &[&str]) -> Result<(i32, String, String), String> {
+    let texts = tempfile::tempdir().expect("a folder");
+    let [out, error] = ["out", "error"].map(|name| texts.path().join(name));
+    let into = |path: &Path| File::create(path).expect("a file");
+    let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(words)
+        .current_dir(folder)
+        .env("SPINDLES_SCAN", ".")
+        .stdin(Stdio::null())
+        .stdout(into(&out))
+        .stderr(into(&error))
+        .spawn()
+        .expect("the binary was built");
+    let started = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().expect("it is ours") {
+            break status;
+        }
+        if started.elapsed() > HANGS_AFTER {
+            child.kill().expect("it is ours");
+            child.wait().expect("it was killed");
+            return Err("hangs".to_owned());
+        }
+        std::thread::sleep(Duration::from_millis(2));
+    };
+    let text = |path: &Path| fs::read_to_string(path).expect("commands print UTF-8");
+    let status = status.code().ok_or("was ended by a signal")?;
+    Ok((status, text(&out), text(&error)))
+}
+
+/// One call: what it says, or what is wrong with it.
+fn check(call: &Call, folder: &str) -> Result<String, String> {
+    let words: Vec<&str> = call.words.iter().map(String::as_str).collect();
+    let (status, out, error) = run(folder, &words)?;
+    if status != call.status {
+        return Err(format!("exit status {status}: {out}{error}"));
+    }
+    let said = error.lines().any(|line| line.starts_with("spindles: "));
+    if !said && !error.starts_with(env!("CARGO_PKG_DESCRIPTION")) && !error.contains("Usage:") {
+        return Err(format!("no error: {out}{error}"));
+    }
+    let with_json = [&words[..], &["--json"]].concat();
+    // After `--` it would be another argument.
+    if !words.contains(&"--") {
+        let (status, out, error) = run(folder, &with_json)?;
+        let json: Result<serde_json::Value, _> = serde_json::from_str(&out);
+        if status != call.status || (json.is_err() && !error.contains("Usage:")) {
+            return Err(format!("with --json: status {status}: {out}{error}"));
+        }
+    }
+    if !said {
+        return Ok("(its help)".to_owned()); // Where no subcommand is named.
+    }
+    Ok(without_identities(
+        &format!("{out}{error}").replace(folder, "@/"),
+    ))
+}
+
+/// Identities of arrays differ each time.
+fn without_identities(text: &str) -> String {
+    let is_identity = |word: &str| {
+        let lengths = word.split('-').map(str::len);
+        lengths.eq([8, 4, 4, 4, 12]) && word.chars().all(|c| c == '-' || c.is_ascii_hexdigit())
+    };
+    let words = text.split_inclusive(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+    let words = words.map(|word| {
+        let end = word.trim_end_matches(|c: char| !c.is_ascii_alphanumeric());
+        if is_identity(end) {
+            word.replace(end, "IDENTITY")
+        } else {
+            word.to_owned()
+        }
+    });
+    words.collect()
+}
+
+/// The text of all blocks, and each for itself.
+fn shown(call: &Call, said: &str) -> String {
+    let mut line = String::new();
+    for word in &call.words {
+        let quote = if word.is_empty() || word.contains(' ') {
+            "'"
+        } else {
+            ""
+        };
+        write!(line, " {quote}{word}{quote}").expect("a string takes all");
+    }
+    format!("$ spindles{line}\n{}\n{}", call.status, said.trim_end())
 }
 
 #[test]
-fn labs_and_benches() {
-    check(&[
-        (
-            &["lab", "run", "nothing.toml"],
-            2,
-            &[
-                "no file and no built-in experiment \"nothing.toml\"",
-                "quickstart",
-            ],
-        ),
-        (
-            &["lab", "run", "Cargo.toml"],
-            2,
-            &["Cargo.toml, line ", "unknown field `", "`workload`"],
-        ),
-        (
-            &["lab", "run", "--blocks", "0"],
-            2,
-            &["--blocks", "1..=1000"],
-        ),
-        (
-            &[
-                "lab",
-                "run",
-                "--folder",
-                "/no/such/folder",
-                "--out",
-                "/tmp/never-made",
-            ],
-            1,
-            &["/no/such/folder", "can't be made there"],
-        ),
-        (
-            &["lab", "list", "--show", "x"],
-            2,
-            &["experiment \"x\"", "your-devices"],
-        ),
-        (
-            &["lab", "report", "src"],
-            1,
-            &["src holds no records.jsonl", "spindles lab run"],
-        ),
-        (
-            &["lab", "report", "src", "--format", "pdf"],
-            2,
-            &["'pdf'", "csv"],
-        ),
-        (
-            &["lab", "compare", "src", "src"],
-            1,
-            &["src holds no records.jsonl"],
-        ),
-        (
-            &["bench", "bonnie", "single"],
-            2,
-            &["no workload \"bonnie\"", "seeks"],
-        ),
-        (&["bench", "dd-read", "raid9(4)"], 2, &["no level 'raid9'"]),
-        (
-            &["bench", "dd-read", "single", "--size", "4K"],
-            2,
-            &["dd-read: a size of 4096 bytes", "choose a larger size"],
-        ),
-        (
-            &["bench", "dd-read", "single", "--operations", "4"],
-            2,
-            &["dd-read goes through the whole size once"],
-        ),
-        (
-            &["bench", "block-write", "Cargo.toml", "--size", "8K"],
-            1,
-            &["Cargo.toml", "--force"],
-        ),
-        (
-            &["bench", "dd-read", "/no/such/device"],
-            1,
-            &["/no/such/device"],
-        ),
-        (
-            &["bench", "dd-read", "array:a,,b"],
-            2,
-            &["lacks the name of a device here"],
-        ),
-    ]);
-}
-
-#[test]
-fn devices_and_files() {
-    check(&[
-        (
-            &["status", "/nonexistent/a.img"],
-            1,
-            &["can't open /nonexistent/a.img"],
-        ),
-        (
-            &["copy", "/nonexistent/a", "null:1M"],
-            1,
-            &["can't open /nonexistent/a"],
-        ),
-        (&["copy", "-", "null:1M"], 2, &["give a file"]),
-        (&["copy", "mem:1M"], 2, &["<TO>", "--help"]),
-        (
-            &["copy", "mem:1X", "null:1M"],
-            2,
-            &["mem:1X", "K, M, G or T"],
-        ),
-        (
-            &["copy", "mem:2M", "null:1M"],
-            1,
-            &["null:1M", "take something larger"],
-        ),
-        (
-            &["copy", "mem:1M", "array:"],
-            2,
-            &["lacks the name of a device here"],
-        ),
-        (&["create", "x"], 2, &["<EXPR>", "--help"]),
-        (
-            &["create", "x", "raid5(/nonexistent/a,b,c)"],
-            1,
-            &["there is no /nonexistent/a"],
-        ),
-        (&["create", "x", "raid1(a,a)"], 2, &["'a' twice"]),
-        (
-            &["lab", "run", "/nonexistent/x.toml"],
-            2,
-            &["/nonexistent/x.toml"],
-        ),
-        (&["lab", "report", "/nonexistent"], 1, &["/nonexistent"]),
-        (&["lab", "compare", "/nonexistent"], 2, &["<AFTER>"]),
-        (
-            &["lab", "list", "--show", "slow"],
-            2,
-            &["no built-in experiment", "quickstart"],
-        ),
-        (
-            &["bench", "no-such-workload", "null:1M"],
-            2,
-            &["no-such-workload", "dd-read"],
-        ),
-    ]);
+fn wrong_calls_say_what_is_wrong_and_change_nothing() {
+    let calls = calls();
+    assert!(calls.len() >= 300);
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let world = world();
+        let folder = world.path("");
+        let at = Path::new(&folder);
+        let (mut before, mut results) = (BTreeMap::new(), Vec::new());
+        look(at, &mut before);
+        let bytes = |name: &PathBuf| name.is_file().then(|| fs::read(name).expect("it is there"));
+        let contents: Vec<_> = before.keys().map(bytes).collect();
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            let Some(call) = calls.get(index) else { break };
+            let mut result = check(call, &folder);
+            let mut after = BTreeMap::new();
+            look(at, &mut after);
+            if let Some(changed) = before.keys().chain(after.keys()).find(|path| {
+                // A folder that a file was made in, and that is gone again, has another time.
+                let same = before.get(*path) == after.get(*path);
+                !same && !path.is_dir()
+            }) {
+                result = Err(format!("{} was changed", changed.display()));
+                before = after;
+            }
+            results.push((index, result));
+        }
+        let unchanged = before.keys().map(bytes).collect::<Vec<_>>() == contents;
+        (results, unchanged)
+    };
+    let mut results = Vec::new();
+    std::thread::scope(|scope| {
+        let workers: Vec<_> = (0..WORKERS).map(|_| scope.spawn(work)).collect();
+        for worker in workers {
+            let (part, unchanged) = worker.join().expect("it checks, and does not panic");
+            assert!(unchanged || part.iter().any(|(_, result)| result.is_err()));
+            results.extend(part);
+        }
+    });
+    results.sort_unstable_by_key(|(index, _)| *index);
+    let mut wrong = String::new();
+    let mut blocks = Vec::new();
+    for ((_, result), call) in results.iter().zip(&calls) {
+        match result {
+            Ok(said) => blocks.push(shown(call, said)),
+            Err(why) => write!(wrong, "{}: {why}\n\n", shown(call, "")).expect("a string"),
+        }
+    }
+    let page = blocks.join("\n\n") + "\n";
+    let path = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/tests/cli/bad_input/messages.txt"
+    );
+    if std::env::var_os("SPINDLES_UPDATE").is_some() {
+        fs::write(path, &page).expect("room");
+    }
+    assert!(wrong.is_empty(), "{wrong}");
+    let kept = fs::read_to_string(path).unwrap_or_default();
+    let mut kept_blocks = kept.trim_end().split("\n\n$ ");
+    let differs = blocks.iter().find(|block| {
+        let kept = kept_blocks.next().unwrap_or_default();
+        block.trim_start_matches("$ ") != kept.trim_start_matches("$ ")
+    });
+    assert!(
+        kept == page,
+        "another message than messages.txt has; SPINDLES_UPDATE=1 writes it anew, for you to read:\n{}",
+        differs.map_or("", String::as_str)
+    );
 }
 
 /// A document that is out is not followed by another when the command fails after it.
