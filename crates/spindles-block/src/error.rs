@@ -12,6 +12,8 @@ pub enum MemberError {
     /// The member is an array or checks its blocks, found these to be corrupt and could not
     /// repair them.
     Corrupt,
+    /// There is no space left where it lies: it is a sparse file, or the like. What it holds is as it was.
+    NoSpace,
 }
 
 /// Why a request failed. Nothing of a failed read may be used; of a failed write, each block is
@@ -26,6 +28,19 @@ pub enum RequestError {
     BeyondTolerance,
     /// The blocks are corrupt and redundancy could not repair them.
     Corrupt,
+    /// There is no space left where the members lie.
+    NoSpace,
+}
+
+impl RequestError {
+    /// What a write answers that too many members did not take, the last of them for this.
+    #[must_use]
+    pub const fn of_write(error: MemberError) -> Self {
+        match error {
+            MemberError::NoSpace => Self::NoSpace,
+            MemberError::Gone | MemberError::Medium | MemberError::Corrupt => Self::BeyondTolerance,
+        }
+    }
 }
 
 impl fmt::Display for MemberError {
@@ -34,6 +49,7 @@ impl fmt::Display for MemberError {
             Self::Gone => "the device is gone",
             Self::Medium => "the blocks can't be read",
             Self::Corrupt => "the blocks are corrupt",
+            Self::NoSpace => "no space is left where it lies",
         })
     }
 }
@@ -45,6 +61,7 @@ impl fmt::Display for RequestError {
             Self::ReadOnly => "the array is open read-only",
             Self::BeyondTolerance => "more is lost than the level survives",
             Self::Corrupt => "the blocks are corrupt and could not be repaired",
+            Self::NoSpace => "no space is left where it lies: free some, and do it again",
         })
     }
 }

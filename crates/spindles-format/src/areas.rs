@@ -325,6 +325,34 @@ fn areas_with(
     )
 }
 
+/// The least device, to the page, on which so much data has room; a whole number of MiB where that is
+/// enough too. Larger devices set more aside, so this is found step by step.
+#[must_use]
+pub fn device_bytes_for(data_bytes: u64, block_size: BlockSize, shared: &SharedAreas) -> u64 {
+    let lacks = |device_bytes| match areas_with(device_bytes, block_size, MemberIndex(0), shared) {
+        Ok(device) => {
+            let data = device.area(AreaKind::DATA);
+            data_bytes.saturating_sub(data.map_or(0, |data| data.length_bytes))
+        }
+        Err(small) => small.needed_bytes.saturating_sub(device_bytes).max(1),
+    };
+    let mut device_bytes = DEVICE_BYTES_MIN.max(data_bytes);
+    loop {
+        let lacking = lacks(device_bytes);
+        let (Some(next), 1..) = (device_bytes.checked_add(lacking), lacking) else {
+            break;
+        };
+        let Some(next) = next.checked_next_multiple_of(superblock_bytes()) else {
+            break; // No device is so large.
+        };
+        device_bytes = next;
+    }
+    match device_bytes.checked_next_multiple_of(MIB) {
+        Some(round) if device_bytes >= MIB && lacks(round) == 0 => round,
+        _ => device_bytes,
+    }
+}
+
 /// The areas of a device that takes a position in an array that there is: its data area is as long
 /// as the array counts on, and what the other members use is in use.
 pub fn areas_to_join(
@@ -332,19 +360,20 @@ pub fn areas_to_join(
     device_bytes: u64,
     member: MemberIndex,
 ) -> Result<DeviceRecord, TooSmall> {
-    let mut device = areas_to_add(array, device_bytes, member)?;
     let block_bytes = u64::from(array.block_size.bytes());
     let wanted = array.member[usize::from(member.0)].data_blocks * block_bytes;
+    let too_small = || TooSmall {
+        device_bytes,
+        needed_bytes: device_bytes_for(wanted, array.block_size, &array.shared),
+    };
+    let mut device = areas_to_add(array, device_bytes, member).map_err(|_| too_small())?;
     let count = usize::from(device.area_count);
     let data = device.areas[..count]
         .iter_mut()
         .find(|area| area.kind == AreaKind::DATA)
         .expect("a fresh member has a data area");
     if data.length_bytes < wanted {
-        return Err(TooSmall {
-            device_bytes,
-            needed_bytes: data.offset_bytes.saturating_add(wanted),
-        });
+        return Err(too_small());
     }
     data.length_bytes = wanted;
     if array.region_groups > 0 {
@@ -390,6 +419,25 @@ mod tests {
                 if device_bytes >= 4 * MIB {
                     assert!(data.length_bytes >= device_bytes / 10 * 9, "{device_bytes}");
                 }
+            }
+        }
+    }
+
+    /// What is named as needed is enough, and little more.
+    #[test]
+    fn the_least_device_is_the_least() {
+        let shared = SharedAreas::default();
+        let sizes = (12..=50).flat_map(|bit| [1_u64 << bit, (1 << bit) + 4096, 3 << bit]);
+        for data_bytes in sizes.chain((0..9).map(|eighth| 4 * MIB + eighth * 123 * 4096)) {
+            for block_size in [BlockSize::B512, BlockSize::B4096] {
+                let least = device_bytes_for(data_bytes, block_size, &shared);
+                let room = |bytes| {
+                    let device = areas_for(bytes, block_size, MemberIndex(0));
+                    device.map_or(0, |it| it.area(AreaKind::DATA).unwrap().length_bytes)
+                };
+                assert!(room(least) >= data_bytes, "{data_bytes}: {least}");
+                let less = least.saturating_sub(2 * MIB + data_bytes / 100);
+                assert!(room(less) < data_bytes, "{data_bytes}: {least}");
             }
         }
     }

@@ -29,7 +29,7 @@ pub mod versions;
 
 pub use areas::{
     Area, AreaKind, DeviceRecord, MEMBER_BLOCKS_MAX, TooSmall, areas_for, areas_to_add,
-    areas_to_join,
+    areas_to_join, device_bytes_for,
 };
 pub use assembly::{AssembleError, Assembly, Reason, Refusal};
 pub use bad_blocks::{

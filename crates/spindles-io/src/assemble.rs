@@ -19,7 +19,7 @@ use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, Assembly, BadBlocks, DecodeError, DeviceRecord,
     Found, JournalDevice, Reason, Refusal, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid, choose,
 };
-use spindles_layout::Geometry;
+use spindles_layout::{Geometry, Level, Redundancy};
 use std::cmp::Ordering;
 use std::time::Duration;
 use thiserror::Error;
@@ -98,6 +98,14 @@ pub enum AssembleError {
         /// What it carries.
         what: &'static str,
     },
+    /// None of the devices is a member.
+    #[error(
+        "{devices}: what is given are spares and devices of journals alone; give the members of the array too"
+    )]
+    NoMembers {
+        /// What was given.
+        devices: String,
+    },
     /// The superblocks don't make an array.
     #[error(transparent)]
     Choose(#[from] ChooseError),
@@ -111,14 +119,14 @@ pub enum AssembleError {
     },
     /// More is missing than the level survives.
     #[error(
-        "array '{array}' can't be opened: {missing} of {members} missing, more than {level} survives{}",
+        "array '{array}' can't be opened: {missing} of {members} missing, more than {survives}{}",
         because(refused)
     )]
     Incomplete {
         /// The array.
         array: String,
-        /// Its level.
-        level: &'static str,
+        /// What survives less: "raid5 survives".
+        survives: String,
         /// Which members.
         missing: String,
         /// Of how many.
@@ -376,6 +384,7 @@ fn build_of(
     all_heard_of: &mut bool,
 ) -> Result<Build, AssembleError> {
     let mut found = look(devices, &options.open)?;
+    let given = devices;
     let (devices, spares) = set_apart(devices, &mut found, |found| {
         found.spare().map(|record| Spare {
             name: found.name.clone(),
@@ -395,6 +404,11 @@ fn build_of(
             && understand(&assembly).is_ok_and(|(geometry, _)| !is_newer(geometry))
     });
     let devices = devices.as_slice();
+    if devices.is_empty() && !given.is_empty() {
+        return Err(AssembleError::NoMembers {
+            devices: given.join(", "),
+        });
+    }
     let block_size = found
         .iter()
         .find_map(|found| Some(found.record().ok()?.0.block_size));
@@ -793,7 +807,7 @@ impl<'a> Opening<'a> {
         if !geometry.survives(missing) {
             let error = AssembleError::Incomplete {
                 array: name,
-                level: geometry.level().name,
+                survives: survives(array),
                 missing: positions(missing),
                 members: assembly.devices.len(),
                 refused,
@@ -904,12 +918,12 @@ impl<'a> Opening<'a> {
                 journal.as_ref().map(|(_, _, node)| *node),
             )
             .map_err(|error| {
-                let (array, level, members) = (name.clone(), level.name, assembly.devices.len());
+                let (array, members) = (name.clone(), assembly.devices.len());
                 match error {
                     spindles_engine::OpenError::BeyondTolerance { missing } => {
                         AssembleError::Incomplete {
                             array,
-                            level,
+                            survives: survives(&assembly.array),
                             missing: positions(missing),
                             members,
                             refused: refused.clone(),
@@ -1210,6 +1224,31 @@ fn back(assembly: &Assembly) -> Option<Assembly> {
 }
 
 /// What the names in the record mean.
+/// Who survives less than is missing of an array.
+fn survives(array: &ArrayRecord) -> String {
+    let Some(older) = &array.growth.older else {
+        return format!("{} survives", array.level);
+    };
+    let may_be_missing = |level: &str, members: u8| match Level::by_name(level)?.redundancy {
+        Redundancy::Parity(parity) => Some(parity),
+        Redundancy::CopyOnEveryMember => members.checked_sub(1),
+        Redundancy::None | Redundancy::Copies => None,
+    };
+    let before = may_be_missing(older.level.as_str(), older.members);
+    let after = may_be_missing(array.level.as_str(), array.members);
+    let most = before.zip(after).map(|(before, after)| before.min(after));
+    let most = most.map(|most| match most {
+        1 => ": only one may be missing".to_owned(),
+        most => format!(": only {most} may be missing"),
+    });
+    format!(
+        "it survives while it grows from {} on {} members{}",
+        older.level,
+        older.members,
+        most.unwrap_or_default()
+    )
+}
+
 fn understand(assembly: &Assembly) -> Result<(Geometry, &'static Policy), AssembleError> {
     let array = &assembly.array;
     let unknown = |what: String| AssembleError::Unknown {

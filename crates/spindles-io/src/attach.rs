@@ -2,6 +2,7 @@
 //! spares.
 
 use crate::assemble::{ArrayReport, AssembleError, because};
+use crate::copy::size;
 use crate::create::{self, CreateError};
 use crate::identity::{self, identity};
 use crate::{CloseError, OpenError, Target};
@@ -54,7 +55,8 @@ pub enum AttachError {
     },
     /// The device has too little room.
     #[error(
-        "{device} is too small: it has {bytes} bytes, and this position needs a device of about {needed_bytes}"
+        "{device} is too small: it has {}, and this position needs {}; give a larger device",
+        size(*bytes), size(*needed_bytes)
     )]
     TooSmall {
         /// The device.
@@ -193,7 +195,10 @@ pub enum ChangeError {
         old: String,
     },
     /// A new device is too small to be a member at all.
-    #[error("{device} is too small: it has {} bytes, and a member needs at least {}", small.device_bytes, small.needed_bytes)]
+    #[error(
+        "{device} is too small: it has {}, and a member needs {}; give a larger device",
+        size(small.device_bytes), size(small.needed_bytes)
+    )]
     TooSmall {
         /// The device.
         device: String,

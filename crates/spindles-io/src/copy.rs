@@ -136,8 +136,8 @@ pub enum CopyError {
 }
 
 /// With a unit where there is a whole number of them.
-fn size(bytes: u64) -> String {
-    if bytes.is_multiple_of(1024) {
+pub(crate) fn size(bytes: u64) -> String {
+    if bytes.is_multiple_of(1024) && bytes > 0 {
         SizeBytes(bytes).to_string()
     } else {
         format!("{bytes} bytes")
@@ -226,6 +226,9 @@ impl CopyEnd {
                 source,
             }
         };
+        if name.is_empty() {
+            return Err(OpenError::NoName);
+        }
         match std::fs::metadata(name) {
             Ok(metadata) if metadata.is_file() && metadata.len() == 0 => {
                 let file = FileOptions::new().write(true).open(name);

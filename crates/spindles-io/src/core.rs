@@ -3,6 +3,7 @@
 //! answered at once waits in a queue until the engine above has been drained.
 
 use crate::attach::AttachError;
+use crate::copy::size;
 use crate::create;
 use crate::identity;
 use crate::members::{DeviceIndex, DeviceIo, Members};
@@ -267,6 +268,7 @@ impl Core {
             result: result.map_err(|error| match error {
                 MemberError::Gone | MemberError::Medium => RequestError::BeyondTolerance,
                 MemberError::Corrupt => RequestError::Corrupt,
+                MemberError::NoSpace => RequestError::NoSpace,
             }),
             exchanged: None,
         });
@@ -613,7 +615,9 @@ impl Core {
                 needed_bytes,
                 ..
             }) => Some(format!(
-                "too small: it has {bytes} bytes, and a member needs a device of about {needed_bytes}"
+                "too small: it has {}, and a member needs {}",
+                size(bytes),
+                size(needed_bytes)
             )),
             _ => None,
         }
@@ -933,6 +937,7 @@ impl Core {
         // A write that failed leaves the member's contents unknown; a read only its blocks.
         let result = reply.result.map_err(|error| match error {
             RequestError::Corrupt => MemberError::Corrupt,
+            RequestError::NoSpace => MemberError::NoSpace,
             RequestError::BeyondTolerance if reads => MemberError::Medium,
             _ => MemberError::Gone,
         });

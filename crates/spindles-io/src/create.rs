@@ -2,6 +2,7 @@
 //! to the first.
 
 use crate::clock::since_1970_s;
+use crate::copy::size;
 use crate::positioned;
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
@@ -13,8 +14,8 @@ use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JOURNAL_DEVICE_BYTES_MIN,
     JournalDevice, JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, SLOT_BYTES,
-    SUPERBLOCK_BYTES, SharedAreas, SpareRecord, Text, TooSmall, Uuid, areas_for, give_bad_blocks,
-    give_checksums, give_regions,
+    SUPERBLOCK_BYTES, SharedAreas, SpareRecord, Text, TooSmall, Uuid, areas_for, device_bytes_for,
+    give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -175,7 +176,10 @@ pub enum CreateError {
         devices: Vec<(String, String)>,
     },
     /// A device has no room for the metadata.
-    #[error("{device} is too small: it has {} bytes and a member needs at least {}", small.device_bytes, small.needed_bytes)]
+    #[error(
+        "{device} is too small: it has {}, and needs {}; take a larger device",
+        size(small.device_bytes), size(small.needed_bytes)
+    )]
     TooSmall {
         /// The device.
         device: String,
@@ -208,19 +212,20 @@ pub enum CreateError {
     },
     /// A device has no room for a chunk.
     #[error(
-        "{device} is too small: it has room for {room} of data, and {level} with chunks of {chunk} needs {needed} on each member; take a larger device or a smaller --chunk"
+        "{device} is too small: it has {}, and as a member of {level} with chunks of {chunk} it needs {}; take a larger device or a smaller --chunk",
+        size(*bytes), size(*needed_bytes)
     )]
     NoRoom {
         /// The device.
         device: String,
         /// The level.
         level: &'static str,
-        /// Room for data on it.
-        room: SizeBytes,
+        /// How long it is.
+        bytes: u64,
         /// The chunk.
         chunk: SizeBytes,
-        /// What is needed.
-        needed: SizeBytes,
+        /// How long it has to be.
+        needed_bytes: u64,
     },
     /// Checksums would not be exact after a crash.
     #[error(
@@ -241,7 +246,7 @@ pub enum CreateError {
     /// A device has no room for a journal.
     #[error(
         "{device} is too small for a journal: it has {}, and {} is the least",
-        SizeBytes(*bytes),
+        size(*bytes),
         SizeBytes(JOURNAL_DEVICE_BYTES_MIN)
     )]
     JournalTooSmall {
@@ -607,12 +612,8 @@ impl Planner<'_> {
                     block_bytes: block_size.bytes(),
                 });
             }
-            let record = areas_for(bytes, block_size, MemberIndex(index)).map_err(|small| {
-                CreateError::TooSmall {
-                    device: name.clone(),
-                    small,
-                }
-            })?;
+            let record = areas_for(bytes, block_size, MemberIndex(index))
+                .map_err(|_| self.no_room(level, layout, members.len(), &name, bytes))?;
             if matches!(member, Member::Device) {
                 self.leaf_records.push(record);
             }
@@ -684,21 +685,51 @@ impl Planner<'_> {
             chunk_blocks: chunk_blocks(chunk, block_size).map_err(CreateError::Geometry)?,
             member_blocks: records.iter().map(DeviceRecord::data_blocks).collect(),
         };
-        let block_bytes = u64::from(block_size.bytes());
         Geometry::new(&spec).map_err(|error| match error {
-            GeometryError::MemberTooSmall {
-                member,
-                blocks,
-                blocks_min,
-            } => CreateError::NoRoom {
-                device: names[usize::from(member.0)].clone(),
-                level: level.name,
-                room: SizeBytes(blocks * block_bytes),
-                chunk: SizeBytes(chunk),
-                needed: SizeBytes(blocks_min * block_bytes),
-            },
+            GeometryError::MemberTooSmall { member, .. } => {
+                let at = usize::from(member.0);
+                let bytes = records[at].device_bytes;
+                self.no_room(level, layout, records.len(), &names[at], bytes)
+            }
             error => CreateError::Geometry(error),
         })
+    }
+
+    /// How much a member needs that has too little, whatever it lacks.
+    fn no_room(
+        &self,
+        level: &'static Level,
+        layout: Option<Layout>,
+        members: usize,
+        device: &str,
+        bytes: u64,
+    ) -> CreateError {
+        let block_size = self.options.block_size;
+        let chunk = self.options.chunk_bytes;
+        let chunk = chunk.unwrap_or(u64::from(level.chunk_bytes));
+        let chunk_blocks = match chunk_blocks(chunk, block_size) {
+            Ok(blocks) => blocks,
+            Err(error) => return CreateError::Geometry(error),
+        };
+        let spec = Spec {
+            level,
+            layout,
+            chunk_blocks,
+            member_blocks: vec![0; members],
+        };
+        let blocks = match Geometry::new(&spec) {
+            Err(GeometryError::MemberTooSmall { blocks_min, .. }) => blocks_min,
+            Err(error) => return CreateError::Geometry(error),
+            Ok(_) => 1,
+        };
+        let data_bytes = blocks * u64::from(block_size.bytes());
+        CreateError::NoRoom {
+            device: device.to_owned(),
+            level: level.name,
+            bytes,
+            chunk: SizeBytes(chunk),
+            needed_bytes: device_bytes_for(data_bytes, block_size, &SharedAreas::default()),
+        }
     }
 
     fn record(

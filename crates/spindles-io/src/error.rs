@@ -30,6 +30,11 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
+    /// The name of a device is empty.
+    #[error(
+        "the name of a device is empty: look for a comma too many, or a variable that is not set"
+    )]
+    NoName,
     /// Neither file nor block device.
     #[error("{device} is {kind}: give a file, a block device, mem:SIZE or null:SIZE")]
     NotADevice {
@@ -47,7 +52,9 @@ pub enum OpenError {
         source: spindles_block::SizeError,
     },
     /// The device is smaller than one block.
-    #[error("{device} holds {bytes} bytes, less than one block of {block_bytes}: make it larger")]
+    #[error(
+        "{device} holds {bytes} bytes, less than one block of {block_bytes}: give a larger one"
+    )]
     TooSmall {
         /// The device.
         device: String,

@@ -95,7 +95,9 @@ pub(crate) fn plan(
     is_something: bool,
 ) -> Result<JournalDevice, create::CreateError> {
     let why = match (logs, is_something) {
-        (_, false) => Some("an array without parity and without checksums logs nothing"),
+        (_, false) => {
+            Some("an array without parity and without checksums logs nothing, so leave it out")
+        }
         (false, true) => Some("only an array that is created with --consistency journal logs"),
         (true, true) => None,
     };

@@ -124,6 +124,9 @@ fn why(reason: OutReason) -> &'static str {
     match reason {
         OutReason::Error(MemberError::Gone) => "it does not answer any more",
         OutReason::Error(MemberError::Medium) => "it did not take a write",
+        OutReason::Error(MemberError::NoSpace) => {
+            "no space is left where it lies: free some, and `spindles rebuild` gives it what it lacks"
+        }
         OutReason::Error(MemberError::Corrupt) => "what it holds is damaged",
         OutReason::Command => "as it was told",
         OutReason::TooManyErrors => "too many reads failed in a short time",

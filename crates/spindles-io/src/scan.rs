@@ -79,7 +79,7 @@ impl Given {
             [] => None,
             [one] => Some(format!("{one}, and was not given: give it too, {remedy}")),
             several => Some(format!(
-                "not given were, and give them too, {remedy}:\n  {}",
+                "these were not given; give them too, {remedy}:\n  {}",
                 several.join("\n  ")
             )),
         }

@@ -219,6 +219,14 @@ impl Transfer {
                 Errno::NODEV | Errno::NXIO | Errno::BADF | Errno::NOMEDIUM => MemberError::Gone,
                 _ => MemberError::Medium,
             })),
+            // Somebody may be freeing some space.
+            _ if matches!(errno, Errno::NOSPC | Errno::DQUOT) => {
+                if self.retries.again() {
+                    After::Later
+                } else {
+                    After::Done(Err(MemberError::NoSpace))
+                }
+            }
             _ => After::Done(Err(MemberError::Gone)),
         }
     }
@@ -324,7 +332,7 @@ mod tests {
         );
         check(
             fua,
-            &[Err(Errno::NOSPC)],
+            &[Err(Errno::ROFS)],
             "Write { durable: true } 4096+8192; Err(Gone)",
         );
         check(Operation::Flush, &[Ok(0)], "Fdatasync 4096+0; Ok(())");

@@ -533,10 +533,7 @@ fn small_devices_and_names_are_refused_and_nothing_is_changed() {
         .unwrap();
     let before = folder.contents();
     let error = folder.create("raid1(a,tiny)").unwrap_err().to_string();
-    assert!(
-        error.contains("/tiny is too small: it has 65536 bytes"),
-        "{error}"
-    );
+    assert!(error.contains("/tiny is too small: it has 64K"), "{error}");
     let large = CreateOptions {
         chunk_bytes: Some(MIB),
         ..options()
@@ -544,10 +541,7 @@ fn small_devices_and_names_are_refused_and_nothing_is_changed() {
     let expression = folder.expression("raid0(a,small)");
     let error = create(&expression, &large, &mut |_, _| true).unwrap_err();
     let error = error.to_string();
-    assert!(
-        error.contains("/small is too small: it has room for"),
-        "{error}"
-    );
+    assert!(error.contains("/small is too small: it has "), "{error}");
     assert!(error.contains("chunks of 1M"), "{error}");
     for name in ["", "-x", "a/b", "a,b", "a:b", "a\nb", &"long".repeat(13)] {
         let named = CreateOptions {

@@ -182,19 +182,23 @@ impl fmt::Display for ExpressionError {
                 "lacks a ',' here (a name with a comma or a double quote goes in double quotes, \
                  and a double quote in it is written twice)",
             ),
-            What::MemberExpected => f.write_str("lacks a device or an array here"),
+            What::MemberExpected => {
+                f.write_str("lacks a device or an array here: look for a comma too many")
+            }
             What::LevelExpected => f.write_str(
                 "lacks a level here: write the level and its members, as raid1(a.img,b.img)",
             ),
             What::CommaOrEndExpected => f.write_str("lacks a ',' or a ')' here"),
-            What::Trailing => f.write_str("goes on after its end"),
+            What::Trailing => f.write_str(
+                "goes on after its end: one level goes around all, as raid1(a.img,b.img)",
+            ),
             What::QuoteOpen => f.write_str("lacks the quote that ends this name"),
             What::TooDeep => write!(f, "nests more than {DEPTH_MAX} arrays"),
             What::CountWrong => write!(f, "has a count that is not in 1..={MEMBERS_MAX}"),
             What::CountForDevices => f.write_str(
                 "counts devices where it has to name them (a file with such a name is ./NAME)",
             ),
-            What::TwoOfAName(name) => write!(f, "names '{name}' twice"),
+            What::TwoOfAName(name) => write!(f, "names '{name}' twice: take different devices"),
             What::Geometry(error) => write!(f, "is wrong: {error}"),
         }?;
         write!(

@@ -5,6 +5,7 @@ use spindles_io::assemble::AssembleError;
 use spindles_io::attach::{AttachError, ChangeError};
 use spindles_io::copy::CopyError;
 use spindles_io::create::CreateError;
+use spindles_io::scratch::ScratchError;
 use std::error::Error;
 use std::fmt;
 
@@ -76,8 +77,20 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
     if let Some(error) = error.downcast_ref::<OpenError>() {
         return matches!(
             error,
-            OpenError::NotADevice { .. } | OpenError::Size { .. } | OpenError::Environment { .. }
+            OpenError::NoName
+                | OpenError::NotADevice { .. }
+                | OpenError::Size { .. }
+                | OpenError::Environment { .. }
         );
+    }
+    if let Some(error) = error.downcast_ref::<ScratchError>() {
+        return match error {
+            ScratchError::Device(error) => is_usage(error),
+            ScratchError::Expression { .. }
+            | ScratchError::Geometry { .. }
+            | ScratchError::Empty { .. } => true,
+            _ => false,
+        };
     }
     match error.downcast_ref::<CopyError>() {
         Some(error) => matches!(error, CopyError::SameDevice { .. }),

@@ -102,7 +102,7 @@ impl Engine {
             return;
         }
         if !self.put_out(member, OutReason::Error(error)) {
-            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.columns[index(id)].error = Some(RequestError::of_write(error));
         }
     }
 
@@ -112,7 +112,7 @@ impl Engine {
         column.unreadable = column.unreadable.with(slot);
         column.corrupt |= error == MemberError::Corrupt;
         match error {
-            MemberError::Gone => {
+            MemberError::Gone | MemberError::NoSpace => {
                 self.put_out(member, OutReason::Error(error));
             }
             MemberError::Medium | MemberError::Corrupt => self.note_fault(id, slot, member, error),
@@ -127,7 +127,7 @@ impl Engine {
         let (ask, member, group) = (column.ask, column.member, column.group);
         if ask == Ask::Write {
             self.put_out(member, OutReason::Error(error));
-            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.columns[index(id)].error = Some(RequestError::of_write(error));
             return self.finish(id);
         }
         self.take_group(id, group);

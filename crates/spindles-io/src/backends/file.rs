@@ -4,7 +4,7 @@ use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
 use crate::physical::physical;
 use crate::{DeviceFacts, OpenError, OpenOptions};
-use rustix::fs::{FileType, FlockOperation, flock, fstat, major, minor};
+use rustix::fs::{FileType, FlockOperation, flock, fstat, major, minor, stat};
 use rustix::io::Errno;
 use std::fs::File;
 
@@ -24,18 +24,16 @@ pub(super) static BACKEND: Backend = Backend {
 };
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
+    // Before it is opened: that of a pipe waits for another program.
+    let status = stat(name).map_err(opening::refused(name, "open"))?;
+    refuse_others(name, status.st_mode)?;
     let Opening {
         file,
         direct,
         direct_reason,
     } = opening::open(name, options, rustix::fs::OFlags::empty())?;
     let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
-    if let Some(kind) = not_a_file(FileType::from_raw_mode(status.st_mode)) {
-        return Err(OpenError::NotADevice {
-            device: name.to_owned(),
-            kind,
-        });
-    }
+    refuse_others(name, status.st_mode)?;
     // Two programs that write one array would ruin it; readers may share.
     let lock = if options.read_only {
         FlockOperation::NonBlockingLockShared
@@ -68,6 +66,16 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         },
         medium: Medium::File(file),
     })
+}
+
+fn refuse_others(name: &str, mode: u32) -> Result<(), OpenError> {
+    match not_a_file(FileType::from_raw_mode(mode)) {
+        None => Ok(()),
+        Some(kind) => Err(OpenError::NotADevice {
+            device: name.to_owned(),
+            kind,
+        }),
+    }
 }
 
 /// What it is instead of a file.

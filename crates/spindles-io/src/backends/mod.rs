@@ -7,6 +7,7 @@ mod null;
 mod opening; // Not a row: what file and device share.
 
 use crate::{DeviceFacts, OpenError, OpenOptions};
+use rustix::fs::stat;
 use spindles_block::MemberResult;
 use std::fmt::{self, Debug};
 use std::io;
@@ -87,6 +88,15 @@ pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenErro
             device: name.to_owned(),
             kind: "the address of a server, which this version does not open",
         });
+    }
+    if name.starts_with("array:") && stat(name).is_err() {
+        return Err(OpenError::NotADevice {
+            device: name.to_owned(),
+            kind: "an array, where a device is wanted",
+        });
+    }
+    if name.is_empty() {
+        return Err(OpenError::NoName);
     }
     let backend = BACKENDS
         .iter()

@@ -151,7 +151,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 
 fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &Ui) {
     for (device, what) in &created.wiped {
-        ui.line(format!("{device}: {what} was overwritten"));
+        ui.line(format!("{device} held {what}, which was overwritten"));
     }
     ui.line(format!(
         "array '{}' created: {}, holds {}",

@@ -26,7 +26,9 @@ mod wipe;
 use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches};
+use std::error::Error as _;
 use std::ffi::OsString;
+use std::num::{IntErrorKind, ParseIntError};
 
 /// A command: what it is called, what it takes, and what it does.
 #[derive(Debug)]
@@ -113,7 +115,20 @@ pub(crate) fn command_line() -> clap::Command {
         .disable_help_subcommand(true)
         .max_term_width(100)
         .arg(json);
-    with_commands(root, COMMANDS)
+    with_negative_values(with_commands(root, COMMANDS))
+}
+
+/// A negative value is refused by what it is given to, which says what it takes, and is not taken for an
+/// option that nobody knows.
+fn with_negative_values(command: clap::Command) -> clap::Command {
+    let command = command.mut_args(|arg| {
+        let takes_values = arg.get_action().takes_values() && !arg.is_positional();
+        let names = arg.get_value_names().unwrap_or_default();
+        let is_size = takes_values && names.iter().any(|name| name == "SIZE");
+        arg.allow_hyphen_values(is_size)
+            .allow_negative_numbers(takes_values)
+    });
+    command.mut_subcommands(with_negative_values)
 }
 
 /// Parses and runs a command line; the exit status comes back.
@@ -153,7 +168,17 @@ fn schema(matches: &ArgMatches) -> String {
 
 /// Prints help where it was asked for, and what is wrong with the command line where it was not.
 fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
-    let text = error.render().to_string();
+    let mut text = error.render().to_string();
+    if let Some(why) = error
+        .source()
+        .and_then(|why| why.downcast_ref::<ParseIntError>())
+    {
+        let wanted = match why.kind() {
+            IntErrorKind::PosOverflow => "this number is too large",
+            _ => "give a whole number, from 0 on",
+        };
+        text = text.replace(&why.to_string(), wanted);
+    }
     if !error.use_stderr() {
         ui.help(&text);
         return STATUS_DONE;

@@ -385,11 +385,16 @@ fn create_refuses_devices_it_must_not_take() {
         ),
         (
             "create x raid1(@a,@tiny)",
-            &["/tiny is too small: it has 65536 bytes and a member needs"],
+            &[
+                "/tiny is too small: it has 64K, and as a member of raid1 with chunks of 1M it needs 2M",
+            ],
         ),
         (
             "create x raid1(@a,@small)",
-            &["/small is too small: it has room for ", "chunks of 1M"],
+            &[
+                "/small is too small: it has 512K",
+                "chunks of 1M it needs 2M",
+            ],
         ),
         (
             "create x raid1(@a,@none)",

@@ -12,6 +12,7 @@ mod labels;
 #[path = "../../../spindles-io/tests/common/loop_devices.rs"]
 mod loop_devices;
 mod names;
+mod no_space;
 mod overwriting;
 mod rebuild;
 mod replace;

@@ -6,8 +6,9 @@ use crate::measuring;
 use crate::ui::Ui;
 use anyhow::anyhow;
 use clap::{ArgMatches, Args, FromArgMatches as _};
-use spindles_block::SizeBytes;
+use spindles_block::{BlockSize, SizeBytes};
 use spindles_lab::{Experiment, Members, WorkloadSpec, targets};
+use spindles_layout::chunk_blocks;
 use spindles_measure::Analysis;
 use spindles_workload::KINDS;
 use std::path::PathBuf;
@@ -105,6 +106,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     })?;
     let target = &arguments.target;
     targets::check(target).map_err(Usage::error)?;
+    if let Some(chunk) = arguments.chunk {
+        chunk_blocks(chunk.0, BlockSize::B4096)
+            .map_err(|error| Usage::error(format!("--chunk {chunk}: {error}")))?;
+    }
     let open = arguments.device.open_options();
     let size_bytes = match arguments.size {
         Some(size) => size.0,

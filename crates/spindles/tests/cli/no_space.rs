@@ -1,0 +1,105 @@
+//! Members that are sparse files on a file system without space: waited for, told, and nothing is lost.
+
+use crate::arrays::MIB;
+use crate::binary::{Run, spindles_in};
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+
+/// A small file system in memory; gone when dropped.
+struct Mounted(tempfile::TempDir);
+
+impl Mounted {
+    /// `None` where nothing may be mounted, which is told.
+    fn new(bytes: u64) -> Option<Self> {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mounted = Command::new("mount")
+            .args(["-t", "tmpfs", "-o", &format!("size={bytes}"), "spindles"])
+            .arg(folder.path())
+            .output();
+        if mounted.is_ok_and(|output| output.status.success()) {
+            return Some(Self(folder));
+        }
+        println!("SKIPPED: no_space: only root mounts a file system");
+        None
+    }
+
+    fn at(&self) -> &Path {
+        self.0.path()
+    }
+
+    fn run(&self, arguments: &str) -> Run {
+        let folder = self.at().to_str().expect("a path in UTF-8");
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        spindles_in(folder, &[], &arguments)
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let gone = Command::new("umount").arg(self.at()).status();
+        assert!(gone.is_ok_and(|status| status.success()));
+    }
+}
+
+/// Two members of 32 MiB, 5 MiB of something else, and a MiB less space than 8 MiB on both members take.
+fn full() -> Option<(Mounted, tempfile::TempDir)> {
+    let mounted = Mounted::new(22 * MIB)?;
+    for member in ["a", "b"] {
+        let file = File::create(mounted.at().join(member)).expect("a file");
+        file.set_len(32 * MIB).expect("a sparse file");
+    }
+    mounted.run("create safe raid1(a,b)").ok();
+    fs::write(mounted.at().join("else"), vec![7; 7 << 20]).expect("room");
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    fs::write(elsewhere.path().join("small"), vec![1; 1 << 20]).expect("room");
+    fs::write(elsewhere.path().join("data"), vec![2; 8 << 20]).expect("room");
+    Some((mounted, elsewhere))
+}
+
+#[test]
+fn a_file_system_without_space_is_named_and_kills_no_disk() {
+    let Some((mounted, elsewhere)) = full() else {
+        return;
+    };
+    let path = |name| elsewhere.path().join(name).display().to_string();
+    let run = mounted.run(&format!("copy {} array:a,b", path("small")));
+    run.ok();
+    let run = mounted.run(&format!("copy {} array:a,b", path("data")));
+    run.fails(1, &["no space is left"]);
+    assert!(!run.error.contains("does not answer"), "{}", run.error);
+    // With space again it goes on, and what missed something gets it.
+    fs::remove_file(mounted.at().join("else")).expect("it is there");
+    let run = mounted.run(&format!("copy {} array:a,b --verify", path("data")));
+    run.ok();
+    let status = mounted.run("status a b --json").json();
+    if status["state"] != "healthy" {
+        mounted.run("rebuild a b").ok();
+    }
+    for member in ["a", "b"] {
+        let run = mounted.run(&format!("copy array:{member} {} --bytes 8M", path("out")));
+        run.ok();
+        let out = fs::read(path("out")).expect("it was written");
+        assert!(out.iter().all(|byte| *byte == 2), "{member}");
+    }
+}
+
+#[test]
+fn space_that_comes_in_time_is_used() {
+    let Some((mounted, elsewhere)) = full() else {
+        return;
+    };
+    let data = elsewhere.path().join("data").display().to_string();
+    let run = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            std::thread::sleep(Duration::from_millis(700));
+            fs::remove_file(mounted.at().join("else")).expect("it is there");
+        });
+        mounted.run(&format!("copy {data} array:a,b"))
+    });
+    assert!(!run.error.contains("member"), "{}", run.error);
+    run.ok();
+    let status = mounted.run("status a b --json").ok().json();
+    assert_eq!(status["state"], "healthy");
+}
