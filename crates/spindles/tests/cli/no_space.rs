@@ -67,7 +67,8 @@ fn a_file_system_without_space_is_named_and_kills_no_disk() {
     let run = mounted.run(&format!("copy {} array:a,b", path("small")));
     run.ok();
     let run = mounted.run(&format!("copy {} array:a,b", path("data")));
-    run.fails(1, &["no space is left"]);
+    // Where the first that goes out leaves room enough for the other one, all is there.
+    assert!(run.error.contains("no space is left"), "{}", run.error);
     assert!(!run.error.contains("does not answer"), "{}", run.error);
     // With space again it goes on, and what missed something gets it.
     fs::remove_file(mounted.at().join("else")).expect("it is there");
