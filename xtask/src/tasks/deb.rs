@@ -53,6 +53,9 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
     let doc = format!("usr/share/doc/{}", package.name);
     let changelog = Path::new("crates/spindles").join(package.text("changelog")?);
     package.install(&root, &changelog, &format!("{doc}/changelog.Debian"), "644")?;
+    let copyright = package.deb["license-file"][0].as_str().unwrap_or_default();
+    let copyright = Path::new("crates/spindles").join(copyright);
+    package.install(&root, &copyright, &format!("{doc}/copyright"), "644")?;
     good(
         "gzip",
         &["-9n", &path(&root.join(doc).join("changelog.Debian"))],
@@ -105,6 +108,7 @@ struct Package {
     name: String,
     version: String,
     architecture: String,
+    description: String,
     profile: String,
     deb: Value,
 }
@@ -135,6 +139,7 @@ impl Package {
             name: text(&package["name"]),
             version: format!("{}-1", text(&package["version"])),
             architecture: good("dpkg", &["--print-architecture"])?.trim().to_owned(),
+            description: text(&package["description"]),
             profile: profile.to_owned(),
             deb,
         })
@@ -201,7 +206,7 @@ impl Package {
             self.text("depends")?,
             self.text("section")?,
             self.text("priority")?,
-            self.text("summary")?,
+            self.description,
         ))
     }
 }
