@@ -26,6 +26,10 @@ use thiserror::Error;
 
 /// How an array is to be assembled. `Default` opens for writing and takes no risk.
 #[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the opening"
+)]
 pub struct AssembleOptions {
     /// How devices are to be opened; the block size is the array's.
     pub open: OpenOptions,

@@ -509,7 +509,7 @@ impl Core {
         of_devices
             .chain(of_arrays)
             .find_map(missing)
-            .ok_or_else(|| match wanted {
+            .ok_or(match wanted {
                 Some(member) => AttachError::NotMissing { member },
                 None => AttachError::NothingMissing,
             })

@@ -9,6 +9,10 @@ use spindles_layout::{Level, Redundancy};
 
 /// What an array is and what it is made of, as found at assembly.
 #[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the array"
+)]
 pub struct ArrayReport {
     /// Its name.
     pub name: String,
