@@ -387,19 +387,13 @@ fn build_of(
     change: Option<&Change>,
     all_heard_of: &mut bool,
 ) -> Result<Build, AssembleError> {
-    let mut found = look(devices, &options.open)?;
-    let given = devices;
-    let (devices, spares) = set_apart(devices, &mut found, |found| {
-        found.spare().map(|record| Spare {
-            name: found.name.clone(),
-            bytes: found.bytes,
-            record: record.clone(),
-        })
-    });
-    let (devices, journals) = set_apart(&devices, &mut found, |found| {
-        let journal = found.journal_device()?;
-        Some((found.name.clone(), *journal))
-    });
+    let Gathered {
+        devices,
+        found,
+        spares,
+        journals,
+        mut open,
+    } = gather(devices, &options.open)?;
     refuse_copies(&journals)?;
     // Of arrays in arrays it is known when the inner ones are open.
     *all_heard_of = choose(&found).is_ok_and(|assembly| {
@@ -408,18 +402,6 @@ fn build_of(
             && understand(&assembly).is_ok_and(|(geometry, _)| !is_newer(geometry))
     });
     let devices = devices.as_slice();
-    if devices.is_empty() && !given.is_empty() {
-        return Err(AssembleError::NoMembers {
-            devices: given.join(", "),
-        });
-    }
-    let block_size = found
-        .iter()
-        .find_map(|found| Some(found.record().ok()?.0.block_size));
-    let mut open = OpenOptions {
-        block_size,
-        ..options.open.clone()
-    };
     let new = |open: &OpenOptions, look_only| {
         let options = AssembleOptions {
             open: open.clone(),
@@ -446,25 +428,103 @@ fn build_of(
 /// The array that is no member of another, and that all or some of the devices given are at the
 /// bottom of: its record, whether or not enough of it is there. Nothing is locked or written.
 pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, AssembleError> {
-    let mut open = OpenOptions {
+    let open = OpenOptions {
         read_only: true,
         unlocked: true,
         patience: Duration::ZERO,
         ..OpenOptions::default()
     };
-    let found = look(devices, &open)?;
-    let mut records = found.iter().filter_map(|found| found.record().ok());
-    open.block_size = records.next().map(|(array, _)| array.block_size);
-    let options = AssembleOptions {
-        open,
-        force: true,
-        degraded: true, // It is looked at only.
-        ..AssembleOptions::default()
-    };
-    let (mut opening, parts) = Opening::begin(devices, &found, &[], &options, true, None)?;
+    let gathered = gather(devices, &open)?;
+    let (devices, found) = (&gathered.devices, &gathered.found);
+    let options = looking(&gathered.open);
+    let (mut opening, parts) = Opening::begin(devices, found, &[], &options, true, None)?;
     let parts = opening.open_inner(parts)?;
     let mut records = parts.iter().filter_map(|part| part.found.record().ok());
     Ok(records.next().map(|(array, _)| array.clone()))
+}
+
+/// Devices by what they say of themselves.
+struct Gathered<'a> {
+    /// Members, with what was found on each.
+    devices: Vec<&'a str>,
+    found: Vec<Found>,
+    spares: Vec<Spare>,
+    journals: Vec<(String, JournalDevice)>,
+    /// How they are to be opened: with the block size of their array.
+    open: OpenOptions,
+}
+
+fn gather<'a>(devices: &[&'a str], open: &OpenOptions) -> Result<Gathered<'a>, AssembleError> {
+    let mut found = look(devices, open)?;
+    let (members, spares) = set_apart(devices, &mut found, |found| {
+        found.spare().map(|record| Spare {
+            name: found.name.clone(),
+            bytes: found.bytes,
+            record: record.clone(),
+        })
+    });
+    let (members, journals) = set_apart(&members, &mut found, |found| {
+        let journal = found.journal_device()?;
+        Some((found.name.clone(), *journal))
+    });
+    if members.is_empty() && !devices.is_empty() {
+        return Err(AssembleError::NoMembers {
+            devices: devices.join(", "),
+        });
+    }
+    let block_size = found
+        .iter()
+        .find_map(|found| Some(found.record().ok()?.0.block_size));
+    Ok(Gathered {
+        devices: members,
+        found,
+        spares,
+        journals,
+        open: OpenOptions {
+            block_size,
+            ..open.clone()
+        },
+    })
+}
+
+/// For what is looked at, not used.
+fn looking(open: &OpenOptions) -> AssembleOptions {
+    AssembleOptions {
+        open: open.clone(),
+        force: true,
+        degraded: true,
+        ..AssembleOptions::default()
+    }
+}
+
+/// What the array on these devices is, as its superblocks have it, whether or not it can be opened. What
+/// is a member of another is opened to know that, for reading. Where too much is missing for that,
+/// what was to be opened.
+pub(crate) fn describe(
+    devices: &[&str],
+    open: &OpenOptions,
+) -> Result<Vec<ArrayReport>, AssembleError> {
+    let gathered = gather(devices, open)?;
+    let options = looking(&gathered.open);
+    let Gathered {
+        devices,
+        found,
+        journals,
+        ..
+    } = &gathered;
+    let (mut opening, parts) = Opening::begin(devices, found, journals, &options, true, None)?;
+    let parts = opening.open_inner(parts)?;
+    if parts.is_empty() && !opening.lost_reports.is_empty() {
+        return Ok(opening.lost_reports);
+    }
+    let mut report = opening.describe(&parts)?.report;
+    let spares = gathered.spares.iter().map(|spare| SpareReport {
+        name: spare.name.clone(),
+        bytes: spare.bytes,
+        shared: spare.record.is_shared(),
+    });
+    report.spares.extend(spares);
+    Ok(vec![report])
 }
 
 /// Takes out the devices that say something else than that they are members: none of them is ever
@@ -578,7 +638,7 @@ impl Build {
                 lost: opening.lost.join("; "),
             });
         }
-        let root = opening.open(parts)?;
+        let root = opening.open(&parts)?;
         if open.read_only && !look_only {
             opening.stack.end_look();
         }
@@ -693,6 +753,31 @@ struct Opening<'a> {
     change: Option<Change>,
     /// Inner arrays that could not be opened, and why: for the array around them.
     lost: Vec<String>,
+    /// What they are.
+    lost_reports: Vec<ArrayReport>,
+}
+
+/// What an array is whose superblocks were looked at.
+struct Described {
+    assembly: Assembly,
+    geometry: Geometry,
+    policy: &'static Policy,
+    /// The device of its journal.
+    journal: Option<(String, JournalDevice, NodeId)>,
+    /// That which it is to have from now on.
+    new_journal: Option<Uuid>,
+    /// What it is to be called from now on.
+    new_name: Option<Text<64>>,
+    /// Whether it may be written without members that may have gone on alone, from now on.
+    degraded_writes: Option<bool>,
+    /// Whether its growth is taken back.
+    aborts: bool,
+    report: ArrayReport,
+}
+
+/// Whether the array knows what that device missed.
+fn knows(refusal: &Refusal) -> bool {
+    matches!(refusal.reason, Reason::Returning { .. })
 }
 
 impl<'a> Opening<'a> {
@@ -752,6 +837,7 @@ impl<'a> Opening<'a> {
             options,
             change: change.cloned(),
             lost: Vec::new(),
+            lost_reports: Vec::new(),
         };
         Ok((opening, parts))
     }
@@ -763,14 +849,13 @@ impl<'a> Opening<'a> {
                 .into_iter()
                 .partition(|part: &Part| part.array() == Some(inner));
             parts = others;
-            parts.extend(self.open(members)?);
+            parts.extend(self.open(&members)?);
         }
         Ok(parts)
     }
 
-    /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
-    /// around it may do without.
-    fn open(&mut self, parts: Vec<Part>) -> Result<Option<Part>, AssembleError> {
+    /// What the array of these parts is, as its superblocks have it.
+    fn describe(&mut self, parts: &[Part]) -> Result<Described, AssembleError> {
         let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
         let mut assembly = choose(&found)?;
         let name = assembly.array.name.to_string();
@@ -807,24 +892,106 @@ impl<'a> Opening<'a> {
         if !inner {
             refused.append(&mut self.lost);
         }
-        let missing = assembly.missing;
-        if !geometry.survives(missing) {
+        let journal = self.take_journal(array);
+        refused.extend(self.refuse_journals(array));
+        let block_bytes = u64::from(array.block_size.bytes());
+        // While it grows it holds what it held.
+        let bytes = geometry.older().unwrap_or(&geometry).blocks() * block_bytes;
+        let members = (0_u8..).zip(&assembly.devices).map(|(member, index)| {
+            let part = index.map(|index| &parts[index]);
+            let lagging = assembly.lagging.contains(MemberIndex(member));
+            member_report(part, lagging, &assembly, member)
+        });
+        let report = ArrayReport {
+            name,
+            uuid: array.uuid,
+            level: geometry.level(),
+            layout: geometry.layout_name(),
+            consistency: policy.name,
+            checksum: array.checksum.name(),
+            chunk_bytes: u64::from(array.chunk_blocks) * block_bytes,
+            block_bytes: array.block_size.bytes(),
+            bytes,
+            generation: array.generation,
+            last_written_s: array.last_written_s,
+            last_scrub_s: array.last_scrub_s,
+            scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
+            clean: array.clean,
+            failed: !geometry.survives(assembly.missing),
+            read_only: assembly.read_only,
+            for_writing: !self.read_only && !assembly.read_only,
+            unheard_of: assembly.unheard_of(),
+            may_be_newer: may_be_newer(&assembly, &geometry),
+            degraded_writes: degraded_writes.unwrap_or(array.degraded_writes),
+            growing: array.growth.older.as_ref().map(|older| Growing {
+                level: older.level.as_str().to_owned(),
+                members: usize::from(older.members),
+                chunk_bytes: u64::from(older.chunk_blocks) * block_bytes,
+                moved_bytes: (older.mark.0 * block_bytes).min(bytes),
+            }),
+            journal: match &journal {
+                Some((name, ..)) => JournalReport::Device(name.clone()),
+                None if array.journal.device == Uuid::NIL => JournalReport::Members,
+                None => JournalReport::DeviceMissing,
+            },
+            members: members.collect(),
+            refused,
+            returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
+                .filter_map(|refusal| refusal.member)
+                .collect(),
+            spares: Vec::new(),
+            taken: Vec::new(),
+            mishaps: Vec::new(),
+        };
+        Ok(Described {
+            assembly,
+            geometry,
+            policy,
+            journal,
+            new_journal,
+            new_name,
+            degraded_writes,
+            aborts,
+            report,
+        })
+    }
+
+    /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
+    /// around it may do without.
+    fn open(&mut self, parts: &[Part]) -> Result<Option<Part>, AssembleError> {
+        let Described {
+            assembly,
+            geometry,
+            policy,
+            journal,
+            new_journal,
+            new_name,
+            degraded_writes,
+            aborts,
+            mut report,
+        } = self.describe(parts)?;
+        let array = &assembly.array;
+        let name = report.name.clone();
+        let inner = array.parent != Uuid::NIL;
+        if report.failed {
             let error = AssembleError::Incomplete {
                 array: name,
                 survives: survives(array),
-                missing: positions(missing),
+                missing: positions(assembly.missing),
                 members: assembly.devices.len(),
-                refused,
+                refused: report.refused,
             };
             if !inner {
                 return Err(error);
             }
             self.lost.push(error.to_string());
+            report.refused = Vec::new();
+            self.lost_reports.push(report);
             return Ok(None);
         }
 
         let read_only = self.read_only || assembly.read_only;
-        let may_be_newer = may_be_newer(&assembly, &geometry);
+        let may_be_newer = report.may_be_newer;
         let writes = (self.look_only || !self.read_only) && !assembly.read_only;
         let may_write = self.options.degraded || array.degraded_writes;
         if writes && !may_be_newer.is_empty() && !may_write {
@@ -833,18 +1000,16 @@ impl<'a> Opening<'a> {
                 missing: positions(may_be_newer),
                 members: assembly.devices.len(),
                 last_written_s: array.last_written_s,
-                refused,
+                refused: report.refused,
             });
         }
         if !read_only {
-            self.catch_up(&assembly, &parts)?;
+            self.catch_up(&assembly, parts)?;
         }
         let drawn = match self.options.open.drawn {
             Some(drawn) => drawn,
             None => random::nonce()?,
         };
-        let journal = self.take_journal(array);
-        refused.extend(self.refuse_journals(array));
         let mut config = Config {
             read_only,
             // What an array around it keeps there has checksums of its own, and a replay that only
@@ -895,15 +1060,13 @@ impl<'a> Opening<'a> {
                 persistence.changed = true;
             }
         }
-        let chunk_bytes = u64::from(array.chunk_blocks) * u64::from(array.block_size.bytes());
-        let level = config.geometry.level();
-        let layout = config.geometry.layout_name();
         let mut nodes: Vec<Option<NodeId>> = (assembly.devices.iter())
             .map(|index| index.map(|index| parts[index].node))
             .collect();
-        let knows = |refusal: &&Refusal| matches!(refusal.reason, Reason::Returning { .. });
         let returns = !read_only && !self.options.only_recovers;
-        let returning = assembly.refused.iter().filter(|_| returns).filter(knows);
+        let returning = (assembly.refused.iter())
+            .filter(|_| returns)
+            .filter(|refusal| knows(refusal));
         let returning = returning.filter_map(|refusal| {
             let (_, device) = parts[refusal.found].found.record().ok()?;
             Some((device.member, *device, parts[refusal.found].node))
@@ -930,7 +1093,7 @@ impl<'a> Opening<'a> {
                             survives: survives(&assembly.array),
                             missing: positions(missing),
                             members,
-                            refused: refused.clone(),
+                            refused: report.refused.clone(),
                         }
                     }
                     spindles_engine::OpenError::UncleanDegraded { missing } => {
@@ -939,7 +1102,7 @@ impl<'a> Opening<'a> {
                             missing: positions(missing),
                             members,
                             lacks_journal,
-                            refused: refused.clone(),
+                            refused: report.refused.clone(),
                         }
                     }
                 }
@@ -951,55 +1114,10 @@ impl<'a> Opening<'a> {
             debug_assert!(taken.is_ok(), "{taken:?}");
         }
         let bytes = self.stack.blocks(node) * u64::from(array.block_size.bytes());
-        let mut parts: Vec<Option<Part>> = parts.into_iter().map(Some).collect();
-        let members = (0_u8..).zip(&assembly.devices);
-        let members = members.map(|(member, index)| {
-            let part = index.and_then(|index| parts[index].take());
-            let lagging = assembly.lagging.contains(MemberIndex(member));
-            member_report(part, lagging, &assembly, member)
-        });
-        let report = ArrayReport {
-            name: name.clone(),
-            uuid: array.uuid,
-            level,
-            layout,
-            consistency: policy.name,
-            checksum: assembly.array.checksum.name(),
-            chunk_bytes,
-            block_bytes: array.block_size.bytes(),
-            bytes,
-            generation: array.generation,
-            last_written_s: array.last_written_s,
-            last_scrub_s: array.last_scrub_s,
-            clean: array.clean,
-            read_only: assembly.read_only,
-            for_writing: !read_only,
-            unheard_of: assembly.unheard_of(),
-            may_be_newer,
-            degraded_writes: degraded_writes.unwrap_or(array.degraded_writes),
-            growing: array.growth.older.as_ref().map(|older| {
-                let block_bytes = u64::from(array.block_size.bytes());
-                Growing {
-                    level: older.level.as_str().to_owned(),
-                    members: usize::from(older.members),
-                    chunk_bytes: u64::from(older.chunk_blocks) * block_bytes,
-                    moved_bytes: (older.mark.0 * block_bytes).min(bytes),
-                }
-            }),
-            journal: match journal {
-                Some((name, ..)) => JournalReport::Device(name),
-                None if array.journal.device == Uuid::NIL => JournalReport::Members,
-                None => JournalReport::DeviceMissing,
-            },
-            members: members.collect(),
-            refused,
-            returning: (assembly.refused.iter().filter(knows))
-                .filter_map(|refusal| refusal.member)
-                .collect(),
-            spares: Vec::new(),
-            taken: Vec::new(),
-            mishaps: Vec::new(),
-        };
+        report.bytes = bytes;
+        if let Some(growing) = &mut report.growing {
+            growing.moved_bytes = growing.moved_bytes.min(bytes);
+        }
         let found = read_found_of_array(&mut self.stack, node, &name, bytes, inner);
         Ok(Some(Part {
             node,
@@ -1140,7 +1258,7 @@ fn read_found_of_array(
 }
 
 fn member_report(
-    part: Option<Part>,
+    part: Option<&Part>,
     lagging: bool,
     assembly: &Assembly,
     member: u8,
@@ -1156,9 +1274,9 @@ fn member_report(
         Some(Part {
             report: Some(report),
             ..
-        }) => MemberReport::Array(Box::new(report)),
+        }) => MemberReport::Array(Box::new(report.clone())),
         Some(Part { found, .. }) => MemberReport::Device {
-            name: found.name,
+            name: found.name.clone(),
             lagging,
             filled_bytes: match assembly.array.member[usize::from(member)].state {
                 spindles_format::MemberState::Rebuilding { mark, .. } => {

@@ -23,6 +23,7 @@ mod identity;
 pub mod journal;
 mod members;
 mod mishaps;
+pub mod notice;
 mod options;
 mod physical;
 mod positioned;
@@ -42,6 +43,7 @@ pub mod signatures;
 pub mod spare;
 #[cfg(test)]
 mod stalls;
+pub mod survey;
 mod target;
 #[cfg(test)]
 mod tests;

@@ -2,7 +2,9 @@
 
 use crate::Mishap;
 use crate::clock::utc;
+use crate::notice::percent;
 use crate::spare::Taken;
+use crate::survey::Health;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_format::Uuid;
 use spindles_layout::{Level, Redundancy};
@@ -40,6 +42,10 @@ pub struct ArrayReport {
     pub last_scrub_s: u64,
     /// Whether it was closed in order.
     pub clean: bool,
+    /// Where a scrub of it goes on that was stopped; 0 for none.
+    pub scrub_stopped_bytes: u64,
+    /// More is missing than its level survives: it can't be opened.
+    pub failed: bool,
     /// Opened for reading only because of a feature in use.
     pub read_only: bool,
     /// Whether it is open for writing.
@@ -98,6 +104,26 @@ impl ArrayReport {
             MemberReport::Array(inner) => inner.is_degraded(),
             MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
         })
+    }
+
+    /// How it is, in a word.
+    #[must_use]
+    pub fn health(&self) -> Health {
+        match (self.failed, self.is_degraded()) {
+            (true, _) => Health::Failed,
+            (false, true) => Health::Degraded,
+            (false, false) => Health::Healthy,
+        }
+    }
+
+    /// It and the arrays inside it.
+    pub(crate) fn uuids(&self, uuids: &mut Vec<Uuid>) {
+        uuids.push(self.uuid);
+        for member in &self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.uuids(uuids);
+            }
+        }
     }
 
     /// Whether a member of this array or of one inside it is about to get what it missed.
@@ -177,11 +203,21 @@ impl ArrayReport {
     /// inner arrays first.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
+        self.warnings_while(false)
+    }
+
+    /// The same while another program has it, without what that one is doing or will do.
+    #[must_use]
+    pub fn warnings_in_use(&self) -> Vec<String> {
+        self.warnings_while(true)
+    }
+
+    fn warnings_while(&self, in_use: bool) -> Vec<String> {
         let mut lines: Vec<String> = self
             .members
             .iter()
             .filter_map(|member| match member {
-                MemberReport::Array(inner) => Some(inner.warnings()),
+                MemberReport::Array(inner) => Some(inner.warnings_while(in_use)),
                 _ => None,
             })
             .flatten()
@@ -193,7 +229,15 @@ impl ArrayReport {
                 .map(|refused| format!("left out: {refused}")),
         );
         let missing = self.missing();
-        if !missing.is_empty() {
+        if self.failed {
+            lines.push(format!(
+                "array '{name}' has failed: {} of {} missing, more than {} survives; bring back enough \
+                 of them, or restore it from a backup",
+                positions(missing),
+                self.members.len(),
+                self.level.name,
+            ));
+        } else if !missing.is_empty() {
             lines.push(format!(
                 "array '{name}' is degraded: {} of {} missing; {}; it is not safe from further losses",
                 positions(missing),
@@ -207,16 +251,17 @@ impl ArrayReport {
                 filled_bytes: Some(filled),
                 ..
             } = member
+                && !in_use
             {
-                let percent = filled * 100 / self.bytes.max(1);
+                let percent = percent(*filled, self.bytes);
                 lines.push(format!(
                     "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
                      done; that goes on while the array is open for writing"
                 ));
             }
         }
-        if let Some(growing) = &self.growing {
-            let percent = growing.moved_bytes * 100 / self.bytes.max(1);
+        if let Some(growing) = self.growing.as_ref().filter(|_| !in_use) {
+            let percent = percent(growing.moved_bytes, self.bytes);
             lines.push(format!(
                 "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
                  that goes on while the array is open for writing",
@@ -225,15 +270,15 @@ impl ArrayReport {
                 SizeBytes(growing.chunk_bytes),
             ));
         }
-        if !self.clean && self.level.redundancy != Redundancy::None {
+        if !self.clean && !in_use && !self.failed && self.level.redundancy != Redundancy::None {
             let when = if self.for_writing {
                 "now"
             } else {
-                "when it is open for writing"
+                "by itself when it is next open for writing, and at once by spindles resync"
             };
             lines.push(format!(
-                "array '{name}' was not closed in order: what its members disagree on is settled \
-                 {when}"
+                "array '{name}' was not closed in order, by a crash or a command that was killed: what \
+                 its members disagree on since is settled {when}"
             ));
         }
         if self.journal == JournalReport::DeviceMissing {
@@ -249,6 +294,38 @@ impl ArrayReport {
             ));
         }
         lines
+    }
+}
+
+impl ArrayReport {
+    /// What can be done about what is missing, as long as nobody has the array.
+    #[must_use]
+    pub fn remedy(&self) -> Option<String> {
+        let name = &self.name;
+        if self.failed || !self.lacks_members() {
+            return None;
+        }
+        let rebuild = "`spindles rebuild`";
+        Some(match self.spares.as_slice() {
+            [] => format!(
+                "to make array '{name}' safe again, bring back what is missing, or put a new device in \
+                 its place: {rebuild} with --onto"
+            ),
+            [spare, ..] => format!(
+                "spare {} takes a place in array '{name}' as soon as that is used for writing, and at \
+                 once with {rebuild}, if it is large enough",
+                spare.name
+            ),
+        })
+    }
+
+    /// Whether nothing fills a position of this array or of one inside it.
+    fn lacks_members(&self) -> bool {
+        self.members.iter().any(|member| match member {
+            MemberReport::Missing { .. } => true,
+            MemberReport::Array(inner) => inner.lacks_members(),
+            MemberReport::Device { .. } => false,
+        })
     }
 }
 

@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
 use std::time::{Duration, Instant};
 use thiserror::Error;
 
@@ -19,6 +20,10 @@ use thiserror::Error;
 pub const SCAN_VARIABLE: &str = "SPINDLES_SCAN";
 /// So many files and devices are looked at in one folder.
 const FILES_MAX: usize = 4096;
+/// How often superblocks inside arrays are looked at that others are using.
+const LOOKS_MAX: u32 = 10;
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(20);
 /// So long it goes on: a disk that hardly answers must not stop what is about another one.
 const TIME_MAX: Duration = Duration::from_secs(10);
 
@@ -29,6 +34,8 @@ pub struct Given {
     pub devices: Vec<String>,
     /// What belongs to their arrays, was found and was not given.
     pub forgotten: Vec<Forgotten>,
+    /// Their arrays, and those around and inside them.
+    pub arrays: Vec<Uuid>,
     /// Places to look at that could not be looked at, or not wholly, and why.
     pub skipped: Vec<String>,
 }
@@ -204,7 +211,13 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         }
     }
     taken.extend(apart);
+    let records = given
+        .iter()
+        .filter_map(|found| Some(&found.record().ok()?.0));
+    let arrays = records.flat_map(|array| [array.uuid, array.parent]);
+    let arrays: BTreeSet<Uuid> = arrays.filter(|uuid| *uuid != Uuid::NIL).collect();
     Ok(Given {
+        arrays: arrays.into_iter().collect(),
         forgotten: scan.forgotten(&given, &taken),
         devices,
         skipped: scan.skipped,
@@ -385,7 +398,14 @@ impl Scan {
             }
         }
         let outer = of_parent.iter().filter_map(|(parent, devices)| {
-            let record = outermost(devices).ok().flatten()?;
+            // Somebody may be writing it just now.
+            let looks = (0..LOOKS_MAX).map(|look| {
+                if look > 0 {
+                    sleep(PAUSE);
+                }
+                outermost(devices).ok().flatten()
+            });
+            let record = looks.into_iter().flatten().next()?;
             Some((*parent, (record.uuid, record.name.to_string())))
         });
         let outer: BTreeMap<Uuid, (Uuid, String)> = outer.collect();

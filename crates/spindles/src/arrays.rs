@@ -10,6 +10,9 @@ use spindles_io::Mishap;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::scan::{self, Role, ScanError};
 use spindles_io::spare::Taken;
+use spindles_io::survey::Health;
+use spindles_io::utc;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A size for people: `1.5 GiB`, `512 bytes`.
 pub(crate) fn size(bytes: u64) -> String {
@@ -30,7 +33,7 @@ pub(crate) fn size(bytes: u64) -> String {
 #[derive(Args)]
 pub(crate) struct Scan {
     /// Where arrays are looked for by their names, and members that were not given: a folder, a file
-    /// or a block device; several times for several [default: what SPINDLES_SCAN lists between
+    /// or a block device; several times for several [default: what `SPINDLES_SCAN` lists between
     /// colons, or else the current folder and all block devices]
     #[arg(long = "scan", value_name = "PATH")]
     places: Vec<String>,
@@ -69,6 +72,7 @@ impl Scan {
             })
         });
         ui.not_given(not_given.collect());
+        ui.works_on(&given.arrays);
         Ok(given.devices)
     }
 }
@@ -156,13 +160,36 @@ pub(crate) fn mishaps(mishaps: &[Mishap]) -> Value {
     mishaps.collect()
 }
 
-/// `healthy` or `degraded`.
+/// `healthy`, `degraded` or `failed`.
 pub(crate) fn state(report: &ArrayReport) -> &'static str {
-    if report.is_degraded() {
-        "degraded"
-    } else {
-        "healthy"
+    health(report.health())
+}
+
+/// The same of several.
+pub(crate) fn health(health: Health) -> &'static str {
+    match health {
+        Health::Healthy => "healthy",
+        Health::Degraded => "degraded",
+        Health::Failed => "failed",
     }
+}
+
+/// How long something takes, roughly: `40 s`, `3 min`, `5 h`, `2 days`.
+pub(crate) fn duration(seconds: u64) -> String {
+    match seconds {
+        0..120 => format!("{seconds} s"),
+        120..7_200 => format!("{} min", seconds / 60),
+        7_200..172_800 => format!("{} h", seconds / 3_600),
+        _ => format!("{} days", seconds / 86_400),
+    }
+}
+
+/// A time in seconds since 1970, and how long ago that is: `2026-11-23 08:15:07 UTC, 3 min ago`.
+pub(crate) fn moment(at_s: u64) -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH);
+    let ago = now.map_or(0, |now| now.as_secs()).checked_sub(at_s);
+    let ago = ago.map_or_else(String::new, |ago| format!(", {} ago", duration(ago)));
+    format!("{}{ago}", utc(at_s))
 }
 
 /// Spares as JSON.
@@ -214,6 +241,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "generation": report.generation,
         "last_written_s": report.last_written_s,
         "last_scrub_s": report.last_scrub_s,
+        "scrub_stopped_bytes": report.scrub_stopped_bytes,
         "clean": report.clean,
         "may_be_newer": report.may_be_newer.iter().map(|member| member.0).collect::<Vec<_>>(),
         "degraded_writes": report.degraded_writes,
@@ -238,6 +266,21 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn times_say_how_long_ago_they_are() {
+        assert!(moment(951_782_400).starts_with("2000-02-29 00:00:00 UTC, "));
+        assert!(moment(951_782_400).ends_with(" days ago"));
+        assert!(!moment(4_107_542_400).contains("ago"));
+        for (seconds, text) in [
+            (119, "119 s"),
+            (125, "2 min"),
+            (9_000, "2 h"),
+            (200_000, "2 days"),
+        ] {
+            assert_eq!(duration(seconds), text);
+        }
+    }
 
     #[test]
     fn sizes_are_short() {

@@ -16,6 +16,18 @@ pub(crate) const STATUS_FAILED: u8 = 1;
 /// Exit status of a command line that makes no sense.
 pub(crate) const STATUS_USAGE: u8 = 2;
 
+/// The command did what it was asked, said it, and answers by its exit status alone.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Answer(pub(crate) u8);
+
+impl fmt::Display for Answer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "exit status {}", self.0)
+    }
+}
+
+impl std::error::Error for Answer {}
+
 /// The command line makes no sense: exit status 2. Anything else that goes wrong exits with 1.
 ///
 /// It makes no sense where it is wrong whatever the devices hold: [`is_usage`] says so of the errors of

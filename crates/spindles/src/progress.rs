@@ -4,6 +4,7 @@
 use crate::ui::write_error;
 use indicatif::{ProgressBar, ProgressStyle};
 use spindles_block::SizeBytes;
+use spindles_io::notice::Notice;
 use std::time::{Duration, Instant};
 
 /// Between two lines where there is no terminal.
@@ -28,10 +29,18 @@ pub(crate) struct Progress {
     started: Instant,
     line_at: Instant,
     bar: Option<ProgressBar>,
+    /// For whoever asks how the array is meanwhile.
+    notice: Option<Notice>,
 }
 
 impl Progress {
-    pub(crate) fn new(what: &str, total: u64, unit: Unit, terminal: bool) -> Self {
+    pub(crate) fn new(
+        what: &str,
+        total: u64,
+        unit: Unit,
+        terminal: bool,
+        notice: Option<Notice>,
+    ) -> Self {
         let now = Instant::now();
         let bar = terminal.then(|| {
             let template = match unit {
@@ -53,6 +62,7 @@ impl Progress {
             started: now,
             line_at: now + LINE_INTERVAL,
             bar,
+            notice,
         }
     }
 
@@ -66,6 +76,9 @@ impl Progress {
 
     /// How far the work is. Cheap: call it as often as you like.
     pub(crate) fn set(&mut self, done: u64) {
+        if let Some(notice) = &mut self.notice {
+            notice.tell(done, self.total);
+        }
         if let Some(bar) = &self.bar {
             bar.set_position(done);
             return;
@@ -113,14 +126,14 @@ mod tests {
 
     #[test]
     fn lines_say_how_far_it_is() {
-        let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, false);
+        let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, false, None);
         assert_eq!(
             bytes.text((2 << 20) + 5, Duration::from_secs(3)),
             "spindles: copy: 25 %, 2M of 8M, 3 s\n"
         );
         bytes.message("verifying");
         assert!(bytes.text(0, Duration::ZERO).ends_with("0 s (verifying)\n"));
-        let none = Progress::new("run", 0, Unit::Steps, false);
+        let none = Progress::new("run", 0, Unit::Steps, false, None);
         assert_eq!(
             none.text(0, Duration::ZERO),
             "spindles: run: 100 %, 0 of 0, 0 s\n"

@@ -1,7 +1,9 @@
 //! What commands print: results on standard output, everything else on standard error.
 
-use crate::progress::Progress;
+use crate::progress::{Progress, Unit};
 use serde_json::Value;
+use spindles_format::Uuid;
+use spindles_io::notice::Notice;
 use std::cell::{Cell, RefCell};
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -22,6 +24,8 @@ pub(crate) struct Ui {
     json_is_out: Cell<bool>,
     /// Devices that belong to the arrays of the command and were not given, once that is known.
     not_given: RefCell<Option<Vec<Value>>>,
+    /// The arrays that the command has to do with, as far as it is known.
+    arrays: RefCell<Vec<Uuid>>,
 }
 
 impl Ui {
@@ -34,6 +38,7 @@ impl Ui {
             terminal,
             json_is_out: Cell::new(false),
             not_given: RefCell::new(None),
+            arrays: RefCell::new(Vec::new()),
         }
     }
 
@@ -117,9 +122,18 @@ impl Ui {
         write_error(&format!("spindles: {text}\n"));
     }
 
-    /// The progress of long work: a bar on a terminal, a line every few seconds elsewhere.
-    pub(crate) fn progress(&self, what: &str, total: u64, unit: crate::progress::Unit) -> Progress {
-        Progress::new(what, total, unit, self.terminal)
+    /// Keeps which arrays the command has to do with: whoever asks how they are is told of its progress.
+    pub(crate) fn works_on(&self, arrays: &[Uuid]) {
+        self.arrays.borrow_mut().extend_from_slice(arrays);
+    }
+
+    /// The progress of long work: a bar on a terminal, a line every few seconds elsewhere. With arrays
+    /// known, `status` shows it too.
+    pub(crate) fn progress(&self, what: &str, total: u64, unit: Unit) -> Progress {
+        let arrays = self.arrays.borrow();
+        let notice =
+            (unit == Unit::Bytes && !arrays.is_empty()).then(|| Notice::put(what, &arrays));
+        Progress::new(what, total, unit, self.terminal, notice.flatten())
     }
 
     /// The progress of work in bytes that Ctrl-C may stop: to be told what is done and how much
@@ -131,7 +145,7 @@ impl Ui {
         let interrupted = crate::interrupt::flag()?;
         let mut bar: Option<Progress> = None;
         Ok(move |done, total| {
-            bar.get_or_insert_with(|| self.progress(what, total, crate::progress::Unit::Bytes))
+            bar.get_or_insert_with(|| self.progress(what, total, Unit::Bytes))
                 .set(done);
             !interrupted.load(Ordering::SeqCst)
         })

@@ -23,7 +23,7 @@ mod spare;
 mod status;
 mod wipe;
 
-use crate::failure::{self, STATUS_DONE, STATUS_USAGE};
+use crate::failure::{self, Answer, STATUS_DONE, STATUS_USAGE};
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches};
 use std::error::Error as _;
@@ -108,7 +108,7 @@ pub(crate) fn command_line() -> clap::Command {
         .about("Software RAID in user space, with the lab that proves it")
         .after_help(
             "Sizes take K, M, G and T, in powers of 1024. Nothing writes to a device that holds \
-             something without --force.\nExit status: 0 done, 1 failed, 2 wrong usage.",
+             something without --force.\nExit status: 0 done, 1 failed, 2 wrong usage; of status also 3 for an array that is degraded, 4 for one that has failed.",
         )
         .subcommand_required(true)
         .arg_required_else_help(true)
@@ -149,6 +149,9 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     if let Some(error) = error.downcast_ref::<clap::Error>() {
         return refuse(&ui, error);
+    }
+    if let Some(answer) = error.downcast_ref::<Answer>() {
+        return answer.0;
     }
     let (status, text) = failure::describe(&error);
     ui.error(status, &text);

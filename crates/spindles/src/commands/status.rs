@@ -1,19 +1,26 @@
-//! `spindles status`: the state of an array that is not served.
+//! `spindles status`: how an array is, whoever has it.
 
 use super::Command;
 use crate::arrays::{self, Scan};
+use crate::failure::Answer;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Member, Policy, RegionsStatus, Status};
-use spindles_io::assemble::{ArrayReport, AssembleOptions, JournalReport, MemberReport, assemble};
-use spindles_io::{OpenOptions, Target};
+use spindles_io::Target;
+use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
+use spindles_io::notice::percent;
+use spindles_io::survey::{Health, User, survey};
 
 pub(crate) static COMMAND: Command = Command {
     name: "status",
     about: "Show the state of an array: its members, what is missing, whether it is clean",
-    details: "Give the name of the array, or its devices in any order. They are read only. What the \
+    details: "Give the name of the array, or its devices in any order. They are read only, also \
+              while another command has them: then this says which, and how far it is. What the \
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
+              Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
+              yet and all data can be read; 4 failed, which is that too much is missing; 1 and 2 \
+              as everywhere.\n\n\
               spindles status pool\n\
               spindles status a.img b.img c.img",
     hidden: false,
@@ -30,36 +37,90 @@ struct Arguments {
     scan: Scan,
 }
 
+/// Exit status of a degraded array.
+const STATUS_DEGRADED: u8 = 3;
+/// Exit status of a failed one.
+const STATUS_ARRAY_FAILED: u8 = 4;
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
-    let devices = arrays::names(&devices);
-    let options = AssembleOptions {
-        open: OpenOptions {
-            read_only: true,
-            ..OpenOptions::default()
-        },
-        // To be looked at, not to be trusted: nothing is written.
-        force: true,
-        ..AssembleOptions::default()
+    let survey = survey(&arrays::names(&devices))?;
+    let target = survey.target.as_deref();
+    let view = View {
+        target,
+        users: &survey.users,
+        is_in_use: !survey.users.is_empty(),
+        ui,
     };
-    let mut assembled = assemble(&devices, &options)?;
-    let report = assembled.report;
-    while assembled.target.work() {}
-    let mut document = arrays::to_json(&report);
-    show(&report, assembled.target.as_ref(), 0, ui, &mut document);
-    let bad = assembled
-        .target
-        .status()
-        .map(|status| show_bad_blocks(&status, ui));
-    let warnings = report.warnings();
+    let mut documents = Vec::new();
+    let mut warnings = Vec::new();
+    for report in &survey.reports {
+        let mut document = arrays::to_json(report);
+        view.show(report, 0, &mut document);
+        documents.push(document);
+        // Nothing goes on by itself where another one is at it, or nobody may be.
+        let stands_still = view.is_in_use || survey.needs_force.is_some();
+        warnings.extend(if stands_still {
+            report.warnings_in_use()
+        } else {
+            report.warnings()
+        });
+    }
+    match &survey.needs_force {
+        Some(why) => warnings.push(why.clone()),
+        None if view.is_in_use => {}
+        None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
+    }
+    let bad = target.and_then(Target::status);
+    let bad = bad.map(|status| show_bad_blocks(&status, ui));
     for warning in &warnings {
         ui.note(warning);
     }
+    let state = arrays::health(survey.health());
+    let mut document = match documents.len() {
+        1 => documents.remove(0),
+        _ => json!({ "arrays": documents, "state": state }),
+    };
     document["warnings"] = json!(warnings);
     document["bad_blocks"] = json!(bad);
+    document["users"] = survey.users.iter().map(user).collect();
     ui.json(&document);
-    Ok(())
+    match survey.health() {
+        Health::Healthy => Ok(()),
+        Health::Degraded => Err(Answer(STATUS_DEGRADED).into()),
+        Health::Failed => Err(Answer(STATUS_ARRAY_FAILED).into()),
+    }
+}
+
+fn user(user: &User) -> Value {
+    json!({
+        "pid": user.pid,
+        "command": user.command,
+        "work": user.work.as_ref().map(|work| json!({
+            "what": work.what,
+            "done_bytes": work.done_bytes,
+            "total_bytes": work.total_bytes,
+            "left_s": work.left_s,
+        })),
+    })
+}
+
+/// `scrub by pid 7: 40 % done, about 3 min left (spindles scrub pool)`.
+fn user_line(user: &User) -> String {
+    let command = user.command.as_ref();
+    let command = command.map_or_else(String::new, |command| format!(" ({command})"));
+    match (&user.work, user.pid) {
+        (Some(work), _) => {
+            let left = work.left_s.map_or_else(String::new, |left_s| {
+                format!(", about {} left", arrays::duration(left_s))
+            });
+            let (what, pid, percent) = (&work.what, work.pid, work.percent());
+            format!("in use: {what} by pid {pid}, {percent} % done{left}{command}")
+        }
+        (None, Some(pid)) => format!("in use by pid {pid}{command}"),
+        (None, None) => "in use, and this user may not know by whom".to_owned(),
+    }
 }
 
 /// What the list of bad blocks says: how many blocks crashes took, and how many each member refused
@@ -102,8 +163,10 @@ fn regions_line(regions: &RegionsStatus) -> String {
 }
 
 /// What a member lacks, for people.
-fn lacks(status: &Status, member: usize) -> String {
-    let (Some(regions), Some(member)) = (&status.regions, status.members.get(member)) else {
+fn lacks(status: Option<&Status>, member: usize) -> String {
+    let Some((regions, member)) =
+        status.and_then(|status| status.regions.as_ref().zip(status.members.get(member)))
+    else {
         return String::new();
     };
     let count = member.lacks_regions;
@@ -118,106 +181,176 @@ fn lacks(status: &Status, member: usize) -> String {
     }
 }
 
-/// Shows an array and those inside it, and adds to the document what the bitmaps say.
-fn show(report: &ArrayReport, target: &dyn Target, depth: usize, ui: &Ui, document: &mut Value) {
-    let status = target.status_of(&report.name).expect("it is assembled");
-    let indent = "  ".repeat(depth);
-    let line = |text: String| ui.line(format!("{indent}{text}"));
-    line(format!("array '{}' ({})", report.name, report.uuid));
-    line(format!(
-        "  {}",
-        arrays::shape(
-            report.level.name,
-            &report.layout,
-            report.members.len(),
-            report.chunk_bytes,
-            report.block_bytes
-        )
-    ));
-    line(format!(
-        "  holds {}, consistency policy {}, checksums {}",
-        arrays::size(report.bytes),
-        report.consistency,
-        report.checksum
-    ));
-    let marks = Policy::by_name(report.consistency).is_none_or(|it| it.resync_after_crash);
-    let clean = match (marks, report.clean) {
-        (false, _) => "no record of crashes",
-        (true, true) => "clean",
-        (true, false) => "unclean",
-    };
-    line(format!(
-        "  {}, {clean}, generation {}",
-        arrays::state(report),
-        report.generation
-    ));
-    document["regions"] = json!(status.regions.map(|regions| json!({
-        "total": regions.total,
-        "region_bytes": regions.region_bytes,
-        "written": regions.written,
-        "dirty": regions.dirty,
-        "unsettled": regions.unsettled,
-    })));
-    if let Some(regions) = &status.regions {
-        line(format!("  {}", regions_line(regions)));
-    }
-    for (index, member) in report.members.iter().enumerate() {
-        let lacks = lacks(&status, index);
-        let document = &mut document["members"][index];
-        document["lacks_regions"] = json!(
-            (status.regions.as_ref())
-                .and(status.members.get(index))
-                .map(|member| member.lacks_regions)
-        );
-        match member {
-            MemberReport::Device {
-                name,
-                lagging,
-                filled_bytes,
-            } => {
-                let lagging = if *lagging {
-                    ", missed the last superblock write"
-                } else {
-                    ""
-                };
-                let state = match filled_bytes {
-                    None => "active".to_owned(),
-                    Some(bytes) => {
-                        format!("rebuilding, good below {}", arrays::size(*bytes))
-                    }
-                };
-                line(format!("  member {index}: {name}, {state}{lacks}{lagging}"));
-            }
-            MemberReport::Array(inner) => {
-                line(format!(
-                    "  member {index}: an array, {}{lacks}",
-                    arrays::state(inner)
-                ));
-                show(inner, target, depth + 2, ui, &mut document["array"]);
-            }
-            MemberReport::Missing {
-                out_since: Some(since),
-            } => line(format!(
-                "  member {index}: missing since generation {since}{lacks}"
-            )),
-            MemberReport::Missing { out_since: None } => {
-                line(format!("  member {index}: not there{lacks}"));
-            }
-        }
-    }
-    match &report.journal {
-        JournalReport::Members => {}
-        JournalReport::Device(name) => line(format!("  journal: {name}")),
-        JournalReport::DeviceMissing => {
-            line("  journal: on the members, its device is not there".to_owned());
-        }
-    }
-    for spare in &report.spares {
-        let shared = if spare.shared { ", shared" } else { "" };
+/// How it is shown.
+struct View<'a> {
+    target: Option<&'a dyn Target>,
+    users: &'a [User],
+    is_in_use: bool,
+    ui: &'a Ui,
+}
+
+impl View<'_> {
+    /// Shows an array and those inside it, and adds to the document what the bitmaps say.
+    fn show(&self, report: &ArrayReport, depth: usize, document: &mut Value) {
+        let status = self
+            .target
+            .and_then(|target| target.status_of(&report.name));
+        let status = status.as_ref();
+        let indent = "  ".repeat(depth);
+        let line = |text: String| self.ui.line(format!("{indent}{text}"));
+        line(format!("array '{}' ({})", report.name, report.uuid));
         line(format!(
-            "  spare: {}, {}{shared}",
-            spare.name,
-            arrays::size(spare.bytes)
+            "  {}",
+            arrays::shape(
+                report.level.name,
+                &report.layout,
+                report.members.len(),
+                report.chunk_bytes,
+                report.block_bytes
+            )
         ));
+        line(format!(
+            "  holds {}, consistency policy {}, checksums {}",
+            arrays::size(report.bytes),
+            report.consistency,
+            report.checksum
+        ));
+        line(format!(
+            "  {}, {}, generation {}",
+            arrays::state(report),
+            self.clean(report),
+            report.generation
+        ));
+        line(format!("  {}", self.times(report)));
+        if depth == 0 {
+            self.users
+                .iter()
+                .for_each(|user| line(format!("  {}", user_line(user))));
+        }
+        if let Some(growing) = &report.growing {
+            line(format!(
+                "  growing from {} on {} members in chunks of {}: {} % moved",
+                growing.level,
+                growing.members,
+                arrays::size(growing.chunk_bytes),
+                percent(growing.moved_bytes, report.bytes)
+            ));
+        }
+        let regions = status.and_then(|status| status.regions.as_ref());
+        document["regions"] = json!(regions.map(|regions| json!({
+            "total": regions.total,
+            "region_bytes": regions.region_bytes,
+            "written": regions.written,
+            "dirty": regions.dirty,
+            "unsettled": regions.unsettled,
+        })));
+        if let Some(regions) = regions {
+            line(format!("  {}", regions_line(regions)));
+        }
+        for (index, member) in report.members.iter().enumerate() {
+            let lacks = lacks(status, index);
+            let document = &mut document["members"][index];
+            document["lacks_regions"] = json!(
+                regions
+                    .and(status.and_then(|status| status.members.get(index)))
+                    .map(|member| member.lacks_regions)
+            );
+            match member {
+                MemberReport::Device {
+                    name,
+                    lagging,
+                    filled_bytes,
+                } => {
+                    let lagging = if *lagging && !self.is_in_use {
+                        ", missed the last superblock write"
+                    } else {
+                        ""
+                    };
+                    let state = match filled_bytes {
+                        None => "active".to_owned(),
+                        Some(bytes) => self.rebuilding(percent(*bytes, report.bytes)),
+                    };
+                    line(format!("  member {index}: {name}, {state}{lacks}{lagging}"));
+                }
+                MemberReport::Array(inner) => {
+                    line(format!(
+                        "  member {index}: an array, {}{lacks}",
+                        arrays::state(inner)
+                    ));
+                    self.show(inner, depth + 2, &mut document["array"]);
+                }
+                MemberReport::Missing {
+                    out_since: Some(since),
+                } => line(format!(
+                    "  member {index}: missing since generation {since}{lacks}"
+                )),
+                MemberReport::Missing { out_since: None } => {
+                    line(format!("  member {index}: not there{lacks}"));
+                }
+            }
+        }
+        match &report.journal {
+            JournalReport::Members => {}
+            JournalReport::Device(name) => line(format!("  journal: {name}")),
+            JournalReport::DeviceMissing => {
+                line("  journal: on the members, its device is not there".to_owned());
+            }
+        }
+        for spare in &report.spares {
+            let shared = if spare.shared { ", shared" } else { "" };
+            line(format!(
+                "  spare: {}, {}{shared}",
+                spare.name,
+                arrays::size(spare.bytes)
+            ));
+        }
+    }
+
+    fn clean(&self, report: &ArrayReport) -> &'static str {
+        let marks = Policy::by_name(report.consistency).is_none_or(|it| it.resync_after_crash);
+        match (marks, report.clean) {
+            (false, _) => "no record of crashes",
+            (true, true) => "clean",
+            // That is what an array says while somebody has it.
+            (true, false) if self.is_in_use => "open for writing",
+            (true, false) => "unclean",
+        }
+    }
+
+    /// A member that is being filled, or was, so far.
+    fn rebuilding(&self, percent: u64) -> String {
+        let mut works = self.users.iter().filter_map(|user| user.work.as_ref());
+        match works.find(|work| work.what == "rebuild") {
+            Some(work) => {
+                let left = work.left_s.map_or_else(String::new, |left_s| {
+                    format!(", about {} left", arrays::duration(left_s))
+                });
+                let (pid, percent) = (work.pid, work.percent().max(percent));
+                format!("being rebuilt by pid {pid}, {percent} % done{left}")
+            }
+            None if self.is_in_use => format!("being rebuilt, {percent} % done"),
+            None => format!("rebuilding, {percent} % done"),
+        }
+    }
+
+    /// When it was last written and scrubbed.
+    fn times(&self, report: &ArrayReport) -> String {
+        let written = match report.last_written_s {
+            0 => "it is not known when it was last written".to_owned(),
+            at => format!("last written {}", arrays::moment(at)),
+        };
+        let scrubbed = match report.last_scrub_s {
+            0 => "never scrubbed".to_owned(),
+            at => format!("last scrubbed {}", arrays::moment(at)),
+        };
+        let stopped = match report.scrub_stopped_bytes {
+            0 => String::new(),
+            _ if self.is_in_use => String::new(),
+            at => format!(
+                "; a scrub was stopped at {} %, and goes on there",
+                percent(at, report.bytes)
+            ),
+        };
+        format!("{written}; {scrubbed}{stopped}")
     }
 }

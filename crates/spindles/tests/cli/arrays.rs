@@ -247,12 +247,12 @@ fn nested_arrays_are_created_and_shown() {
         examine.out
     );
     folder.refuses(
-        "status @a @b @c",
+        "scrub @a @b @c",
         1,
         &["'n' can't be opened: member 1 of 2 missing"],
     );
     let all = ["array 'n.0' can't be opened: members 1 and 2 of 3", "'n.1'"];
-    folder.refuses("status @a @d", 1, &all);
+    folder.refuses("scrub @a @d", 1, &all);
 }
 
 #[test]
@@ -521,7 +521,7 @@ fn status_tells_what_members_lack() {
         "member 2: not there; if it comes back it lacks 0 regions, a new device 10",
     );
     folder.run("copy @file array:@a,@b --bytes 2M").ok();
-    let lacks = "member 2: missing since generation 4; if it comes back it lacks 4 regions, a new \
+    let lacks = "member 2: missing since generation 5; if it comes back it lacks 4 regions, a new \
                  device 10";
     says("@a @b", lacks);
     says("@a @b @c", lacks);

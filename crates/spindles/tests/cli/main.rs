@@ -18,3 +18,4 @@ mod rebuild;
 mod replace;
 mod scrub;
 mod spare;
+mod status;

@@ -85,7 +85,7 @@ fn a_rebuild_goes_on_where_it_was() {
     }
     let status = folder.run("status @a @b @c").ok();
     assert!(
-        status.out.contains("rebuilding, good below 1."),
+        status.out.contains("/b, rebuilding, 12 % done"),
         "{}",
         status.out
     );

@@ -1,0 +1,296 @@
+//! What a command is doing with arrays, for others that want to know: a small file of its own user
+//! that is locked while the command lives, and gone with it. A number of a process may have a new owner;
+//! a lock has none that is dead.
+
+use rustix::fs::{FlockOperation, OFlags, flock};
+use rustix::process::geteuid;
+use spindles_format::Uuid;
+use std::fs::{self, DirBuilder, File, OpenOptions};
+use std::io::Read as _;
+use std::os::unix::fs::{DirBuilderExt as _, FileExt as _, MetadataExt as _, OpenOptionsExt as _};
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// The first word of each; another one means something else.
+const MAGIC: &str = "spindles-notice-1";
+/// As long as a notice may be.
+const BYTES_MAX: usize = 4096;
+/// So many are looked at.
+const NOTICES_MAX: usize = 1024;
+/// Between two of one command.
+const INTERVAL: Duration = Duration::from_millis(500);
+
+/// Something that a program is doing with an array.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Work {
+    /// The process.
+    pub pid: u32,
+    /// What it is: `rebuild`, `scrub`.
+    pub what: String,
+    /// How much of it is done.
+    pub done_bytes: u64,
+    /// And of how much.
+    pub total_bytes: u64,
+    /// How long it still takes if it goes on as it went; `None` where that can't be said yet.
+    pub left_s: Option<u64>,
+}
+
+impl Work {
+    /// How much of it is done.
+    #[must_use]
+    pub fn percent(&self) -> u64 {
+        percent(self.done_bytes, self.total_bytes)
+    }
+}
+
+/// How much of a whole a part is; all of nothing.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> u64 {
+    let percent = u128::from(part.min(whole)) * 100;
+    percent
+        .checked_div(u128::from(whole))
+        .map_or(100, |percent| u64::try_from(percent).unwrap_or(100))
+}
+
+/// A notice of this process; gone when it is dropped.
+#[derive(Debug)]
+pub struct Notice {
+    file: File,
+    path: PathBuf,
+    what: String,
+    arrays: String,
+    started: Instant,
+    /// What was done when it was first told.
+    first_bytes: Option<u64>,
+    told: Option<Instant>,
+}
+
+impl Notice {
+    /// Puts one up. `None` where that is not possible: nobody depends on it.
+    #[must_use]
+    pub fn put(what: &str, arrays: &[Uuid]) -> Option<Self> {
+        let folder = own_folder()?;
+        clear(&folder);
+        let pid = std::process::id();
+        let path = (0..16).map(|number| folder.join(format!("{pid}-{number}")));
+        let (file, path) = path.into_iter().find_map(|path| {
+            let file = OpenOptions::new()
+                .write(true)
+                .create_new(true)
+                .mode(0o644)
+                .open(&path)
+                .ok()?;
+            Some((file, path))
+        })?;
+        let arrays: Vec<String> = arrays.iter().map(Uuid::to_string).collect();
+        let notice = Self {
+            file,
+            path,
+            what: what.replace(char::is_whitespace, "-"),
+            arrays: arrays.join(" "),
+            started: Instant::now(),
+            first_bytes: None,
+            told: None,
+        };
+        flock(&notice.file, FlockOperation::LockExclusive).ok()?;
+        Some(notice)
+    }
+
+    /// How far it is. Cheap: call it as often as you like.
+    pub fn tell(&mut self, done_bytes: u64, total_bytes: u64) {
+        let first = *self.first_bytes.get_or_insert(done_bytes);
+        if self.told.is_some_and(|told| told.elapsed() < INTERVAL) {
+            return;
+        }
+        self.told = Some(Instant::now());
+        let elapsed_ms = self.started.elapsed().as_millis();
+        let left = u128::from(total_bytes.saturating_sub(done_bytes)) * elapsed_ms;
+        let left = left.checked_div(u128::from(done_bytes.saturating_sub(first)) * 1000);
+        let left = left.map_or_else(|| "-".to_owned(), |left_s| left_s.to_string());
+        let (pid, what, arrays) = (std::process::id(), &self.what, &self.arrays);
+        let mut text =
+            format!("{MAGIC} {pid} {what} {done_bytes} {total_bytes} {left} {arrays} end");
+        // As long as any of the same notice, so that nothing of the one before is left behind it.
+        let room = MAGIC.len() + what.len() + arrays.len() + 100;
+        text = format!("{text:room$}");
+        // Where it can't be written, it is not read.
+        drop(self.file.write_all_at(text.as_bytes(), 0));
+    }
+}
+
+impl Drop for Notice {
+    fn drop(&mut self) {
+        drop(fs::remove_file(&self.path));
+    }
+}
+
+/// What is being done with these arrays, as far as whoever asks may know. Only notices of the same user
+/// and of the administrator are believed.
+#[must_use]
+pub fn work_on(arrays: &[Uuid]) -> Vec<Work> {
+    let arrays: Vec<String> = arrays.iter().map(Uuid::to_string).collect();
+    let mut all = Vec::new();
+    for folder in folders() {
+        let Some(owner) = trusted(&folder) else {
+            continue;
+        };
+        let entries = fs::read_dir(&folder).into_iter().flatten().flatten();
+        for entry in entries.take(NOTICES_MAX) {
+            all.extend(read(&entry.path(), owner, &arrays));
+        }
+    }
+    all
+}
+
+fn read(path: &Path, owner: u32, arrays: &[String]) -> Option<Work> {
+    let flags = OFlags::NOFOLLOW | OFlags::NONBLOCK;
+    let flags = i32::try_from(flags.bits()).ok()?;
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(path);
+    let file = file.ok()?;
+    let metadata = file.metadata().ok()?;
+    if !metadata.is_file() || metadata.uid() != owner {
+        return None;
+    }
+    // Nobody has it any more: the command ended without a word.
+    if flock(&file, FlockOperation::NonBlockingLockShared).is_ok() {
+        return None;
+    }
+    let mut text = String::new();
+    let most = u64::try_from(BYTES_MAX).expect("4096");
+    file.take(most).read_to_string(&mut text).ok()?;
+    parse(&text, arrays)
+}
+
+fn parse(text: &str, arrays: &[String]) -> Option<Work> {
+    let mut words = text.strip_prefix(MAGIC)?.split_whitespace();
+    let pid = words.next()?.parse().ok()?;
+    let what = words.next()?;
+    let is_plain = |what: &str| {
+        what.bytes()
+            .all(|byte| byte.is_ascii_lowercase() || byte == b'-')
+    };
+    let work = Work {
+        pid,
+        what: is_plain(what).then(|| what.to_owned())?,
+        done_bytes: words.next()?.parse().ok()?,
+        total_bytes: words.next()?.parse().ok()?,
+        left_s: match words.next()? {
+            "-" => None,
+            left => Some(left.parse().ok()?),
+        },
+    };
+    let of: Vec<&str> = words.collect();
+    let (&end, of) = of.split_last()?;
+    (end == "end" && of.iter().any(|uuid| arrays.iter().any(|it| it == uuid))).then_some(work)
+}
+
+/// Where notices of this user lie, and those of the administrator.
+fn folders() -> Vec<PathBuf> {
+    let uid = geteuid().as_raw();
+    let mut folders = vec![PathBuf::from("/run/spindles")];
+    if uid == 0 {
+        folders.push(PathBuf::from("/tmp/spindles-0"));
+    } else {
+        let runtime = std::env::var_os("XDG_RUNTIME_DIR").map(PathBuf::from);
+        let runtime = runtime.filter(|folder| folder.is_absolute());
+        folders.extend(runtime.map(|folder| folder.join("spindles")));
+        folders.push(PathBuf::from(format!("/tmp/spindles-{uid}")));
+    }
+    folders
+}
+
+/// The first of them that this user may have, made where there is none.
+fn own_folder() -> Option<PathBuf> {
+    let uid = geteuid().as_raw();
+    folders().into_iter().find(|folder| {
+        // Another one's, or none that can be made, shows below.
+        drop(DirBuilder::new().mode(0o755).create(folder));
+        trusted(folder) == Some(uid)
+    })
+}
+
+/// Whose folder it is, if that is this user or the administrator, and nobody else may write there.
+fn trusted(folder: &Path) -> Option<u32> {
+    let metadata = fs::symlink_metadata(folder).ok()?;
+    let owner = metadata.uid();
+    let is_known = owner == 0 || owner == geteuid().as_raw();
+    (metadata.is_dir() && is_known && metadata.mode() & 0o022 == 0).then_some(owner)
+}
+
+/// Removes what commands left that were killed.
+fn clear(folder: &Path) {
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    for entry in entries.take(NOTICES_MAX) {
+        let name = entry.file_name().into_string().unwrap_or_default();
+        let pid = name
+            .split('-')
+            .next()
+            .and_then(|pid| pid.parse::<u32>().ok());
+        if pid.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            drop(fs::remove_file(entry.path()));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ARRAY: Uuid = Uuid([7; 16]);
+
+    #[test]
+    fn what_a_command_does_is_known_while_it_lives() {
+        let array = Uuid([std::process::id().to_le_bytes()[0]; 16]);
+        let Some(mut notice) = Notice::put("rebuild", &[ARRAY, array]) else {
+            println!("SKIPPED notices: there is no folder for them here");
+            return;
+        };
+        assert_eq!(work_on(&[array]), []);
+        notice.tell(100, 400);
+        let work = work_on(&[array]).remove(0);
+        assert_eq!(
+            (work.pid, work.what.as_str()),
+            (std::process::id(), "rebuild")
+        );
+        assert_eq!((work.percent(), work.left_s), (25, None));
+        notice.started = Instant::now()
+            .checked_sub(Duration::from_secs(50))
+            .expect("uptime");
+        notice.told = None;
+        notice.tell(200, 400);
+        assert_eq!(work_on(&[array])[0].left_s, Some(100));
+        assert_eq!(work_on(&[Uuid([99; 16])]), []);
+        // What is not locked is nobody's any more.
+        flock(&notice.file, FlockOperation::Unlock).unwrap();
+        assert_eq!(work_on(&[array]), []);
+    }
+
+    #[test]
+    fn what_is_no_notice_is_none() {
+        let arrays = [ARRAY.to_string()];
+        let good = format!("{MAGIC} 7 scrub 5 10 - {} end  ", arrays[0]);
+        assert_eq!(parse(&good, &arrays).map(|work| work.percent()), Some(50));
+        for cut in 0..good.trim_end().len() {
+            assert_eq!(parse(&good[..cut], &arrays), None, "{}", &good[..cut]);
+        }
+        for (from, to) in [
+            ("scrub", "\u{1b}[2J"),
+            (" 7 ", " x "),
+            ("-notice-1", "-notice-2"),
+        ] {
+            assert_eq!(parse(&good.replace(from, to), &arrays), None);
+        }
+    }
+
+    #[test]
+    fn percents_never_overflow() {
+        for (part, whole, want) in [
+            (0, 0, 100),
+            (1, 3, 33),
+            (u64::MAX, u64::MAX, 100),
+            (9, 3, 100),
+        ] {
+            assert_eq!(percent(part, whole), want);
+        }
+    }
+}
