@@ -417,15 +417,20 @@ impl Life {
         }
     }
 
-    /// What was read whole after a crash was put in order; who was not here may have missed that.
+    /// What was read whole after a crash may have been put in order; who was not here may have missed
+    /// that. It is not put in order while members are away that may be newer; and without a journal it
+    /// stays unclean until a resync has come to its end.
     fn opened_after_crash(&mut self) {
         if self.crashed {
             for place in self.places(false) {
                 self.weaken(place, Current::Maybe);
             }
-            // Without a journal it stays unclean until a resync has come to its end.
-            self.crashed = self.status().json()["clean"] == false;
+            self.crashed = !self.is_clean();
         }
+    }
+
+    fn is_clean(&mut self) -> bool {
+        self.status().json()["clean"] == true
     }
 
     pub(crate) fn weaken(&mut self, place: usize, current: Current) {
@@ -442,6 +447,8 @@ impl Life {
         if out.len() != self.blocks.len() * size {
             self.wrong(&format!("{} bytes were copied", out.len()), run);
         }
+        // What was read once stays, from when the array was put in order.
+        let stays = !self.crashed || self.is_clean();
         let newest = u32::try_from(self.writes.len() - 1).expect("few writes");
         for (at, contents) in out.chunks_exact(size).enumerate() {
             let is_out = |(offset, bytes): &(usize, usize)| {
@@ -455,9 +462,10 @@ impl Life {
             }
             let found = write_of(at, contents, newest);
             match found {
-                // What was read once stays.
                 Some(write) if self.blocks[at].may_hold(write) => {
-                    self.blocks[at].writes = vec![write];
+                    if stays {
+                        self.blocks[at].writes = vec![write];
+                    }
                 }
                 _ => {
                     let known = self.blocks[at].clone();
