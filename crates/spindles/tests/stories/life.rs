@@ -7,6 +7,7 @@ use crate::steps;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
+use std::ops::Range;
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -167,8 +168,10 @@ impl Life {
         command.push(expression);
         command.extend(words(&format!(
             "--chunk {chunk} --consistency {} --checksum {checksum} --block-size {} \
-             --degraded-writes allow --json",
-            self.policy, self.block_bytes
+             --degraded-writes {} --json",
+            self.policy,
+            self.block_bytes,
+            self.random.of(&["allow", "ask"])
         )));
         if self.policy == "journal" && !self.shape.is_nested() && self.random.one_in(6) {
             let journal = self.buy(4 * MIB);
@@ -533,6 +536,18 @@ impl Life {
                 current: if active { Current::Yes } else { Current::Maybe },
             };
         }
+    }
+
+    /// A device is a member in the place of a whole array now.
+    pub(crate) fn put_in_place_of_array(&mut self, part: usize, places: Range<usize>, new: usize) {
+        if let Shape::Array { parts, .. } = &mut self.shape {
+            parts[part] = Shape::Device;
+        }
+        let member = Member {
+            device: new,
+            current: Current::Yes,
+        };
+        self.members.splice(places, [member]);
     }
 
     pub(crate) fn overwrite(&mut self, device: usize, offset: u64, bytes: &[u8]) {

@@ -3,6 +3,7 @@
 use crate::life::{Life, words};
 use crate::model::{Block, Current, Shape};
 use crate::random::Random;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Something that happens.
@@ -275,6 +276,15 @@ fn catch_up(life: &mut Life) -> bool {
     if !life.places(true).iter().any(stale) || !life.is_readable() || life.may_be_refused() {
         return false;
     }
+    // Nothing was written since a read after a crash: who was not here then may be as good as before.
+    life.adopt();
+    if !life
+        .places(true)
+        .iter()
+        .any(|it| life.members[*it].current != Current::Yes)
+    {
+        return true;
+    }
     let mut arguments = vec!["rebuild".to_owned()];
     arguments.extend(life.given());
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -331,20 +341,49 @@ fn buy_for(life: &mut Life, place: usize) -> usize {
     life.buy(bytes + more)
 }
 
+/// The array inside the array that has lost more than it survives, and its places.
+fn lost_part(life: &Life) -> Option<(usize, Range<usize>)> {
+    let Shape::Array { parts, .. } = &life.shape else {
+        return None;
+    };
+    let mut first = 0;
+    for (at, part) in parts.iter().enumerate() {
+        let places = first..first + part.places();
+        first = places.end;
+        let is_here = |place: usize| life.devices[life.members[place].device].here;
+        let is_array = matches!(part, Shape::Array { .. });
+        if is_array && !part.survives(&mut places.clone().map(is_here)) {
+            return Some((at, places));
+        }
+    }
+    None
+}
+
 /// A device that is gone is rebuilt onto another; killed or not.
 fn rebuild(life: &mut Life) -> bool {
     let away = life.places(false);
     if away.is_empty() || !life.is_readable() || life.may_be_refused() {
         return false;
     }
-    // The first that is missing is rebuilt; the new device has room for any.
-    let largest = away
-        .iter()
-        .map(|it| life.devices[life.members[*it].device].bytes);
-    let bytes = largest.max().expect("one is away");
+    let lost = lost_part(life);
+    if lost
+        .as_ref()
+        .is_some_and(|(_, places)| away.iter().any(|it| !places.contains(it)))
+    {
+        return false;
+    }
+    // The first that is missing is rebuilt; the new device has room for any, or for a whole array.
+    let all: Vec<usize> = lost.iter().flat_map(|(_, places)| places.clone()).collect();
+    let sizes = |places: &[usize]| -> Vec<u64> {
+        let bytes = |it: &usize| life.devices[life.members[*it].device].bytes;
+        places.iter().map(bytes).collect()
+    };
+    let largest = sizes(&away).into_iter().max().expect("one is away");
+    let bytes = largest.max(sizes(&all).iter().sum());
     let new = life.buy(bytes);
     let new_name = life.name(new);
-    let kill = life.random.one_in(3).then(|| moment(life));
+    // Nothing but the end tells yet whether a device has the place of a whole array.
+    let kill = (lost.is_none() && life.random.one_in(3)).then(|| moment(life));
     let devices = life.devices_here();
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     let arguments = [&["rebuild"][..], &devices, &["--onto", &new_name]].concat();
@@ -365,6 +404,9 @@ fn rebuild(life: &mut Life) -> bool {
     if status != Some(0) {
         life.fail("a rebuild should work");
     }
+    if let Some((part, places)) = lost {
+        life.put_in_place_of_array(part, places, new);
+    }
     went_on_with(life, Some(new));
     if !life
         .members
@@ -377,7 +419,8 @@ fn rebuild(life: &mut Life) -> bool {
 }
 
 fn replace(life: &mut Life) -> bool {
-    let current = |it: &usize| life.members[*it].current == Current::Yes;
+    let lost = lost_part(life).map_or(0..0, |(_, places)| places);
+    let current = |it: &usize| life.members[*it].current == Current::Yes && !lost.contains(it);
     let here: Vec<usize> = life.places(true).into_iter().filter(current).collect();
     if here.is_empty() || !life.is_readable() || life.crashed {
         return false;
