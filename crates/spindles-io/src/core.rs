@@ -506,13 +506,12 @@ impl Core {
             });
             missing.next().map(|member| (index, member.member))
         };
-        of_devices
-            .chain(of_arrays)
-            .find_map(missing)
-            .ok_or(match wanted {
-                Some(member) => AttachError::NotMissing { member },
-                None => AttachError::NothingMissing,
+        let found = of_devices.chain(of_arrays).find_map(missing);
+        found.ok_or_else(|| {
+            wanted.map_or(AttachError::NothingMissing, |member| {
+                AttachError::NotMissing { member }
             })
+        })
     }
 
     /// Gives the arrays spares, which take the places of what is missing now and later.

@@ -353,12 +353,12 @@ pub fn create(
     for spare in &spares {
         spare.may_stand_for(&leaf_records)?;
     }
-    let planned = journal.as_ref().map(|device| root.plan_journal(device));
-    let planned = planned.transpose()?;
+    let journal_record = journal.as_ref().map(|device| root.plan_journal(device));
+    let journal_record = journal_record.transpose()?;
     let newcomers = devices.iter().chain(&spares).chain(&journal);
     let occupied = refuse_occupied(newcomers, options.force)?;
     drop(journal); // Or nobody could write to it.
-    let journal = planned;
+    let journal = journal_record;
     let known_zero = devices.iter().zip(&leaf_records).all(|(device, record)| {
         let block_bytes = u64::from(record.block_size.bytes());
         let from = record.data_start().0 * block_bytes;

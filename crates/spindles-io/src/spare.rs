@@ -100,16 +100,15 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     let mut planned = Vec::new();
     for device in devices {
         let probe = create::look(device)?;
-        match &array {
-            Some(array) => array.target.may_be_spare(device)?,
+        if let Some(array) = &array {
+            array.target.may_be_spare(device)?;
+        } else {
             // As large as the smallest member there can be.
-            None => {
-                let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
-                areas.map_err(|small| CreateError::TooSmall {
-                    device: (*device).to_owned(),
-                    small,
-                })?;
-            }
+            let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
+            areas.map_err(|small| CreateError::TooSmall {
+                device: (*device).to_owned(),
+                small,
+            })?;
         }
         let uuid = array.as_ref().map(|array| array.report.uuid);
         let known = probe.found().spare().cloned();

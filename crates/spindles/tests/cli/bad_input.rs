@@ -1,5 +1,5 @@
 //! Wrong calls of every command, as a table: each ends with the status that `bad_input/calls.txt` has,
-//! says what `bad_input/messages.txt` has, and changes nothing on any device. With SPINDLES_UPDATE=1 the
+//! says what `bad_input/messages.txt` has, and changes nothing on any device. With `SPINDLES_UPDATE=1` the
 //! messages are written anew, to be read by whoever changed them.
 
 use crate::arrays::{Folder, MIB};
@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 /// So many calls at once.
 const WORKERS: usize = 4;
 /// A call that takes longer waits for something that never comes.
-const HANGS_AFTER: Duration = Duration::from_secs(60);
+const HANGS_AFTER: Duration = Duration::from_mins(1);
 
 struct Call {
     status: i32,

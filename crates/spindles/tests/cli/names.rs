@@ -219,7 +219,7 @@ fn odd_names_are_quoted_alike_everywhere() {
         )
         .ok();
     }
-    here(&folder, r#"copy data array:a,b,d(1)"#).fails(1, &["'a' is neither a file"]);
+    here(&folder, "copy data array:a,b,d(1)").fails(1, &["'a' is neither a file"]);
     here(&folder, r#"copy data array:d(1),"q"z""#).fails(2, &["lacks a ',' here", "^"]);
     here(&folder, r#"status "a,b"#).fails(2, &["lacks the quote", "^"]);
 }

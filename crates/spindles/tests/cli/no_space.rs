@@ -1,5 +1,7 @@
 //! Members that are sparse files on a file system without space: waited for, told, and nothing is lost.
 
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+
 use crate::arrays::MIB;
 use crate::binary::{Run, spindles_in};
 use std::fs::{self, File};

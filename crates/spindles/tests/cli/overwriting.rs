@@ -1,6 +1,8 @@
 //! What is on a device is overwritten only with --force, whichever command is asked; and no device
 //! is taken twice, under whichever names.
 
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+
 use crate::arrays::{Folder, MIB};
 use crate::loop_devices::Loop;
 use std::path::Path;
