@@ -753,6 +753,12 @@ impl Engine {
         survives
     }
 
+    /// Whether a member is out. What is still asked of it then was planned for the device that it had,
+    /// and must not reach one that waits for its place: drivers answer that it is gone.
+    pub fn is_out(&self, member: MemberIndex) -> bool {
+        member.0 < self.geometry.members() && self.missing.contains(member)
+    }
+
     /// The state of the array.
     pub fn state(&self) -> ArrayState {
         ArrayState::of(&self.geometry, self.lost)

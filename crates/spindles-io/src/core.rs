@@ -875,6 +875,8 @@ impl Core {
             Some(node) => *node,
             None => array.journal.map(Node::Device),
         };
+        // What waits for the place of a member gets nothing that was planned for the one before.
+        let node = node.filter(|_| !array.engine.is_out(io.member));
         match node {
             None => {
                 let gone = Input::Member(index, io.id, Err(MemberError::Gone));

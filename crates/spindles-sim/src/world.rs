@@ -687,6 +687,11 @@ impl World {
         let per_block = self.stack.block_bytes / self.disk(disk).sector_bytes();
         let first_sector = io.block.0 * u64::try_from(per_block).expect("small");
         let is_member = disk < self.beside_number();
+        // A blank disk waits for its place: this was planned for the one before.
+        let is_late = is_member && {
+            let (array, member) = self.stack.position(disk);
+            self.stack.arrays[array].blank.contains(member) && self.engine(array).is_out(member)
+        };
         let data = match operation {
             Operation::Write { .. } => Some(self.bytes(io.buffer, bytes)),
             Operation::Discard | Operation::WriteZeroes { .. } => Some(vec![0; bytes]),
@@ -695,7 +700,10 @@ impl World {
         // What is written anew as it was, because it could not be read, changes nothing.
         // Neither does what is written over rot: after a crash the rot is there again, or not.
         let changes = |bytes: &Vec<u8>| {
-            is_member && !self.scrubs_quietly && !self.stack.should_hold(disk, io.block, bytes)
+            is_member
+                && !is_late
+                && !self.scrubs_quietly
+                && !self.stack.should_hold(disk, io.block, bytes)
         };
         if data.as_ref().is_some_and(changes) && !self.is_gone(disk) {
             let sector = first_sector;
@@ -722,7 +730,7 @@ impl World {
                 bytes,
             }),
             covered: self.disk_mut(disk).flush_begins(),
-            lost: self.is_gone(disk),
+            lost: is_late || self.is_gone(disk),
         };
         let place = self.ios.iter().position(Option::is_none);
         let place = place.unwrap_or_else(|| {
