@@ -88,7 +88,7 @@ impl Devices {
     fn open(&self, names: &[&str]) -> Assembled {
         let paths = self.paths(names);
         let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
-        assemble(&paths, &AssembleOptions::default()).unwrap()
+        assemble(&paths, &degraded()).unwrap()
     }
 
     /// Writes here and there.
@@ -109,6 +109,14 @@ impl Devices {
         let state = target.status().unwrap().state;
         target.close().unwrap();
         state
+    }
+}
+
+/// Without a question where members are away that may be newer.
+fn degraded() -> AssembleOptions {
+    AssembleOptions {
+        degraded: true,
+        ..AssembleOptions::default()
     }
 }
 
@@ -210,6 +218,7 @@ fn a_device_of_the_same_size_takes_the_place() {
             let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
             let options = RebuildOptions {
                 onto: Some(devices.path("new")),
+                assemble: degraded(),
                 ..RebuildOptions::default()
             };
             rebuild(&paths, &options, &mut |_, _| true).unwrap();
