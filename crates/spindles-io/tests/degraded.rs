@@ -132,7 +132,7 @@ fn read_only() -> AssembleOptions {
 #[test]
 fn an_inner_array_that_crashed_and_lacks_a_member_is_known_for_what_it_is() {
     for expression in ["raid0(raid5(a,b,c),d)", "raid1(raid6(a,b,c,d),e)"] {
-        let names = &["a", "b", "c", "d", "e"][..expression.matches(',').count() + 1];
+        let names = &["a", "b", "c", "d", "e"][..=expression.matches(',').count()];
         let folder = Folder::new(names);
         folder.create(expression, &options());
         let writing = AssembleOptions::default();
@@ -185,7 +185,7 @@ fn what_may_be_newer_is_asked_for_before_anything_is_written() {
         ("raid5(raid1(a,b),c,d)", &["a", "c", "d"], true),
         ("raid5(raid1(a,b),c,d)", &["a", "b", "c"], false),
     ] {
-        let all = &["a", "b", "c", "d"][..expression.matches(',').count() + 1];
+        let all = &["a", "b", "c", "d"][..=expression.matches(',').count()];
         let folder = Folder::new(all);
         folder.create(expression, &options());
         folder.write(all, &AssembleOptions::default(), 1, true);

@@ -70,12 +70,12 @@ impl Devices {
 
     fn create(&self, level: &str, names: &[&str]) {
         let devices = self.paths(names).join(",");
-        let created = self.try_create(&format!("{level}({devices})"), BlockSize::B4096);
+        let created = Self::try_create(&format!("{level}({devices})"), BlockSize::B4096);
         created.unwrap();
     }
 
     /// Whatever the devices hold.
-    fn try_create(&self, text: &str, block_size: BlockSize) -> Result<(), CreateError> {
+    fn try_create(text: &str, block_size: BlockSize) -> Result<(), CreateError> {
         let options = CreateOptions {
             block_size,
             force: true,
@@ -277,13 +277,11 @@ fn members_of_real_sizes_take_neither_time_nor_space() {
                 let file = File::options().write(true).open(path).unwrap();
                 // Where checksums lie, and where data does.
                 for at in [300 * MIB, 400 * MIB, bytes / 2, bytes - MIB] {
-                    file.write_all_at(&[0xa5; 64 << 10], at).unwrap();
+                    file.write_all_at(&vec![0xa5; 64 << 10], at).unwrap();
                 }
             }
             let paths = paths.join(",");
-            devices
-                .try_create(&format!("raid5({paths})"), block_size)
-                .unwrap();
+            Devices::try_create(&format!("raid5({paths})"), block_size).unwrap();
             assert!(devices.open(&names).report.is_clean());
             devices.write(&names, 1);
             assert_eq!(devices.compare(&names, 1), ArrayState::Healthy);
@@ -325,12 +323,10 @@ fn the_limit_of_a_member_is_told_before_anything_is_written() {
         };
         let [a, b, c] = ["a", "b", "c"].map(|name| devices.path(name));
         let nested = format!("raid1({a},raid0({b},{c}))");
-        devices
-            .try_create(&format!("raid1({a},{b})"), block_size)
-            .unwrap();
+        Devices::try_create(&format!("raid1({a},{b})"), block_size).unwrap();
         let before = [&a, &b, &c].map(|path| first_bytes(path));
         for text in [format!("raid1({a},{c})"), nested] {
-            let error = devices.try_create(&text, block_size).unwrap_err();
+            let error = Devices::try_create(&text, block_size).unwrap_err();
             assert!(matches!(error, CreateError::TooLarge { .. }), "{error}");
         }
         assert!([&a, &b, &c].map(|path| first_bytes(path)) == before);

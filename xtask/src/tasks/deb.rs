@@ -48,14 +48,14 @@ pub(crate) fn build(profile: &str) -> Result<PathBuf, String> {
         fs::remove_dir_all(&root).map_err(at(&root))?;
     }
     for (source, target, mode) in package.files()? {
-        package.install(&root, &source, &target, &mode)?;
+        Package::install(&root, &source, &target, &mode)?;
     }
     let doc = format!("usr/share/doc/{}", package.name);
     let changelog = Path::new("crates/spindles").join(package.text("changelog")?);
-    package.install(&root, &changelog, &format!("{doc}/changelog.Debian"), "644")?;
+    Package::install(&root, &changelog, &format!("{doc}/changelog.Debian"), "644")?;
     let copyright = package.deb["license-file"][0].as_str().unwrap_or_default();
     let copyright = Path::new("crates/spindles").join(copyright);
-    package.install(&root, &copyright, &format!("{doc}/copyright"), "644")?;
+    Package::install(&root, &copyright, &format!("{doc}/copyright"), "644")?;
     good(
         "gzip",
         &["-9n", &path(&root.join(doc).join("changelog.Debian"))],
@@ -174,7 +174,7 @@ impl Package {
         Ok(files)
     }
 
-    fn install(&self, root: &Path, source: &Path, target: &str, mode: &str) -> Result<(), String> {
+    fn install(root: &Path, source: &Path, target: &str, mode: &str) -> Result<(), String> {
         let to = path(&root.join(target));
         good("install", &["-D", "-m", mode, &path(source), &to])?;
         if mode == "755" {
@@ -194,7 +194,9 @@ impl Package {
         let size = size.split_whitespace().next().unwrap_or_default();
         let mut description = String::new();
         for line in self.text("extended-description")?.trim().lines() {
-            description += &format!(" {}\n", if line.is_empty() { "." } else { line });
+            description.push(' ');
+            description.push_str(if line.is_empty() { "." } else { line });
+            description.push('\n');
         }
         Ok(format!(
             "Package: {}\nVersion: {}\nArchitecture: {}\nMaintainer: {}\nInstalled-Size: {size}\n\

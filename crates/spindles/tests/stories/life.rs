@@ -72,13 +72,12 @@ impl Life {
         for inside in [".outputs", ".drawer"] {
             fs::create_dir(folder.path().join(inside)).expect("a folder");
         }
-        let shape = match random.below(6) {
-            0 => nested(&mut random),
-            _ => {
-                let (level, layout, least, most) = random.of(LEVELS);
-                let members = least + random.index(most - least + 1);
-                Shape::flat(level, layout, members)
-            }
+        let shape = if random.one_in(6) {
+            nested(&mut random)
+        } else {
+            let (level, layout, least, most) = random.of(LEVELS);
+            let members = least + random.index(most - least + 1);
+            Shape::flat(level, layout, members)
         };
         let policy = random.of(&["journal", "journal", "journal", "resync"]);
         Self {
@@ -302,12 +301,12 @@ impl Life {
         });
         let quoted: Vec<String> = quoted.collect();
         let run = program::run(self.folder(), arguments, kill);
-        let mut line = format!("$ spindles {}", quoted.join(" "));
-        match run.status {
-            Some(0) => {}
-            Some(status) => line += &format!("    # exit status {status}"),
-            None => line += &format!("    # killed after {kill:?}"),
-        }
+        let ended = match run.status {
+            Some(0) => String::new(),
+            Some(status) => format!("    # exit status {status}"),
+            None => format!("    # killed after {kill:?}"),
+        };
+        let line = format!("$ spindles {}{ended}", quoted.join(" "));
         self.story.push(line);
         self.story
             .extend(run.error.lines().map(|line| format!("   {line}")));

@@ -14,7 +14,7 @@ pub(crate) struct Run {
 }
 
 /// No command of a story takes that long, on the slowest machine.
-const TIME_MAX: Duration = Duration::from_secs(120);
+const TIME_MAX: Duration = Duration::from_mins(2);
 
 impl Run {
     pub(crate) fn json(&self) -> Value {
