@@ -230,12 +230,15 @@ impl ArrayReport {
         );
         let missing = self.missing();
         if self.failed {
+            let survives = match &self.growing {
+                Some(growing) => format!("it survives while it grows from {}", growing.level),
+                None => format!("{} survives", self.level.name),
+            };
             lines.push(format!(
-                "array '{name}' has failed: {} of {} missing, more than {} survives; bring back enough \
+                "array '{name}' has failed: {} of {} missing, more than {survives}; bring back enough \
                  of them, or restore it from a backup",
                 positions(missing),
                 self.members.len(),
-                self.level.name,
             ));
         } else if !missing.is_empty() {
             lines.push(format!(
