@@ -749,6 +749,15 @@ impl Core {
         (0..count).rev().map(ArrayIndex)
     }
 
+    /// Whether an array has checksums and no redundancy, and is a member of one that has: a scrub of that
+    /// one reads it too, and mends what it finds.
+    pub(crate) fn is_mended_from_above(&self, array: ArrayIndex) -> bool {
+        let redundant = |array: ArrayIndex| self.array(array).engine.geometry().redundancy() > 0;
+        let above = |array: &ArrayIndex| self.array(*array).parent.map(|(parent, _)| parent);
+        let mut all_above = core::iter::successors(above(&array), above);
+        self.array(array).engine.can_scrub() && !redundant(array) && all_above.any(redundant)
+    }
+
     /// Whether the array that this one is a member of has all of its data without those that failed.
     pub(crate) fn survives(&self, array: ArrayIndex, failed: &[ArrayIndex]) -> bool {
         let Some((outer, _)) = self.array(array).parent else {

@@ -548,12 +548,23 @@ impl Target for Driver {
     fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
         let mut result = Err(CommandError::NoRedundancy);
         for array in self.core.arrays_from_the_top() {
-            if self.core.array(array).engine.can_scrub() {
+            if self.core.array(array).engine.can_scrub() && !self.core.is_mended_from_above(array) {
                 self.core.command(array, Command::Scrub(scrub))?;
                 result = Ok(());
             }
         }
         result
+    }
+
+    fn begin_scrub_below(&mut self, scrub: Scrub) -> Result<bool, CommandError> {
+        let mut begun = false;
+        for array in self.core.arrays_from_the_top() {
+            if self.core.is_mended_from_above(array) {
+                self.core.command(array, Command::Scrub(scrub))?;
+                begun = true;
+            }
+        }
+        Ok(begun)
     }
 
     fn scrub_progress(&self) -> ScrubProgress {

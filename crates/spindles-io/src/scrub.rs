@@ -132,7 +132,7 @@ pub fn scrub(
         });
     }
     let mut open = VecDeque::new();
-    let mut through = true;
+    let (mut through, mut below) = (true, false);
     let state = loop {
         while let Some((name, event)) = target.next_event() {
             if let Some(told) = report.find(&name).and_then(|array| tells(array, &event)) {
@@ -141,7 +141,19 @@ pub fn scrub(
         }
         let state = target.scrub_progress();
         if !state.going {
-            break state;
+            if !through || below {
+                break state;
+            }
+            below = true;
+            let begun = target.begin_scrub_below(scrub);
+            let array = || report.name.clone();
+            if !begun.map_err(|reason| ScrubError::Refused {
+                array: array(),
+                reason,
+            })? {
+                break state;
+            }
+            continue;
         }
         if !progress(state.done_bytes, state.total_bytes) && through {
             through = false;

@@ -101,13 +101,24 @@ pub trait Target {
         (0, 0)
     }
 
-    /// Begins a scrub of each of the target's arrays that keeps redundancy.
+    /// Begins a scrub of each of the target's arrays that keeps redundancy, or has checksums and no array
+    /// above it that could mend what they find.
     ///
     /// # Errors
     ///
     /// Why an array did not take it; `NoRedundancy` where none has any.
     fn begin_scrub(&mut self, _scrub: Scrub) -> Result<(), CommandError> {
         Err(CommandError::NoRedundancy)
+    }
+
+    /// When that has come to its end: begins a scrub of the arrays that were left out, which finds what
+    /// those above them did not mend. Whether there are any.
+    ///
+    /// # Errors
+    ///
+    /// As `begin_scrub`.
+    fn begin_scrub_below(&mut self, _scrub: Scrub) -> Result<bool, CommandError> {
+        Ok(false)
     }
 
     /// Stops the jobs of that name that are under way and may be stopped.

@@ -427,3 +427,20 @@ fn what_has_checksums_only_is_scrubbed_and_never_read_wrong() {
     let run = folder.run(&format!("copy array:@a,@b @back --bytes {bytes}"));
     run.fails(1, &["are corrupt"]);
 }
+
+/// Arrays without redundancy inside one that has it: what is rotten in them is mended from above, and
+/// told as that.
+#[test]
+fn what_is_mended_from_above_is_not_left() {
+    let folder = crate::rebuild::filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
+    let (_, device) = folder.newest("d");
+    for block in [40, 100, 200] {
+        folder.write("d", (device.data_start().0 + block) * 4096, b"rotten");
+    }
+    let run = folder.run("scrub @a @b @c @d").ok();
+    assert!(run.out.contains("repaired"), "{}", run.out);
+    assert!(!run.out.contains("not repaired"), "{}", run.out);
+    let run = folder.run("scrub @a @b @c @d").ok();
+    assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+    crate::rebuild::same(&folder, "a b c d");
+}

@@ -56,6 +56,30 @@ impl Shape {
             if parts.iter().any(|part| matches!(part, Self::Array { .. })))
     }
 
+    /// Whether the places that are away could have gone on alone: those of the whole array, where an
+    /// array inside it that lacks any is away, or those of an array inside it.
+    pub(crate) fn could_go_on(&self, away: &[bool]) -> bool {
+        let Self::Array {
+            level,
+            layout,
+            parts,
+        } = self
+        else {
+            return false;
+        };
+        let mut rest = away;
+        let mut parts_away = Vec::new();
+        for part in parts {
+            let (of_part, others) = rest.split_at(part.places());
+            if part.could_go_on(of_part) {
+                return true;
+            }
+            parts_away.push(of_part.contains(&true));
+            rest = others;
+        }
+        Self::flat(level, layout, parts.len()).survives(&mut parts_away.into_iter())
+    }
+
     /// Whether all data can be had from the places that are good, taken from the front.
     pub(crate) fn survives(&self, good: &mut impl Iterator<Item = bool>) -> bool {
         let Self::Array {
