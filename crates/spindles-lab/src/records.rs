@@ -102,43 +102,9 @@ pub fn default_folder(name: &str) -> PathBuf {
 
 /// `20261121-204501` from seconds since 1970, UTC.
 fn timestamp(unix_s: u64) -> String {
-    let (mut days, seconds) = (unix_s / 86_400, unix_s % 86_400);
-    let mut year = 1970;
-    let leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    while days >= 365 + u64::from(leap(year)) {
-        days -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let lengths = [
-        31,
-        28 + u64::from(leap(year)),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-        31,
-    ];
-    let mut month = 1;
-    for length in lengths {
-        if days < length {
-            break;
-        }
-        days -= length;
-        month += 1;
-    }
-    format!(
-        "{year:04}{month:02}{:02}-{:02}{:02}{:02}",
-        days + 1,
-        seconds / 3600,
-        seconds / 60 % 60,
-        seconds % 60
-    )
+    let digits = spindles_io::utc(unix_s).replace(|c: char| !c.is_ascii_digit(), "");
+    let (day, time) = digits.split_at("20261121".len());
+    format!("{day}-{time}")
 }
 
 /// The records in a folder of results, or in a file of them.
