@@ -70,8 +70,6 @@ pub enum Mutation {
     SkipDeviceMark,
     /// What a device of its own for the journal failed to log goes to its place all the same.
     TrustLostJournal,
-    /// What a device of its own for the journal held when it was lost still counts when it is back.
-    KeepLostTail,
     /// With a device of its own for the journal, durable writes are answered before their checksums are
     /// durable.
     SkipPagesOfDurable,
@@ -146,7 +144,6 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipReplay,
     Mutation::SkipDeviceMark,
     Mutation::TrustLostJournal,
-    Mutation::KeepLostTail,
     Mutation::SkipPagesOfDurable,
     Mutation::VouchBlindly,
     Mutation::ReuseJournalUnflushed,

@@ -42,15 +42,14 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::SkipReplay, "redundancy", 200),
     (Mutation::ReuseJournalUnflushed, "history", 800),
     (Mutation::SkipDeviceMark, "dirty_bits", 200),
-    (Mutation::TrustLostJournal, "history", 3000),
+    (Mutation::TrustLostJournal, "history", 8000),
     (Mutation::SkipPagesOfDurable, "availability", 400),
     (Mutation::VouchBlindly, "history", 4000),
-    (Mutation::KeepLostTail, "history", 600),
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
     (Mutation::SkipSumming, "checksums", 400),
-    (Mutation::ReplayLaunders, "history", 300),
-    (Mutation::TrustUntold, "history", 600),
+    (Mutation::ReplayLaunders, "history", 1000),
+    (Mutation::TrustUntold, "history", 3000),
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
     (Mutation::StageUnflushed, "history", 300),
@@ -104,8 +103,8 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: Some(Fault::by_name("rot_met").into_iter().collect()),
             ..Fixed::default()
         },
-        // Short runs that end when the device does, or begin without it.
-        Mutation::TrustLostJournal | Mutation::KeepLostTail => Fixed {
+        // Short runs that end when the device does.
+        Mutation::TrustLostJournal => Fixed {
             level: Level::by_name("raid5"),
             checksums: Some(false),
             journal_device: Some(true),

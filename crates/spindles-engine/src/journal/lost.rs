@@ -4,7 +4,7 @@
 //! again by then is what was written last, so that nothing is older than it was after the crash.
 
 use super::replay::Stage;
-use crate::{Engine, Mutation, columns::Owner, index};
+use crate::{Engine, columns::Owner, index};
 use spindles_layout::GroupIndex;
 
 impl Engine {
@@ -14,9 +14,7 @@ impl Engine {
         let persistence = self.metadata.persistence.as_ref();
         let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
         let journal = self.journal.as_ref();
-        tail > 0
-            && journal.is_some_and(|journal| journal.record.tail == 0)
-            && !self.mutated(Mutation::KeepLostTail)
+        tail > 0 && journal.is_some_and(|journal| journal.record.tail == 0)
     }
 
     /// Whether a column asks for a client, what its answer would be is in the log, and that is lost.
