@@ -158,8 +158,8 @@ fn bad_input_names_the_thing_and_the_remedy() {
             1,
             "can't open nothing.bin: No such file",
         ),
-        (&["dir", "x.bin"], 1, "dir is a folder: give a file"),
-        (&["data.bin", "dir"], 1, "dir is a folder: give a file"),
+        (&["dir", "x.bin"], 2, "dir is a folder: give a file"),
+        (&["data.bin", "dir"], 2, "dir is a folder: give a file"),
         (&["data.bin", "none/x.bin"], 1, "none/x.bin: No such file"),
         (
             &["data.bin", "small.bin"],
@@ -173,12 +173,12 @@ fn bad_input_names_the_thing_and_the_remedy() {
         ),
         (
             &["data.bin", "./data.bin"],
-            1,
+            2,
             "./data.bin is on both sides",
         ),
         (
             &["array:a.img,b.img,c.img", "b.img", "--force"],
-            1,
+            2,
             "b.img is on both sides",
         ),
         (&["array:a.img,data.bin", "x.bin"], 1, "data.bin"),

@@ -488,8 +488,8 @@ fn status_tells_stale_truncated_and_corrupt_members() {
         "{}",
         status.error
     );
-    folder.write("d", 4096 + 50, b"?");
-    folder.write("d", 32768 + 50, b"?");
+    folder.write("d", 4096 + 50, b"damaged");
+    folder.write("d", 32768 + 50, b"damaged");
     let status = folder.run("status @b @d").ok();
     assert!(
         status.error.contains("/d: the superblock's checksum is"),
