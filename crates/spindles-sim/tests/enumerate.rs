@@ -57,26 +57,6 @@ const BEYOND: &[(&str, u8)] = &[
         2,
     ),
     (
-        "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write 0+4, close",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write 0+1, the journal drops out",
-        1,
-    ),
-    (
         "raid1(2) journal regions checksums: write 0+1, member 0 drops out",
         2,
     ),
@@ -114,46 +94,6 @@ const BEYOND: &[(&str, u8)] = &[
         "raid6:left-symmetric(4) journal regions checksums: write 0+1, close",
         1,
     ),
-    (
-        "raid1(2) journal regions checksums device: write 0+1, flush",
-        2,
-    ),
-    (
-        "raid1(2) journal regions checksums device: write durably 0+1, flush",
-        2,
-    ),
-    (
-        "raid1(2) journal regions checksums device: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid1(2) journal regions checksums device: write 0+1, the journal drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write 0+1, close",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, flush",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, write durably 0+1",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write 0+1, member 0 drops out",
-        2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, the journal drops out",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write 0+4, close",
-        1,
-    ),
 ];
 
 /// The scenario of these words.
@@ -170,9 +110,11 @@ fn named(name: &str, bounds: &Bounds) -> Scenario {
 /// Everything within the bounds, and of what goes beyond them: whole stripes, of which the journal
 /// holds checksums only, by themselves and on an array that is degraded already, where a small durable
 /// write comes into the same rows (with members missing after the crash some blocks answer errors);
-/// an array that logs its writes and is being rebuilt; one with a device of its own for that, which is
-/// lost too; and with checksums members that drop out in the
+/// an array that logs its writes and is being rebuilt; and with checksums members that drop out in the
 /// middle of a write, copies and rows that are written twice, discards, and two parities.
+///
+/// Arrays with a device of its own for the journal are left to `cargo xtask fleet enumerate`: what each
+/// opening writes there multiplies their states.
 #[test]
 fn small_arrays_keep_all_promises() {
     let beyond = BEYOND.iter().map(|(name, crashes)| {
@@ -184,6 +126,7 @@ fn small_arrays_keep_all_promises() {
     });
     let mut all: Vec<_> = beyond.collect();
     let within = scenarios(&Bounds::SHORT).into_iter();
+    let within = within.filter(|scenario| !scenario.to_string().contains(" device"));
     all.extend(within.map(|scenario| (scenario, Bounds::SHORT)));
     let total = enumerate(all);
     println!("FIGURES enumeration: {total}");
