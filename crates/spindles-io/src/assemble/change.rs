@@ -1,0 +1,80 @@
+//! What an array becomes while it is assembled.
+
+use spindles_block::MemberSet;
+use spindles_engine::{GrowthTarget, PlanError, plan_abort, plan_growth};
+use spindles_format::{Assembly, DeviceRecord, Text, Uuid};
+
+/// What an array is to become that is assembled.
+#[derive(Clone, Debug)]
+pub(crate) enum Change {
+    /// It begins to grow.
+    Grow(GrowthTarget),
+    /// It is again what it was before it began to grow.
+    Abort,
+    /// Its journal lies on this device, or on its members where that is zeros.
+    Journal(Uuid),
+    /// Whether it, and arrays inside it, may be written while members are away that may be newer.
+    DegradedWrites(bool),
+    /// It is called otherwise, and so are the arrays inside it.
+    Name(NewName),
+}
+
+/// The name of an array, and the one it gets.
+#[derive(Clone, Debug)]
+pub(crate) struct NewName {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+impl NewName {
+    /// What that array is called then: an array inside another has the name of that, and numbers.
+    pub(super) fn of(&self, name: &str) -> Option<Text<64>> {
+        let numbers = name.strip_prefix(&self.from)?;
+        let of_it = numbers.is_empty() || numbers.starts_with('.');
+        Text::new(&format!("{}{numbers}", self.to)).filter(|_| of_it)
+    }
+}
+
+/// What an array was found to be, with the record that it begins to grow with; as it was found where
+/// that is only looked at.
+pub(super) fn plan(
+    assembly: &Assembly,
+    target: &GrowthTarget,
+    of_arrays: bool,
+    read_only: bool,
+) -> Result<Assembly, PlanError> {
+    if of_arrays {
+        return Err(PlanError::Inner);
+    }
+    let devices: Vec<DeviceRecord> = assembly.records.iter().flatten().copied().collect();
+    if devices.len() < assembly.records.len() {
+        return Err(PlanError::Degraded);
+    }
+    let array = plan_growth(&assembly.array, &devices, target)?;
+    let mut planned = assembly.clone();
+    if read_only {
+        return Ok(planned);
+    }
+    if !assembly.array.clean {
+        return Err(PlanError::Unclean);
+    }
+    planned.missing = planned.missing.union(array.missing());
+    planned.records.resize(usize::from(array.members), None);
+    planned.devices.resize(usize::from(array.members), None);
+    planned.array = array;
+    Ok(planned)
+}
+
+/// What an array was found to be, with the record of what it was before it began to grow. `None` where
+/// it does not grow, or where a part of it has moved.
+pub(super) fn back(assembly: &Assembly) -> Option<Assembly> {
+    let mut back = assembly.clone();
+    back.array = plan_abort(&assembly.array)?;
+    let count = usize::from(back.array.members);
+    let added = |set: MemberSet| set.difference(MemberSet::all(back.array.members));
+    back.missing = assembly.missing.difference(added(assembly.missing));
+    back.lagging = assembly.lagging.difference(added(assembly.lagging));
+    back.records.truncate(count);
+    back.devices.truncate(count);
+    Some(back)
+}

@@ -1,0 +1,274 @@
+//! What an array is, as the superblocks of its devices have it.
+
+use super::AssembleError;
+use super::change::{Change, back, plan};
+use super::opening::{Opening, Part};
+use crate::NodeId;
+use crate::report::{ArrayReport, Growing, JournalReport, MemberReport};
+use spindles_block::{MemberIndex, MemberSet};
+use spindles_engine::{POLICIES, Policy, geometry_of};
+use spindles_format::{
+    ArrayRecord, Assembly, Found, JournalDevice, Reason, Refusal, Text, Uuid, choose,
+};
+use spindles_layout::{Geometry, Level, Redundancy};
+
+/// What an array is whose superblocks were looked at.
+pub(super) struct Described {
+    pub(super) assembly: Assembly,
+    pub(super) geometry: Geometry,
+    pub(super) policy: &'static Policy,
+    /// The device of its journal.
+    pub(super) journal: Option<(String, JournalDevice, NodeId)>,
+    /// That which it is to have from now on.
+    pub(super) new_journal: Option<Uuid>,
+    /// What it is to be called from now on.
+    pub(super) new_name: Option<Text<64>>,
+    /// Whether it may be written without members that may have gone on alone, from now on.
+    pub(super) degraded_writes: Option<bool>,
+    /// Whether its growth is taken back.
+    pub(super) aborts: bool,
+    pub(super) report: ArrayReport,
+}
+
+impl Opening<'_> {
+    /// What the array of these parts is, as its superblocks have it.
+    pub(super) fn describe(&mut self, parts: &[Part]) -> Result<Described, AssembleError> {
+        let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
+        let mut assembly = choose(&found)?;
+        let name = assembly.array.name.to_string();
+        let inner = assembly.array.parent != Uuid::NIL;
+        let (mut new_journal, mut new_name, mut degraded_writes) = (None, None, None);
+        let mut aborts = false;
+        match &self.change {
+            Some(Change::Name(names)) => new_name = names.of(&name),
+            Some(Change::DegradedWrites(allowed)) => degraded_writes = Some(*allowed),
+            Some(Change::Grow(_) | Change::Abort | Change::Journal(_)) | None => {}
+        }
+        match self.change.take_if(|_| !inner) {
+            None | Some(Change::Name(_) | Change::DegradedWrites(_)) => {}
+            Some(Change::Journal(device)) => new_journal = Some(device),
+            Some(Change::Abort) => {
+                let array = name.clone();
+                assembly = back(&assembly).ok_or(AssembleError::TooLate { array })?;
+                aborts = true;
+            }
+            Some(Change::Grow(target)) => {
+                let of_arrays = parts.iter().any(|part| part.report.is_some());
+                let planned = plan(&assembly, &target, of_arrays, self.read_only);
+                planned
+                    .map(|planned| assembly = planned)
+                    .map_err(|reason| AssembleError::CantGrow {
+                        array: name.clone(),
+                        reason,
+                    })?;
+            }
+        }
+        let array = &assembly.array;
+        let (geometry, policy) = understand(&assembly)?;
+        let mut refused: Vec<String> = assembly.refused.iter().map(Refusal::to_string).collect();
+        if !inner {
+            refused.append(&mut self.lost);
+        }
+        let journal = self.take_journal(array);
+        refused.extend(self.refuse_journals(array));
+        let block_bytes = u64::from(array.block_size.bytes());
+        // While it grows it holds what it held.
+        let bytes = geometry.older().unwrap_or(&geometry).blocks() * block_bytes;
+        let members = (0_u8..).zip(&assembly.devices).map(|(member, index)| {
+            let part = index.map(|index| &parts[index]);
+            let lagging = assembly.lagging.contains(MemberIndex(member));
+            member_report(part, lagging, &assembly, member)
+        });
+        let report = ArrayReport {
+            name,
+            uuid: array.uuid,
+            level: geometry.level(),
+            layout: geometry.layout_name(),
+            consistency: policy.name,
+            checksum: array.checksum.name(),
+            chunk_bytes: u64::from(array.chunk_blocks) * block_bytes,
+            block_bytes: array.block_size.bytes(),
+            bytes,
+            generation: array.generation,
+            last_written_s: array.last_written_s,
+            last_scrub_s: array.last_scrub_s,
+            scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
+            clean: array.clean,
+            failed: !geometry.survives(assembly.missing),
+            read_only: assembly.read_only,
+            for_writing: !self.read_only && !assembly.read_only,
+            unheard_of: assembly.unheard_of(),
+            may_be_newer: may_be_newer(&assembly, &geometry),
+            degraded_writes: degraded_writes.unwrap_or(array.degraded_writes),
+            growing: array.growth.older.as_ref().map(|older| Growing {
+                level: older.level.as_str().to_owned(),
+                members: usize::from(older.members),
+                chunk_bytes: u64::from(older.chunk_blocks) * block_bytes,
+                moved_bytes: (older.mark.0 * block_bytes).min(bytes),
+            }),
+            journal: match &journal {
+                Some((name, ..)) => JournalReport::Device(name.clone()),
+                None if array.journal.device == Uuid::NIL => JournalReport::Members,
+                None => JournalReport::DeviceMissing,
+            },
+            members: members.collect(),
+            refused,
+            returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
+                .filter_map(|refusal| refusal.member)
+                .collect(),
+            spares: Vec::new(),
+            taken: Vec::new(),
+            mishaps: Vec::new(),
+        };
+        Ok(Described {
+            assembly,
+            geometry,
+            policy,
+            journal,
+            new_journal,
+            new_name,
+            degraded_writes,
+            aborts,
+            report,
+        })
+    }
+
+    /// The device that the array has for its journal, if it was given, and is as long as it was.
+    fn take_journal(&mut self, array: &ArrayRecord) -> Option<(String, JournalDevice, NodeId)> {
+        let at = self.journals.iter().position(|(_, device, node)| {
+            let bytes = self.stack.blocks(*node) * u64::from(array.block_size.bytes());
+            device.array == array.uuid
+                && device.device_uuid == array.journal.device
+                && !device.is_outdated(array)
+                && device.device_bytes <= bytes + u64::from(array.block_size.bytes())
+        })?;
+        Some(self.journals.remove(at))
+    }
+
+    /// Why the other devices that had, or have, the journal of the array are none of its now.
+    fn refuse_journals(&mut self, array: &ArrayRecord) -> Vec<String> {
+        let of_it = |(_, device, _): &mut (_, JournalDevice, _)| device.array == array.uuid;
+        let refused = self.journals.extract_if(.., of_it);
+        let why = |(name, device, node): (String, JournalDevice, NodeId)| {
+            let block_bytes = u64::from(array.block_size.bytes());
+            let (has, had) = (self.stack.blocks(node) * block_bytes, device.device_bytes);
+            let place = if array.journal.device == Uuid::NIL {
+                "its members"
+            } else {
+                "another device"
+            };
+            if device.device_uuid != array.journal.device {
+                format!(
+                    "{name}: outdated: the array had its journal there, and has it on {place} now; \
+                     leave it out, or give it to something else with --force"
+                )
+            } else if had > has + block_bytes {
+                format!(
+                    "{name}: truncated: it has {has} bytes and had {had} when it got the journal"
+                )
+            } else {
+                format!(
+                    "{name}: outdated: an old copy of the device with the journal, or it went back in \
+                     time; what was being written is not told by it"
+                )
+            }
+        };
+        refused.map(why).collect()
+    }
+}
+
+/// Whether the array knows what that device missed.
+pub(super) fn knows(refusal: &Refusal) -> bool {
+    matches!(refusal.reason, Reason::Returning { .. })
+}
+
+fn member_report(
+    part: Option<&Part>,
+    lagging: bool,
+    assembly: &Assembly,
+    member: u8,
+) -> MemberReport {
+    match part {
+        None => MemberReport::Missing {
+            out_since: match assembly.array.member[usize::from(member)].state {
+                spindles_format::MemberState::Active
+                | spindles_format::MemberState::Rebuilding { .. } => None,
+                spindles_format::MemberState::Missing { out_since } => Some(out_since),
+            },
+        },
+        Some(Part {
+            report: Some(report),
+            ..
+        }) => MemberReport::Array(Box::new(report.clone())),
+        Some(Part { found, .. }) => MemberReport::Device {
+            name: found.name.clone(),
+            lagging,
+            filled_bytes: match assembly.array.member[usize::from(member)].state {
+                spindles_format::MemberState::Rebuilding { mark, .. } => {
+                    Some(mark.0 * u64::from(assembly.array.block_size.bytes()))
+                }
+                spindles_format::MemberState::Active
+                | spindles_format::MemberState::Missing { .. } => None,
+            },
+        },
+    }
+}
+
+/// Members of which nothing is here, where they hold by themselves all data of the array: they may have gone
+/// on alone.
+pub(super) fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSet {
+    let unheard_of = assembly.unheard_of();
+    let others = MemberSet::all(geometry.members()).difference(unheard_of);
+    if geometry.survives(others) {
+        unheard_of
+    } else {
+        MemberSet::EMPTY
+    }
+}
+
+/// Who survives less than is missing of an array.
+pub(super) fn survives(array: &ArrayRecord) -> String {
+    let Some(older) = &array.growth.older else {
+        return format!("{} survives", array.level);
+    };
+    let may_be_missing = |level: &str, members: u8| match Level::by_name(level)?.redundancy {
+        Redundancy::Parity(parity) => Some(parity),
+        Redundancy::CopyOnEveryMember => members.checked_sub(1),
+        Redundancy::None | Redundancy::Copies => None,
+    };
+    let before = may_be_missing(older.level.as_str(), older.members);
+    let after = may_be_missing(array.level.as_str(), array.members);
+    let most = before.zip(after).map(|(before, after)| before.min(after));
+    let most = most.map(|most| match most {
+        1 => ": only one may be missing".to_owned(),
+        most => format!(": only {most} may be missing"),
+    });
+    format!(
+        "it survives while it grows from {} on {} members{}",
+        older.level,
+        older.members,
+        most.unwrap_or_default()
+    )
+}
+
+/// What the names in the record mean.
+pub(super) fn understand(
+    assembly: &Assembly,
+) -> Result<(Geometry, &'static Policy), AssembleError> {
+    let array = &assembly.array;
+    let unknown = |what: String| AssembleError::Unknown {
+        array: array.name.to_string(),
+        what,
+    };
+    let geometry = geometry_of(array).map_err(|error| unknown(error.to_string()))?;
+    let policy = POLICIES
+        .iter()
+        .find(|policy| policy.name == array.consistency.as_str())
+        .ok_or_else(|| {
+            unknown(format!(
+                "there is no consistency policy '{}'",
+                array.consistency
+            ))
+        })?;
+    Ok((geometry, policy))
+}

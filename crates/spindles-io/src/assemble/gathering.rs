@@ -1,0 +1,122 @@
+//! Devices sorted by what they say of themselves: members, spares, journals.
+
+use super::AssembleError;
+use crate::probe::Probe;
+use crate::spare::Spare;
+use crate::{OpenOptions, identity};
+use spindles_format::{DecodeError, Found, JournalDevice};
+use std::cmp::Ordering;
+
+/// Devices by what they say of themselves.
+pub(super) struct Gathered<'a> {
+    /// Members, with what was found on each.
+    pub(super) devices: Vec<&'a str>,
+    pub(super) found: Vec<Found>,
+    pub(super) spares: Vec<Spare>,
+    pub(super) journals: Vec<(String, JournalDevice)>,
+    /// How they are to be opened: with the block size of their array.
+    pub(super) open: OpenOptions,
+}
+
+pub(super) fn gather<'a>(
+    devices: &[&'a str],
+    open: &OpenOptions,
+) -> Result<Gathered<'a>, AssembleError> {
+    let mut found = look(devices, open)?;
+    let (members, spares) = set_apart(devices, &mut found, |found| {
+        found.spare().map(|record| Spare {
+            name: found.name.clone(),
+            bytes: found.bytes,
+            record: record.clone(),
+        })
+    });
+    let (members, journals) = set_apart(&members, &mut found, |found| {
+        let journal = found.journal_device()?;
+        Some((found.name.clone(), *journal))
+    });
+    if members.is_empty() && !devices.is_empty() {
+        return Err(AssembleError::NoMembers {
+            devices: devices.join(", "),
+        });
+    }
+    let block_size = found
+        .iter()
+        .find_map(|found| Some(found.record().ok()?.0.block_size));
+    Ok(Gathered {
+        devices: members,
+        found,
+        spares,
+        journals,
+        open: OpenOptions {
+            block_size,
+            ..open.clone()
+        },
+    })
+}
+
+/// Takes out the devices that say something else than that they are members: none of them is ever
+/// taken for one.
+fn set_apart<'a, T>(
+    devices: &[&'a str],
+    found: &mut Vec<Found>,
+    says: impl Fn(&Found) -> Option<T>,
+) -> (Vec<&'a str>, Vec<T>) {
+    let mut apart = Vec::new();
+    let mut members = devices.to_vec();
+    found.retain(|found| {
+        let said = says(found);
+        if said.is_some() {
+            members.retain(|name| *name != found.name);
+        }
+        let is_member = said.is_none();
+        apart.extend(said);
+        is_member
+    });
+    (members, apart)
+}
+
+/// Two devices that hold the same journal are a mistake, as two that are the same member.
+pub(super) fn refuse_copies(journals: &[(String, JournalDevice)]) -> Result<(), AssembleError> {
+    for (at, (second, device)) in journals.iter().enumerate() {
+        let same = |(_, other): &&(String, JournalDevice)| other.device_uuid == device.device_uuid;
+        if let Some((first, other)) = journals[..at].iter().find(same) {
+            let older = match other.stamps.cmp(&device.stamps) {
+                Ordering::Less => Some(first),
+                Ordering::Equal => None,
+                Ordering::Greater => Some(second),
+            };
+            return Err(AssembleError::TwoJournals {
+                first: first.clone(),
+                second: second.clone(),
+                older: older.cloned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// What the devices say, if each of them says something and is another one.
+fn look(devices: &[&str], open: &OpenOptions) -> Result<Vec<Found>, AssembleError> {
+    if let Some((first, second)) = identity::same_device(devices) {
+        return Err(AssembleError::SameDevice {
+            first: devices[first].to_owned(),
+            second: devices[second].to_owned(),
+        });
+    }
+    let look_at = |device: &&str| {
+        let probe = Probe::open_with(device, open)?;
+        let found = probe.found();
+        if found.record() == Err(DecodeError::NotOurs)
+            && found.spare().is_none()
+            && found.journal_device().is_none()
+            && let Some(sighting) = probe.sightings()?.first()
+        {
+            return Err(AssembleError::SomethingElse {
+                device: (*device).to_owned(),
+                what: sighting.what,
+            });
+        }
+        Ok(found)
+    };
+    devices.iter().map(look_at).collect()
+}

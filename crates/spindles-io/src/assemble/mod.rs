@@ -1,0 +1,351 @@
+//! Arrays from the superblocks of their devices: given in any order, nested arrays inside out,
+//! what can't take part refused by name and reason.
+
+mod change;
+mod described;
+mod error;
+mod gathering;
+mod opening;
+
+pub(crate) use change::{Change, NewName};
+pub use error::AssembleError;
+pub(crate) use error::because;
+pub(crate) use opening::config;
+
+use crate::probe::Probe;
+pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
+use crate::signatures::Sighting;
+use crate::spare::Spare;
+use crate::{NodeId, OpenError, OpenOptions, Stack, Target, attach, settle};
+use described::{may_be_newer, understand};
+use gathering::{Gathered, gather, refuse_copies};
+use opening::{Opening, Part};
+use spindles_format::{
+    ArrayRecord, AssembleError as ChooseError, BadBlocks, Found, JournalDevice, Uuid, choose,
+};
+use std::time::Duration;
+
+/// How an array is to be assembled. `Default` opens for writing and takes no risk.
+#[derive(Clone, Debug, Default)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the opening"
+)]
+pub struct AssembleOptions {
+    /// How devices are to be opened; the block size is the array's.
+    pub open: OpenOptions,
+    /// Open an unclean degraded array with parity too.
+    pub force: bool,
+    /// Write to an array also while members are away that could have gone on alone, so that what they
+    /// hold may be newer. From then on it is known that those are not.
+    pub degraded: bool,
+    /// Only put in order what a crash left: no growth and no rebuild goes on, and no member that
+    /// returns is brought up to date. With `keep_spares` nothing else is written then.
+    pub only_recovers: bool,
+    /// Leave spares alone that are given with the array.
+    pub keep_spares: bool,
+}
+
+/// An assembled array.
+pub struct Assembled {
+    /// The array, to be read and written.
+    pub target: Box<dyn Target>,
+    /// What it is made of.
+    pub report: ArrayReport,
+}
+
+impl std::fmt::Debug for Assembled {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Assembled")
+            .field("report", &self.report)
+            .finish_non_exhaustive()
+    }
+}
+
+/// What one device says.
+#[derive(Debug)]
+pub struct Examined {
+    /// What was read of it.
+    pub found: Found,
+    /// What else it carries.
+    pub sightings: Vec<Sighting>,
+    /// Its copy of the array's list of bad blocks.
+    pub bad_blocks: Vec<BadBlocks>,
+}
+
+/// Reads what a device says, even while it is in use. Nothing is opened for writing.
+pub fn examine(device: &str) -> Result<Examined, OpenError> {
+    let probe = Probe::peek(device)?;
+    Ok(Examined {
+        found: probe.found(),
+        sightings: probe.sightings()?,
+        bad_blocks: probe.bad_blocks(),
+    })
+}
+
+/// Assembles the array that these devices, in any order, belong to. With an error, nothing was
+/// written to any of them.
+pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled, AssembleError> {
+    build(devices, options, None).map(Build::into_assembled)
+}
+
+/// As `assemble`, of an array that changes: opened for reading only, it is only looked at whether
+/// that is possible.
+pub(crate) fn assemble_to_change(
+    devices: &[&str],
+    options: &AssembleOptions,
+    change: &Change,
+) -> Result<Assembled, AssembleError> {
+    build(devices, options, Some(change)).map(Build::into_assembled)
+}
+
+/// How a resync of an assembled array ended.
+#[derive(Clone, Debug)]
+pub struct Resynced {
+    /// The array, as it was found.
+    pub report: ArrayReport,
+    /// Whether it went through; otherwise `progress` stopped it, and it begins anew next time.
+    pub through: bool,
+}
+
+/// Assembles an array and waits until its redundancy agrees with its data, that of arrays inside
+/// it too. `progress` is told how many bytes are done and how many there are; with `false` it
+/// stops the resync. With an error other than at closing, nothing was written.
+pub fn resync(
+    devices: &[&str],
+    options: &AssembleOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Resynced, AssembleError> {
+    let Assembled {
+        mut target,
+        mut report,
+    } = assemble(devices, options)?;
+    let through = settle(target.as_mut(), progress);
+    attach::close(target, &mut report)?;
+    Ok(Resynced { report, through })
+}
+
+/// As `build_of`. Devices that die meanwhile are left out, with their names.
+fn build(
+    devices: &[&str],
+    options: &AssembleOptions,
+    change: Option<&Change>,
+) -> Result<Build, AssembleError> {
+    let mut left = devices.to_vec();
+    let mut died = Vec::new();
+    let mut options = options.clone();
+    loop {
+        let mut all_heard_of = false;
+        let error = match build_of(&left, &options, change, &mut all_heard_of) {
+            Ok(mut build) => {
+                build.report.refused.extend(died);
+                return Ok(build);
+            }
+            Err(error) => error,
+        };
+        let (AssembleError::Died { device, .. } | AssembleError::CatchUp { device, .. }) = &error
+        else {
+            return Err(error.without(died));
+        };
+        let before = left.len();
+        left.retain(|name| name != device);
+        if left.is_empty() || left.len() == before {
+            return Err(error);
+        }
+        // It was here, and is no newer than the others.
+        options.degraded |= all_heard_of;
+        died.push(match &error {
+            AssembleError::CatchUp { device, source } => {
+                let why = source.to_string();
+                AssembleError::Died {
+                    device: device.clone(),
+                    why,
+                }
+                .to_string()
+            }
+            _ => error.to_string(),
+        });
+    }
+}
+
+/// `all_heard_of` is told once it is known that nothing which is away may be newer than what is here.
+fn build_of(
+    devices: &[&str],
+    options: &AssembleOptions,
+    change: Option<&Change>,
+    all_heard_of: &mut bool,
+) -> Result<Build, AssembleError> {
+    let Gathered {
+        devices,
+        found,
+        spares,
+        journals,
+        mut open,
+    } = gather(devices, &options.open)?;
+    refuse_copies(&journals)?;
+    // Of arrays in arrays it is known when the inner ones are open.
+    *all_heard_of = choose(&found).is_ok_and(|assembly| {
+        let is_newer = |geometry| !may_be_newer(&assembly, &geometry).is_empty();
+        assembly.array.parent == Uuid::NIL
+            && understand(&assembly).is_ok_and(|(geometry, _)| !is_newer(geometry))
+    });
+    let devices = devices.as_slice();
+    let new = |open: &OpenOptions, look_only| {
+        let options = AssembleOptions {
+            open: open.clone(),
+            ..options.clone()
+        };
+        Build::new(devices, &found, &journals, &options, look_only, change)
+    };
+    if !open.read_only {
+        // First for reading only, so that what can go wrong does so before anything is written.
+        let reading = OpenOptions {
+            read_only: true,
+            ..open.clone()
+        };
+        open.read_only = new(&reading, true)?.report.must_read_only();
+        *all_heard_of = true;
+    }
+    let mut build = new(&open, false)?;
+    // What took force to open may still get its members back, and with them what is in doubt.
+    let forced = options.force && build.report.is_degraded() && !build.report.is_clean();
+    build.provide_spares(spares, options.keep_spares || forced);
+    Ok(build)
+}
+
+/// The array that is no member of another, and that all or some of the devices given are at the
+/// bottom of: its record, whether or not enough of it is there. Nothing is locked or written.
+pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, AssembleError> {
+    let open = OpenOptions {
+        read_only: true,
+        unlocked: true,
+        patience: Duration::ZERO,
+        ..OpenOptions::default()
+    };
+    let gathered = gather(devices, &open)?;
+    let (devices, found) = (&gathered.devices, &gathered.found);
+    let options = looking(&gathered.open);
+    let (mut opening, parts) = Opening::begin(devices, found, &[], &options, true, None)?;
+    let parts = opening.open_inner(parts)?;
+    let mut records = parts.iter().filter_map(|part| part.found.record().ok());
+    Ok(records.next().map(|(array, _)| array.clone()))
+}
+
+/// For what is looked at, not used.
+fn looking(open: &OpenOptions) -> AssembleOptions {
+    AssembleOptions {
+        open: open.clone(),
+        force: true,
+        degraded: true,
+        ..AssembleOptions::default()
+    }
+}
+
+/// What the array on these devices is, as its superblocks have it, whether or not it can be opened. What
+/// is a member of another is opened to know that, for reading. Where too much is missing for that,
+/// what was to be opened.
+pub(crate) fn describe(
+    devices: &[&str],
+    open: &OpenOptions,
+) -> Result<Vec<ArrayReport>, AssembleError> {
+    let gathered = gather(devices, open)?;
+    let options = looking(&gathered.open);
+    let Gathered {
+        devices,
+        found,
+        journals,
+        ..
+    } = &gathered;
+    let (mut opening, parts) = Opening::begin(devices, found, journals, &options, true, None)?;
+    let parts = opening.open_inner(parts)?;
+    if parts.is_empty() && !opening.lost_reports.is_empty() {
+        return Ok(opening.lost_reports);
+    }
+    let mut report = opening.describe(&parts)?.report;
+    let spares = gathered.spares.iter().map(|spare| SpareReport {
+        name: spare.name.clone(),
+        bytes: spare.bytes,
+        shared: spare.record.is_shared(),
+    });
+    report.spares.extend(spares);
+    Ok(vec![report])
+}
+
+/// An array that was put together, in its stack.
+struct Build {
+    stack: Stack,
+    root: NodeId,
+    report: ArrayReport,
+}
+
+impl Build {
+    fn new(
+        devices: &[&str],
+        looked: &[Found],
+        journals: &[(String, JournalDevice)],
+        options: &AssembleOptions,
+        look_only: bool,
+        change: Option<&Change>,
+    ) -> Result<Self, AssembleError> {
+        let open = &options.open;
+        let (mut opening, parts) =
+            Opening::begin(devices, looked, journals, options, look_only, change)?;
+        let parts = opening.open_inner(parts)?;
+        if parts.is_empty() && !opening.lost.is_empty() {
+            return Err(AssembleError::NothingLeft {
+                lost: opening.lost.join("; "),
+            });
+        }
+        let root = opening.open(&parts)?;
+        if open.read_only && !look_only {
+            opening.stack.end_look();
+        }
+        match root {
+            Some(Part {
+                node,
+                report: Some(mut report),
+                ..
+            }) => Ok(Self {
+                root: node,
+                report: {
+                    let journals = opening.journals.iter();
+                    let unknown = journals
+                        .map(|(name, ..)| format!("{name}: it has the journal of another array"));
+                    report.refused.extend(unknown);
+                    report
+                },
+                stack: opening.stack,
+            }),
+            _ => Err(ChooseError::NoDevices.into()),
+        }
+    }
+
+    /// Gives the arrays their spares, which take the places of missing members at once.
+    fn provide_spares(&mut self, spares: Vec<Spare>, keep: bool) {
+        let mut useful = Vec::new();
+        for spare in spares {
+            let name = &spare.name;
+            if let Some(why) = self.stack.spare_is_useless(&spare) {
+                self.report.refused.push(format!("{name}: {why}"));
+                continue;
+            }
+            self.report.spares.push(SpareReport {
+                name: name.clone(),
+                bytes: spare.bytes,
+                shared: spare.record.is_shared(),
+            });
+            useful.push(spare);
+        }
+        if !keep {
+            self.stack.provide_spares(useful);
+        }
+    }
+
+    fn into_assembled(mut self) -> Assembled {
+        self.report.taken = self.stack.spares_taken();
+        Assembled {
+            target: self.stack.into_target(self.root),
+            report: self.report,
+        }
+    }
+}
