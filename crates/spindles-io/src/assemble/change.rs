@@ -1,7 +1,8 @@
 //! What an array becomes while it is assembled.
 
+use super::AssembleError;
 use spindles_block::MemberSet;
-use spindles_engine::{GrowthTarget, PlanError, plan_abort, plan_growth};
+use spindles_engine::{GrowthTarget, Persistence, PlanError, plan_abort, plan_growth};
 use spindles_format::{Assembly, DeviceRecord, Text, Uuid};
 
 /// What an array is to become that is assembled.
@@ -32,6 +33,55 @@ impl NewName {
         let numbers = name.strip_prefix(&self.from)?;
         let of_it = numbers.is_empty() || numbers.starts_with('.');
         Text::new(&format!("{}{numbers}", self.to)).filter(|_| of_it)
+    }
+}
+
+/// What changes about one of the arrays.
+#[derive(Default)]
+pub(super) struct Changes {
+    /// The device of its journal.
+    pub(super) journal: Option<Uuid>,
+    /// What it is called.
+    pub(super) name: Option<Text<64>>,
+    /// Whether it may be written without members that may have gone on alone.
+    pub(super) degraded_writes: Option<bool>,
+    /// Its growth is taken back.
+    pub(super) aborts: bool,
+}
+
+impl Changes {
+    /// Puts them into what the array is opened with.
+    pub(super) fn apply(
+        self,
+        persistence: &mut Persistence,
+        read_only: bool,
+    ) -> Result<(), AssembleError> {
+        let array = &mut persistence.array;
+        let (clean, grows) = (array.clean, array.growth.older.is_some());
+        if self.journal.is_some() && (!clean || grows) {
+            return Err(AssembleError::Changed);
+        }
+        // What is logged speaks of groups as the growing array counts them.
+        if self.aborts && !read_only && !clean {
+            return Err(AssembleError::Changed);
+        }
+        persistence.changed |= self.aborts
+            || self.journal.is_some()
+            || self.name.is_some()
+            || self.degraded_writes.is_some();
+        array.degraded_writes = self.degraded_writes.unwrap_or(array.degraded_writes);
+        if let Some(name) = self.name {
+            array.name = name;
+        }
+        if let Some(device) = self.journal {
+            // Nothing that is logged counts: the array is clean.
+            array.journal.device = device;
+            array.journal.tail = 0;
+            array.journal.on_device = false;
+            array.note_journal_device();
+            persistence.journal_device = None;
+        }
+        Ok(())
     }
 }
 

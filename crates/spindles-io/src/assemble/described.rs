@@ -1,15 +1,13 @@
 //! What an array is, as the superblocks of its devices have it.
 
 use super::AssembleError;
-use super::change::{Change, back, plan};
+use super::change::{Change, Changes, back, plan};
 use super::opening::{Opening, Part};
 use crate::NodeId;
-use crate::report::{ArrayReport, Growing, JournalReport, MemberReport};
+use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, positions};
 use spindles_block::{MemberIndex, MemberSet};
-use spindles_engine::{POLICIES, Policy, geometry_of};
-use spindles_format::{
-    ArrayRecord, Assembly, Found, JournalDevice, Reason, Refusal, Text, Uuid, choose,
-};
+use spindles_engine::{OpenError as EngineError, POLICIES, Policy, geometry_of};
+use spindles_format::{ArrayRecord, Assembly, Found, JournalDevice, Reason, Refusal, Uuid, choose};
 use spindles_layout::{Geometry, Level, Redundancy};
 
 /// What an array is whose superblocks were looked at.
@@ -19,15 +17,51 @@ pub(super) struct Described {
     pub(super) policy: &'static Policy,
     /// The device of its journal.
     pub(super) journal: Option<(String, JournalDevice, NodeId)>,
-    /// That which it is to have from now on.
-    pub(super) new_journal: Option<Uuid>,
-    /// What it is to be called from now on.
-    pub(super) new_name: Option<Text<64>>,
-    /// Whether it may be written without members that may have gone on alone, from now on.
-    pub(super) degraded_writes: Option<bool>,
-    /// Whether its growth is taken back.
-    pub(super) aborts: bool,
+    pub(super) changes: Changes,
     pub(super) report: ArrayReport,
+}
+
+impl Described {
+    /// Without these members it can't be opened.
+    pub(super) fn incomplete(&self, missing: MemberSet) -> AssembleError {
+        AssembleError::Incomplete {
+            array: self.report.name.clone(),
+            survives: survives(&self.assembly.array),
+            missing: positions(missing),
+            members: self.assembly.devices.len(),
+            refused: self.report.refused.clone(),
+        }
+    }
+
+    /// Members are away that may be newer, so it is not written.
+    pub(super) fn newer_away(&self) -> AssembleError {
+        AssembleError::MayBeNewer {
+            array: self.report.name.clone(),
+            missing: positions(self.report.may_be_newer),
+            members: self.assembly.devices.len(),
+            last_written_s: self.assembly.array.last_written_s,
+            refused: self.report.refused.clone(),
+        }
+    }
+
+    /// It was not closed in order, and lacks members that would have what was in flight.
+    fn unclean(&self, missing: MemberSet) -> AssembleError {
+        AssembleError::UncleanDegraded {
+            array: self.report.name.clone(),
+            missing: positions(missing),
+            members: self.assembly.devices.len(),
+            lacks_journal: self.assembly.array.journal.on_device && self.journal.is_none(),
+            refused: self.report.refused.clone(),
+        }
+    }
+
+    /// Why its engine can't be opened.
+    pub(super) fn refusal(&self, error: &EngineError) -> AssembleError {
+        match *error {
+            EngineError::BeyondTolerance { missing } => self.incomplete(missing),
+            EngineError::UncleanDegraded { missing } => self.unclean(missing),
+        }
+    }
 }
 
 impl Opening<'_> {
@@ -37,20 +71,19 @@ impl Opening<'_> {
         let mut assembly = choose(&found)?;
         let name = assembly.array.name.to_string();
         let inner = assembly.array.parent != Uuid::NIL;
-        let (mut new_journal, mut new_name, mut degraded_writes) = (None, None, None);
-        let mut aborts = false;
+        let mut changes = Changes::default();
         match &self.change {
-            Some(Change::Name(names)) => new_name = names.of(&name),
-            Some(Change::DegradedWrites(allowed)) => degraded_writes = Some(*allowed),
+            Some(Change::Name(names)) => changes.name = names.of(&name),
+            Some(Change::DegradedWrites(allowed)) => changes.degraded_writes = Some(*allowed),
             Some(Change::Grow(_) | Change::Abort | Change::Journal(_)) | None => {}
         }
         match self.change.take_if(|_| !inner) {
             None | Some(Change::Name(_) | Change::DegradedWrites(_)) => {}
-            Some(Change::Journal(device)) => new_journal = Some(device),
+            Some(Change::Journal(device)) => changes.journal = Some(device),
             Some(Change::Abort) => {
                 let array = name.clone();
                 assembly = back(&assembly).ok_or(AssembleError::TooLate { array })?;
-                aborts = true;
+                changes.aborts = true;
             }
             Some(Change::Grow(target)) => {
                 let of_arrays = parts.iter().any(|part| part.report.is_some());
@@ -99,7 +132,7 @@ impl Opening<'_> {
             for_writing: !self.read_only && !assembly.read_only,
             unheard_of: assembly.unheard_of(),
             may_be_newer: may_be_newer(&assembly, &geometry),
-            degraded_writes: degraded_writes.unwrap_or(array.degraded_writes),
+            degraded_writes: changes.degraded_writes.unwrap_or(array.degraded_writes),
             growing: array.growth.older.as_ref().map(|older| Growing {
                 level: older.level.as_str().to_owned(),
                 members: usize::from(older.members),
@@ -125,10 +158,7 @@ impl Opening<'_> {
             geometry,
             policy,
             journal,
-            new_journal,
-            new_name,
-            degraded_writes,
-            aborts,
+            changes,
             report,
         })
     }
@@ -227,7 +257,7 @@ pub(super) fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSe
 }
 
 /// Who survives less than is missing of an array.
-pub(super) fn survives(array: &ArrayRecord) -> String {
+fn survives(array: &ArrayRecord) -> String {
     let Some(older) = &array.growth.older else {
         return format!("{} survives", array.level);
     };

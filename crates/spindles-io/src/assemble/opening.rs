@@ -1,10 +1,10 @@
 //! One array after another is opened, inside out.
 
 use super::change::Change;
-use super::described::{Described, knows, survives};
+use super::described::{Described, knows};
 use super::{AssembleError, AssembleOptions};
 use crate::clock::since_1970_s;
-use crate::report::{ArrayReport, positions};
+use crate::report::ArrayReport;
 use crate::{NodeId, OpenError, Stack, random};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
 use spindles_engine::{Command, Config, JOB_RATE, Limits, Persistence, Policy, READ_POLICIES};
@@ -13,6 +13,7 @@ use spindles_format::{
     SUPERBLOCK_BYTES, Uuid,
 };
 use spindles_layout::Geometry;
+use std::mem::take;
 
 /// Something that may be a member: a device, or an array inside another.
 pub(super) struct Part {
@@ -175,107 +176,33 @@ impl<'a> Opening<'a> {
     /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
     /// around it may do without.
     pub(super) fn open(&mut self, parts: &[Part]) -> Result<Option<Part>, AssembleError> {
-        let Described {
-            assembly,
-            geometry,
-            policy,
-            journal,
-            new_journal,
-            new_name,
-            degraded_writes,
-            aborts,
-            mut report,
-        } = self.describe(parts)?;
-        let array = &assembly.array;
-        let name = report.name.clone();
+        let mut described = self.describe(parts)?;
+        let array = &described.assembly.array;
         let inner = array.parent != Uuid::NIL;
-        if report.failed {
-            let error = AssembleError::Incomplete {
-                array: name,
-                survives: survives(array),
-                missing: positions(assembly.missing),
-                members: assembly.devices.len(),
-                refused: report.refused,
-            };
+        let name = described.report.name.clone();
+        let block_bytes = u64::from(array.block_size.bytes());
+        if described.report.failed {
+            let error = described.incomplete(described.assembly.missing);
             if !inner {
                 return Err(error);
             }
             self.lost.push(error.to_string());
-            report.refused = Vec::new();
-            self.lost_reports.push(report);
+            described.report.refused = Vec::new();
+            self.lost_reports.push(described.report);
             return Ok(None);
         }
 
-        let read_only = self.read_only || assembly.read_only;
-        let may_be_newer = report.may_be_newer;
-        let writes = (self.look_only || !self.read_only) && !assembly.read_only;
+        let read_only = self.read_only || described.assembly.read_only;
+        let writes = (self.look_only || !self.read_only) && !described.assembly.read_only;
         let may_write = self.options.degraded || array.degraded_writes;
-        if writes && !may_be_newer.is_empty() && !may_write {
-            return Err(AssembleError::MayBeNewer {
-                array: name,
-                missing: positions(may_be_newer),
-                members: assembly.devices.len(),
-                last_written_s: array.last_written_s,
-                refused: report.refused,
-            });
+        if writes && !described.report.may_be_newer.is_empty() && !may_write {
+            return Err(described.newer_away());
         }
         if !read_only {
-            self.catch_up(&assembly, parts)?;
+            self.catch_up(&described.assembly, parts)?;
         }
-        let drawn = match self.options.open.drawn {
-            Some(drawn) => drawn,
-            None => random::nonce()?,
-        };
-        let mut config = Config {
-            read_only,
-            // What an array around it keeps there has checksums of its own, and a replay that only
-            // writing allows is not needed to know what the arrays are.
-            look_only: self.look_only || read_only && inner,
-            tears: false,
-            force: self.options.force,
-            only_recovers: self.options.only_recovers,
-            job_rate: self.options.open.job_rate,
-            faults: spindles_engine::FaultLimits::DEFAULT,
-            ..config(
-                array,
-                assembly.records.clone(),
-                geometry,
-                policy,
-                assembly.nonce(drawn),
-                self.options.open.requests_max,
-            )
-        };
-        if let Some(persistence) = &mut config.persistence {
-            persistence.opened_s = persistence
-                .opened_s
-                .filter(|_| self.options.open.drawn.is_none());
-            if let Some(allowed) = degraded_writes {
-                persistence.array.degraded_writes = allowed;
-                persistence.changed = true;
-            }
-            persistence.journal_device = journal.as_ref().map(|(_, device, _)| *device);
-            if let Some(device) = new_journal {
-                if !array.clean || array.growth.older.is_some() {
-                    return Err(AssembleError::Changed);
-                }
-                // Nothing that is logged counts: the array is clean.
-                persistence.array.journal.device = device;
-                persistence.array.journal.tail = 0;
-                persistence.array.journal.on_device = false;
-                persistence.array.note_journal_device();
-                persistence.journal_device = None;
-                persistence.changed = true;
-            }
-            if aborts && !read_only && !array.clean {
-                // What is logged speaks of groups as the growing array counts them.
-                return Err(AssembleError::Changed);
-            }
-            persistence.changed |= aborts;
-            if let Some(name) = new_name {
-                persistence.array.name = name;
-                persistence.changed = true;
-            }
-        }
+        let config = self.config(&mut described, read_only)?;
+        let assembly = &described.assembly;
         let mut nodes: Vec<Option<NodeId>> = (assembly.devices.iter())
             .map(|index| index.map(|index| parts[index].node))
             .collect();
@@ -291,45 +218,19 @@ impl<'a> Opening<'a> {
         for (member, _, node) in &returning {
             nodes[usize::from(member.0)] = Some(*node);
         }
-        let lacks_journal = array.journal.on_device && journal.is_none();
+        let journal = described.journal.as_ref().map(|(_, _, node)| *node);
         let node = self
             .stack
-            .add_array_with_journal(
-                &name,
-                config,
-                &nodes,
-                journal.as_ref().map(|(_, _, node)| *node),
-            )
-            .map_err(|error| {
-                let (array, members) = (name.clone(), assembly.devices.len());
-                match error {
-                    spindles_engine::OpenError::BeyondTolerance { missing } => {
-                        AssembleError::Incomplete {
-                            array,
-                            survives: survives(&assembly.array),
-                            missing: positions(missing),
-                            members,
-                            refused: report.refused.clone(),
-                        }
-                    }
-                    spindles_engine::OpenError::UncleanDegraded { missing } => {
-                        AssembleError::UncleanDegraded {
-                            array,
-                            missing: positions(missing),
-                            members,
-                            lacks_journal,
-                            refused: report.refused.clone(),
-                        }
-                    }
-                }
-            })?;
+            .add_array_with_journal(&name, config, &nodes, journal)
+            .map_err(|error| described.refusal(&error))?;
         for (member, device, _) in returning {
             let device = Box::new(device);
             // Where that is not possible the array goes on without it, as the refusal says.
             let taken = self.stack.command(node, Command::Return { member, device });
             debug_assert!(taken.is_ok(), "{taken:?}");
         }
-        let bytes = self.stack.blocks(node) * u64::from(array.block_size.bytes());
+        let bytes = self.stack.blocks(node) * block_bytes;
+        let mut report = described.report;
         report.bytes = bytes;
         if let Some(growing) = &mut report.growing {
             growing.moved_bytes = growing.moved_bytes.min(bytes);
@@ -340,6 +241,40 @@ impl<'a> Opening<'a> {
             found,
             report: Some(report),
         }))
+    }
+
+    /// What the engine of the array is opened with, with its changes in it.
+    fn config(&self, described: &mut Described, read_only: bool) -> Result<Config, AssembleError> {
+        let open = &self.options.open;
+        let assembly = &described.assembly;
+        let array = &assembly.array;
+        let drawn = match open.drawn {
+            Some(drawn) => drawn,
+            None => random::nonce()?,
+        };
+        let mut config = Config {
+            read_only,
+            // What an array around it keeps there has checksums of its own, and a replay that only
+            // writing allows is not needed to know what the arrays are.
+            look_only: self.look_only || read_only && array.parent != Uuid::NIL,
+            force: self.options.force,
+            only_recovers: self.options.only_recovers,
+            job_rate: open.job_rate,
+            ..config(
+                array,
+                assembly.records.clone(),
+                described.geometry.clone(),
+                described.policy,
+                assembly.nonce(drawn),
+                open.requests_max,
+            )
+        };
+        if let Some(persistence) = &mut config.persistence {
+            persistence.opened_s = persistence.opened_s.filter(|_| open.drawn.is_none());
+            persistence.journal_device = described.journal.as_ref().map(|(_, device, _)| *device);
+            take(&mut described.changes).apply(persistence, read_only)?;
+        }
+        Ok(config)
     }
 
     /// Writes the newest superblock to members that missed it.
