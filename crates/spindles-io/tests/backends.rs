@@ -344,7 +344,7 @@ fn errors_say_what_to_do() {
         ),
         (
             path("small"),
-            "{} holds 4095 bytes, less than one block of 4096: make it larger",
+            "{} holds 4095 bytes, less than one block of 4096: give a larger one",
         ),
         (
             path("held"),

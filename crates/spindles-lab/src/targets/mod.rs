@@ -277,7 +277,6 @@ mod tests {
             ("raid5(4)", "array"),
             ("raid0(raid5(3),raid5(3))", "array"),
             ("raid1(/dev/a,b.img)", "array"),
-            ("array:a.img,b.img", "assembled"),
             ("folder:/mnt/x", "folder"),
             ("/dev/sdb", "device"),
             ("mem:64M", "device"),
@@ -286,6 +285,11 @@ mod tests {
             assert_eq!(kind_of(text).name, kind, "{text}");
             assert_eq!(check(text), Ok(()), "{text}");
         }
+        // What exists is looked for.
+        let [a, b] = [(); 2].map(|()| tempfile::NamedTempFile::new().unwrap());
+        let text = format!("array:{},{}", a.path().display(), b.path().display());
+        assert_eq!(kind_of(&text).name, "assembled");
+        assert_eq!(check(&text), Ok(()));
         let needs = |text: &str| (kind_of(text).needs)(text).unwrap();
         assert_eq!(needs("raid0(raid5(3),raid5(3))").members, 6);
         assert_eq!(needs("raid1(/dev/a,b.img)").named, ["/dev/a", "b.img"]);
@@ -302,8 +306,9 @@ mod tests {
             ("raid5(2", "lacks a ',' or a ')'"),
             ("raid9(4)", "there is no level 'raid9'"),
             ("raid6(3)", "needs at least 4 members"),
-            ("array:", "array:DEV,DEV"),
-            ("array:a,,b", "array:DEV,DEV"),
+            ("array:", "write DEV,DEV,.. or the name of an array"),
+            ("array:a,,b", "write DEV,DEV,.. or the name of an array"),
+            ("array:a.img,b.img", "'a.img' is neither a file nor a block device"),
             ("folder:", "folder:PATH"),
         ] {
             let error = check(text).unwrap_err();
