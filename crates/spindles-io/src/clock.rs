@@ -31,43 +31,16 @@ pub(crate) fn since_1970_s() -> u64 {
     since.map_or(0, |since| since.as_secs())
 }
 
-/// `2026-11-23 07:50:13 UTC`, of seconds since 1970.
+/// The last second that is written with four digits for the year.
+const LAST_S: u64 = 253_402_300_799;
+
+/// `2026-11-23 07:50:13 UTC`, of seconds since 1970. What a wrong clock shows beyond the year 9999 is
+/// its last second.
 #[must_use]
 pub fn utc(since_1970_s: u64) -> String {
-    const DAY_S: u64 = 86_400;
-    let leap =
-        |year: u64| year.is_multiple_of(4) && !year.is_multiple_of(100) || year.is_multiple_of(400);
-    // A clock may be wrong by any number: no longer loop than to the year 9999.
-    let mut day = (since_1970_s / DAY_S).min(2_932_896);
-    let mut year = 1970;
-    while day >= 365 + u64::from(leap(year)) {
-        day -= 365 + u64::from(leap(year));
-        year += 1;
-    }
-    let mut month = 1;
-    for days in [
-        31,
-        28 + u64::from(leap(year)),
-        31,
-        30,
-        31,
-        30,
-        31,
-        31,
-        30,
-        31,
-        30,
-    ] {
-        if day < days {
-            break;
-        }
-        day -= days;
-        month += 1;
-    }
-    let second = since_1970_s % DAY_S;
-    let (hour, minute, second) = (second / 3600, second / 60 % 60, second % 60);
-    let day = day + 1;
-    format!("{year}-{month:02}-{day:02} {hour:02}:{minute:02}:{second:02} UTC")
+    let at = time::UNIX_EPOCH + time::Duration::from_secs(since_1970_s.min(LAST_S));
+    let text = humantime::format_rfc3339_seconds(at).to_string();
+    text.replace('T', " ").replace('Z', " UTC")
 }
 
 /// The processor time that this thread has used: what other programs take is not in it.
@@ -100,6 +73,6 @@ mod tests {
         ] {
             assert_eq!(utc(seconds), text);
         }
-        assert!(utc(u64::MAX).starts_with("9999-12-31"));
+        assert_eq!(utc(u64::MAX), "9999-12-31 23:59:59 UTC");
     }
 }

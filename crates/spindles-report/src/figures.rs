@@ -1,6 +1,7 @@
 //! Figures as people read them: rates, sizes, times, differences and dates.
 
 use spindles_measure::{Rate, Verdict, statistics::Estimate};
+use std::time::{Duration, UNIX_EPOCH};
 
 const KIB: f64 = 1024.0;
 
@@ -156,35 +157,18 @@ pub(crate) fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
+/// The last millisecond that is written with four digits for the year.
+const LAST_MS: u64 = 253_402_300_799_999;
+
 /// Milliseconds since 1970 as `2026-07-16 12:01 UTC`; empty for 0.
 pub(crate) fn date(unix_ms: u64) -> String {
     if unix_ms == 0 {
         return String::new();
     }
-    let minutes = unix_ms / 60_000;
-    let (mut year, mut day) = (1970_u64, minutes / 1440);
-    let leap = |year: u64| {
-        (year.is_multiple_of(4) && !year.is_multiple_of(100)) || year.is_multiple_of(400)
-    };
-    loop {
-        let length = if leap(year) { 366 } else { 365 };
-        if day < length {
-            break;
-        }
-        day -= length;
-        year += 1;
-    }
-    let february = if leap(year) { 29 } else { 28 };
-    let mut month = 1;
-    for length in [31, february, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31] {
-        if day < length {
-            break;
-        }
-        day -= length;
-        month += 1;
-    }
-    let (hour, minute) = (minutes / 60 % 24, minutes % 60);
-    format!("{year}-{month:02}-{:02} {hour:02}:{minute:02} UTC", day + 1)
+    let at = UNIX_EPOCH + Duration::from_millis(unix_ms.min(LAST_MS));
+    let text = humantime::format_rfc3339_seconds(at).to_string();
+    let (day, time) = (&text[..10], &text[11..16]);
+    format!("{day} {time} UTC")
 }
 
 #[cfg(test)]

@@ -20,7 +20,14 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-io",
         &["block", "parity", "layout", "format", "engine"],
-        &["crc-fast", "io-uring", "rustix", "libc", "thiserror"],
+        &[
+            "crc-fast",
+            "humantime",
+            "io-uring",
+            "rustix",
+            "libc",
+            "thiserror",
+        ],
     ),
     (
         "spindles-workload",
@@ -40,7 +47,13 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-report",
         &["measure"],
-        &["comfy-table", "minijinja", "serde", "serde_json"],
+        &[
+            "comfy-table",
+            "humantime",
+            "minijinja",
+            "serde",
+            "serde_json",
+        ],
     ),
     (
         "spindles-lab",
