@@ -308,7 +308,10 @@ mod tests {
             ("raid6(3)", "needs at least 4 members"),
             ("array:", "write DEV,DEV,.. or the name of an array"),
             ("array:a,,b", "write DEV,DEV,.. or the name of an array"),
-            ("array:a.img,b.img", "'a.img' is neither a file nor a block device"),
+            (
+                "array:a.img,b.img",
+                "'a.img' is neither a file nor a block device",
+            ),
             ("folder:", "folder:PATH"),
         ] {
             let error = check(text).unwrap_err();
