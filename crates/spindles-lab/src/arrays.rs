@@ -33,14 +33,10 @@ pub(crate) fn create(expression: &Expression, place: &Site<'_>) -> Result<(), St
 /// Opens the array on these devices.
 pub(crate) fn assemble(
     devices: &[String],
-    options: &OpenOptions,
+    options: &AssembleOptions,
 ) -> Result<Box<dyn Target>, String> {
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
-    let options = AssembleOptions {
-        open: options.clone(),
-        ..AssembleOptions::default()
-    };
-    let assembled = assemble::assemble(&devices, &options);
+    let assembled = assemble::assemble(&devices, options);
     Ok(assembled.map_err(|error| error.to_string())?.target)
 }
 

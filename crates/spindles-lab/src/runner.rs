@@ -31,6 +31,8 @@ use std::time::{Duration, Instant};
 pub struct Options<'a> {
     /// Lose what named devices hold.
     pub force: bool,
+    /// Write to existing arrays also where what is away may be newer.
+    pub degraded: bool,
     /// How devices are opened.
     pub open: OpenOptions,
     /// Set when the user wants to end: the run in progress is dropped, what is recorded stays.
@@ -367,6 +369,7 @@ impl<'a> Runner<'a> {
             checksum: spec.checksum,
             journal: spec.journal.as_deref(),
             open: &open,
+            degraded: self.options.degraded,
             read_only: writer(self.experiment, spec).is_none(),
             go_on: &|| go_on(interrupt),
         };

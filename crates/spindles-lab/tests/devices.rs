@@ -30,6 +30,7 @@ impl Observer for Kept {
 fn run(experiment: &Experiment) -> Vec<Run> {
     let options = Options {
         force: true,
+        degraded: false,
         open: spindles_io::OpenOptions::default(),
         interrupt: &AtomicBool::new(false),
     };

@@ -47,6 +47,7 @@ impl Kept {
     fn run_this(&mut self, experiment: &Experiment, force: bool) -> Result<Outcome, RunError> {
         let options = Options {
             force,
+            degraded: false,
             open: spindles_io::OpenOptions::default(),
             interrupt: &self.interrupt,
         };

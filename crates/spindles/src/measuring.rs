@@ -1,6 +1,7 @@
 //! What `lab` and `bench` have in common: running an experiment with progress, Ctrl-C and records,
 //! and reports.
 
+use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::progress::{Progress, Unit};
@@ -25,6 +26,8 @@ pub(crate) struct DeviceArguments {
     /// Lose what the named devices, files and arrays hold
     #[arg(long)]
     force: bool,
+    #[command(flatten)]
+    degraded: Degraded,
     /// What carries the I/O [default: `io_uring`, or threads where it is forbidden]
     #[arg(long, value_name = "HOW", value_enum)]
     io: Option<Carrier>,
@@ -114,6 +117,7 @@ pub(crate) fn run(
     };
     let options = Options {
         force: device.force,
+        degraded: device.degraded.degraded,
         open: device.open_options(),
         interrupt: &interrupt,
     };

@@ -3,6 +3,7 @@
 use super::device::named;
 use super::{Kind, Needs, Site, System};
 use crate::arrays;
+use spindles_io::assemble::AssembleOptions;
 use spindles_io::{OpenOptions, Target, grow};
 use spindles_layout::Expression;
 
@@ -104,7 +105,11 @@ impl Array {
     /// Opens it on these of its devices, and that of its journal.
     fn assemble(&self, devices: &[String]) -> Result<Box<dyn Target>, String> {
         let all: Vec<_> = devices.iter().chain(&self.journal).cloned().collect();
-        arrays::assemble(&all, &self.options)
+        let options = AssembleOptions {
+            open: self.options.clone(),
+            ..AssembleOptions::default()
+        };
+        arrays::assemble(&all, &options)
     }
 }
 

@@ -1,7 +1,8 @@
 //! `array:NAME`, `array:DEV,DEV,..`: an array that exists, assembled from its superblocks.
 
 use super::{Kind, Needs, System};
-use spindles_io::{OpenOptions, Target, scan};
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::{Target, scan};
 
 pub(super) static KIND: Kind = Kind {
     name: "assembled",
@@ -18,7 +19,11 @@ pub(super) static KIND: Kind = Kind {
     prepare: |text, site| {
         Ok(Box::new(Assembled {
             devices: devices(text)?,
-            options: site.open_as_is(),
+            options: AssembleOptions {
+                open: site.open_as_is(),
+                degraded: site.degraded,
+                ..AssembleOptions::default()
+            },
         }))
     },
 };
@@ -32,7 +37,7 @@ fn devices(text: &str) -> Result<Vec<String>, String> {
 
 struct Assembled {
     devices: Vec<String>,
-    options: OpenOptions,
+    options: AssembleOptions,
 }
 
 impl System for Assembled {

@@ -70,6 +70,8 @@ pub(crate) struct Site<'a> {
     pub journal: Option<&'a str>,
     /// How devices are opened.
     pub open: &'a OpenOptions,
+    /// Write to an existing array also where what is away may be newer.
+    pub degraded: bool,
     /// Whether no workload writes.
     pub read_only: bool,
     /// Asked now and then whether to go on.
@@ -144,6 +146,7 @@ pub fn existing_bytes(target: &str, open: &OpenOptions) -> Result<Option<u64>, S
         checksum: None,
         journal: None,
         open,
+        degraded: false,
         read_only: true,
         go_on: &|| Ok(()),
     };

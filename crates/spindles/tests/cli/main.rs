@@ -4,6 +4,7 @@
 mod arrays;
 mod bad_input;
 mod binary;
+mod degraded;
 mod every_command;
 mod journal;
 mod json;
