@@ -4,11 +4,11 @@
 use crate::{Policy, regions::Part};
 use alloc::vec::Vec;
 use core::fmt;
-use spindles_block::{BlockIndex, MemberIndex};
+use spindles_block::{BlockIndex, MemberIndex, SizeBytes};
 use spindles_format::{
     ArrayRecord, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
-    GrowthRecord, MemberRecord, MemberState, OlderMap, SharedAreas, Text, TooSmall, Uuid,
-    areas_to_add, region_groups_for,
+    GrowthRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, OlderMap, SharedAreas, Text,
+    TooSmall, Uuid, areas_to_hold, region_groups_for,
 };
 use spindles_layout::{Geometry, GeometryError, GrowthError, Layout, Level, Redundancy, Spec};
 
@@ -44,6 +44,13 @@ pub enum PlanError {
     Geometry(GeometryError),
     /// There is no way from the one to the other.
     Growth(GrowthError),
+    /// The members that stay have too little room for the chunks.
+    Smaller {
+        /// What it holds.
+        bytes: SizeBytes,
+        /// What it would hold.
+        bytes_after: SizeBytes,
+    },
     /// A device that was added has too little room.
     TooSmall {
         /// Its position.
@@ -80,6 +87,11 @@ impl fmt::Display for PlanError {
             ),
             Self::Geometry(error) => error.fmt(f),
             Self::Growth(error) => error.fmt(f),
+            Self::Smaller { bytes, bytes_after } => write!(
+                f,
+                "it would hold {bytes_after} instead of {bytes}, as its members have no room for more \
+                 whole chunks: take smaller ones"
+            ),
             Self::TooSmall { member, small } => write!(
                 f,
                 "the device that is to become member {} is too small: {small}",
@@ -122,7 +134,17 @@ pub fn geometry_of(record: &ArrayRecord) -> Result<Geometry, PlanError> {
         older.members,
     )?;
     let mark = older.mark.plus(older.staged_blocks.into());
-    new.growing_from(old, mark).map_err(PlanError::Growth)
+    let bytes = |blocks| SizeBytes(blocks * u64::from(record.block_size.bytes()));
+    new.growing_from(old, mark).map_err(|error| match error {
+        GrowthError::Smaller {
+            blocks,
+            blocks_after,
+        } => PlanError::Smaller {
+            bytes: bytes(blocks),
+            bytes_after: bytes(blocks_after),
+        },
+        error => PlanError::Growth(error),
+    })
 }
 
 fn map(
@@ -216,16 +238,11 @@ pub fn plan_growth(
     let too_many = PlanError::Geometry(GeometryError::TooManyMembers(members));
     grown.members = u8::try_from(members).map_err(|_| too_many.clone())?;
     let mut all = devices.to_vec();
-    for (at, (uuid, bytes)) in (record.members..).zip(&target.added) {
-        let member = grown.member.get_mut(usize::from(at));
-        let member = member.ok_or_else(|| too_many.clone())?;
-        let at = MemberIndex(at);
-        let device = areas_to_add(record, *bytes, at)
-            .map_err(|small| PlanError::TooSmall { member: at, small })?;
-        all.push(device);
+    let added = grown.member.get_mut(usize::from(record.members)..members);
+    for (member, (uuid, _)) in added.ok_or(too_many)?.iter_mut().zip(&target.added) {
         *member = MemberRecord {
             device_uuid: *uuid,
-            data_blocks: device.data_blocks(),
+            data_blocks: MEMBER_BLOCKS_MAX,
             state: MemberState::Missing {
                 out_since: record.generation + 1,
             },
@@ -251,6 +268,17 @@ pub fn plan_growth(
         region: 0,
         older: Some(older),
     };
+    // What a new device needs follows from the map over devices that have enough.
+    let geometry = geometry_of(&grown)?;
+    let rows = old.blocks().div_ceil(geometry.stripe_blocks());
+    let needed_blocks = rows * u64::from(geometry.chunk_blocks());
+    for (at, (_, bytes)) in (record.members..).zip(&target.added) {
+        let member = MemberIndex(at);
+        let device = areas_to_hold(record, *bytes, member, needed_blocks)
+            .map_err(|small| PlanError::TooSmall { member, small })?;
+        grown.member[usize::from(at)].data_blocks = device.data_blocks();
+        all.push(device);
+    }
     let geometry = geometry_of(&grown)?;
     if record.region_groups == 0 {
         return Err(PlanError::NoRegions);

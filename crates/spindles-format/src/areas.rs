@@ -240,14 +240,22 @@ pub fn areas_for(
     areas_with(device_bytes, block_size, member, &SharedAreas::default())
 }
 
-/// The areas of a device that becomes another member of an array that there is: each has room for
-/// what that array uses.
-pub fn areas_to_add(
+/// The areas of a device that becomes another member of an array that there is and has room for so much
+/// data: each area has room for what that array uses.
+pub fn areas_to_hold(
     array: &ArrayRecord,
     device_bytes: u64,
     member: MemberIndex,
+    data_blocks: u64,
 ) -> Result<DeviceRecord, TooSmall> {
-    areas_with(device_bytes, array.block_size, member, &array.shared)
+    let device = areas_with(device_bytes, array.block_size, member, &array.shared).ok();
+    let data_bytes = data_blocks * u64::from(array.block_size.bytes());
+    device
+        .filter(|device| device.data_blocks() >= data_blocks)
+        .ok_or_else(|| TooSmall {
+            device_bytes,
+            needed_bytes: device_bytes_for(data_bytes, array.block_size, &array.shared),
+        })
 }
 
 /// The areas of a fresh member, those that members use alike no shorter than `shared`.
@@ -360,22 +368,14 @@ pub fn areas_to_join(
     device_bytes: u64,
     member: MemberIndex,
 ) -> Result<DeviceRecord, TooSmall> {
-    let block_bytes = u64::from(array.block_size.bytes());
-    let wanted = array.member[usize::from(member.0)].data_blocks * block_bytes;
-    let too_small = || TooSmall {
-        device_bytes,
-        needed_bytes: device_bytes_for(wanted, array.block_size, &array.shared),
-    };
-    let mut device = areas_to_add(array, device_bytes, member).map_err(|_| too_small())?;
+    let data_blocks = array.member[usize::from(member.0)].data_blocks;
+    let mut device = areas_to_hold(array, device_bytes, member, data_blocks)?;
     let count = usize::from(device.area_count);
     let data = device.areas[..count]
         .iter_mut()
         .find(|area| area.kind == AreaKind::DATA)
         .expect("a fresh member has a data area");
-    if data.length_bytes < wanted {
-        return Err(too_small());
-    }
-    data.length_bytes = wanted;
+    data.length_bytes = data_blocks * u64::from(array.block_size.bytes());
     if array.region_groups > 0 {
         for kind in BITMAPS {
             device.set_version(kind, 1);

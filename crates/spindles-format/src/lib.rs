@@ -28,7 +28,7 @@ mod text;
 pub mod versions;
 
 pub use areas::{
-    Area, AreaKind, DeviceRecord, MEMBER_BLOCKS_MAX, TooSmall, areas_for, areas_to_add,
+    Area, AreaKind, DeviceRecord, MEMBER_BLOCKS_MAX, TooSmall, areas_for, areas_to_hold,
     areas_to_join, device_bytes_for,
 };
 pub use assembly::{AssembleError, Assembly, Reason, Refusal};

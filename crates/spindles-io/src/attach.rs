@@ -2,13 +2,12 @@
 //! spares.
 
 use crate::assemble::{ArrayReport, AssembleError, because};
-use crate::copy::size;
 use crate::create::{self, CreateError};
 use crate::identity::{self, identity};
-use crate::{CloseError, OpenError, Target};
+use crate::{CloseError, OpenError, Target, TooSmall};
 use spindles_block::MemberIndex;
 use spindles_engine::{CommandError, Event};
-use spindles_format::{SPARE_ARRAYS_MAX, TooSmall};
+use spindles_format::SPARE_ARRAYS_MAX;
 use spindles_layout::GeometryError;
 use std::io;
 use thiserror::Error;
@@ -29,22 +28,6 @@ pub enum AttachError {
         /// The position.
         member: MemberIndex,
     },
-    /// What is missing is an array itself, and the device can't stand for all of it.
-    #[error(
-        "member {member} of array '{array}' is itself an array, and {device}, which has {bytes} bytes, is too small to take the place of all of it: give a device of about {needed_bytes} bytes, or bring back the devices of that array"
-    )]
-    ArrayMember {
-        /// The device.
-        device: String,
-        /// What it has.
-        bytes: u64,
-        /// What it needs at least.
-        needed_bytes: u64,
-        /// The array around it.
-        array: String,
-        /// The position.
-        member: MemberIndex,
-    },
     /// The device is no member that works.
     #[error(
         "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced"
@@ -54,18 +37,8 @@ pub enum AttachError {
         device: String,
     },
     /// The device has too little room.
-    #[error(
-        "{device} is too small: it has {}, and this position needs {}; give a larger device",
-        size(*bytes), size(*needed_bytes)
-    )]
-    TooSmall {
-        /// The device.
-        device: String,
-        /// What it has.
-        bytes: u64,
-        /// What it needs at least.
-        needed_bytes: u64,
-    },
+    #[error(transparent)]
+    TooSmall(#[from] TooSmall),
     /// It can't be cleared. Nothing else was written.
     #[error("{device}: can't clear what it holds: {source}")]
     Clear {
@@ -194,17 +167,9 @@ pub enum ChangeError {
         /// The member.
         old: String,
     },
-    /// A new device is too small to be a member at all.
-    #[error(
-        "{device} is too small: it has {}, and a member needs {}; give a larger device",
-        size(small.device_bytes), size(small.needed_bytes)
-    )]
-    TooSmall {
-        /// The device.
-        device: String,
-        /// How much.
-        small: TooSmall,
-    },
+    /// A new device has too little room.
+    #[error(transparent)]
+    TooSmall(#[from] TooSmall),
     /// There is no such chunk.
     #[error("--chunk: {0}")]
     Chunk(GeometryError),

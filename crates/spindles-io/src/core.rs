@@ -13,7 +13,7 @@ use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::{self, Spare, Taken};
 use crate::transfer::Tag;
-use crate::{Clock, Counters, OpenError, OpenOptions, compute};
+use crate::{Clock, Counters, OpenError, OpenOptions, TooSmall, compute};
 use spindles_block::{
     BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
     MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
@@ -455,11 +455,7 @@ impl Core {
         let bytes = Probe::open(name)?.bytes;
         let record = self.array(array).engine.record();
         let record = record.expect("only arrays with superblocks were looked at");
-        areas_to_join(record, bytes, member).map_err(|small| AttachError::TooSmall {
-            device: name.to_owned(),
-            bytes,
-            needed_bytes: small.needed_bytes,
-        })
+        Ok(areas_to_join(record, bytes, member).map_err(TooSmall::of(name))?)
     }
 
     /// Which place a device would take, and what would lie where on it.
@@ -472,17 +468,14 @@ impl Core {
         let room = self.room_on(name, array, member).map_err(|error| {
             let around = self.array(array);
             match error {
-                AttachError::TooSmall {
-                    device,
-                    bytes,
-                    needed_bytes,
-                } if around.holds_arrays() => AttachError::ArrayMember {
-                    device,
-                    bytes,
-                    needed_bytes,
-                    array: around.name.clone(),
-                    member,
-                },
+                AttachError::TooSmall(small) if around.holds_arrays() => {
+                    let of = &around.name;
+                    let part = format!(
+                        " to take the place of all of member {member} of array '{of}', which is itself an array"
+                    );
+                    let or = ", or bring back the devices of that array";
+                    AttachError::TooSmall(small.with_part(part, or))
+                }
                 error => error,
             }
         })?;
@@ -578,7 +571,7 @@ impl Core {
     }
 
     /// Whether a device is large enough to take the place of any member.
-    pub(crate) fn may_be_spare(&self, name: &str, bytes: u64) -> Result<(), AttachError> {
+    pub(crate) fn may_be_spare(&self, name: &str, bytes: u64) -> Result<(), TooSmall> {
         let mut needed_bytes = u64::MAX;
         for (_, array) in self.arrays_of_devices() {
             let record = array.engine.record().expect("they have superblocks");
@@ -589,11 +582,7 @@ impl Core {
                 }
             }
         }
-        Err(AttachError::TooSmall {
-            device: name.to_owned(),
-            bytes,
-            needed_bytes,
-        })
+        Err(TooSmall::new(name, bytes, needed_bytes))
     }
 
     /// Why a spare will never be taken by any of the arrays, if so.
@@ -608,18 +597,12 @@ impl Core {
         if !(self.arrays_of_devices()).any(|(index, _)| self.serves(&spare.record, index)) {
             return Some("it is a spare of another array".to_owned());
         }
-        match self.may_be_spare(&spare.name, spare.bytes) {
-            Err(AttachError::TooSmall {
-                bytes,
-                needed_bytes,
-                ..
-            }) => Some(format!(
-                "too small: it has {}, and a member needs {}",
-                size(bytes),
-                size(needed_bytes)
-            )),
-            _ => None,
-        }
+        let small = self.may_be_spare(&spare.name, spare.bytes).err()?;
+        Some(format!(
+            "too small: it has {}, and a member needs {}",
+            size(small.lack.device_bytes),
+            size(small.lack.needed_bytes)
+        ))
     }
 
     /// A spare becomes this array's alone, durably, and then takes a place in it.

@@ -2,20 +2,20 @@
 //! to the first.
 
 use crate::clock::since_1970_s;
-use crate::copy::size;
 use crate::positioned;
 use crate::probe::{self, Probe};
 use crate::signatures::Sighting;
 use crate::{
-    CloseError, OpenError, OpenOptions, Stack, attach, identity, journal, random, spare, zeros,
+    CloseError, OpenError, OpenOptions, Stack, TooSmall, attach, identity, journal, random, spare,
+    zeros,
 };
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, RequestError, SizeBytes};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::{
-    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JOURNAL_DEVICE_BYTES_MIN,
-    JournalDevice, JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, SLOT_BYTES,
-    SUPERBLOCK_BYTES, SharedAreas, SpareRecord, Text, TooSmall, Uuid, areas_for, device_bytes_for,
-    give_bad_blocks, give_checksums, give_regions,
+    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalDevice,
+    JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES,
+    SharedAreas, SpareRecord, Text, Uuid, areas_for, device_bytes_for, give_bad_blocks,
+    give_checksums, give_regions,
 };
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
@@ -175,17 +175,9 @@ pub enum CreateError {
         /// Each device, and what it holds.
         devices: Vec<(String, String)>,
     },
-    /// A device has no room for the metadata.
-    #[error(
-        "{device} is too small: it has {}, and needs {}; take a larger device",
-        size(small.device_bytes), size(small.needed_bytes)
-    )]
-    TooSmall {
-        /// The device.
-        device: String,
-        /// What it has and needs.
-        small: TooSmall,
-    },
+    /// A device has too little room.
+    #[error(transparent)]
+    TooSmall(#[from] TooSmall),
     /// A device has more than the format can speak of.
     #[error(
         "{device} is too large: it has {bytes}, and with blocks of {block_bytes} bytes a member has at most {bytes_max}; divide it into partitions"
@@ -210,23 +202,6 @@ pub enum CreateError {
         /// The chunk.
         chunk: SizeBytes,
     },
-    /// A device has no room for a chunk.
-    #[error(
-        "{device} is too small: it has {}, and as a member of {level} with chunks of {chunk} it needs {}; take a larger device or a smaller --chunk",
-        size(*bytes), size(*needed_bytes)
-    )]
-    NoRoom {
-        /// The device.
-        device: String,
-        /// The level.
-        level: &'static str,
-        /// How long it is.
-        bytes: u64,
-        /// The chunk.
-        chunk: SizeBytes,
-        /// How long it has to be.
-        needed_bytes: u64,
-    },
     /// Checksums would not be exact after a crash.
     #[error(
         "checksums are kept exact by the journal, which --consistency {policy} does without: take --consistency journal, or --checksum none"
@@ -242,18 +217,6 @@ pub enum CreateError {
         device: String,
         /// Why.
         why: &'static str,
-    },
-    /// A device has no room for a journal.
-    #[error(
-        "{device} is too small for a journal: it has {}, and {} is the least",
-        size(*bytes),
-        SizeBytes(JOURNAL_DEVICE_BYTES_MIN)
-    )]
-    JournalTooSmall {
-        /// The device.
-        device: String,
-        /// How long it is.
-        bytes: u64,
     },
     /// The level can't be built that way.
     #[error("{0}")]
@@ -477,13 +440,8 @@ impl Device {
         let least = least.expect("an array has devices");
         let fits = areas_for(self.probe.bytes, least.block_size, least.member)
             .is_ok_and(|areas| areas.data_blocks() >= least.data_blocks());
-        fits.then_some(()).ok_or_else(|| CreateError::TooSmall {
-            device: self.name.clone(),
-            small: TooSmall {
-                device_bytes: self.probe.bytes,
-                needed_bytes: least.device_bytes,
-            },
-        })
+        fits.then_some(())
+            .ok_or_else(|| TooSmall::new(&self.name, self.probe.bytes, least.device_bytes).into())
     }
 
     /// What it holds that nobody wants overwritten, if anything. Whether a file holds data of no known
@@ -723,13 +681,15 @@ impl Planner<'_> {
             Ok(_) => 1,
         };
         let data_bytes = blocks * u64::from(block_size.bytes());
-        CreateError::NoRoom {
-            device: device.to_owned(),
-            level: level.name,
-            bytes,
-            chunk: SizeBytes(chunk),
-            needed_bytes: device_bytes_for(data_bytes, block_size, &SharedAreas::default()),
-        }
+        let needed_bytes = device_bytes_for(data_bytes, block_size, &SharedAreas::default());
+        let part = format!(
+            " for a member of {} with chunks of {}",
+            level.name,
+            SizeBytes(chunk)
+        );
+        TooSmall::new(device, bytes, needed_bytes)
+            .with_part(part, " or a smaller --chunk")
+            .into()
     }
 
     fn record(

@@ -587,7 +587,7 @@ impl Target for Driver {
 
     fn may_be_spare(&self, device: &str) -> Result<(), AttachError> {
         let bytes = Probe::open(device)?.bytes;
-        self.core.may_be_spare(device, bytes)
+        Ok(self.core.may_be_spare(device, bytes)?)
     }
 
     fn spares_taken(&mut self) -> Vec<Taken> {

@@ -2,13 +2,14 @@
 //! was stopped goes on where it was.
 
 use crate::assemble::{
-    ArrayReport, AssembleOptions, Change, MemberReport, assemble, assemble_to_change,
+    ArrayReport, AssembleError, AssembleOptions, Assembled, Change, MemberReport, assemble,
+    assemble_to_change,
 };
 use crate::attach::{self, ChangeError};
-use crate::{OpenOptions, Target, create, probe, settle, wipe};
+use crate::{OpenOptions, Target, TooSmall, create, probe, settle, wipe};
 use spindles_block::{BlockSize, MemberIndex};
-use spindles_engine::{Event, GrowthTarget, Member};
-use spindles_format::{ArrayRecord, DeviceRecord, areas_for};
+use spindles_engine::{Event, GrowthTarget, Member, PlanError};
+use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::{Layout, Level, chunk_blocks};
 use std::collections::VecDeque;
 
@@ -64,13 +65,8 @@ pub fn grow(
     let (already, added) = members_already(devices, &asked, &assembling);
     let devices = &[devices, &already].concat()[..];
     attach::look_at_newcomers(devices, &added)?;
-    let report = assemble(devices, &assembling)?.report;
+    let Assembled { target, report } = assemble(devices, &assembling)?;
     let array = report.name.clone();
-    let mut wiped = Vec::new();
-    for device in &added {
-        let overwrite = options.overwrite || is_left_over(&report, device)?;
-        wiped.extend(attach::may_overwrite(&[device], overwrite)?);
-    }
     let changes =
         options.chunk_bytes.is_some() || options.level.is_some() || options.layout.is_some();
     let growing = report.growing.is_some();
@@ -88,19 +84,36 @@ pub fn grow(
             already: true,
             through: true,
             stuck: None,
-            wiped,
+            wiped: Vec::new(),
         });
     }
     if !growing && !changes && added.is_empty() {
         return Err(ChangeError::NothingToGrow { array });
     }
+    // Whether that is possible, before anything is asked and before it is put in order for it.
+    let change = match &report.growing {
+        None => {
+            drop(target);
+            Some(planned(devices, &report, options, &added, &assembling)?)
+        }
+        Some(growing) => {
+            let missing = report.missing();
+            let places = missing.iter();
+            let places = places.filter(|place| usize::from(place.0) >= growing.members);
+            for (device, place) in added.iter().zip(places) {
+                target.may_attach(device, Some(place))?;
+            }
+            drop(target);
+            None
+        }
+    };
+    let mut wiped = Vec::new();
+    for device in &added {
+        let overwrite = options.overwrite || is_left_over(&report, device)?;
+        wiped.extend(attach::may_overwrite(&[device], overwrite)?);
+    }
     assembling.open.read_only = options.assemble.open.read_only;
-    if !growing {
-        let change = Change::Grow(target(&report, options, &added)?);
-        // Whether that is possible, before it is put in order for it.
-        let mut planning = assembling.clone();
-        planning.open.read_only = true;
-        drop(assemble_to_change(devices, &planning, &change)?);
+    if let Some(change) = change {
         if !report.is_clean() || report.is_degraded() {
             let mut found = assemble(devices, &assembling)?.target;
             let through = settle(found.as_mut(), progress);
@@ -260,32 +273,28 @@ pub fn begin(
         ..open.clone()
     };
     let report = assemble(devices, &options.assemble)?.report;
-    let change = Change::Grow(target(&report, &options, &[added])?);
+    let change = planned(devices, &report, &options, &[added], &options.assemble)?;
     options.assemble.open = open.clone();
     let mut found = assemble_to_change(devices, &options.assemble, &change)?.target;
     found.attach(added, None)?;
     Ok(found)
 }
 
-/// What the array is to become.
-fn target(
+/// What the array is to become, which is possible: looked at by opening it for that read only.
+fn planned(
+    devices: &[&str],
     report: &ArrayReport,
     options: &GrowOptions,
     new: &[&str],
-) -> Result<GrowthTarget, ChangeError> {
+    looking: &AssembleOptions,
+) -> Result<Change, ChangeError> {
     let block_size = BlockSize::from_bytes(report.block_bytes).expect("it is that of an array");
     let mut added = Vec::new();
-    for (at, device) in (report.members.len()..).zip(new) {
-        let bytes = probe::Probe::open(device)?.bytes;
-        let member = MemberIndex(u8::try_from(at).unwrap_or(u8::MAX));
-        areas_for(bytes, block_size, member).map_err(|small| ChangeError::TooSmall {
-            device: (*device).to_owned(),
-            small,
-        })?;
-        added.push((create::new_uuid()?, bytes));
+    for device in new {
+        added.push((create::new_uuid()?, probe::Probe::open(device)?.bytes));
     }
     let chunk = options.chunk_bytes;
-    Ok(GrowthTarget {
+    let change = Change::Grow(GrowthTarget {
         level: options.level,
         layout: options.layout,
         chunk_blocks: chunk
@@ -293,7 +302,18 @@ fn target(
             .transpose()
             .map_err(ChangeError::Chunk)?,
         added,
-    })
+    });
+    match assemble_to_change(devices, looking, &change) {
+        Ok(_) => Ok(change),
+        Err(AssembleError::CantGrow {
+            reason: PlanError::TooSmall { member, small },
+            ..
+        }) => {
+            let device = new[usize::from(member.0) - report.members.len()];
+            Err(TooSmall::of(device)(small).into())
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Attaches what waits for its place, and works until all is moved.

@@ -5,7 +5,7 @@ use crate::assemble::{
     ArrayReport, AssembleOptions, Change, JournalReport, assemble, assemble_to_change,
 };
 use crate::attach::{self, ChangeError};
-use crate::{OpenOptions, backends, create, probe, settle, spare};
+use crate::{OpenOptions, TooSmall, backends, create, probe, settle, spare};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::{ChecksumKind, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, Uuid};
 use spindles_layout::Redundancy;
@@ -106,7 +106,8 @@ pub(crate) fn plan(
         return Err(create::CreateError::NoJournal { device, why });
     }
     if bytes < JOURNAL_DEVICE_BYTES_MIN {
-        return Err(create::CreateError::JournalTooSmall { device, bytes });
+        let small = TooSmall::new(&device, bytes, JOURNAL_DEVICE_BYTES_MIN);
+        return Err(small.with_part(" for a journal".to_owned(), "").into());
     }
     Ok(JournalDevice {
         device_uuid: create::new_uuid()?,

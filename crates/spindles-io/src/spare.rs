@@ -2,9 +2,9 @@
 
 use crate::assemble::{AssembleOptions, SpareReport, assemble};
 use crate::attach::{self, ChangeError};
-use crate::create::{self, CreateError};
+use crate::create;
 use crate::probe::{self, Probe};
-use crate::{OpenError, OpenOptions, backends, positioned};
+use crate::{OpenError, OpenOptions, TooSmall, backends, positioned};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid, areas_for};
 use std::fs::File;
@@ -98,6 +98,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
     };
     let mut wiped = Vec::new();
     let mut planned = Vec::new();
+    let mut probes = Vec::new();
     for device in devices {
         let probe = create::look(device)?;
         if let Some(array) = &array {
@@ -105,11 +106,11 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         } else {
             // As large as the smallest member there can be.
             let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
-            areas.map_err(|small| CreateError::TooSmall {
-                device: (*device).to_owned(),
-                small,
-            })?;
+            areas.map_err(TooSmall::of(device))?;
         }
+        probes.push(probe);
+    }
+    for (device, probe) in devices.iter().zip(probes) {
         let uuid = array.as_ref().map(|array| array.report.uuid);
         let known = probe.found().spare().cloned();
         let mut record = match (&known, uuid) {

@@ -533,7 +533,8 @@ fn small_devices_and_names_are_refused_and_nothing_is_changed() {
         .unwrap();
     let before = folder.contents();
     let error = folder.create("raid1(a,tiny)").unwrap_err().to_string();
-    assert!(error.contains("/tiny is too small: it has 64K"), "{error}");
+    let words = "/tiny is too small for a member of raid1 with chunks of 64K: it has 64K";
+    assert!(error.contains(words), "{error}");
     let large = CreateOptions {
         chunk_bytes: Some(MIB),
         ..options()
@@ -541,7 +542,7 @@ fn small_devices_and_names_are_refused_and_nothing_is_changed() {
     let expression = folder.expression("raid0(a,small)");
     let error = create(&expression, &large, &mut |_, _| true).unwrap_err();
     let error = error.to_string();
-    assert!(error.contains("/small is too small: it has "), "{error}");
+    assert!(error.contains("/small is too small for "), "{error}");
     assert!(error.contains("chunks of 1M"), "{error}");
     for name in ["", "-x", "a/b", "a,b", "a:b", "a\nb", &"long".repeat(13)] {
         let named = CreateOptions {

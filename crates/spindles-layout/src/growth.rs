@@ -48,7 +48,7 @@ pub enum GrowthError {
         /// How many members it takes.
         members_min: u8,
     },
-    /// The new members are too small.
+    /// The members are too small.
     Smaller {
         /// What it holds, in blocks.
         blocks: u64,
@@ -83,8 +83,7 @@ impl fmt::Display for GrowthError {
                 blocks_after,
             } => write!(
                 f,
-                "it would hold {blocks_after} blocks instead of {blocks}: the new devices are too \
-                 small"
+                "it would hold {blocks_after} blocks instead of {blocks}: its members are too small"
             ),
         }
     }

@@ -11,7 +11,7 @@ use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_engine::{GrowthTarget, Member, Policy, WriteHole, geometry_of, plan_growth};
 use spindles_format::{
-    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_for, areas_to_add,
+    Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_for, areas_to_hold,
 };
 use spindles_layout::{Geometry, LEVELS, Level};
 
@@ -135,7 +135,7 @@ impl World {
         }
         this.lost = this.lost.with(member);
         this.blank = this.blank.with(member);
-        let areas = areas_to_add(record, bytes, member).expect("it was planned with that");
+        let areas = areas_to_hold(record, bytes, member, 0).expect("it was planned with that");
         this.put_places(member, Places::of(&areas));
     }
 

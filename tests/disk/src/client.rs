@@ -87,8 +87,7 @@ fn make(job: &Job, creation: &Creation) -> Result<u8, Ended> {
     match create(&expression, &options, &mut |_, _| true) {
         Ok(_) => Ok(exit::CLOSED),
         Err(
-            error @ (CreateError::TooSmall { .. }
-            | CreateError::NoRoom { .. }
+            error @ (CreateError::TooSmall(_)
             | CreateError::NoJournal { .. }
             | CreateError::Inexact { .. }
             | CreateError::Geometry(_)),

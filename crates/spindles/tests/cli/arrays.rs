@@ -386,14 +386,14 @@ fn create_refuses_devices_it_must_not_take() {
         (
             "create x raid1(@a,@tiny)",
             &[
-                "/tiny is too small: it has 64K, and as a member of raid1 with chunks of 1M it needs 2M",
+                "/tiny is too small for a member of raid1 with chunks of 1M: it has 64K, and needs 2M",
             ],
         ),
         (
             "create x raid1(@a,@small)",
             &[
-                "/small is too small: it has 512K",
-                "chunks of 1M it needs 2M",
+                "/small is too small for a member",
+                "chunks of 1M: it has 512K, and needs 2M",
             ],
         ),
         (

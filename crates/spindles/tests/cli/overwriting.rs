@@ -5,6 +5,7 @@
 
 use crate::arrays::{Folder, MIB};
 use crate::loop_devices::Loop;
+use spindles_block::SizeBytes;
 use std::path::Path;
 
 /// Every command that takes a new device `@x`.
@@ -25,7 +26,7 @@ const TAKING: &[&str] = &[
 
 fn folder_with_array() -> Folder {
     let folder = Folder::new("a b c free other", 8 * MIB);
-    folder.run("create data raid5(@a,@b,@c)").ok();
+    folder.run("create data raid5(@a,@b,@c) --chunk 16K").ok();
     folder
 }
 
@@ -71,6 +72,37 @@ fn short_files_are_refused_as_they_are() {
                 folder.refuses(&format!("{command}{force}"), 1, &zeros_refused);
             }
         }
+    }
+}
+
+/// How large it has to be is said before what it holds is asked about, and is enough.
+#[test]
+fn what_is_too_small_is_told_the_size_that_will_do() {
+    for command in TAKING {
+        let folder = folder_with_array();
+        // Room for the metadata of a member alone is enough for an array of this device alone.
+        let bytes = if command.contains("concat") || command.contains("--shared") {
+            64 << 10
+        } else {
+            160 << 10
+        };
+        folder.make("x", bytes);
+        folder.write("x", 0, b"notes");
+        let has = format!(": it has {}K, and needs ", bytes >> 10);
+        folder.refuses(
+            command,
+            1,
+            &["/x is too small", &has, "; take a larger device"],
+        );
+        let said = folder.run(command).error;
+        let needed = said
+            .split("needs ")
+            .nth(1)
+            .and_then(|it| it.split(';').next());
+        let needed: SizeBytes = needed.expect("a size").parse().expect("a size");
+        folder.make("x", needed.0);
+        let run = folder.run(command);
+        assert_eq!(run.status, 0, "{command} with {needed}: {}", run.error);
     }
 }
 

@@ -209,7 +209,7 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
         1,
         &[
             "no rebuild to go on with; ",
-            "/s is too small: it has 8M, and this position needs 16M",
+            "/s is too small: it has 8M, and needs 16M",
             "--onto",
         ],
     );
