@@ -3,8 +3,10 @@
 
 use crate::buffers::Memory;
 use crate::positioned::Retries;
+use rustix::fs::{FileType, SeekFrom, fstat, seek};
 use rustix::io::Errno;
 use spindles_block::{MemberError, MemberResult, Operation};
+use std::os::fd::OwnedFd;
 
 /// A file of a queue.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -13,6 +15,39 @@ pub(crate) struct FileIndex(pub(crate) u16);
 /// What the driver calls a transfer; comes back with its result.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Tag(pub(crate) u64);
+
+/// A file that a queue works on.
+#[derive(Debug)]
+pub(crate) struct OpenFile {
+    pub(crate) descriptor: OwnedFd,
+    /// How long it was, if it is a block device; otherwise 0.
+    device_bytes: u64,
+}
+
+impl OpenFile {
+    pub(crate) fn new(descriptor: OwnedFd) -> Self {
+        Self {
+            device_bytes: device_bytes(&descriptor),
+            descriptor,
+        }
+    }
+
+    /// Whether it is a device that became shorter, as one does that was pulled out.
+    fn is_cut_off(&self) -> bool {
+        device_bytes(&self.descriptor) < self.device_bytes
+    }
+}
+
+/// How long a block device is; 0 for one that does not say it, and for other files.
+fn device_bytes(file: &OwnedFd) -> u64 {
+    let is_device =
+        fstat(file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode).is_block_device());
+    if is_device {
+        seek(file, SeekFrom::End(0)).unwrap_or(0)
+    } else {
+        0
+    }
+}
 
 /// What a file can do beside reading and writing; learnt from its refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -147,6 +182,7 @@ impl Transfer {
     pub(crate) fn advance(
         &mut self,
         result: Result<u64, Errno>,
+        file: &OpenFile,
         abilities: &mut Abilities,
     ) -> After {
         match result {
@@ -157,7 +193,7 @@ impl Transfer {
             Err(Errno::INTR | Errno::AGAIN) if self.retries.again() => After::Later,
             // It answers nothing else.
             Err(Errno::INTR | Errno::AGAIN) => After::Done(Err(MemberError::Gone)),
-            Err(errno) => self.failed(errno, abilities),
+            Err(errno) => self.failed(errno, file, abilities),
         }
     }
 
@@ -198,7 +234,7 @@ impl Transfer {
         After::Done(Ok(()))
     }
 
-    fn failed(&mut self, errno: Errno, abilities: &mut Abilities) -> After {
+    fn failed(&mut self, errno: Errno, file: &OpenFile, abilities: &mut Abilities) -> After {
         let refused = matches!(
             errno,
             Errno::OPNOTSUPP | Errno::NOSYS | Errno::INVAL | Errno::PERM
@@ -219,8 +255,8 @@ impl Transfer {
                 Errno::NODEV | Errno::NXIO | Errno::BADF | Errno::NOMEDIUM => MemberError::Gone,
                 _ => MemberError::Medium,
             })),
-            // Somebody may be freeing some space.
-            _ if matches!(errno, Errno::NOSPC | Errno::DQUOT) => {
+            // Somebody may be freeing some space. Behind its end a device has none either.
+            _ if matches!(errno, Errno::NOSPC | Errno::DQUOT) && !file.is_cut_off() => {
                 if self.retries.again() {
                     After::Later
                 } else {
@@ -235,11 +271,16 @@ impl Transfer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::fs::File;
+
+    fn null() -> OpenFile {
+        OpenFile::new(File::open("/dev/null").unwrap().into())
+    }
 
     /// Runs an operation of 8192 bytes at 4096 against the results given, and prints the calls it
     /// made and how it ended.
     fn check(operation: Operation, results: &[Result<u64, Errno>], expected: &str) {
-        let mut abilities = Abilities::ALL;
+        let (file, mut abilities) = (null(), Abilities::ALL);
         let mut transfer = Transfer::new(
             Tag(1),
             FileIndex(0),
@@ -260,7 +301,7 @@ mod tests {
                 transfer.offset(),
                 transfer.length()
             ));
-            match transfer.advance(*result, &mut abilities) {
+            match transfer.advance(*result, &file, &mut abilities) {
                 After::Again | After::Later => {}
                 After::Done(end) => printed.push(format!("{end:?}")),
             }
@@ -286,8 +327,8 @@ mod tests {
                 };
                 let (tag, file) = (Tag(1), FileIndex(0));
                 let mut transfer = Transfer::new(tag, file, operation, 0, bytes, Memory::NONE);
-                let mut abilities = Abilities::ALL;
-                let mut advance = |result| transfer.advance(result, &mut abilities);
+                let (file, mut abilities) = (null(), Abilities::ALL);
+                let mut advance = |result| transfer.advance(result, &file, &mut abilities);
                 if matches!(operation, Operation::Read | Operation::Write { .. }) {
                     assert_eq!(advance(Err(errno)), After::Later);
                     assert_eq!(advance(Ok(512)), After::Again);

@@ -11,7 +11,7 @@
 mod common;
 
 use common::{Loop, Tmpfs, mount, pattern, skip};
-use spindles_block::MemberIndex;
+use spindles_block::{MemberError, MemberIndex};
 use spindles_engine::{Event, Member, OutReason, Repair, Scrub};
 use spindles_format::{ChecksumKind, MemberState};
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble, examine};
@@ -326,9 +326,14 @@ fn one(
             why = Some(reason);
         }
     }
-    assert!(matches!(why, Some(OutReason::Error(_))), "{what}: {why:?}");
+    // A device that is gone has no space either, and is not called full.
+    let (expected, words) = match fault {
+        Fault::Full => (MemberError::NoSpace, "no space is left"),
+        Fault::Gone | Fault::WriteProtected => (MemberError::Gone, "it does not answer"),
+    };
+    assert_eq!(why, Some(OutReason::Error(expected)), "{what}");
     let told: Vec<_> = target.mishaps().iter().map(ToString::to_string).collect();
-    let out = format!("member {victim}: out of the array, it ");
+    let out = format!("member {victim}: out of the array, {words}");
     assert!(
         matches!(&told[..], [told] if told.contains(&out)),
         "{what}: {told:?}"

@@ -9,7 +9,7 @@
 use super::{Queue, Wait};
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
-use crate::transfer::{Abilities, After, Call, FileIndex, Tag, Transfer};
+use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::Errno;
 use spindles_block::{BufferId, MemberResult};
@@ -41,7 +41,7 @@ unsafe impl Sync for Shared {}
 
 #[derive(Debug)]
 struct State {
-    files: Vec<(Arc<OwnedFd>, Abilities)>,
+    files: Vec<(Arc<OpenFile>, Abilities)>,
     todo: VecDeque<Transfer>,
     done: VecDeque<(Tag, MemberResult)>,
     closing: bool,
@@ -94,10 +94,10 @@ impl Shared {
         loop {
             if let Some(mut transfer) = state.todo.pop_front() {
                 let file = usize::from(transfer.file.0);
-                let (descriptor, before) = state.files[file].clone();
+                let (open, before) = state.files[file].clone();
                 drop(state);
                 let mut abilities = before;
-                let result = self.run(&mut transfer, &descriptor, &mut abilities);
+                let result = self.run(&mut transfer, &open, &mut abilities);
                 state = self.state();
                 if abilities != before {
                     state.files[file].1 = abilities;
@@ -118,12 +118,12 @@ impl Shared {
     fn run(
         &self,
         transfer: &mut Transfer,
-        file: &OwnedFd,
+        file: &OpenFile,
         abilities: &mut Abilities,
     ) -> MemberResult {
         loop {
-            let result = self.call(transfer, file);
-            match transfer.advance(result, abilities) {
+            let result = self.call(transfer, &file.descriptor);
+            match transfer.advance(result, file, abilities) {
                 After::Done(result) => return result,
                 After::Again => {}
                 After::Later => thread::sleep(RETRY_DELAY),
@@ -203,7 +203,7 @@ impl Queue for Threads {
         self.shared
             .state()
             .files
-            .push((Arc::new(file), Abilities::ALL));
+            .push((Arc::new(OpenFile::new(file)), Abilities::ALL));
         self.files += 1;
         Ok(FileIndex(index))
     }

@@ -6,7 +6,7 @@
 use super::{Queue, Wait};
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
-use crate::transfer::{Abilities, After, Call, FileIndex, Tag, Transfer};
+use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};
 use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
@@ -37,7 +37,7 @@ pub(super) struct Uring {
     /// Slots whose calls were put off, and when they are to be made again.
     later: VecDeque<(Instant, u16)>,
     done: VecDeque<(Tag, MemberResult)>,
-    files: Vec<(OwnedFd, Abilities)>,
+    files: Vec<(OpenFile, Abilities)>,
     registered: Vec<bool>,
     in_flight: usize,
     zeros: Memory,
@@ -135,8 +135,8 @@ impl Uring {
                 .expect("a slot in use");
             let result = u64::try_from(entry.result())
                 .map_err(|_| Errno::from_raw_os_error(-entry.result()));
-            let abilities = &mut self.files[usize::from(transfer.file.0)].1;
-            match transfer.advance(result, abilities) {
+            let (file, abilities) = &mut self.files[usize::from(transfer.file.0)];
+            match transfer.advance(result, file, abilities) {
                 After::Again => self.push(slot),
                 After::Later => self.later.push_back((Instant::now() + RETRY_DELAY, slot)),
                 After::Done(result) => {
@@ -231,7 +231,7 @@ impl Queue for Uring {
             .submitter()
             .register_files_update(u32::from(index), &[file.as_raw_fd()])?;
         assert_eq!(registered, 1, "one file was given");
-        self.files.push((file, Abilities::ALL));
+        self.files.push((OpenFile::new(file), Abilities::ALL));
         Ok(FileIndex(index))
     }
 
