@@ -3,6 +3,8 @@
 //! entries, one in the journal of each position. So a log of which nothing is there, or that has a gap,
 //! is known to be damaged: it counts as lost, as it does where a part of it can't be read.
 //!
+//! What is written comes one after another, so that a crash tears at most one of the blocks.
+//!
 //! The log that a stamp puts an end to is not needed any more: all that it held is in its place, durably.
 
 use super::{Journal, replay::Replay};
@@ -17,8 +19,8 @@ use super::JOURNAL_DEVICE;
 pub(super) enum Stamp {
     /// Not yet: superblocks wait for it.
     Wanted,
-    /// It is written.
-    UnderWay { pending: u32 },
+    /// It is written: the journals of these positions have no header yet.
+    UnderWay { left: MemberSet },
     /// It does, or the log lies on the members.
     Done,
 }
@@ -48,69 +50,73 @@ impl Engine {
         let Some(mut journal) = self.journal.take_if(|it| it.stamp == Stamp::Wanted) else {
             return;
         };
-        let write = Operation::Write { fua: true };
-        let mut pending = 0;
+        let left = MemberSet::all(self.geometry.members()).difference(self.missing);
+        journal.stamp = Stamp::UnderWay { left };
         let device = journal.device.expect("the log lies on a device");
-        if device.nonce != journal.nonce {
-            let device = device.stamped(journal.nonce);
-            journal.device = Some(device);
-            let bytes = self.metadata_buffer.bytes_mut(journal.page, 0);
-            bytes.copy_from_slice(&device.encode());
-            self.system_io(
-                Purpose::JournalStamp,
-                JOURNAL_DEVICE,
-                write,
-                device.slot_block(self.block_size),
-                journal.page.blocks,
-                self.metadata_buffer.slice(journal.page, 0),
-            );
-            pending += 1;
+        if device.nonce == journal.nonce {
+            self.journal = Some(journal);
+            return self.stamp_next();
         }
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        for member in active.iter() {
-            let part = JournalBatch {
-                array: journal.array,
-                nonce: journal.record.nonce,
-                sequence: journal.record.tail,
-                member,
-                place: 0,
-            };
-            JournalWriter::new(&part, &mut journal.draft).finish();
-            let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
-            bytes.copy_from_slice(&journal.draft);
-            let (device, start) = journal.home.place(member);
-            self.system_io_on(
-                device,
-                Purpose::JournalStamp,
-                member,
-                write,
-                start,
-                journal.headers.blocks,
-                self.metadata_buffer.slice(journal.headers, member.0),
-            );
-            pending += 1;
-        }
-        journal.stamp = Stamp::UnderWay { pending };
+        let device = device.stamped(journal.nonce);
+        journal.device = Some(device);
+        let bytes = self.metadata_buffer.bytes_mut(journal.page, 0);
+        bytes.copy_from_slice(&device.encode());
+        self.system_io(
+            Purpose::JournalStamp,
+            JOURNAL_DEVICE,
+            Operation::Write { fua: true },
+            device.slot_block(self.block_size),
+            journal.page.blocks,
+            self.metadata_buffer.slice(journal.page, 0),
+        );
+        self.journal = Some(journal);
+    }
+
+    /// Begins the next journal of the log, or goes on to the superblocks.
+    fn stamp_next(&mut self) {
+        let mut journal = self.journal.take().expect("it is stamped");
+        let Stamp::UnderWay { left } = journal.stamp else {
+            panic!("stamped in state {:?}", journal.stamp);
+        };
+        let Some(member) = left.first().filter(|_| !journal.home.is_lost()) else {
+            journal.stamp = Stamp::Done;
+            if journal.home.is_lost() {
+                journal.home.choose();
+                journal.record.on_device = false;
+            }
+            self.journal = Some(journal);
+            return self.begin_update();
+        };
+        journal.stamp = Stamp::UnderWay {
+            left: left.without(member),
+        };
+        let part = JournalBatch {
+            array: journal.array,
+            nonce: journal.record.nonce,
+            sequence: journal.record.tail,
+            member,
+            place: 0,
+        };
+        JournalWriter::new(&part, &mut journal.draft).finish();
+        let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
+        bytes.copy_from_slice(&journal.draft);
+        let (device, start) = journal.home.place(member);
+        self.system_io_on(
+            device,
+            Purpose::JournalStamp,
+            member,
+            Operation::Write { fua: true },
+            start,
+            journal.headers.blocks,
+            self.metadata_buffer.slice(journal.headers, member.0),
+        );
         self.journal = Some(journal);
     }
 
     /// A part of the stamp was written. Where the device fails the members log.
     pub(crate) fn journal_stamped(&mut self, result: MemberResult) {
         self.log_failed(JOURNAL_DEVICE, result);
-        let journal = self.journal.as_mut().expect("it is stamped");
-        let Stamp::UnderWay { pending } = &mut journal.stamp else {
-            panic!("stamped in state {:?}", journal.stamp);
-        };
-        *pending -= 1;
-        if *pending > 0 {
-            return;
-        }
-        journal.stamp = Stamp::Done;
-        if journal.home.is_lost() {
-            journal.home.choose();
-            journal.record.on_device = false;
-        }
-        self.begin_update();
+        self.stamp_next();
     }
 
     /// Whether what is logged lies on a device of its own, which may be lost.

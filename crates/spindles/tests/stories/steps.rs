@@ -9,7 +9,7 @@ use std::time::Duration;
 /// Something that happens.
 pub(crate) struct Step {
     pub(crate) name: &'static str,
-    /// How often, beside the others.
+    /// How often, beside the others; more of what can seldom happen.
     weight: u64,
     /// False where it can't happen now.
     pub(crate) run: fn(&mut Life) -> bool,
@@ -38,7 +38,7 @@ pub(crate) static STEPS: &[&Step] = &[
     },
     &Step {
         name: "catch up",
-        weight: 3,
+        weight: 12,
         run: catch_up,
     },
     &Step {
