@@ -506,7 +506,7 @@ impl Engine {
         self.serving
     }
 
-    /// Ends what `Config::look_only` began: from here on what only a replay would tell answers errors.
+    /// Ends what `Config::look_only` began: from here on reads of blocks that wait for a replay fail.
     pub fn end_look(&mut self) {
         self.unreplayed |= self.believes;
         self.believes = false;

@@ -852,7 +852,7 @@ impl World {
             }
             let all = 0..self.devices.len();
             let missing: Vec<usize> = all.filter(|index| !active.contains(index)).collect();
-            // Twice: so the first of an opening is told apart from what was there before it.
+            // Twice: so that the first of an opening differs from what was there before it.
             for _ in 0..2 {
                 record = without(&record, &missing);
                 record.clean = false;

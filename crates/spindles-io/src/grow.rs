@@ -198,7 +198,7 @@ pub struct Aborted {
 }
 
 /// Makes an array again what it was before it began to grow, where nothing of it has moved yet. New
-/// devices that are given become plain ones. `progress` is told how far an array that was not closed in
+/// devices that are given become plain ones. `progress` gets how far an array that was not closed in
 /// order is put in order.
 ///
 /// # Errors

@@ -20,7 +20,7 @@ pub struct Moved {
 }
 
 /// Gives an array a device for its journal, in the place of one that is not there any more too.
-/// `degraded` is as in `AssembleOptions`; `progress` is told how far an array that was not closed in order is put in order.
+/// `degraded` is as in `AssembleOptions`; `progress` gets how far an array that was not closed in order is put in order.
 ///
 /// # Errors
 ///

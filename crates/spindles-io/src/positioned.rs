@@ -30,7 +30,7 @@ impl Retries {
     }
 }
 
-/// Makes calls until `bytes` are moved: each is told how many are, and moves some more.
+/// Calls until `bytes` are moved: each call gets how many are, and moves some more.
 fn move_all(bytes: usize, mut call: impl FnMut(usize) -> io::Result<usize>) -> io::Result<()> {
     let (mut done, mut retries) = (0, Retries::default());
     while done < bytes {

@@ -46,7 +46,7 @@ pub fn assemble_to_read(
     assemble(devices, &options)
 }
 
-/// What an array is told to become that is only put in order, where that matters to a member that may come
+/// The options of an array that is only put in order, where that matters to a member that may come
 /// back.
 fn before_recovering(array: &ArrayReport) -> Option<String> {
     let away = array.unheard_of;

@@ -7,7 +7,7 @@ use crate::attach::ChangeError;
 use crate::{create, journal};
 use spindles_block::MemberIndex;
 
-/// Gives the array of these devices this name. `progress` is told how far an array that was not closed
+/// Gives the array of these devices this name. `progress` gets how far an array that was not closed
 /// in order is put in order. The array as it was found.
 ///
 /// # Errors

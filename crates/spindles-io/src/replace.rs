@@ -121,8 +121,8 @@ pub fn replace(
     })
 }
 
-/// Half a copy on a file is of no use, and would be in the way of the next one. What is in the way of
-/// this is told by that one.
+/// Removes half a copy from a file, where it would be in the way of the next one. If that fails, the
+/// next one names the reason.
 fn leave_empty(onto: &str) {
     let found = Probe::open(onto).map(|probe| probe.found());
     if found.is_ok_and(|found| found.record().is_err()) {

@@ -114,7 +114,7 @@ impl fmt::Display for FoundArray {
     }
 }
 
-/// Why it can't be told which devices are meant.
+/// Why it is not known which devices are meant.
 #[derive(Clone, Debug, Error)]
 #[non_exhaustive]
 pub enum ScanError {

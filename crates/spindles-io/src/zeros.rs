@@ -17,7 +17,7 @@ pub(crate) fn make(file: &File, from: u64, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The first part from `from` on that is no hole; all of it where that can't be told.
+/// The first part from `from` on that is no hole; all of it where the file system does not report holes.
 fn data_from(file: &File, from: u64, end: u64) -> Option<(u64, u64)> {
     if from >= end {
         return None;

@@ -311,7 +311,7 @@ fn planted_faults_of_regions_and_devices_are_found() {
         ),
         (
             Mutation::ReplayOlder,
-            4,
+            3,
             "raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1",
         ),
     ] {

@@ -122,7 +122,7 @@ impl Ui {
         write_error(&format!("spindles: {text}\n"));
     }
 
-    /// Keeps which arrays the command has to do with: whoever asks how they are is told of its progress.
+    /// Keeps which arrays the command has to do with: `status` shows its progress on them.
     pub(crate) fn works_on(&self, arrays: &[Uuid]) {
         self.arrays.borrow_mut().extend_from_slice(arrays);
     }

@@ -1,4 +1,4 @@
-//! What a client is told to do.
+//! What a client does.
 
 use serde::{Deserialize, Serialize};
 use spindles_block::BlockSize;

@@ -1,7 +1,7 @@
 //! Disks that lie, below the real program.
 //!
 //! A FUSE file system serves files that are disks: each has a volatile cache of its own, answers
-//! out of order, tears what power loss catches, and fails, stalls or hangs where it is told to. A
+//! out of order, tears what power loss catches, and fails, stalls or hangs as drawn. A
 //! client, a process of its own, opens an array on them through the library, writes and reads at
 //! random, and logs what it asked and what was answered. At some request of a disk it is killed, and
 //! where power is lost the caches go too. Others read the array back then, with members away that it

@@ -1,5 +1,5 @@
 //! The disks of one life of a client, which share its power: they answer late and out of order,
-//! fail where they are told to, and at some request the client is killed.
+//! fail as drawn, and at some request the client is killed.
 
 use crate::medium::{Loss, Medium, Write};
 use crate::random::Random;
@@ -19,7 +19,7 @@ pub(crate) enum Crash {
     Power,
 }
 
-/// What a disk is told to do wrong.
+/// What a disk does wrong.
 #[derive(Clone, Debug)]
 pub(crate) struct Fault {
     pub(crate) disk: usize,

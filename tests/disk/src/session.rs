@@ -181,7 +181,7 @@ impl fmt::Display for Failure {
 }
 
 impl Sessions {
-    /// Runs them. `found` is told every failure; with `false` no more begin.
+    /// Runs them. `found` gets every failure; `false` ends the run.
     pub fn run(&self, harness: &Harness, found: &(dyn Fn(Failure) -> bool + Sync)) -> Counts {
         let next = AtomicU64::new(self.seeds.start);
         let work = || {

@@ -109,8 +109,8 @@ pub struct Resynced {
 }
 
 /// Assembles an array and waits until its redundancy agrees with its data, that of arrays inside
-/// it too. `progress` is told how many bytes are done and how many there are; with `false` it
-/// stops the resync. With an error other than at closing, nothing was written.
+/// it too. `progress` gets the bytes that are done and the bytes that there are; `false` stops the
+/// resync. With an error other than at closing, nothing was written.
 pub fn resync(
     devices: &[&str],
     options: &AssembleOptions,
@@ -168,7 +168,7 @@ fn build(
     }
 }
 
-/// `all_heard_of` is told once it is known that nothing which is away may be newer than what is here.
+/// `all_heard_of` becomes true as soon as no absent member can be newer than those that are here.
 fn build_of(
     devices: &[&str],
     options: &AssembleOptions,

@@ -1,4 +1,4 @@
-//! Members that are sparse files on a file system without space: waited for, told, and nothing is lost.
+//! Members that are sparse files on a file system without space: the wait and its cause are printed, and nothing is lost.
 
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
