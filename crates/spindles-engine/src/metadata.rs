@@ -201,6 +201,7 @@ impl Engine {
         array.generation += 1;
         array.clean = !self.metadata.dirty;
         array.scrub_mark = self.scrub.found.mark;
+        array.scrub_left_blocks = array.scrub_left_blocks.max(self.scrub.left_blocks());
         if let Some(journal) = &self.journal {
             array.journal = journal.record;
         }

@@ -185,6 +185,7 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
         created_s: 0,
         last_written_s: 0,
         last_scrub_s: 0,
+        scrub_left_blocks: 0,
         generation: 1,
         session: 0,
         past: Default::default(),

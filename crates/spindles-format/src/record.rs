@@ -188,6 +188,9 @@ pub struct ArrayRecord {
     pub last_written_s: u64,
     /// When a scrub last came to its end, in seconds since 1970; 0 for never. For people.
     pub last_scrub_s: u64,
+    /// Blocks of members, and rows of blocks that disagree, that the last scrub found wrong and could not
+    /// repair; of one that was interrupted at least those before it.
+    pub scrub_left_blocks: u64,
     /// Grows with each superblock write; at least 1.
     pub generation: u64,
     /// Drawn by the opening that wrote this; 0 for the creation. With the generation it tells this

@@ -50,6 +50,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         created_s: 0,
         last_written_s: 0,
         last_scrub_s: 0,
+        scrub_left_blocks: 0,
         generation: 1,
         session: 0,
         past: Default::default(),

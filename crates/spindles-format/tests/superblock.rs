@@ -30,6 +30,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         created_s: 1_795_302_738,
         last_written_s: 0,
         last_scrub_s: 0,
+        scrub_left_blocks: 0,
         generation: 7,
         session: 0,
         past: Default::default(),
@@ -305,6 +306,7 @@ prop_compose! {
             created_s,
             last_written_s: created_s.rotate_left(17),
             last_scrub_s: created_s.rotate_left(23),
+            scrub_left_blocks: created_s.rotate_left(29),
             generation,
             session: created_s.rotate_left(5),
             past: std::array::from_fn(|index| PastSession {

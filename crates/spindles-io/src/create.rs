@@ -718,6 +718,7 @@ impl Planner<'_> {
             created_s: self.created_s,
             last_written_s: self.created_s,
             last_scrub_s: 0,
+            scrub_left_blocks: 0,
             generation: 1,
             session: 0,
             past: Default::default(),

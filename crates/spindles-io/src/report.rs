@@ -2,6 +2,7 @@
 
 use crate::Mishap;
 use crate::clock::utc;
+use crate::copy::size;
 use crate::notice::percent;
 use crate::spare::Taken;
 use crate::survey::Health;
@@ -40,6 +41,8 @@ pub struct ArrayReport {
     pub last_written_s: u64,
     /// When a scrub of it last came to its end, in seconds since 1970; 0 for never.
     pub last_scrub_s: u64,
+    /// What that one found wrong and could not repair; of one that was stopped at least that.
+    pub scrub_left_bytes: u64,
     /// Whether it was closed in order.
     pub clean: bool,
     /// Where a scrub of it goes on that was stopped; 0 for none.
@@ -109,9 +112,11 @@ impl ArrayReport {
     /// How it is, in a word.
     #[must_use]
     pub fn health(&self) -> Health {
+        let left = |array: &&Self| array.scrub_left_bytes > 0;
         match (self.failed, self.is_degraded()) {
             (true, _) => Health::Failed,
             (false, true) => Health::Degraded,
+            (false, false) if self.arrays().iter().any(left) => Health::Degraded,
             (false, false) => Health::Healthy,
         }
     }
@@ -301,6 +306,23 @@ impl ArrayReport {
 }
 
 impl ArrayReport {
+    /// What the last scrub of this array and of those inside it could not repair.
+    #[must_use]
+    pub fn left_by_scrub(&self) -> Vec<String> {
+        let arrays = self.arrays().into_iter();
+        let left = arrays.filter(|array| array.scrub_left_bytes > 0);
+        left.map(|array| {
+            format!(
+                "array '{}' is degraded: the last scrub could not repair {} that it found wrong; spindles \
+                 scrub names the places and looks again: bring back what is missing, or write anew from \
+                 a backup what is lost",
+                array.name,
+                size(array.scrub_left_bytes)
+            )
+        })
+        .collect()
+    }
+
     /// What can be done about what is missing, as long as nobody has the array.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {

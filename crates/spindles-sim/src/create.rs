@@ -320,6 +320,7 @@ pub(crate) fn fresh_record(
         created_s: 1_700_000_000,
         last_written_s: 1_700_000_000,
         last_scrub_s: 0,
+        scrub_left_blocks: 0,
         generation: 1,
         session: 0,
         past: Default::default(),

@@ -241,6 +241,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "generation": report.generation,
         "last_written_s": report.last_written_s,
         "last_scrub_s": report.last_scrub_s,
+        "scrub_left_bytes": report.scrub_left_bytes,
         "scrub_stopped_bytes": report.scrub_stopped_bytes,
         "clean": report.clean,
         "may_be_newer": report.may_be_newer.iter().map(|member| member.0).collect::<Vec<_>>(),

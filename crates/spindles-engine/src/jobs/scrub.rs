@@ -118,8 +118,17 @@ pub struct ScrubStatus {
 pub(crate) struct ScrubState {
     repair: Repair,
     pub(crate) found: ScrubStatus,
+    /// What the part before left that was interrupted.
+    left_before: u64,
     /// The group from which on the mark is to be kept again.
     due: GroupIndex,
+}
+
+impl ScrubState {
+    /// What could not be repaired, on the way here from the start of the array.
+    pub(crate) fn left_blocks(&self) -> u64 {
+        self.left_before + self.found.left_blocks + self.found.disagreements
+    }
 }
 
 impl Engine {
@@ -147,8 +156,16 @@ impl Engine {
             let group = self.geometry.locate(kept).group;
             Place { group, row: 0 }
         };
+        let recorded = (self.metadata.persistence.as_ref())
+            .map_or(0, |persistence| persistence.array.scrub_left_blocks);
+        let left_before = if from == Place::default() {
+            0
+        } else {
+            recorded.max(self.scrub.left_blocks())
+        };
         self.scrub = ScrubState {
             repair: scrub.repair,
+            left_before,
             found: ScrubStatus {
                 mark: BlockIndex(self.blocks_below(from.group)),
                 ..ScrubStatus::default()
@@ -183,11 +200,14 @@ impl Engine {
     fn scrub_ended(&mut self, _walk: Walk) {
         self.scrub.found.mark = BlockIndex(0);
         let now_s = self.metadata.since_1970_s(self.now);
-        if let (Some(now_s), Some(persistence)) = (now_s, &mut self.metadata.persistence) {
-            persistence.array.last_scrub_s = now_s;
-            self.want_update();
+        let mut changed = self.note_scrub_mark();
+        if let Some(persistence) = &mut self.metadata.persistence {
+            let array = &mut persistence.array;
+            changed |= now_s.is_some() || array.scrub_left_blocks != self.scrub.left_blocks();
+            array.last_scrub_s = now_s.unwrap_or(array.last_scrub_s);
+            array.scrub_left_blocks = self.scrub.left_blocks();
         }
-        if self.note_scrub_mark() {
+        if changed {
             self.want_update();
         }
         self.output(Output::Event(Event::ScrubDone(self.scrub.found)));
@@ -207,7 +227,11 @@ impl Engine {
             self.scrub.found.mark = BlockIndex(self.blocks_below(walk.mark.group));
         }
         let persistence = self.metadata.persistence.as_ref();
-        persistence.is_some_and(|persistence| persistence.array.scrub_mark != self.scrub.found.mark)
+        persistence.is_some_and(|persistence| {
+            let array = &persistence.array;
+            array.scrub_mark != self.scrub.found.mark
+                || array.scrub_left_blocks < self.scrub.left_blocks()
+        })
     }
 
     /// Whether a column makes places anew from redundancy that is settled.

@@ -441,6 +441,34 @@ fn beside_clients_a_scrub_finds_nothing_that_is_not_there() {
     }
 }
 
+/// What a scrub leaves is in the superblocks when it is over, and until the next one has come to its end.
+#[test]
+fn superblocks_say_what_a_scrub_left() {
+    let mut setup = setup(Level::by_name("raid5").unwrap(), 3, 8);
+    setup.persistent = true;
+    let mut world = filled(&setup);
+    let left = |world: &World| {
+        let slots = world.superblocks(0).into_iter();
+        let newest = slots.max_by_key(|record| record.generation);
+        newest.unwrap().scrub_left_blocks
+    };
+    // Rot in one member of two rows, without checksums: nobody knows which.
+    rot(&mut world, 1, 0);
+    rot(&mut world, 1, 5);
+    scrub(&mut world, Repair::Located);
+    assert_eq!(disagreements(&world, false), 2);
+    assert_eq!(left(&world), 2);
+    // One that is interrupted does not take it back.
+    world.command(Command::Scrub(Scrub::default())).unwrap();
+    world.command(Command::StopJob("scrub")).unwrap();
+    world.run();
+    assert!(world.close());
+    assert_eq!(left(&world), 2);
+    let mut world = world.reopen(&setup);
+    scrub(&mut world, Repair::TrustData);
+    assert_eq!(left(&world), 0);
+}
+
 /// By the caller's clock: the engine has none.
 #[test]
 fn superblocks_say_when_they_were_written_and_when_a_scrub_ended() {

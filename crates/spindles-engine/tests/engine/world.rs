@@ -313,6 +313,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             created_s: 0,
             last_written_s: 0,
             last_scrub_s: 0,
+            scrub_left_blocks: 0,
             generation: 1,
             session: 0,
             past: Default::default(),

@@ -26,6 +26,7 @@ const AREAS_AT: usize = 256;
 const MEMBERS_AT: usize = AREAS_AT + AREAS_MAX * AREA_BYTES;
 const SCRUB_AT: usize = MEMBERS_AT + MEMBERS_MAX as usize * MEMBER_BYTES;
 const SESSIONS_AT: usize = SCRUB_AT + 8;
+const SCRUB_LEFT_AT: usize = 3968;
 const GROWTH_AT: usize = 3976;
 const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
@@ -35,7 +36,7 @@ const TIMES_AT: usize = 4064;
 const SHARED_AT: usize = 4080;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
 
-const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= GROWTH_AT);
+const _: () = assert!(SESSIONS_AT + 8 + PAST_SESSIONS_MAX * 16 <= SCRUB_LEFT_AT);
 const _: () = assert!(GROWTH_AT + GROWTH_BYTES <= JOURNAL_DEVICE_AT);
 
 const FIELDS: &[(usize, usize, &str)] = &[
@@ -68,7 +69,7 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (3840, 8, "scrub mark"),
     (3848, 8, "session"),
     (3856, 112, "past sessions"),
-    (3968, 8, "reserved"),
+    (3968, 8, "scrub left blocks"),
     (3976, 8, "growth mark"),
     (3984, 4, "growth staged blocks"),
     (3988, 4, "growth from chunk blocks"),
@@ -203,6 +204,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
         writer.u64(mark);
     }
     Writer(&mut out[SCRUB_AT..]).u64(array.scrub_mark.0);
+    Writer(&mut out[SCRUB_LEFT_AT..]).u64(array.scrub_left_blocks);
     array.growth.encode(&mut out[GROWTH_AT..]);
     Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
@@ -424,6 +426,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         created_s,
         last_written_s: times.u64(),
         last_scrub_s: times.u64(),
+        scrub_left_blocks: Reader(&bytes[SCRUB_LEFT_AT..]).u64(),
         generation,
         session,
         past,

@@ -125,6 +125,7 @@ impl Opening<'_> {
             generation: array.generation,
             last_written_s: array.last_written_s,
             last_scrub_s: array.last_scrub_s,
+            scrub_left_bytes: array.scrub_left_blocks.saturating_mul(block_bytes),
             scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
             clean: array.clean,
             failed: !geometry.survives(assembly.missing),

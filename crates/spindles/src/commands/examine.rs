@@ -239,6 +239,7 @@ fn describe_member(
         "created_s": array.created_s,
         "last_written_s": array.last_written_s,
         "last_scrub_s": array.last_scrub_s,
+        "scrub_left_blocks": array.scrub_left_blocks,
         "generation": array.generation,
         "clean": array.clean,
         "consistency": array.consistency.as_str(),

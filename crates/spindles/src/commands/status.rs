@@ -19,7 +19,8 @@ pub(crate) static COMMAND: Command = Command {
               while another command has them: then this says which, and how far it is. What the \
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
               Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
-              yet and all data can be read; 4 failed, which is that too much is missing; 1 and 2 \
+              yet and all data can be read, or that the last scrub left something that it could not \
+              repair; 4 failed, which is that too much is missing; 1 and 2 \
               as everywhere.\n\n\
               spindles status pool\n\
               spindles status a.img b.img c.img",
@@ -67,6 +68,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             report.warnings()
         });
     }
+    warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
     match &survey.needs_force {
         Some(why) => warnings.push(why.clone()),
         None if view.is_in_use => {}
@@ -343,6 +345,13 @@ impl View<'_> {
             0 => "never scrubbed".to_owned(),
             at => format!("last scrubbed {}", arrays::moment(at)),
         };
+        let left = match report.scrub_left_bytes {
+            0 => String::new(),
+            bytes => format!(
+                ", which left {} that it could not repair",
+                arrays::size(bytes)
+            ),
+        };
         let stopped = match report.scrub_stopped_bytes {
             0 => String::new(),
             _ if self.is_in_use => String::new(),
@@ -351,6 +360,6 @@ impl View<'_> {
                 percent(at, report.bytes)
             ),
         };
-        format!("{written}; {scrubbed}{stopped}")
+        format!("{written}; {scrubbed}{left}{stopped}")
     }
 }

@@ -382,6 +382,7 @@ fn what_nothing_can_tell_is_told_and_left_alone() {
         let json = run.json();
         assert_eq!(json["disagreement_bytes"], 25 * BLOCK, "{expression}");
         assert_eq!(json["repaired_bytes"], 0);
+        status_says_left(&folder, devices, 25 * BLOCK);
         assert!(data(&folder, devices) == rotten, "{expression}");
         let run = folder.run(&scrub);
         run.fails(1, &["not everything that is wrong could be repaired"]);
@@ -395,6 +396,7 @@ fn what_nothing_can_tell_is_told_and_left_alone() {
         assert!(run.out.contains("made to agree"), "{}", run.out);
         let after = data(&folder, devices);
         assert!(after != rotten && after != good, "{expression}");
+        status_says_left(&folder, devices, 0);
         folder.run(&scrub).ok();
     }
 }
@@ -422,10 +424,32 @@ fn what_has_checksums_only_is_scrubbed_and_never_read_wrong() {
     assert_eq!(run.status, 1, "{}", run.error);
     assert_eq!(run.json()["left_bytes"], 3 * BLOCK);
     assert_eq!(flipped.len(), 3);
+    status_says_left(&folder, "a b", 3 * BLOCK);
     let bytes = folder.read("source").len();
     std::fs::write(folder.path("back"), []).expect("room");
     let run = folder.run(&format!("copy array:@a,@b @back --bytes {bytes}"));
     run.fails(1, &["are corrupt"]);
+    // Written anew it is good, which the next scrub finds.
+    folder.run("copy @source array:@a,@b").ok();
+    folder.run("scrub @a @b").ok();
+    status_says_left(&folder, "a b", 0);
+}
+
+/// What `status` says of what the last scrub left, after that has ended.
+fn status_says_left(folder: &Folder, devices: &str, bytes: u64) {
+    let status = format!("status {}", list(devices));
+    let run = folder.run(&format!("{status} --json"));
+    let json = run.json();
+    let state = if bytes > 0 { "degraded" } else { "healthy" };
+    let expected = (if bytes > 0 { 3 } else { 0 }, state.into(), bytes.into());
+    let said = (run.status, &json["state"], &json["scrub_left_bytes"]);
+    assert_eq!(said, (expected.0, &expected.1, &expected.2), "{}", run.out);
+    let run = folder.run(&status);
+    let warned = run
+        .error
+        .contains("degraded: the last scrub could not repair");
+    let told = run.out.contains("that it could not repair");
+    assert_eq!((warned, told), (bytes > 0, bytes > 0), "{}", run.out);
 }
 
 /// Arrays without redundancy inside one that has it: what is rotten in them is mended from above, and
@@ -442,5 +466,6 @@ fn what_is_mended_from_above_is_not_left() {
     assert!(!run.out.contains("not repaired"), "{}", run.out);
     let run = folder.run("scrub @a @b @c @d").ok();
     assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+    status_says_left(&folder, "a b c d", 0);
     crate::rebuild::same(&folder, "a b c d");
 }
