@@ -112,11 +112,13 @@ impl ArrayReport {
     /// How it is, in a word.
     #[must_use]
     pub fn health(&self) -> Health {
-        let left = |array: &&Self| array.scrub_left_bytes > 0;
+        let lacks = |array: &&Self| {
+            array.scrub_left_bytes > 0 || array.journal == JournalReport::DeviceMissing
+        };
         match (self.failed, self.is_degraded()) {
             (true, _) => Health::Failed,
             (false, true) => Health::Degraded,
-            (false, false) if self.arrays().iter().any(left) => Health::Degraded,
+            (false, false) if self.arrays().iter().any(lacks) => Health::Degraded,
             (false, false) => Health::Healthy,
         }
     }
@@ -291,8 +293,9 @@ impl ArrayReport {
         }
         if self.journal == JournalReport::DeviceMissing {
             lines.push(format!(
-                "array '{name}' has a device for its journal that is not there: its members log \
-                 meanwhile; give that device too, and it is used again"
+                "array '{name}' is degraded: it has a device for its journal that is not there, and its \
+                 members log meanwhile; give that device too, or give the array another one with \
+                 spindles journal add, or none with spindles journal remove"
             ));
         }
         if self.read_only {

@@ -19,8 +19,8 @@ pub(crate) static COMMAND: Command = Command {
               while another command has them: then this says which, and how far it is. What the \
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
               Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
-              yet and all data can be read, or that the last scrub left something that it could not \
-              repair; 4 failed, which is that too much is missing; 1 and 2 \
+              yet and all data can be read, or that the device for its journal is missing, or that \
+              the last scrub left something that it could not repair; 4 failed, which is that too much is missing; 1 and 2 \
               as everywhere.\n\n\
               spindles status pool\n\
               spindles status a.img b.img c.img",

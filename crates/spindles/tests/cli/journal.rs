@@ -49,12 +49,21 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
         "{}",
         taken.error
     );
-    let without = folder.run("status @a @b @c").ok();
-    assert!(
-        without.error.contains("its members log"),
-        "{}",
-        without.error
-    );
+    assert_eq!(shown.status, 0, "{}", shown.error);
+    // It does not do what was promised with that device.
+    let without = folder.run("status @a @b @c");
+    assert_eq!(without.status, 3, "{}", without.error);
+    for words in [
+        "array 'data' is degraded: it has a device for its journal that is not there",
+        "its members log meanwhile; give that device too, or",
+        "spindles journal remove",
+    ] {
+        assert!(without.error.contains(words), "{}", without.error);
+    }
+    let json = folder.run("status @a @b @c --json").json();
+    assert_eq!(json["state"], "degraded");
+    folder.run("journal remove --array @a,@b,@c").ok();
+    assert_eq!(folder.run("status @a @b @c").status, 0);
 }
 
 /// One that has none gets a device, loses it, gets another one, and gives that back: what it holds
@@ -238,7 +247,10 @@ fn why_a_device_has_the_journal_no_more_is_told() {
         "@a @b @c @j @k",
         &[elsewhere, "something else with --force"],
     );
-    told("@a @b @c @j", &[elsewhere, "its journal that is not there"]);
+    told(
+        "@a @b @c @j",
+        &[elsewhere, "for its journal that is not there"],
+    );
     folder.copy("k", "l");
     let both = "one is a copy of the other; leave one out";
     folder.refuses("status @a @b @c @k @l", 1, &[both]);
