@@ -7,7 +7,7 @@ use crate::probe::Probe;
 use rustix::fs::{major, minor};
 use spindles_block::MemberIndex;
 use spindles_format::{ArrayRecord, Found, Uuid};
-use spindles_layout::{ExpressionError, parse_devices};
+use spindles_layout::{ExpressionError, parse_devices, quoted};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -222,6 +222,26 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         devices,
         skipped: scan.skipped,
     })
+}
+
+/// The array of that name on these devices as a target: by its name where a scan finds it by that, with
+/// all of these and nothing else, otherwise by its devices.
+#[must_use]
+pub fn target_of(name: &str, devices: &[&str]) -> String {
+    let by_name = format!("array:{}", quoted(name));
+    let found = resolve(&[&by_name], &[], &[]).map(|given| given.devices);
+    let found = found.unwrap_or_default();
+    let identities: BTreeSet<_> = devices.iter().map(|device| identity(device)).collect();
+    if found
+        .iter()
+        .map(|device| identity(device))
+        .collect::<BTreeSet<_>>()
+        == identities
+    {
+        return by_name;
+    }
+    let devices: Vec<_> = devices.iter().map(|device| quoted(device)).collect();
+    format!("array:{}", devices.join(","))
 }
 
 /// What an argument names: one thing that exists, or several between commas, quoted as in array

@@ -12,6 +12,7 @@ use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
 use spindles_io::OpenOptions;
 use spindles_io::create::{CreateError, CreateOptions, Created, Sync, create};
+use spindles_io::scan;
 use spindles_layout::{Expression, chunk_blocks};
 
 pub(crate) static COMMAND: Command = Command {
@@ -199,8 +200,10 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
     let others = arguments.spares.iter().chain(&arguments.journal);
     let others = others.map(String::as_str);
     let devices: Vec<&str> = expression.leaves().into_iter().chain(others).collect();
-    let devices = devices.join(",");
-    ui.line(format!("use it as array:{devices}"));
+    ui.line(format!(
+        "use it as {}",
+        scan::target_of(&created.name, &devices)
+    ));
     ui.json(&json!({
         "name": created.name,
         "uuid": created.uuid.to_string(),

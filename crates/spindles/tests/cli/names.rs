@@ -82,6 +82,40 @@ fn a_name_stands_for_all_devices_of_an_array() {
     );
 }
 
+/// What `create` says at its end is what a copy takes, whatever is around.
+#[test]
+fn a_new_array_says_what_it_is_called() {
+    let folder = Folder::new("a b c,d e f g h i journal spare", 32 * MIB);
+    let elsewhere = Folder::new("x", 32 * MIB);
+    std::fs::write(folder.path("hides"), b"").expect("room");
+    let outside = elsewhere.path("x");
+    let listed = |devices: &str| format!("array:{devices}");
+    for (create, target) in [
+        (
+            "pool raid1(a,b) --spare spare --journal journal",
+            listed("pool"),
+        ),
+        (
+            "pool raid1(e,f) --journal journal --force",
+            listed("e,f,journal"),
+        ),
+        ("comma raid1(\"c,d\",g)", listed("comma")),
+        // A file of that name comes first.
+        ("hides raid1(h,i)", listed("h,i")),
+        (
+            &format!("far raid1(g,{outside}) --force"),
+            listed(&format!("g,{outside}")),
+        ),
+    ] {
+        let run = here(&folder, &format!("create {create}")).ok();
+        let last = run.out.lines().last().expect("a line");
+        assert_eq!(last, format!("use it as {target}"), "{create}");
+        std::fs::write(folder.path("data"), b"some").expect("room");
+        let run = here(&folder, &format!("copy data {target}"));
+        assert_eq!(run.status, 0, "{create}: {}", run.error);
+    }
+}
+
 #[test]
 fn every_command_takes_a_name() {
     let folder = folder();
