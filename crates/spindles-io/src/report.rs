@@ -112,13 +112,12 @@ impl ArrayReport {
     /// How it is, in a word.
     #[must_use]
     pub fn health(&self) -> Health {
-        let lacks = |array: &&Self| {
-            array.scrub_left_bytes > 0 || array.journal == JournalReport::DeviceMissing
-        };
+        let lacks = |array: &&Self| array.journal == JournalReport::DeviceMissing;
+        let lacks = self.arrays().iter().any(lacks) || !self.left_by_scrub().is_empty();
         match (self.failed, self.is_degraded()) {
             (true, _) => Health::Failed,
             (false, true) => Health::Degraded,
-            (false, false) if self.arrays().iter().any(lacks) => Health::Degraded,
+            (false, false) if lacks => Health::Degraded,
             (false, false) => Health::Healthy,
         }
     }
@@ -309,12 +308,25 @@ impl ArrayReport {
 }
 
 impl ArrayReport {
+    /// The arrays in which the last scrub could not repair everything. Not those without redundancy inside
+    /// one that has it: what of them that one uses and can't repair is among its own.
+    fn with_left(&self, is_redundant_above: bool) -> Vec<&Self> {
+        let is_redundant = self.level.redundancy != Redundancy::None;
+        let counts = self.scrub_left_bytes > 0 && (is_redundant || !is_redundant_above);
+        let mut arrays: Vec<&Self> = counts.then_some(self).into_iter().collect();
+        for member in &self.members {
+            if let MemberReport::Array(inner) = member {
+                arrays.extend(inner.with_left(is_redundant || is_redundant_above));
+            }
+        }
+        arrays
+    }
+
     /// What the last scrub of this array and of those inside it could not repair.
     #[must_use]
     pub fn left_by_scrub(&self) -> Vec<String> {
-        let arrays = self.arrays().into_iter();
-        let left = arrays.filter(|array| array.scrub_left_bytes > 0);
-        left.map(|array| {
+        let arrays = self.with_left(false).into_iter();
+        arrays.map(|array| {
             format!(
                 "array '{}' is degraded: the last scrub could not repair {} that it found wrong; spindles \
                  scrub names the places and looks again: bring back what is missing, or write anew from \

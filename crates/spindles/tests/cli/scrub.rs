@@ -467,5 +467,11 @@ fn what_is_mended_from_above_is_not_left() {
     let run = folder.run("scrub @a @b @c @d").ok();
     assert!(run.out.contains("nothing is wrong"), "{}", run.out);
     status_says_left(&folder, "a b c d", 0);
+    // What the outer array does not use it can't mend, and does not miss.
+    let (_, device) = folder.newest("c");
+    folder.write("c", device.data_start().0 * 4096, b"rot");
+    let run = folder.run("scrub @a @b @c @d");
+    assert_eq!(run.status, 1, "{}{}", run.out, run.error);
+    assert_eq!(folder.run("status @a @b @c @d").status, 0);
     crate::rebuild::same(&folder, "a b c d");
 }
