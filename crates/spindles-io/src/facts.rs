@@ -85,7 +85,7 @@ pub struct DeviceFacts {
     pub bytes: u64,
     /// The unit in which it is addressed and in which a write may tear.
     pub sector_bytes: u32,
-    /// The unit in which the medium is written, where it says so.
+    /// The unit in which the medium is written; a sector where it does not say so.
     pub physical_sector_bytes: u32,
     /// Whether I/O goes past the page cache.
     pub direct: bool,

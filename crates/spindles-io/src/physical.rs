@@ -13,6 +13,17 @@ pub(crate) struct Physical {
     pub(crate) medium_bytes: Option<u32>,
 }
 
+/// What every disk writes as a whole.
+const SECTOR_BYTES: u32 = 512;
+
+impl Physical {
+    /// How much is written as a whole: no more than a sector where nobody says it, as of network file
+    /// systems and those of FUSE.
+    pub(crate) fn whole_bytes(&self) -> u32 {
+        self.medium_bytes.unwrap_or(SECTOR_BYTES)
+    }
+}
+
 /// A loop device on a file on a loop device on a file... as deep as anybody goes.
 const DEPTH_MAX: u32 = 8;
 
@@ -73,7 +84,9 @@ fn anonymous(major: u32, minor: u32, depth: u32) -> Physical {
         return Physical {
             name: Some("memory".to_owned()),
             rotational: Some(false),
-            ..Physical::default()
+            logical_bytes: None,
+            // A page: only the process ends, and that it does between two of them.
+            medium_bytes: Some(4096),
         };
     }
     if depth < DEPTH_MAX
@@ -154,6 +167,22 @@ mod tests {
         assert_eq!(found.logical_bytes, Some(512));
         assert_eq!(found.medium_bytes, Some(4096));
         assert_eq!(beneath(sys.path(), 8, 9, 0), Physical::default());
+    }
+
+    /// What a medium writes as a whole is not guessed to be more than a sector.
+    #[test]
+    fn an_unknown_medium_tears_blocks() {
+        let on = |path: &str| {
+            let (major, minor) = device_numbers(Path::new(path)).unwrap();
+            physical(major, minor)
+        };
+        // As of a network file system nobody says what it lies on.
+        assert_eq!(on("/proc").name.as_deref(), Some("proc"));
+        assert_eq!(on("/proc").whole_bytes(), 512);
+        assert_eq!(Physical::default().whole_bytes(), 512);
+        if on("/dev").name.as_deref() == Some("memory") {
+            assert_eq!(on("/dev").whole_bytes(), 4096);
+        }
     }
 
     #[test]

@@ -60,11 +60,14 @@ impl Mount {
     /// is known of the device that its file system says it is on.
     pub fn new(sector_bytes: usize) -> Result<Self, NoMount> {
         let explain = |error: io::Error| NoMount(format!("FUSE is not to be had: {error}"));
+        // Of one that is on nothing known it is not believed that it writes more than a sector.
         let source = match sector_bytes {
-            512 => device_of_512().ok_or_else(|| {
-                NoMount("no block device here has physical sectors of 512 bytes".to_owned())
+            512 => "spindles-disk".to_owned(),
+            _ => device_of(sector_bytes).ok_or_else(|| {
+                NoMount(format!(
+                    "no block device here has physical sectors of {sector_bytes} bytes"
+                ))
             })?,
-            _ => "spindles-disk".to_owned(),
         };
         let folder = TempDir::new().map_err(explain)?;
         let files = Arc::new(Mutex::new(Files {
@@ -137,14 +140,17 @@ fn lock(files: &Mutex<Files>) -> MutexGuard<'_, Files> {
     files.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A device with physical sectors of 512 bytes, on nothing else.
-fn device_of_512() -> Option<String> {
+/// A device with physical sectors of so many bytes, on nothing else.
+fn device_of(sector_bytes: usize) -> Option<String> {
     let devices = std::fs::read_dir("/sys/block").ok()?;
+    let sector_bytes = sector_bytes.to_string();
     let is_it = |folder: &Path| {
         let size = std::fs::read_to_string(folder.join("queue/physical_block_size"));
         let on_others =
             std::fs::read_dir(folder.join("slaves")).is_ok_and(|mut all| all.next().is_some());
-        size.is_ok_and(|size| size.trim() == "512") && !on_others && !folder.join("loop").exists()
+        size.is_ok_and(|size| size.trim() == sector_bytes)
+            && !on_others
+            && !folder.join("loop").exists()
     };
     let mut names: Vec<String> = devices
         .filter_map(|device| Some(device.ok()?.path()))

@@ -35,11 +35,11 @@ pub struct Harness {
 }
 
 impl Harness {
-    /// Mounts disks that tear at 4096 bytes and, where that can be said of a file, at 512. `client`
+    /// Mounts disks that tear at 512 bytes and, where that can be said of a file, at 4096. `client`
     /// is the program that does jobs.
     pub fn new(client: &Path, kept: &Path) -> Result<Self, NoMount> {
-        let coarse = Mount::new(4096)?;
-        let mounts = Mount::new(512).into_iter().chain([coarse]).collect();
+        let fine = Mount::new(512)?;
+        let mounts = [fine].into_iter().chain(Mount::new(4096)).collect();
         Ok(Self {
             mounts,
             client: client.to_owned(),

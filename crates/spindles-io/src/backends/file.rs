@@ -58,7 +58,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             backend: BACKEND.name,
             bytes: u64::try_from(status.st_size).unwrap_or(0),
             sector_bytes: physical.logical_bytes.unwrap_or(512),
-            physical_sector_bytes: physical.medium_bytes.unwrap_or(4096),
+            physical_sector_bytes: physical.whole_bytes(),
             direct,
             direct_reason,
             rotational: physical.rotational,
