@@ -459,6 +459,7 @@ impl Engine {
     /// All is read: what a crash left unsettled is known.
     fn bitmaps_loaded(&mut self) {
         self.blank_new_regions();
+        self.take_in_regions();
         let regions = &mut self.regions;
         for bitmap in [&mut regions.dirty, &mut regions.written] {
             for block in 0..bitmap.blocks {

@@ -1,6 +1,6 @@
 //! What an engine is opened with.
 
-use crate::{consistency::Policy, read_policies::ReadPolicy};
+use crate::{consistency::Policy, extension::Extent, read_policies::ReadPolicy};
 use alloc::{boxed::Box, vec::Vec};
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
@@ -43,6 +43,8 @@ pub struct Persistence {
     pub array: Box<ArrayRecord>,
     /// Whether something of it is new: they don't say so yet.
     pub changed: bool,
+    /// What the array was, where `array` is larger than the superblocks say.
+    pub extends: Option<Extent>,
     /// Each member's own part; `None` for a missing member.
     pub devices: Vec<Option<DeviceRecord>>,
     /// The device of its own that the array has for its journal, where that is there: attached as

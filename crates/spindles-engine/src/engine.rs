@@ -8,6 +8,7 @@ use crate::{
     columns::Column,
     config::{Config, Limits, OpenError},
     consistency::Policy,
+    extension::{Extension, Extent},
     faults::Faults,
     growth,
     hedges::Hedges,
@@ -155,6 +156,8 @@ pub struct Engine {
     pub(crate) rebuild: Rebuild,
     pub(crate) replace: Replace,
     pub(crate) grow: Grow,
+    /// The array gets larger with the first superblocks that are written.
+    pub(crate) extension: Option<Extension>,
     pub(crate) scrub: ScrubState,
     /// Whether redundancy agrees with data everywhere.
     pub(crate) all_settled: bool,
@@ -233,7 +236,9 @@ impl Engine {
         };
         let stored = array.is_some_and(|array| array.region_groups > 0);
         let (part, older) = growth::parts(array, &geometry);
-        let region_count = Regions::count(&part, older.as_ref());
+        let extends = config.persistence.as_ref().and_then(|it| it.extends);
+        let region_count = Regions::count(&part, older.as_ref())
+            .max(extends.as_ref().map_or(0, Extent::regions_end));
         let bitmaps = BITMAPS.map(|_| {
             let buffer = &mut metadata_buffer;
             Bitmap::new(region_count, stored, config.block_size, buffer)
@@ -339,6 +344,7 @@ impl Engine {
             bad,
             slow: Slow::new(config.faults, count),
             grow,
+            extension: extends.as_ref().map(Extension::new),
             // And one for the array's own, and those of hedges.
             requests: vec![
                 RequestSlot::free();
@@ -434,6 +440,7 @@ impl Engine {
     /// Goes on with what can be built on what was found at opening, when that is durable.
     pub(crate) fn opening_goes_on(&mut self) {
         if self.opening_flushes == 0 && self.loading.is_none() {
+            self.extend();
             self.begin_update();
             self.begin_replay();
             if self.all_settled && self.replay.is_none() && !self.read_only {

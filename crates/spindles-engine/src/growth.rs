@@ -4,7 +4,8 @@
 use crate::{Policy, regions::Part};
 use alloc::vec::Vec;
 use core::fmt;
-use spindles_block::{BlockIndex, MemberIndex, SizeBytes};
+use core::ops::Range;
+use spindles_block::{BlockIndex, MemberIndex, MemberSet, SizeBytes};
 use spindles_format::{
     ArrayRecord, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
     GrowthRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, OlderMap, SharedAreas, Text,
@@ -36,7 +37,7 @@ pub enum PlanError {
     Unclean,
     /// Members are missing, or being filled.
     Degraded,
-    /// It is a member of another array.
+    /// It is a member of another array, or has arrays for members.
     Inner,
     /// It has no bitmaps.
     NoRegions,
@@ -60,6 +61,29 @@ pub enum PlanError {
     },
     /// The bitmaps of the members have no room for the regions of both maps.
     NoRoomForRegions,
+    /// It holds more than it shall.
+    Shrinks {
+        /// What it holds.
+        bytes: u64,
+    },
+    /// It is so large already.
+    AsLarge {
+        /// What it holds.
+        bytes: u64,
+        /// What its members have room for.
+        bytes_max: u64,
+        /// Those that have the least.
+        least: MemberSet,
+    },
+    /// Its members have no room for so much.
+    NoRoom {
+        /// What they have room for.
+        bytes_max: u64,
+        /// Those that have the least.
+        least: MemberSet,
+    },
+    /// With more room on its members, what it holds would lie elsewhere.
+    Moves,
     /// The headroom of a member is too small for the least that is moved at once.
     NoRoomToStage {
         /// Bytes that lie there at once.
@@ -80,7 +104,9 @@ impl fmt::Display for PlanError {
             Self::Degraded => {
                 f.write_str("members are missing or being rebuilt: rebuild the array first")
             }
-            Self::Inner => f.write_str("it is a member of another array: that is not built"),
+            Self::Inner => f.write_str(
+                "it is a member of another array, or has arrays for members: that is not built",
+            ),
             Self::NoRegions => f.write_str(
                 "it has no bitmaps (an array without redundancy, or of policy none): growing it is \
                  not built",
@@ -100,6 +126,31 @@ impl fmt::Display for PlanError {
             Self::NoRoomForRegions => {
                 f.write_str("the bitmaps of its members have no room for a second map")
             }
+            Self::Shrinks { bytes } => {
+                let bytes = SizeBytes(*bytes);
+                write!(f, "it holds {bytes} already, and can't become smaller")
+            }
+            Self::AsLarge {
+                bytes,
+                bytes_max,
+                least,
+            } => {
+                write!(f, "it holds {} already", SizeBytes(*bytes))?;
+                if bytes == bytes_max {
+                    f.write_str(", and its members have no room for more: ")?;
+                    replace_first(f, *least)?;
+                }
+                Ok(())
+            }
+            Self::NoRoom { bytes_max, least } => {
+                let bytes = SizeBytes(*bytes_max);
+                write!(f, "its members have room for {bytes} at most: ")?;
+                replace_first(f, *least)
+            }
+            Self::Moves => f.write_str(
+                "its layout has copies in the further parts of each member, which would have to be \
+                 moved: that is not built",
+            ),
             Self::NoRoomToStage {
                 needed_bytes,
                 headroom_bytes,
@@ -110,6 +161,21 @@ impl fmt::Display for PlanError {
             ),
         }
     }
+}
+
+/// What gives an array more room.
+fn replace_first(f: &mut fmt::Formatter<'_>, least: MemberSet) -> fmt::Result {
+    f.write_str("replace")?;
+    for (at, member) in least.iter().enumerate() {
+        let and = if at > 0 { " and" } else { "" };
+        write!(f, "{and} member {}", member.0)?;
+    }
+    let devices = if least.count() == 1 {
+        "a larger device"
+    } else {
+        "larger devices"
+    };
+    write!(f, " by {devices} first")
 }
 
 impl core::error::Error for PlanError {}
@@ -206,6 +272,43 @@ pub(crate) fn staging_rows(record: &ArrayRecord) -> u64 {
     blocks.saturating_sub(pages * page_blocks)
 }
 
+/// Whether the map of an array may become another one.
+pub(crate) fn may_change(record: &ArrayRecord) -> Result<(), PlanError> {
+    if record.growth.older.is_some() {
+        return Err(PlanError::Growing);
+    }
+    if record.parent != Uuid::NIL {
+        return Err(PlanError::Inner);
+    }
+    if !record.missing().is_empty() || !record.rebuilding().is_empty() {
+        return Err(PlanError::Degraded);
+    }
+    Ok(())
+}
+
+/// Gives the `groups` groups of a new map regions with bits of their own, beside those that are `taken`,
+/// so that either are whole at any time.
+pub(crate) fn lay_regions(
+    record: &mut ArrayRecord,
+    devices: &[DeviceRecord],
+    taken: &Range<u64>,
+    geometry: &Geometry,
+    groups: u64,
+) -> Result<(), PlanError> {
+    // All members are there: where they have more room than the array has used so far, it may.
+    let room = SharedAreas::of(devices);
+    record.shared.bitmap_bytes = room.bitmap_bytes;
+    record.shared.headroom_bytes = room.headroom_bytes;
+    let (before, after) = (taken.start, room.regions().saturating_sub(taken.end));
+    let group_bytes = geometry.stripe_blocks() * u64::from(record.block_size.bytes());
+    let region_groups = region_groups_for(groups, group_bytes, before.max(after));
+    record.region_groups = region_groups.ok_or(PlanError::NoRoomForRegions)?;
+    let regions = groups.div_ceil(u64::from(record.region_groups));
+    let region = if regions <= before { 0 } else { taken.end };
+    record.growth.region = u32::try_from(region).map_err(|_| PlanError::NoRoomForRegions)?;
+    Ok(())
+}
+
 /// What the superblocks of an array shall say that begins to grow: `record` is that of an array that
 /// is closed, clean and whole, `devices` those of its members. An array that is opened with that
 /// begins to grow: see `ArrayRecord::growth_is_planned`.
@@ -218,15 +321,7 @@ pub fn plan_growth(
     devices: &[DeviceRecord],
     target: &Target,
 ) -> Result<ArrayRecord, PlanError> {
-    if record.growth.older.is_some() {
-        return Err(PlanError::Growing);
-    }
-    if record.parent != Uuid::NIL {
-        return Err(PlanError::Inner);
-    }
-    if !record.missing().is_empty() || !record.rebuilding().is_empty() {
-        return Err(PlanError::Degraded);
-    }
+    may_change(record)?;
     let mut grown = record.clone();
     let old_level = Level::named(record.level.as_str()).map_err(PlanError::Geometry)?;
     let level = target.level.unwrap_or(old_level);
@@ -283,22 +378,10 @@ pub fn plan_growth(
     if record.region_groups == 0 {
         return Err(PlanError::NoRegions);
     }
-    // The bits of both maps lie side by side, so that either is whole at any time.
     let (_, of_old) = parts(Some(&grown), &geometry);
     let taken = of_old.expect("it grows").regions();
-    // All members are there: where they have more room than the array has used so far, it may.
-    let room = SharedAreas::of(&all);
-    grown.shared.bitmap_bytes = room.bitmap_bytes;
-    grown.shared.headroom_bytes = room.headroom_bytes;
-    let (before, after) = (taken.start, room.regions().saturating_sub(taken.end));
     let groups = geometry.groups() - old.groups();
-    let group_bytes = geometry.stripe_blocks() * u64::from(record.block_size.bytes());
-    let regions_max = before.max(after);
-    let region_groups = region_groups_for(groups, group_bytes, regions_max);
-    grown.region_groups = region_groups.ok_or(PlanError::NoRoomForRegions)?;
-    let regions = groups.div_ceil(u64::from(grown.region_groups));
-    let region = if regions <= before { 0 } else { taken.end };
-    grown.growth.region = u32::try_from(region).map_err(|_| PlanError::NoRoomForRegions)?;
+    lay_regions(&mut grown, &all, &taken, &geometry, groups)?;
     // The engine sets it with the first superblocks that it writes.
     grown.features.refuse &= !Features::GROWTH;
 

@@ -9,6 +9,7 @@
 
 use crate::{
     Engine,
+    extension::Extension,
     member::Member,
     output::OutReason,
     system_io::{Place, Purpose},
@@ -174,7 +175,11 @@ impl Engine {
             self.metadata.wanted = false;
             return;
         }
-        let relies = self.missing_unrecorded() || self.grow.begins();
+        if self.extension.as_ref().is_some_and(Extension::is_preparing) {
+            return;
+        }
+        let begins = self.grow.begins() || self.extension.is_some();
+        let relies = self.missing_unrecorded() || begins;
         if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
             // What a member lacks that goes out is durable before it is durable that it is out; and
             // the bits of a new map before there is one.
@@ -333,6 +338,7 @@ impl Engine {
         self.journal_recorded();
         self.replay_recorded();
         self.growth_recorded();
+        self.extension_recorded();
         self.try_to_serve();
         if !self.metadata.broken {
             self.announce_rebuilt();

@@ -75,7 +75,7 @@ impl Part {
         }
     }
 
-    fn of(&self, group: GroupIndex) -> u64 {
+    pub(crate) fn of(&self, group: GroupIndex) -> u64 {
         self.region + ((group.0 - self.groups.start) >> self.shift)
     }
 
@@ -167,6 +167,17 @@ impl Regions {
         if let Some(part) = &mut self.older {
             part.live = older;
         }
+    }
+
+    /// The bits of the map as it is now mean nothing yet.
+    pub(crate) fn blank(&mut self) {
+        for region in self.part.regions() {
+            self.dirty.bits.clear(region);
+            self.written.bits.clear(region);
+            self.unsettled.clear(region);
+        }
+        self.dirty.tell_all();
+        self.written.tell_all();
     }
 
     /// The part that a group is of.

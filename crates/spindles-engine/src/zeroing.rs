@@ -122,15 +122,22 @@ impl Engine {
             self.geometry
                 .group_into(GroupIndex(next), &mut self.zeroing.group);
             let group = &self.zeroing.group;
-            let slot = group.slots().iter().find(|slot| slot.member == member);
-            match (slot, &mut run) {
+            // Where the array has got larger, a region that becomes written may hold something.
+            let held = self.extension.as_ref().map_or(0, |extension| {
+                let written = &self.regions.written.bits;
+                extension.rows_held(written, GroupIndex(next), group.blocks)
+            });
+            let left = group.blocks - held;
+            let mut slots = group.slots().iter().filter(|_| left > 0);
+            let slot = slots.find(|slot| slot.member == member);
+            let start = slot.map(|slot| slot.offset.plus(u64::from(held)));
+            match (start, &mut run) {
                 (None, _) => {}
-                (Some(slot), None) => run = Some((slot.offset, group.blocks)),
-                (Some(slot), Some((first, blocks)))
-                    if slot.offset == first.plus(u64::from(*blocks))
-                        && *blocks + group.blocks <= blocks_max =>
+                (Some(start), None) => run = Some((start, left)),
+                (Some(start), Some((first, blocks)))
+                    if start == first.plus(u64::from(*blocks)) && *blocks + left <= blocks_max =>
                 {
-                    *blocks += group.blocks;
+                    *blocks += left;
                 }
                 (Some(_), Some(_)) => break,
             }
@@ -248,6 +255,7 @@ impl Engine {
         if !self.zeroing.waiting.is_empty() {
             self.zero_next();
         }
+        self.extend();
     }
 
     /// The journal holds nothing of before, or counts no more.

@@ -211,6 +211,7 @@ fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
         array: Box::new(array),
         devices: devices.into_iter().map(Some).collect(),
         changed: false,
+        extends: None,
         journal_device: None,
         nonce: 7,
         opened_s: Some(1_700_000_000),

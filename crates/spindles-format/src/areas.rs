@@ -361,8 +361,9 @@ pub fn device_bytes_for(data_bytes: u64, block_size: BlockSize, shared: &SharedA
     }
 }
 
-/// The areas of a device that takes a position in an array that there is: its data area is as long
-/// as the array counts on, and what the other members use is in use.
+/// The areas of a device that takes a position in an array that there is: its data area is no shorter
+/// than the array counts on, and what the other members use is in use. What a larger device has more
+/// is set aside as on any other, so that the array may get larger on it.
 pub fn areas_to_join(
     array: &ArrayRecord,
     device_bytes: u64,
@@ -370,12 +371,6 @@ pub fn areas_to_join(
 ) -> Result<DeviceRecord, TooSmall> {
     let data_blocks = array.member[usize::from(member.0)].data_blocks;
     let mut device = areas_to_hold(array, device_bytes, member, data_blocks)?;
-    let count = usize::from(device.area_count);
-    let data = device.areas[..count]
-        .iter_mut()
-        .find(|area| area.kind == AreaKind::DATA)
-        .expect("a fresh member has a data area");
-    data.length_bytes = data_blocks * u64::from(array.block_size.bytes());
     if array.region_groups > 0 {
         for kind in BITMAPS {
             device.set_version(kind, 1);

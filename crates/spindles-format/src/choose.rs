@@ -474,9 +474,9 @@ fn judge(
         });
     }
     let counted_on = truth.record.member[usize::from(device.member.0)].data_blocks;
-    if device.data_blocks() != counted_on {
+    if device.data_blocks() < counted_on {
         return Err(Reason::Corrupt(DecodeError::Invalid {
-            what: "its data area has another length than the array counts on",
+            what: "its data area is shorter than the array counts on",
         }));
     }
     Ok(lagging)

@@ -213,7 +213,7 @@ fn impossible_contents_are_refused() {
     all(
         member(2) + 16,
         &[1],
-        "its data area has another length than the array counts on",
+        "its data area is shorter than the array counts on",
     );
 }
 

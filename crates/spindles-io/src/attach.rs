@@ -259,6 +259,16 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
+    /// Not all members are there.
+    #[error(
+        "array '{array}' lacks {members}: it gets larger with all its members there; bring back what is missing, or fill its place with spindles rebuild, first"
+    )]
+    NotWhole {
+        /// The array.
+        array: String,
+        /// Which members.
+        members: String,
+    },
     /// A member that could be there is not.
     #[error(
         "array '{array}' counts on member {member}, and its device was not given: give all of its devices; what is lost for good is replaced with spindles rebuild first"

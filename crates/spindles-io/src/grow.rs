@@ -1,17 +1,27 @@
-//! Grows an array that nobody uses: more members, another chunk size, another level. A growth that
-//! was stopped goes on where it was.
+//! Grows an array that nobody uses: more members, another chunk size, another level; or all the room
+//! that its members have. A growth that was stopped goes on where it was.
 
 use crate::assemble::{
     ArrayReport, AssembleError, AssembleOptions, Assembled, Change, MemberReport, assemble,
     assemble_to_change,
 };
 use crate::attach::{self, ChangeError};
+use crate::report::positions;
 use crate::{OpenOptions, Target, TooSmall, create, probe, settle, wipe};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
 use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::{Layout, Level, chunk_blocks};
 use std::collections::VecDeque;
+
+/// What an array is to hold.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NewSize {
+    /// As much as its members have room for.
+    Max,
+    /// So much, or a little less where it holds whole stripes.
+    Bytes(u64),
+}
 
 /// What an array shall become, and how.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +36,8 @@ pub struct GrowOptions {
     pub level: Option<&'static Level>,
     /// The layout.
     pub layout: Option<Layout>,
+    /// What it is to hold, on the members that it has. Nothing else goes with it.
+    pub size: Option<NewSize>,
     /// Overwrite what the new devices hold.
     pub overwrite: bool,
 }
@@ -39,6 +51,8 @@ pub struct Grown {
     pub bytes: u64,
     /// Whether it had become that before: nothing was written.
     pub already: bool,
+    /// Why it gets no larger, where its size was asked for.
+    pub as_large: Option<PlanError>,
     /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
     pub through: bool,
     /// The block of the array that can't be moved, where there is one.
@@ -58,6 +72,9 @@ pub fn grow(
     options: &GrowOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Grown, ChangeError> {
+    if let Some(size) = options.size {
+        return enlarge(devices, &options.assemble, size, progress);
+    }
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut assembling = options.assemble.clone();
     assembling.open.read_only = true;
@@ -82,6 +99,7 @@ pub fn grow(
             bytes: report.bytes,
             report,
             already: true,
+            as_large: None,
             through: true,
             stuck: None,
             wiped: Vec::new(),
@@ -123,6 +141,7 @@ pub fn grow(
                     bytes: report.bytes,
                     report,
                     already: false,
+                    as_large: None,
                     through,
                     stuck: None,
                     wiped: Vec::new(),
@@ -134,6 +153,68 @@ pub fn grow(
     }
     let found = assemble(devices, &assembling)?.target;
     carry_on(found, report, added.into(), wiped, progress)
+}
+
+/// Lets an array hold more on the members that it has. That is done as soon as it is open.
+fn enlarge(
+    devices: &[&str],
+    assembling: &AssembleOptions,
+    size: NewSize,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Grown, ChangeError> {
+    let mut looking = assembling.clone();
+    looking.open.read_only = true;
+    let report = assemble(devices, &looking)?.report;
+    let array = report.name.clone();
+    let mut grown = Grown {
+        bytes: report.bytes,
+        report,
+        already: false,
+        as_large: None,
+        through: true,
+        stuck: None,
+        wiped: Vec::new(),
+    };
+    if grown.report.growing.is_some() {
+        return Err(ChangeError::Growing { array });
+    }
+    let lacking = grown.report.lacking();
+    if !lacking.is_empty() {
+        let members = positions(lacking);
+        return Err(ChangeError::NotWhole { array, members });
+    }
+    let change = Change::Size(match size {
+        NewSize::Max => None,
+        NewSize::Bytes(bytes) => Some(bytes),
+    });
+    // Whether that is possible, before it is put in order for it.
+    match assemble_to_change(devices, &looking, &change) {
+        Ok(_) => {}
+        Err(AssembleError::CantGrow {
+            reason: reason @ PlanError::AsLarge { .. },
+            ..
+        }) => {
+            grown.already = true;
+            grown.as_large = Some(reason);
+            return Ok(grown);
+        }
+        Err(error) => return Err(error.into()),
+    }
+    if !grown.report.is_clean() {
+        let mut found = assemble(devices, assembling)?.target;
+        grown.through = settle(found.as_mut(), progress);
+        found.close()?;
+        if !grown.through {
+            return Ok(grown);
+        }
+    }
+    let target = assemble_to_change(devices, assembling, &change)?.target;
+    attach::close(target, &mut grown.report)?;
+    grown.bytes = assemble(devices, &looking)?.report.bytes;
+    if grown.bytes == grown.report.bytes {
+        return Err(ChangeError::NotRecorded { array });
+    }
+    Ok(grown)
 }
 
 /// Parts the new devices into those that took their places already, in a growth that was stopped, and
@@ -394,6 +475,7 @@ fn carry_on(
         report,
         bytes,
         already: false,
+        as_large: None,
         through,
         stuck,
         wiped,

@@ -35,6 +35,8 @@ pub struct ArrayReport {
     pub block_bytes: u32,
     /// What it holds.
     pub bytes: u64,
+    /// What it may hold on the members that it has, where that is more.
+    pub room_bytes: Option<u64>,
     /// The generation of its superblocks.
     pub generation: u64,
     /// When its superblocks were last written, in seconds since 1970; 0 where nobody knew the time.
@@ -97,6 +99,19 @@ impl ArrayReport {
             .filter(|(_, member)| matches!(member, MemberReport::Missing { .. }))
             .map(|(index, _)| MemberIndex(index))
             .collect()
+    }
+
+    /// Which members are not there, or not filled yet.
+    #[must_use]
+    pub fn lacking(&self) -> MemberSet {
+        let members = (0_u8..)
+            .zip(&self.members)
+            .filter(|(_, member)| match member {
+                MemberReport::Missing { .. } => true,
+                MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
+                MemberReport::Array(_) => false,
+            });
+        members.map(|(index, _)| MemberIndex(index)).collect()
     }
 
     /// Whether this array or one inside it lacks members.

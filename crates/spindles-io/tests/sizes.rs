@@ -5,12 +5,14 @@
 mod common;
 
 use common::{Tmpfs, mount, pattern, run, skip};
-use spindles_block::{BlockSize, BufferSlice, Operation};
-use spindles_engine::ArrayState;
+use spindles_block::{BlockSize, BufferSlice, Operation, SizeBytes};
+use spindles_engine::{ArrayState, Scrub};
 use spindles_io::assemble::{AssembleOptions, Assembled, assemble};
 use spindles_io::create::{CreateError, CreateOptions, create};
+use spindles_io::grow::{GrowOptions, Grown, NewSize, grow};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
 use spindles_io::replace::{ReplaceOptions, replace};
+use spindles_io::scrub::scrub;
 use spindles_io::{Target, settle};
 use spindles_layout::Expression;
 use std::fs::{self, File};
@@ -83,6 +85,74 @@ impl Devices {
         };
         let expression = Expression::parse(text).unwrap();
         create(&expression, &options, &mut |_, _| true).map(drop)
+    }
+
+    /// A device that holds other bytes than zeros everywhere.
+    fn add_used(&self, name: &str, bytes: u64) {
+        let used = vec![0xa5; usize::try_from(bytes).unwrap()];
+        fs::write(self.path(name), used).unwrap();
+    }
+
+    /// Each device is replaced by another one, which holds something.
+    fn replace_all(&self, names: &[&str], larger: &[(&str, u64)]) {
+        let mut names = names.to_vec();
+        for (at, (new, bytes)) in larger.iter().enumerate() {
+            self.add_used(new, *bytes);
+            let options = ReplaceOptions {
+                old: self.path(names[at]),
+                onto: self.path(new),
+                overwrite: true,
+                ..ReplaceOptions::default()
+            };
+            let paths = self.paths(&names);
+            replace(&strs(&paths), &options, &mut |_, _| true).unwrap();
+            names[at] = new;
+        }
+    }
+
+    fn grow(&self, names: &[&str], size: NewSize) -> Result<Grown, String> {
+        let options = GrowOptions {
+            size: Some(size),
+            ..GrowOptions::default()
+        };
+        let paths = self.paths(names);
+        let grown = grow(&strs(&paths), &options, &mut |_, _| true);
+        grown.map_err(|error| error.to_string())
+    }
+
+    /// All that the array holds.
+    fn contents(&self, names: &[&str]) -> Vec<u8> {
+        let mut target = self.open(names).target;
+        let (blocks, mut contents) = (target.facts().blocks, Vec::new());
+        let most: u32 = 1024;
+        let buffer = target.allocate(most);
+        for block in (0..blocks).step_by(usize::try_from(most).unwrap()) {
+            let count = u32::try_from((blocks - block).min(most.into())).unwrap();
+            let slice = BufferSlice {
+                buffer,
+                first_block: 0,
+            };
+            run(target.as_mut(), Operation::Read, block, count, slice).unwrap();
+            let bytes = target.facts().block_size.bytes() * count;
+            let bytes = usize::try_from(bytes).unwrap();
+            contents.extend_from_slice(&target.buffer(buffer)[..bytes]);
+        }
+        target.close().unwrap();
+        contents
+    }
+
+    /// Whether a scrub finds nothing.
+    fn is_sound(&self, names: &[&str]) -> bool {
+        let paths = self.paths(names);
+        let mut flaws = 0;
+        let scrubbed = scrub(
+            &strs(&paths),
+            &AssembleOptions::default(),
+            Scrub::default(),
+            &mut |_| flaws += 1,
+            &mut |_, _| true,
+        );
+        scrubbed.unwrap().through && flaws == 0
     }
 
     fn open(&self, names: &[&str]) -> Assembled {
@@ -340,4 +410,168 @@ fn first_bytes(path: &str) -> Vec<u8> {
     let file = File::open(path).unwrap();
     file.read_exact_at(&mut bytes, 0).unwrap();
     bytes
+}
+
+const SMALL: u64 = 8 * MIB;
+
+/// Levels with a layout, how many members they have, and whether one may be away.
+const GROWING: &[(&str, usize, bool)] = &[
+    ("raid1", 2, true),
+    ("raid1", 3, true),
+    ("raid4", 3, true),
+    ("raid5", 3, true),
+    ("raid6", 4, true),
+    ("raid7", 5, true),
+    ("raid10", 3, true),
+    ("raid10:offset", 4, true),
+    ("raid0", 3, false),
+    ("concat", 2, false),
+];
+
+/// Whatever larger members held, an array that gets their room holds what it held, and zeros behind it;
+/// it is as redundant as one created on them, and as large where every member's end is the array's.
+#[test]
+fn an_array_gets_the_room_of_larger_members() {
+    let block_sizes = [BlockSize::B512, BlockSize::B4096];
+    for ((level, count, redundant), block_size) in GROWING.iter().zip(block_sizes.iter().cycle()) {
+        let old: Vec<String> = (0..*count).map(|at| format!("old{at}")).collect();
+        let sizes: Vec<(&str, u64)> = old.iter().map(|name| (name.as_str(), SMALL)).collect();
+        let devices = Devices::new(&sizes);
+        let paths = devices.paths(&strs(&old)).join(",");
+        Devices::try_create(&format!("{level}({paths})"), *block_size).unwrap();
+        devices.write(&strs(&old), 1);
+        let before = devices.contents(&strs(&old));
+
+        let new: Vec<String> = (0..*count).map(|at| format!("new{at}")).collect();
+        let larger = |at: usize| 3 * SMALL + u64::try_from(at).unwrap() * 700_000 / 512 * 512;
+        let larger: Vec<(&str, u64)> = (new.iter().enumerate())
+            .map(|(at, name)| (name.as_str(), larger(at)))
+            .collect();
+        devices.replace_all(&strs(&old), &larger);
+        let new = strs(&new);
+        assert!(devices.contents(&new) == before, "{level}: nothing yet");
+
+        let grown = devices.grow(&new, NewSize::Max).unwrap();
+        assert!(grown.bytes > 2 * SMALL, "{level}: {} bytes", grown.bytes);
+        let fresh: Vec<String> = (0..*count).map(|at| format!("fresh{at}")).collect();
+        for (name, (_, bytes)) in fresh.iter().zip(&larger) {
+            devices.add(name, *bytes);
+        }
+        let paths = devices.paths(&strs(&fresh)).join(",");
+        Devices::try_create(&format!("{level}({paths})"), *block_size).unwrap();
+        let fresh = devices.open(&strs(&fresh)).report.bytes;
+        assert_eq!(grown.bytes == fresh, *level != "concat", "{level}");
+
+        let after = devices.contents(&new);
+        assert_eq!(u64::try_from(after.len()).unwrap(), grown.bytes);
+        let (held, more) = after.split_at(before.len());
+        assert!(held == before, "{level}: what it held");
+        assert!(more.iter().all(|byte| *byte == 0), "{level}: its new room");
+        assert!(devices.is_sound(&new), "{level}");
+        assert!(devices.grow(&new, NewSize::Max).unwrap().already);
+        if *redundant {
+            assert!(devices.contents(&new[1..]) == after, "{level}: without one");
+        }
+        devices.write(&new, 2);
+        if *redundant {
+            assert_eq!(devices.compare(&new[1..], 2), ArrayState::Degraded);
+            devices.write(&new[1..], 3);
+            assert_eq!(devices.compare(&new, 3), ArrayState::Healthy, "{level}");
+        }
+        assert!(devices.is_sound(&new), "{level}");
+    }
+}
+
+/// Where members are of different sizes, those that the array ends on may give it more.
+#[test]
+fn what_lies_behind_other_data_is_not_moved() {
+    for (level, larger, gains) in [
+        ("concat", ["b", "c"], [false, true]),
+        ("raid0", ["a", "c"], [false, true]),
+        ("raid10:far", ["a", "c"], [false, false]),
+    ] {
+        let sizes = [("a", SMALL), ("b", 2 * SMALL), ("c", 3 * SMALL)];
+        for (larger, gains) in larger.into_iter().zip(gains) {
+            let devices = Devices::new(&sizes);
+            let names = ["a", "b", "c"];
+            devices.create(level, &names);
+            devices.write(&names, 1);
+            let before = devices.contents(&names);
+            let all = names.map(|name| if name == larger { "new" } else { name });
+            devices.add_used("new", 6 * SMALL);
+            let options = ReplaceOptions {
+                old: devices.path(larger),
+                onto: devices.path("new"),
+                overwrite: true,
+                ..ReplaceOptions::default()
+            };
+            let paths = devices.paths(&names);
+            replace(&strs(&paths), &options, &mut |_, _| true).unwrap();
+            let grown = devices.grow(&all, NewSize::Max);
+            match grown {
+                Ok(grown) => assert_eq!(!grown.already, gains, "{level} with a larger {larger}"),
+                Err(error) => {
+                    assert!(error.contains("would have to be moved"), "{error}");
+                    assert_eq!(level, "raid10:far");
+                }
+            }
+            let after = devices.contents(&all);
+            assert_eq!(after.len() > before.len(), gains, "{level}");
+            let (held, more) = after.split_at(before.len());
+            assert!(
+                held == before && more.iter().all(|byte| *byte == 0),
+                "{level}"
+            );
+        }
+    }
+}
+
+/// A figure is met to the stripe, from below, and can be given again; one that can't be met is refused
+/// with the one that can. An array that lacks a member is what it was.
+#[test]
+fn the_size_of_an_array_is_what_was_asked_for() {
+    let devices = Devices::new(&["a", "b", "c"].map(|name| (name, SMALL)));
+    let names = ["d", "e", "f"];
+    devices.create("raid5", &["a", "b", "c"]);
+    devices.write(&["a", "b", "c"], 1);
+    devices.replace_all(&["a", "b", "c"], &names.map(|name| (name, 8 * SMALL)));
+    let error = devices.grow(&["d", "f"], NewSize::Max).unwrap_err();
+    assert!(error.contains("lacks member 1"), "{error}");
+    let before = devices.open(&names).report.bytes;
+    let refuse = |size: u64| devices.grow(&names, NewSize::Bytes(size)).unwrap_err();
+    assert!(refuse(before - 4096).contains("can't become smaller"));
+    let most = refuse(1 << 40);
+    let figure = most.split("have room for ").nth(1).unwrap();
+    let (figure, rest) = figure.split_once(" at most: replace ").unwrap();
+    assert!(
+        rest.starts_with("member 0 and member 1 and member 2 by"),
+        "{most}"
+    );
+    let most = figure.parse::<SizeBytes>().unwrap().0;
+    for bytes in [20 * MIB, 20 * MIB + 1, 33 * MIB + 4096, 100 * MIB] {
+        let grown = devices.grow(&names, NewSize::Bytes(bytes)).unwrap();
+        assert!(
+            (bytes - 128 * 1024 + 1..=bytes).contains(&grown.bytes),
+            "{bytes}"
+        );
+        let again = devices.grow(&names, NewSize::Bytes(bytes)).unwrap();
+        assert!(again.already && again.bytes == grown.bytes);
+        assert_eq!(
+            devices.contents(&names).len(),
+            usize::try_from(grown.bytes).unwrap()
+        );
+    }
+    let grown = devices.grow(&names, NewSize::Bytes(most)).unwrap();
+    assert_eq!(grown.bytes, most);
+    assert!(devices.is_sound(&names));
+
+    devices.add("g", 8 * SMALL);
+    let options = GrowOptions {
+        add: vec![devices.path("g")],
+        ..GrowOptions::default()
+    };
+    let stopped = grow(&strs(&devices.paths(&names)), &options, &mut |_, _| false);
+    assert!(!stopped.unwrap().through);
+    let error = devices.grow(&names, NewSize::Max).unwrap_err();
+    assert!(error.contains("grows already"), "{error}");
 }

@@ -29,8 +29,8 @@ pub struct Spec {
 /// The map of one array. Never changes, but for the mark of an array that grows.
 #[derive(Clone, Debug)]
 pub struct Geometry {
-    level: &'static Level,
-    layout: Layout,
+    pub(crate) level: &'static Level,
+    pub(crate) layout: Layout,
     pub(crate) members: u8,
     pub(crate) blocks: u64,
     pub(crate) groups: u64,
@@ -41,7 +41,7 @@ pub struct Geometry {
     stripe: Divisor,
     chunk: Divisor,
     /// In rising order of their first blocks; all with blocks.
-    zones: Vec<Zone>,
+    pub(crate) zones: Vec<Zone>,
     member_blocks_used: Vec<u64>,
     /// While the array grows: the map that holds from a mark on.
     pub(crate) older: Option<Box<Older>>,

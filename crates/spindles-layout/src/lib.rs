@@ -9,6 +9,7 @@ extern crate alloc;
 mod divisor;
 mod error;
 mod expression;
+mod extension;
 mod geometry;
 mod group;
 mod growth;

@@ -22,7 +22,7 @@ pub(crate) struct Zone {
     /// For each group of the first period its slots, with their offsets.
     pub(crate) slots: Vec<Slot>,
     /// The members of the zone.
-    members: Vec<MemberIndex>,
+    pub(crate) members: Vec<MemberIndex>,
     /// Where the zone begins and ends on its members.
     start: u64,
     pub(crate) end: u64,
@@ -117,6 +117,17 @@ impl Zone {
             section_rows,
             inverse,
         }
+    }
+
+    /// Whether this is a zone of the same layout as `old`, and as long or longer: sections that
+    /// become longer move those after them.
+    pub(crate) fn continues(&self, old: &Self) -> bool {
+        self.first_block == old.first_block
+            && self.first_group == old.first_group
+            && self.start == old.start
+            && self.end >= old.end
+            && self.members == old.members
+            && self.slots == old.slots
     }
 
     /// The group and slot of a chunk-sized row on a member, if the zone has that.

@@ -689,6 +689,7 @@ pub(crate) fn plain_config(
             array: Box::new(record.clone()),
             devices: assembly.records.clone(),
             changed: false,
+            extends: None,
             journal_device: None,
             nonce: assembly.nonce(0),
             opened_s: None,

@@ -238,6 +238,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "chunk_bytes": report.chunk_bytes,
         "block_bytes": report.block_bytes,
         "bytes": report.bytes,
+        "room_bytes": report.room_bytes,
         "generation": report.generation,
         "last_written_s": report.last_written_s,
         "last_scrub_s": report.last_scrub_s,

@@ -295,14 +295,7 @@ impl Engine {
         if !self.grow.begins() {
             return;
         }
-        let regions = &mut self.regions;
-        for region in regions.part.regions() {
-            regions.dirty.bits.clear(region);
-            regions.written.bits.clear(region);
-            regions.unsettled.clear(region);
-        }
-        regions.dirty.tell_all();
-        regions.written.tell_all();
+        self.regions.blank();
     }
 
     /// Where the walk of the job stands: all below is of the new map.

@@ -229,7 +229,7 @@ impl Engine {
             || self.regions.stored && !BITMAPS.into_iter().all(in_use)
             || self.bad.is_kept() && !in_use(AreaKind::BAD_BLOCKS)
             || device.block_size != self.block_size
-            || device.data_blocks() != like.data_blocks
+            || device.data_blocks() < like.data_blocks
             || self.has_checksums() && !room_for_checksums(device)
             || known
             || uuid == Uuid::NIL

@@ -7,6 +7,7 @@
 
 mod checksums;
 mod contents;
+mod extension;
 mod half_written;
 mod jobs;
 mod plans;

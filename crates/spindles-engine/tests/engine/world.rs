@@ -6,8 +6,8 @@ use spindles_block::{
     MemberIndex, MemberIo, MemberSet, Operation, Reply, Request, RequestError, Step, StepId,
 };
 use spindles_engine::{
-    Command, CommandError, Config, Engine, Event, FaultLimits, JOB_RATE, Limits, OpenError, Output,
-    Persistence, Policy, ReadPolicy,
+    Command, CommandError, Config, Engine, Event, Extent, FaultLimits, JOB_RATE, Limits, OpenError,
+    Output, Persistence, Policy, ReadPolicy,
 };
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
@@ -336,6 +336,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
         }),
         devices: devices.into_iter().map(Some).collect(),
         changed: false,
+        extends: None,
         journal_device: None,
         nonce: 7,
         opened_s: Some(1_700_000_000),
@@ -636,11 +637,22 @@ impl World {
 
     /// The array on the same members, as `setup` opens it.
     pub(crate) fn reopen(self, setup: &Setup) -> Self {
-        let record = self.engine.record().expect("it has superblocks");
+        let record = self.engine.record().expect("it has superblocks").clone();
+        self.reopen_as(setup, record, None)
+    }
+
+    /// The array on the same members, as this record has it; perhaps it gets so large now.
+    pub(crate) fn reopen_as(
+        self,
+        setup: &Setup,
+        record: ArrayRecord,
+        extends: Option<Extent>,
+    ) -> Self {
         let persistence = Persistence {
-            array: Box::new(record.clone()),
+            array: Box::new(record),
             devices: self.devices.iter().copied().map(Some).collect(),
-            changed: false,
+            changed: extends.is_some(),
+            extends,
             journal_device: None,
             nonce: 8,
             opened_s: Some(1_700_000_000),

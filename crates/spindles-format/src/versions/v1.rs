@@ -401,8 +401,8 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         "it says of its own device that it is missing",
     )?;
     ensure(
-        own.data_blocks == device.data_blocks(),
-        "its data area has another length than the array counts on",
+        own.data_blocks <= device.data_blocks(),
+        "its data area is shorter than the array counts on",
     )?;
     let mut reader = Reader(&bytes[SESSIONS_AT..]);
     let session = reader.u64();

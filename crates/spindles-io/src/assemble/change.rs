@@ -2,14 +2,18 @@
 
 use super::AssembleError;
 use spindles_block::MemberSet;
-use spindles_engine::{GrowthTarget, Persistence, PlanError, plan_abort, plan_growth};
-use spindles_format::{Assembly, DeviceRecord, Text, Uuid};
+use spindles_engine::{
+    Extent, GrowthTarget, Persistence, PlanError, largest, plan_abort, plan_growth, plan_size,
+};
+use spindles_format::{ArrayRecord, Assembly, DeviceRecord, Text, Uuid};
 
 /// What an array is to become that is assembled.
 #[derive(Clone, Debug)]
 pub(crate) enum Change {
     /// It begins to grow.
     Grow(GrowthTarget),
+    /// It has so many bytes on the members that it has, or as many as they have room for.
+    Size(Option<u64>),
     /// It is again what it was before it began to grow.
     Abort,
     /// Its journal lies on this device, or on its members where that is zeros.
@@ -47,6 +51,8 @@ pub(super) struct Changes {
     pub(super) degraded_writes: Option<bool>,
     /// Its growth is taken back.
     pub(super) aborts: bool,
+    /// What it was before it got larger.
+    pub(super) extends: Option<Extent>,
 }
 
 impl Changes {
@@ -68,7 +74,9 @@ impl Changes {
         persistence.changed |= self.aborts
             || self.journal.is_some()
             || self.name.is_some()
-            || self.degraded_writes.is_some();
+            || self.degraded_writes.is_some()
+            || self.extends.is_some();
+        persistence.extends = self.extends;
         array.degraded_writes = self.degraded_writes.unwrap_or(array.degraded_writes);
         if let Some(name) = self.name {
             array.name = name;
@@ -85,6 +93,18 @@ impl Changes {
     }
 }
 
+/// The devices of an array that may grow.
+fn devices(assembly: &Assembly, of_arrays: bool) -> Result<Vec<DeviceRecord>, PlanError> {
+    if of_arrays {
+        return Err(PlanError::Inner);
+    }
+    let devices: Vec<DeviceRecord> = assembly.records.iter().flatten().copied().collect();
+    if devices.len() < assembly.records.len() {
+        return Err(PlanError::Degraded);
+    }
+    Ok(devices)
+}
+
 /// What an array was found to be, with the record that it begins to grow with; as it was found where
 /// that is only looked at.
 pub(super) fn plan(
@@ -93,14 +113,35 @@ pub(super) fn plan(
     of_arrays: bool,
     read_only: bool,
 ) -> Result<Assembly, PlanError> {
-    if of_arrays {
-        return Err(PlanError::Inner);
-    }
-    let devices: Vec<DeviceRecord> = assembly.records.iter().flatten().copied().collect();
-    if devices.len() < assembly.records.len() {
-        return Err(PlanError::Degraded);
-    }
-    let array = plan_growth(&assembly.array, &devices, target)?;
+    let array = plan_growth(&assembly.array, &devices(assembly, of_arrays)?, target)?;
+    planned(assembly, array, read_only)
+}
+
+/// What an array was found to be, with the record of it larger, as `plan`; and what it was.
+pub(super) fn plan_larger(
+    assembly: &Assembly,
+    bytes: Option<u64>,
+    of_arrays: bool,
+    read_only: bool,
+) -> Result<(Assembly, Option<Extent>), PlanError> {
+    let block_bytes = u64::from(assembly.array.block_size.bytes());
+    let blocks = bytes.map(|bytes| bytes.div_ceil(block_bytes));
+    let (array, extent) = plan_size(&assembly.array, &devices(assembly, of_arrays)?, blocks)?;
+    let planned = planned(assembly, array, read_only)?;
+    Ok((planned, (!read_only).then_some(extent)))
+}
+
+/// How many blocks an array may have on the members that it has, where it may get larger now.
+pub(super) fn room(assembly: &Assembly, of_arrays: bool) -> Option<u64> {
+    let devices = devices(assembly, of_arrays).ok()?;
+    largest(&assembly.array, &devices).ok()
+}
+
+fn planned(
+    assembly: &Assembly,
+    array: ArrayRecord,
+    read_only: bool,
+) -> Result<Assembly, PlanError> {
     let mut planned = assembly.clone();
     if read_only {
         return Ok(planned);

@@ -1,7 +1,7 @@
 //! What an array is, as the superblocks of its devices have it.
 
 use super::AssembleError;
-use super::change::{Change, Changes, back, plan};
+use super::change::{Change, Changes, back, plan, plan_larger, room};
 use super::opening::{Opening, Part};
 use crate::NodeId;
 use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, positions};
@@ -12,6 +12,9 @@ use spindles_layout::{Geometry, Level, Redundancy};
 
 /// What an array is whose superblocks were looked at.
 pub(super) struct Described {
+    /// As the superblocks have it.
+    pub(super) found: Box<ArrayRecord>,
+    /// With what changes about it in `array`.
     pub(super) assembly: Assembly,
     pub(super) geometry: Geometry,
     pub(super) policy: &'static Policy,
@@ -69,14 +72,19 @@ impl Opening<'_> {
     pub(super) fn describe(&mut self, parts: &[Part]) -> Result<Described, AssembleError> {
         let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
         let mut assembly = choose(&found)?;
+        let found = Box::new(assembly.array.clone());
         let name = assembly.array.name.to_string();
         let inner = assembly.array.parent != Uuid::NIL;
         let mut changes = Changes::default();
         match &self.change {
             Some(Change::Name(names)) => changes.name = names.of(&name),
             Some(Change::DegradedWrites(allowed)) => changes.degraded_writes = Some(*allowed),
-            Some(Change::Grow(_) | Change::Abort | Change::Journal(_)) | None => {}
+            Some(Change::Grow(_) | Change::Size(_) | Change::Abort | Change::Journal(_)) | None => {
+            }
         }
+        let of_arrays = parts.iter().any(|part| part.report.is_some());
+        let array = name.clone();
+        let cant = |reason| AssembleError::CantGrow { array, reason };
         match self.change.take_if(|_| !inner) {
             None | Some(Change::Name(_) | Change::DegradedWrites(_)) => {}
             Some(Change::Journal(device)) => changes.journal = Some(device),
@@ -86,14 +94,11 @@ impl Opening<'_> {
                 changes.aborts = true;
             }
             Some(Change::Grow(target)) => {
-                let of_arrays = parts.iter().any(|part| part.report.is_some());
-                let planned = plan(&assembly, &target, of_arrays, self.read_only);
-                planned
-                    .map(|planned| assembly = planned)
-                    .map_err(|reason| AssembleError::CantGrow {
-                        array: name.clone(),
-                        reason,
-                    })?;
+                assembly = plan(&assembly, &target, of_arrays, self.read_only).map_err(cant)?;
+            }
+            Some(Change::Size(bytes)) => {
+                (assembly, changes.extends) =
+                    plan_larger(&assembly, bytes, of_arrays, self.read_only).map_err(cant)?;
             }
         }
         let array = &assembly.array;
@@ -122,6 +127,9 @@ impl Opening<'_> {
             chunk_bytes: u64::from(array.chunk_blocks) * block_bytes,
             block_bytes: array.block_size.bytes(),
             bytes,
+            room_bytes: room(&assembly, of_arrays)
+                .map(|blocks| blocks * block_bytes)
+                .filter(|room| *room > bytes),
             generation: array.generation,
             last_written_s: array.last_written_s,
             last_scrub_s: array.last_scrub_s,
@@ -155,6 +163,7 @@ impl Opening<'_> {
             mishaps: Vec::new(),
         };
         Ok(Described {
+            found,
             assembly,
             geometry,
             policy,

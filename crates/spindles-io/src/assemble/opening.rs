@@ -9,8 +9,8 @@ use crate::{NodeId, OpenError, Stack, random};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
 use spindles_engine::{Command, Config, JOB_RATE, Limits, Persistence, Policy, READ_POLICIES};
 use spindles_format::{
-    ArrayRecord, Assembly, DecodeError, DeviceRecord, Found, JournalDevice, SLOT_BYTES,
-    SUPERBLOCK_BYTES, Uuid,
+    ArrayRecord, DecodeError, DeviceRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES,
+    Uuid,
 };
 use spindles_layout::Geometry;
 use std::mem::take;
@@ -199,7 +199,7 @@ impl<'a> Opening<'a> {
             return Err(described.newer_away());
         }
         if !read_only {
-            self.catch_up(&described.assembly, parts)?;
+            self.catch_up(&described, parts)?;
         }
         let config = self.config(&mut described, read_only)?;
         let assembly = &described.assembly;
@@ -278,15 +278,16 @@ impl<'a> Opening<'a> {
     }
 
     /// Writes the newest superblock to members that missed it.
-    fn catch_up(&mut self, assembly: &Assembly, parts: &[Part]) -> Result<(), AssembleError> {
+    fn catch_up(&mut self, described: &Described, parts: &[Part]) -> Result<(), AssembleError> {
+        let assembly = &described.assembly;
         for member in assembly.lagging.iter() {
             let at = usize::from(member.0);
             let (Some(index), Some(device)) = (assembly.devices[at], &assembly.records[at]) else {
                 unreachable!("a member that lags is there");
             };
             let mut bytes = vec![0; SUPERBLOCK_BYTES];
-            spindles_format::encode(&assembly.array, device, &mut bytes);
-            let slot = device.slot_block(assembly.array.generation);
+            spindles_format::encode(&described.found, device, &mut bytes);
+            let slot = device.slot_block(described.found.generation);
             self.stack
                 .write(parts[index].node, slot, &bytes)
                 .map_err(|source| AssembleError::CatchUp {
@@ -324,6 +325,7 @@ pub(crate) fn config(
             array: Box::new(array.clone()),
             devices: records,
             changed: false,
+            extends: None,
             journal_device: None,
             nonce,
             opened_s: Some(since_1970_s()),

@@ -1,4 +1,4 @@
-//! `spindles grow`: more members, another chunk size, another level.
+//! `spindles grow`: more members, another chunk size, another level, all the room of its members.
 
 use super::Command;
 use crate::arrays::{self, Scan};
@@ -10,12 +10,12 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::grow::{GrowOptions, abort, grow};
+use spindles_io::grow::{GrowOptions, NewSize, abort, grow};
 use spindles_layout::Level;
 
 pub(crate) static COMMAND: Command = Command {
     name: "grow",
-    about: "Add members to an array, or change its chunk size or its level",
+    about: "Add members to an array, or change its chunk size, its level or its size",
     details: "Give the name of the array, or its devices in any order, and the new ones each with --add. A \
               growing array is redundant all the time, and no backup file is needed: what is moved \
               lies in room that every member has set aside before it goes to its place. It may be \
@@ -26,10 +26,14 @@ pub(crate) static COMMAND: Command = Command {
               any program that writes to it, or by this command, given again as it was or with the \
               devices alone. As long as nothing was moved, --abort makes it what it was before. What \
               can't be done is refused before anything is written.\n\n\
+              When all members were replaced by larger devices, --size max gives the array the room \
+              that they all have; --size with a figure stops there. That moves nothing and takes a \
+              moment: a crash leaves the old size or the new one. All members must be there.\n\n\
               spindles grow pool --add d.img\n\
               spindles grow a.img b.img c.img --add d.img\n\
               spindles grow a.img b.img c.img --add d.img --level raid6\n\
-              spindles grow a.img b.img --add c.img --level raid5 --chunk 64K",
+              spindles grow a.img b.img --add c.img --level raid5 --chunk 64K\n\
+              spindles grow pool --size max",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
@@ -52,17 +56,30 @@ struct Arguments {
     /// The new layout, where the level has a choice
     #[arg(long, value_name = "LAYOUT")]
     layout: Option<String>,
+    /// What it is to hold on the members that it has; `max` for all that they have room for
+    #[arg(long, value_name = "SIZE", value_parser = new_size,
+          conflicts_with_all = ["add", "chunk", "level", "layout", "force"])]
+    size: Option<NewSize>,
     /// Overwrite what the new devices hold
     #[arg(long, requires = "add")]
     force: bool,
     /// Give up a growth of which nothing was moved yet: the array is what it was, and new devices that
     /// are given are plain ones again
-    #[arg(long, conflicts_with_all = ["add", "chunk", "level", "layout"])]
+    #[arg(long, conflicts_with_all = ["add", "chunk", "level", "layout", "size"])]
     abort: bool,
     #[command(flatten)]
     scan: Scan,
     #[command(flatten)]
     degraded: Degraded,
+}
+
+fn new_size(text: &str) -> Result<NewSize, String> {
+    if text == "max" {
+        return Ok(NewSize::Max);
+    }
+    let size: Result<SizeBytes, _> = text.parse();
+    size.map(|size| NewSize::Bytes(size.0))
+        .map_err(|error| format!("{error}, or max"))
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -90,6 +107,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         chunk_bytes: arguments.chunk.map(|chunk| chunk.0),
         level,
         layout,
+        size: arguments.size,
         overwrite: arguments.force,
     };
     let mut on_progress = ui.until_interrupted("grow")?;
@@ -97,7 +115,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     drop(on_progress);
     arrays::note_devices(&grown.report.mishaps, &grown.report.taken, &grown.wiped, ui);
     let name = &grown.report.name;
-    if grown.already {
+    if let Some(reason) = &grown.as_large {
+        ui.line(format!("array '{name}' stays as it is: {reason}"));
+    } else if grown.already {
         ui.line(format!(
             "array '{name}' has grown that way already: it holds {}",
             arrays::size(grown.bytes)

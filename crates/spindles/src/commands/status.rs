@@ -217,6 +217,12 @@ impl View<'_> {
             report.consistency,
             report.checksum
         ));
+        if let Some(room) = report.room_bytes {
+            line(format!(
+                "  its members have room for {}: spindles grow --size max",
+                arrays::size(room)
+            ));
+        }
         line(format!(
             "  {}, {}, generation {}",
             arrays::state(report),

@@ -18,5 +18,6 @@ mod overwriting;
 mod rebuild;
 mod replace;
 mod scrub;
+mod size;
 mod spare;
 mod status;

@@ -199,6 +199,14 @@ impl Life {
         self.blocks.resize(blocks, Block::ZEROS);
     }
 
+    /// The array is as large as it says, and no smaller than it was.
+    pub(crate) fn follow_size(&mut self) {
+        let mut command = words("status --json");
+        command.extend(self.given());
+        let run = self.expect_ok(&command);
+        self.resize(run.json()["bytes"].as_u64().expect("its size"));
+    }
+
     pub(crate) fn name(&self, device: usize) -> String {
         self.devices[device].name.clone()
     }

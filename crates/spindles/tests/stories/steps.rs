@@ -1,6 +1,6 @@
 //! What may happen in the life of an array: a row for each.
 
-use crate::life::{Life, Member, words};
+use crate::life::{Life, Member};
 use crate::model::{Block, Current, Shape};
 use crate::random::Random;
 use std::ops::Range;
@@ -65,6 +65,11 @@ pub(crate) static STEPS: &[&Step] = &[
         name: "grow",
         weight: 3,
         run: grow,
+    },
+    &Step {
+        name: "grow to the room",
+        weight: 2,
+        run: grow_to_room,
     },
     &Step {
         name: "rot",
@@ -468,6 +473,62 @@ fn replace_all(life: &mut Life) -> bool {
         let new = life.buy(bytes);
         replace_by(life, place, new, None);
     }
+    if life.random.one_in(2) {
+        grow_to_room(life);
+    }
+    true
+}
+
+/// The array gets the room that its members have; killed or not.
+fn grow_to_room(life: &mut Life) -> bool {
+    let Shape::Array { layout, parts, .. } = life.shape.clone() else {
+        return false;
+    };
+    if life.shape.is_nested() || !life.is_whole() || life.crashed {
+        return false;
+    }
+    let level = life.shape.level();
+    let sizes = life.members.iter().map(|it| life.devices[it.device].bytes);
+    let least = sizes.min().expect("members");
+    let before = u64::try_from(life.blocks.len() * life.block_bytes).expect("64 bits");
+    // Everything is read after each step.
+    let size = match least {
+        0..0x200_0000 => "max".to_owned(),
+        _ => (before + (20 << 20)).to_string(),
+    };
+    let devices = life.devices_here();
+    let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+    let arguments = [&["grow"][..], &devices, &["--size", &size]].concat();
+    let kill = life.random.one_in(3).then(|| moment(life));
+    let mut status = command(life, &arguments, kill);
+    if status.is_none() {
+        // It is what it was, or what it was to be.
+        life.follow_size();
+        life.check();
+        status = command(life, &arguments, None);
+    }
+    let copies_would_move = layout.contains("far");
+    let no_bitmaps = ["concat", "raid0"].contains(&level) && !life.checksums;
+    match status {
+        Some(0) => {}
+        Some(1) if copies_would_move || no_bitmaps || size != "max" => return true,
+        _ => life.fail("an array should get the room of its members"),
+    }
+    life.follow_size();
+    let members = u64::try_from(parts.len()).expect("few");
+    let of_one = match level {
+        "raid1" => 1,
+        "raid10" if !copies_would_move => members / 2,
+        "raid4" | "raid5" => members - 1,
+        "raid6" => members - 2,
+        "raid7" => members - 3,
+        _ => 0,
+    };
+    let bytes = u64::try_from(life.blocks.len() * life.block_bytes).expect("64 bits");
+    if size == "max" && bytes < of_one * least / 2 {
+        life.fail("its members have more room");
+    }
+    went_on(life);
     true
 }
 
@@ -531,11 +592,7 @@ fn grow(life: &mut Life) -> bool {
         current: Current::Yes,
     });
     went_on(life);
-    let mut command = words("status --json");
-    command.extend(life.given());
-    let run = life.expect_ok(&command);
-    let bytes = run.json()["bytes"].as_u64().expect("its size");
-    life.resize(bytes);
+    life.follow_size();
     true
 }
 

@@ -1,0 +1,282 @@
+//! An array that gets larger on the members it has, where these have more room than it counts on: the
+//! map goes on where it ended, and nothing is moved.
+//!
+//! ```text
+//!  Reading ──its bitmaps are read──▶ Zeroing ──flushed──▶ Recording ──the superblocks say it──▶ larger
+//! ```
+//!
+//! The regions get bits of their own, beside those that count until then. A region that holds something
+//! goes on beyond the old end, or takes in what was never written: that is made zeros. All of it is
+//! durable before the first superblock says the new size. Before, the array is what it was: nothing
+//! that it counts on has changed.
+
+use crate::{
+    Engine, PlanError,
+    bits::Bits,
+    growth::{geometry_of, lay_regions, may_change},
+    regions::{Part, Regions},
+};
+use alloc::vec::Vec;
+use core::ops::Range;
+use spindles_block::{MemberIndex, MemberSet};
+use spindles_format::{ArrayRecord, DeviceRecord, MEMBER_BLOCKS_MAX};
+use spindles_layout::{Group, GroupIndex};
+
+/// What an array was before it got larger.
+#[derive(Clone, Copy, Debug)]
+pub struct Extent {
+    /// Its redundancy groups.
+    groups: u64,
+    /// How long the chunks of the last one were.
+    last_blocks: u32,
+    /// Groups in a region.
+    region_groups: u32,
+    /// The bit of its first region.
+    region: u32,
+}
+
+/// How many blocks an array can have on the members it has, of which `devices` are the devices.
+///
+/// # Errors
+///
+/// Why it can't get larger, whatever room they have.
+pub fn largest(record: &ArrayRecord, devices: &[DeviceRecord]) -> Result<u64, PlanError> {
+    may_change(record)?;
+    if record.region_groups == 0 {
+        return Err(PlanError::NoRegions);
+    }
+    let old = geometry_of(record)?;
+    let new = geometry_of(&extended(record, devices, old.members_at_end(), u64::MAX))?;
+    if new.continues(&old) {
+        Ok(new.blocks())
+    } else {
+        Err(PlanError::Moves)
+    }
+}
+
+/// The members at the end of an array that have the least room.
+fn least(at_end: MemberSet, devices: &[DeviceRecord]) -> MemberSet {
+    let room = |member: &MemberIndex| devices[usize::from(member.0)].data_blocks();
+    let least = at_end.iter().map(|member| room(&member)).min();
+    at_end
+        .iter()
+        .filter(|member| Some(room(member)) == least)
+        .collect()
+}
+
+/// The record with so much more counted on of these members as they have room, up to a limit.
+fn extended(
+    record: &ArrayRecord,
+    devices: &[DeviceRecord],
+    members: MemberSet,
+    blocks_max: u64,
+) -> ArrayRecord {
+    let mut record = record.clone();
+    for member in members.iter() {
+        let at = usize::from(member.0);
+        let room = devices[at].data_blocks().min(blocks_max);
+        let counted_on = &mut record.member[at].data_blocks;
+        *counted_on = room.max(*counted_on);
+    }
+    record
+}
+
+/// What the superblocks of an array shall say that gets larger, to `wanted` blocks or a little less, or as
+/// far as its members have room: `record` is that of an array that is closed, clean and whole, `devices` those of
+/// its members.
+///
+/// # Errors
+///
+/// Why it can't become so large.
+pub fn plan_size(
+    record: &ArrayRecord,
+    devices: &[DeviceRecord],
+    wanted: Option<u64>,
+) -> Result<(ArrayRecord, Extent), PlanError> {
+    let blocks_max = largest(record, devices)?;
+    let old = geometry_of(record)?;
+    let at_end = old.members_at_end();
+    let block_bytes = u64::from(record.block_size.bytes());
+    let wanted = wanted.unwrap_or(blocks_max);
+    let (bytes, bytes_max) = (old.blocks() * block_bytes, blocks_max * block_bytes);
+    if wanted < old.blocks() {
+        return Err(PlanError::Shrinks { bytes });
+    }
+    if wanted > blocks_max {
+        let least = least(at_end, devices);
+        return Err(PlanError::NoRoom { bytes_max, least });
+    }
+    // The most of each member that gives no more.
+    let (mut fits, mut beyond) = (0, MEMBER_BLOCKS_MAX + 1);
+    while fits + 1 < beyond {
+        let middle = fits.midpoint(beyond);
+        let new = geometry_of(&extended(record, devices, at_end, middle))?;
+        if new.blocks() <= wanted {
+            fits = middle;
+        } else {
+            beyond = middle;
+        }
+    }
+    let mut grown = extended(record, devices, at_end, fits);
+    let geometry = geometry_of(&grown)?;
+    if geometry.blocks() == old.blocks() {
+        return Err(PlanError::AsLarge {
+            bytes,
+            bytes_max,
+            least: least(at_end, devices),
+        });
+    }
+    let mut last = Group::empty();
+    old.group_into(GroupIndex(old.groups() - 1), &mut last);
+    let extent = Extent {
+        groups: old.groups(),
+        last_blocks: last.blocks,
+        region_groups: record.region_groups,
+        region: record.growth.region,
+    };
+    let taken = extent.part().regions();
+    lay_regions(&mut grown, devices, &taken, &geometry, geometry.groups())?;
+    Ok((grown, extent))
+}
+
+impl Extent {
+    fn part(&self) -> Part {
+        Part::new(0..self.groups, self.region_groups, self.region.into())
+    }
+
+    /// The bits of the regions that it had end here.
+    pub(crate) fn regions_end(&self) -> u64 {
+        self.part().regions().end
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Reading,
+    /// Regions from here on are to be looked at.
+    Zeroing(u64),
+    Recording,
+}
+
+/// What is to be done before the superblocks say the new size.
+#[derive(Clone, Debug)]
+pub(crate) struct Extension {
+    old: Part,
+    last_blocks: u32,
+    stage: Stage,
+}
+
+impl Extension {
+    pub(crate) fn new(extent: &Extent) -> Self {
+        Self {
+            old: extent.part(),
+            last_blocks: extent.last_blocks,
+            stage: Stage::Reading,
+        }
+    }
+
+    /// Whether something is left to be done before superblocks are written.
+    pub(crate) fn is_preparing(&self) -> bool {
+        self.stage != Stage::Recording
+    }
+
+    /// How many rows of a group hold something, from its first one on.
+    pub(crate) fn rows_held(&self, written: &Bits, group: GroupIndex, blocks: u32) -> u32 {
+        let groups = self.old.groups();
+        if !groups.contains(&group.0) || !written.get(self.old.of(group)) {
+            0
+        } else if group.0 + 1 == groups.end {
+            self.last_blocks
+        } else {
+            blocks
+        }
+    }
+
+    /// The old regions that a new one takes in.
+    fn taken_in(&self, regions: &Regions, region: u64) -> Range<u64> {
+        let groups = regions.groups(region);
+        let end = groups.end.min(self.old.groups().end);
+        if groups.start >= end {
+            return 0..0;
+        }
+        self.old.of(GroupIndex(groups.start))..self.old.of(GroupIndex(end - 1)) + 1
+    }
+
+    /// Whether a new region is written, and has rows that were not.
+    fn lacks(&self, regions: &Regions, region: u64) -> bool {
+        let written = &regions.written.bits;
+        let goes_on = regions.groups(region).end >= self.old.groups().end;
+        let mut old = self.taken_in(regions, region);
+        written.get(region) && (goes_on || !old.all(|old| written.get(old)))
+    }
+}
+
+impl Engine {
+    /// The bits of the new regions are those of the old ones that lie in them. What lay there before
+    /// means nothing.
+    pub(crate) fn take_in_regions(&mut self) {
+        let Some(extension) = &mut self.extension else {
+            return;
+        };
+        extension.stage = Stage::Zeroing(self.regions.part.regions().start);
+        let extension = &*extension;
+        let regions = &mut self.regions;
+        regions.blank();
+        for region in regions.part.regions() {
+            let old = extension.taken_in(regions, region);
+            let is_in = |bits: &Bits| old.clone().any(|old| bits.get(old));
+            let bits = [
+                &regions.dirty.bits,
+                &regions.written.bits,
+                &regions.unsettled,
+            ];
+            let [dirty, written, unsettled] = bits.map(is_in);
+            if dirty {
+                regions.dirty.set(region);
+            }
+            if written {
+                regions.written.set(region);
+            }
+            if unsettled {
+                regions.unsettled.set(region);
+            }
+        }
+        for region in extension.old.regions() {
+            regions.unsettled.clear(region);
+        }
+    }
+
+    /// Goes on with what comes before the superblocks say the new size.
+    pub(crate) fn extend(&mut self) {
+        let Some(extension) = &mut self.extension else {
+            return;
+        };
+        let Stage::Zeroing(from) = extension.stage else {
+            return;
+        };
+        if !self.zeroing.is_idle() || self.metadata.broken {
+            return;
+        }
+        let end = self.regions.part.regions().end;
+        let lacks = |region: &u64| extension.lacks(&self.regions, *region);
+        let next: Vec<u64> = (from..end).filter(lacks).take(self.columns.len()).collect();
+        extension.stage = match next.last() {
+            Some(last) => Stage::Zeroing(last + 1),
+            None => Stage::Recording,
+        };
+        if next.is_empty() {
+            return self.begin_update();
+        }
+        for region in next {
+            self.want_zeroing(region);
+        }
+    }
+
+    /// The superblocks say what they were to say.
+    pub(crate) fn extension_recorded(&mut self) {
+        if !self.metadata.broken {
+            self.extension
+                .take_if(|extension| !extension.is_preparing());
+        }
+    }
+}

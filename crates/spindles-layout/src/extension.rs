@@ -1,0 +1,28 @@
+//! Arrays that go on where they ended, on members that have more room there: nothing is moved.
+
+use crate::Geometry;
+use spindles_block::MemberSet;
+
+impl Geometry {
+    /// The members that the end of the array lies on. Where these have more room the array may get
+    /// larger; with more room on any other, what comes after it would have to move.
+    pub fn members_at_end(&self) -> MemberSet {
+        let last = self.zones.last().expect("a level with members has a zone");
+        last.members.iter().copied().collect()
+    }
+
+    /// Whether this is `old` and more: whatever that holds lies here where it lies there.
+    pub fn continues(&self, old: &Self) -> bool {
+        let same = self.level.name == old.level.name
+            && self.layout == old.layout
+            && self.members == old.members
+            && self.chunk_blocks == old.chunk_blocks;
+        let (last, before) = old.zones.split_last().expect("it has a zone");
+        let zones = (self.zones.iter()).zip(before);
+        same && self.zones.len() >= old.zones.len()
+            && zones
+                .clone()
+                .all(|(zone, old)| zone.continues(old) && zone.end == old.end)
+            && self.zones[before.len()].continues(last)
+    }
+}

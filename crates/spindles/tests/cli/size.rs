@@ -1,0 +1,124 @@
+//! `grow --size`: an array gets the room of the devices that its members were replaced by.
+
+use crate::arrays::{Folder, MIB};
+use crate::rebuild::{filled, list, same};
+use serde_json::Value;
+use std::time::Instant;
+
+/// An array with data on it on `a b c`, whose members were replaced by larger devices `d e f`.
+fn replaced(expression: &str) -> Folder {
+    let folder = filled(expression, "a b c", 8 * MIB);
+    for (at, (old, new)) in ["a", "b", "c"].iter().zip(["d", "e", "f"]).enumerate() {
+        let left = ["d", "e"][..at]
+            .iter()
+            .chain(["a", "b", "c"][at + 1..].iter());
+        let left: Vec<String> = left.map(|name| format!("@{name}")).collect();
+        folder.make(new, (40 - 4 * u64::try_from(at).expect("few")) * MIB);
+        let left = left.join(" ");
+        folder
+            .run(&format!("replace @{old} --onto @{new} {left}"))
+            .ok();
+        std::fs::remove_file(folder.path(old)).expect("it is there");
+    }
+    folder
+}
+
+fn status(folder: &Folder) -> Value {
+    folder.run("status @d @e @f --json").ok().json()
+}
+
+#[test]
+fn an_array_gets_the_room_that_its_members_have() {
+    let folder = replaced("raid5(@a,@b,@c)");
+    let before = status(&folder);
+    let (bytes, room) = (&before["bytes"], &before["room_bytes"]);
+    let text = folder.run("status @d @e @f").ok().out;
+    assert!(text.contains("its members have room for 6"), "{text}");
+    assert!(text.contains(": spindles grow --size max"), "{text}");
+    let most = room.as_u64().expect("there is more") / 1024;
+    let most = format!("have room for {most}K at most: replace member 2 by a larger device");
+    folder.refuses("grow @d @e @f --size 1T", 1, &[&most]);
+    folder.refuses("grow @d @e @f --size 5M", 1, &["can't become smaller"]);
+    folder.refuses("grow @d @e @f --size 20M --chunk 64K", 2, &["--chunk"]);
+    folder.refuses("grow @d @e @f --size all", 2, &["or max"]);
+    folder.refuses("grow @d @f --size max", 1, &["lacks member 1"]);
+
+    let run = folder.run("grow @d @e @f --size 20M --json").ok().json();
+    assert_eq!(run["bytes_before"], *bytes);
+    assert_eq!(run["bytes"], 20 * MIB);
+    let run = folder.run("grow @d @e @f --size max").ok();
+    assert!(run.out.contains("MiB more than before"), "{}", run.out);
+    let after = status(&folder);
+    assert_eq!(after["bytes"], *room);
+    assert_eq!(after["room_bytes"], Value::Null);
+    assert_eq!(after["state"], "healthy");
+    assert_eq!(after["clean"], true);
+    same(&folder, "d f");
+    let run = folder.run("grow @d @e @f --size max").ok();
+    assert!(run.out.contains("stays as it is: it holds"), "{}", run.out);
+    let text = "no room for more: replace member 2 by a larger device first";
+    assert!(run.out.contains(text), "{}", run.out);
+    let run = folder.run("scrub @d @e @f").ok();
+    assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+}
+
+/// Whatever else an array has or does.
+#[test]
+fn what_can_not_get_larger_now_says_why() {
+    let folder = replaced("raid5(@a,@b,@c)");
+    // With its journal on a device of its own, and after an end in the middle of something.
+    folder.make("log", 8 * MIB);
+    folder.run("journal add @log --array @d,@e,@f").ok();
+    folder.advance(&["d", "e", "f"], &[], false);
+    folder.run("grow @d @e @f @log --size max").ok();
+    let now = folder.run("status @d @e @f @log --json").ok().json();
+    assert_eq!(
+        (&now["clean"], &now["room_bytes"]),
+        (&true.into(), &Value::Null)
+    );
+    same(&folder, "e f log");
+
+    let folder = filled("raid0(raid1(@a,@b),raid1(@c,@d))", "a b c d", 4 * MIB);
+    folder.refuses("grow @a @b @c @d --size max", 1, &["arrays for members"]);
+    let folder = Folder::new("a b", 4 * MIB);
+    let bare = "--checksum none --consistency none";
+    folder.run(&format!("create bare raid0(@a,@b) {bare}")).ok();
+    folder.refuses("grow @a @b --size max", 1, &["no bitmaps"]);
+}
+
+/// Moments of a command at which it is killed.
+const PARTS: u32 = 10;
+
+#[test]
+fn killed_at_any_moment_it_has_one_size_or_the_other() {
+    let mut kept = 0;
+    for level in ["raid5", "raid1"] {
+        let folder = replaced(&format!("{level}(@a,@b,@c)"));
+        let before = status(&folder);
+        let devices = ["d", "e", "f"];
+        for device in devices {
+            folder.copy(device, &format!("{device}.kept"));
+        }
+        let grow = format!("grow {} --size max", list("d e f", " "));
+        let began = Instant::now();
+        folder.run(&grow).ok();
+        let whole = began.elapsed();
+        for part in 0..PARTS {
+            for device in devices {
+                folder.copy(&format!("{device}.kept"), device);
+            }
+            folder.kill(&grow, whole * part / PARTS);
+            let now = status(&folder);
+            let is_one = [&before["bytes"], &before["room_bytes"]].contains(&&now["bytes"]);
+            assert!(is_one, "{level}: {}", now["bytes"]);
+            kept += u32::from(now["bytes"] == before["bytes"]);
+            same(&folder, if part % 2 == 0 { "d e f" } else { "e f" });
+            folder.run(&grow).ok();
+            assert_eq!(status(&folder)["bytes"], before["room_bytes"]);
+        }
+    }
+    assert!(
+        (1..2 * PARTS).contains(&kept),
+        "{kept} times it had the old size"
+    );
+}
