@@ -14,6 +14,7 @@ use crate::{
     Engine, PlanError,
     bits::Bits,
     growth::{geometry_of, lay_regions, may_change},
+    output::{Event, Output},
     regions::{Part, Regions},
 };
 use alloc::vec::Vec;
@@ -274,9 +275,12 @@ impl Engine {
 
     /// The superblocks say what they were to say.
     pub(crate) fn extension_recorded(&mut self) {
-        if !self.metadata.broken {
-            self.extension
-                .take_if(|extension| !extension.is_preparing());
+        let broken = self.metadata.broken;
+        let extension = &mut self.extension;
+        let recorded = extension.take_if(|extension| !extension.is_preparing() && !broken);
+        if recorded.is_some() {
+            let blocks = self.geometry.blocks();
+            self.output(Output::Event(Event::Grown { blocks }));
         }
     }
 }

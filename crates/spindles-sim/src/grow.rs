@@ -9,7 +9,9 @@ use crate::stack::Below;
 use crate::stalls::Stall;
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_engine::{GrowthTarget, Member, Policy, WriteHole, geometry_of, plan_growth};
+use spindles_engine::{
+    Extent, GrowthTarget, Member, Policy, WriteHole, geometry_of, largest, plan_growth, plan_size,
+};
 use spindles_format::{
     Area, AreaKind, ArrayRecord, Assembly, ChecksumKind, DeviceRecord, areas_for, areas_to_hold,
 };
@@ -33,12 +35,81 @@ impl World {
         if self.failure.is_some() {
             return false;
         }
+        if !self.options.disks.is_empty() && self.sizing.percent(50) {
+            return self.get_larger(array);
+        }
         self.wants_growth = true;
         let grows = run::open(self) && self.is_open(array) && self.engine(array).is_growing();
         while grows && self.failure.is_none() && self.faults.percent(50) {
             self.crash_midway(array);
         }
         grows
+    }
+
+    /// The array is opened, to get larger on its members. Perhaps power is lost or the process ends before it
+    /// is, or right after. Whether it could have got larger.
+    fn get_larger(&mut self, array: usize) -> bool {
+        self.wants_room = true;
+        let opened = run::open(self);
+        let is_under_way = |world: &Self| world.is_open(array) && !world.engine(array).is_serving();
+        if std::mem::take(&mut self.wants_room) || !opened {
+            return false;
+        }
+        let blocks = self.engine(array).geometry().blocks();
+        if self.sizing.percent(75) {
+            for _ in 0..self.sizing.below(60) {
+                if !is_under_way(self) || !self.step() {
+                    break;
+                }
+            }
+            let power = self.sizing.percent(60);
+            self.note("the end, while it gets larger");
+            self.crash(power);
+            run::after_crash(self);
+            run::open(self);
+        }
+        while self.failure.is_none() && is_under_way(self) && self.step() {}
+        let now = self
+            .is_open(array)
+            .then(|| self.engine(array).geometry().blocks());
+        let what = match now {
+            Some(now) if now == blocks => "got larger",
+            Some(_) => "ended before it got larger",
+            None => return true,
+        };
+        *self.struck.entry(what).or_default() += 1;
+        run::close(self);
+        self.failure.is_none() && run::open(self)
+    }
+
+    /// What an array that was assembled is to say that gets larger, if it shall and can.
+    pub(crate) fn planned_size(
+        &mut self,
+        array: usize,
+        assembly: &Assembly,
+    ) -> Option<(ArrayRecord, Extent)> {
+        if !self.wants_room || !assembly.array.clean || array != self.stack.top() {
+            return None;
+        }
+        let devices: Option<Vec<DeviceRecord>> = assembly.records.iter().copied().collect();
+        let devices = devices?;
+        let blocks = self.stack.arrays[array].geometry.blocks();
+        let wanted = blocks + self.sizing.between(1, blocks);
+        let planned = largest(&assembly.array, &devices)
+            .and_then(|most| plan_size(&assembly.array, &devices, Some(wanted.min(most))));
+        match planned {
+            Ok((record, extent)) => {
+                self.wants_room = false;
+                self.note(&format!(
+                    "array {array} is to be larger than {blocks} blocks"
+                ));
+                Some((record, extent))
+            }
+            Err(error) => {
+                self.note(&format!("it can't get larger: {error}"));
+                None
+            }
+        }
     }
 
     /// Some way through a growth, power is lost or the process ends; then it goes on.

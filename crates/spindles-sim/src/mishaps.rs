@@ -276,8 +276,11 @@ impl World {
         let same = self.stack.member_bytes(array, usize::from(member.0));
         let record = self.engine(array).record().expect("it has superblocks");
         let device = areas_to_join(record, other, member);
-        let device = device.or_else(|_| areas_to_join(record, same, member));
-        let device = device.expect("as long as the disk before it");
+        // With much headroom a disk that the array was created on has its data elsewhere.
+        let device = device
+            .or_else(|_| areas_to_join(record, same, member))
+            .or_else(|small| areas_to_join(record, small.needed_bytes, member))
+            .expect("it is large enough");
         let block_bytes = u64::try_from(self.stack.block_bytes).expect("small");
         let start = device.data_start().0 * block_bytes;
         let length = if device.device_bytes <= SMALL_BYTES {

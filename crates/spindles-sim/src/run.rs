@@ -447,7 +447,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
     }
     world.follow_policy(array, &assembly.array);
     world.note_growth(&assembly.array);
-    let config = config(world, array, &assembly);
+    let mut config = config(world, array, &assembly);
     // Where writes are logged, the journal says what is in flight.
     let sums = assembly.array.checksum != ChecksumKind::None;
     let logs = (config.geometry.parity_chunks() > 0 || sums)
@@ -481,6 +481,16 @@ fn open_array(world: &mut World, array: usize) -> bool {
     }
     world.stack.arrays[array].unsettled = !clean && !logged && config.geometry.parity_chunks() > 0;
     let missing = config.missing.union(filled);
+    if let Some((record, extent)) = world.planned_size(array, &assembly) {
+        world.follow_record(array, &record);
+        assembly.array = record;
+        config = self::config(world, array, &assembly);
+        let persistence = config.persistence.as_mut().expect("it has superblocks");
+        persistence.changed = true;
+        persistence.extends = Some(extent);
+        // What comes to the array is made zeros before its bits count.
+        world.stack.arrays[array].marks = false;
+    }
     match Engine::open(world.now(), config) {
         Ok(engine) => {
             let scratch = usize::try_from(engine.scratch_blocks()).expect("small");

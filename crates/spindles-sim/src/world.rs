@@ -129,6 +129,8 @@ pub struct World {
     pub(crate) unlogged_parity: bool,
     /// The array shall grow, if it can, from the next opening on.
     pub(crate) wants_growth: bool,
+    /// The array is to get larger on its members when it is opened next.
+    pub(crate) wants_room: bool,
     /// Blank disks that take the places of lost ones by themselves.
     pub(crate) spares: u32,
     /// So many disks that are being filled will be gone on the way.
@@ -211,6 +213,7 @@ impl World {
             returning: BTreeSet::new(),
             unlogged_parity: false,
             wants_growth: false,
+            wants_room: false,
             spares: options.spares,
             weak_disks: 0,
             slow: vec![false; disks],

@@ -97,6 +97,30 @@ fn disks_of_different_sizes_keep_all_promises() {
     }
 }
 
+/// Arrays get the room of larger disks that took the places of those they were created on, and end
+/// meanwhile.
+#[test]
+fn arrays_that_get_larger_keep_all_promises() {
+    let mut struck = BTreeMap::<&str, u64>::new();
+    let fault = |name: &str| FAULTS.iter().copied().find(|fault| fault.name == name);
+    for with in [&["grow"][..], &["grow", "dropout", "rebuild", "scrub"]] {
+        let faults = with.iter().map(|name| fault(name).expect("a fault"));
+        let fixed = Fixed {
+            sizes: Some(true),
+            faults: Some(faults.collect()),
+            ..Fixed::default()
+        };
+        for seed in 0..150 {
+            for (what, times) in check_seed(seed, &fixed).struck {
+                *struck.entry(what).or_default() += times;
+            }
+        }
+    }
+    for what in ["got larger", "ended before it got larger"] {
+        assert!(struck.get(what) > Some(&10), "{what}: {struck:?}");
+    }
+}
+
 /// Runs on disks that are all alike, as they were when these seeds found something.
 fn alike() -> Fixed {
     Fixed {
