@@ -37,6 +37,11 @@ pub(crate) fn same_device(names: &[&str]) -> Option<(usize, usize)> {
     })
 }
 
+/// Whether two names share bytes.
+pub(crate) fn share_bytes(one: &str, other: &str) -> bool {
+    same_device(&[one, other]).is_some()
+}
+
 /// Bytes of a file or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
@@ -116,6 +121,28 @@ fn add(
             add(device, None);
         }
     }
+}
+
+/// The file that a loop device stands on, or the one that a partition is on, and whether on all of it.
+pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
+    let mut device = device;
+    let mut whole = true;
+    for _ in 0..DEPTH_MAX {
+        let numbers = format!("{}:{}", major(device), minor(device));
+        let mut folder = Path::new("/sys/dev/block").join(numbers);
+        if folder.join("partition").exists() {
+            folder.push("..");
+            whole = false;
+        }
+        let file = text(&folder.join("loop/backing_file"))?;
+        let is_set = |name| number_in(&folder.join(name)).is_some_and(|it| it > 0);
+        whole &= !is_set("loop/offset") && !is_set("loop/sizelimit");
+        match identity(&file)? {
+            Identity::File { .. } => return Some((file, whole)),
+            Identity::Block { number } => device = number,
+        }
+    }
+    None
 }
 
 /// Where bytes lie in what holds this device from `start` on for `length` bytes.

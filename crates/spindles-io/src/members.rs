@@ -6,6 +6,7 @@ use crate::queues::{self, Chosen, Wait};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use spindles_block::{BlockIndex, BlockSize, BufferId, BufferSlice, MemberResult, Operation};
+use std::os::fd::OwnedFd;
 
 /// A device at a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +30,8 @@ struct Device {
     facts: DeviceFacts,
     reach: Reach,
     counters: DeviceCounters,
+    /// Of the file below a loop device.
+    _lock: Option<OwnedFd>,
 }
 
 /// One operation of a device, in its blocks.
@@ -110,6 +113,7 @@ impl Members {
         self.devices.push(Device {
             facts: opened.facts,
             reach,
+            _lock: opened.lock,
             counters: DeviceCounters::default(),
         });
         Ok(DeviceIndex(index))
@@ -126,6 +130,7 @@ impl Members {
         self.devices.push(Device {
             facts,
             reach: Reach::Inline(inline),
+            _lock: None,
             counters: DeviceCounters::default(),
         });
         DeviceIndex(index)

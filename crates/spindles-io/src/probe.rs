@@ -12,6 +12,7 @@ use spindles_format::{
 };
 use std::fs::File;
 use std::io;
+use std::os::fd::OwnedFd;
 use std::os::unix::fs::FileExt as _;
 use std::time::Duration;
 
@@ -24,6 +25,8 @@ pub(crate) struct Probe {
     pub(crate) backend: &'static str,
     /// `None` for what lives in memory: it is fresh each time.
     file: Option<File>,
+    /// Of the file below a loop device.
+    _lock: Option<OwnedFd>,
 }
 
 impl Probe {
@@ -47,6 +50,7 @@ impl Probe {
             bytes: opened.facts.bytes,
             backend: opened.facts.backend,
             file,
+            _lock: opened.lock,
         })
     }
 
@@ -71,6 +75,7 @@ impl Probe {
             bytes: seek(&file, SeekFrom::End(0))?,
             backend: "file",
             file: Some(file),
+            _lock: None,
         })
     }
 
@@ -93,6 +98,7 @@ impl Probe {
             bytes,
             backend,
             file: Some(file),
+            _lock: None,
         })
     }
 

@@ -2,9 +2,8 @@
 //! something of ours. So no member is forgotten by typing, and one that was is named.
 
 use crate::assemble::outermost;
-use crate::identity::{Identity, identity};
+use crate::identity::{Identity, file_below, identity, share_bytes};
 use crate::probe::Probe;
-use rustix::fs::{major, minor};
 use spindles_block::MemberIndex;
 use spindles_format::{ArrayRecord, Found, Uuid};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
@@ -178,7 +177,6 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     for argument in arguments {
         words.extend(split(argument)?);
     }
-    let apart: BTreeSet<_> = apart.iter().filter_map(|name| identity(name)).collect();
     let (devices, names): (Vec<String>, Vec<String>) =
         words.into_iter().partition(|word| is_device(word));
     let given = devices.iter().filter_map(|name| Probe::glance(name));
@@ -203,14 +201,23 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         let array = choose(&name, &arrays, &scan)?;
         for device in &array.devices {
             let identity = identity(device);
-            if identity.is_some_and(|it| apart.contains(&it) || !taken.insert(it)) {
+            // A file may be meant by the name of a loop device on it, and the other way round.
+            let is_apart = apart.iter().any(|apart| share_bytes(apart, device));
+            if is_apart || identity.is_some_and(|it| !taken.insert(it)) {
                 continue;
             }
             given.extend(scan.found.iter().find(|it| it.name == *device).cloned());
             devices.push(device.clone());
         }
     }
-    taken.extend(apart);
+    let mut forgotten = scan.forgotten(&given, &taken);
+    let all = || {
+        devices
+            .iter()
+            .map(String::as_str)
+            .chain(apart.iter().copied())
+    };
+    forgotten.retain(|it| !all().any(|name| share_bytes(name, &it.device)));
     let records = given
         .iter()
         .filter_map(|found| Some(&found.record().ok()?.0));
@@ -218,7 +225,7 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     let arrays: BTreeSet<Uuid> = arrays.filter(|uuid| *uuid != Uuid::NIL).collect();
     Ok(Given {
         arrays: arrays.into_iter().collect(),
-        forgotten: scan.forgotten(&given, &taken),
+        forgotten,
         devices,
         skipped: scan.skipped,
     })
@@ -454,7 +461,8 @@ impl Scan {
                 arrays.len() - 1
             });
             // Members that missed it may still say another name.
-            if newest(&self.found, array.uuid).is_some_and(|it| it.generation == array.generation) {
+            let says = newest(&self.found, array.uuid);
+            if says.is_some_and(|it| it.generation == array.generation) && name.is_some() {
                 arrays[at].name = name;
             }
             arrays[at].devices.push(found.name.clone());
@@ -560,9 +568,8 @@ fn backing_file(name: &str) -> Option<Identity> {
     let Identity::Block { number } = identity(name)? else {
         return None;
     };
-    let numbers = format!("{}:{}", major(number), minor(number));
-    let file = fs::read_to_string(format!("/sys/dev/block/{numbers}/loop/backing_file")).ok()?;
-    identity(file.trim_end_matches('\n'))
+    let (file, _) = file_below(number)?;
+    identity(&file)
 }
 
 /// All block devices that nothing stands on.

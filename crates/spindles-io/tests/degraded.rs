@@ -379,3 +379,23 @@ fn a_device_takes_the_place_of_a_whole_inner_array() {
     let report = folder.assemble(&["a", "b", "e"], &read_only()).unwrap();
     assert!(!report.report.is_degraded());
 }
+
+/// An inner array of which no device can be used is missing: the outer one is opened without it.
+#[test]
+fn an_inner_array_that_can_not_be_opened_is_missing_from_the_outer_one() {
+    let folder = Folder::new(&["a", "b", "c", "d", "e", "f"]);
+    folder.create("raid5(raid1(a,b),raid1(c,d),raid1(e,f))", &options());
+    let writing = AssembleOptions::default();
+    let all = ["a", "b", "c", "d", "e", "f"];
+    folder.write(&all, &writing, 0x5a, true);
+    for name in ["e", "f"] {
+        let file = File::options().write(true).open(folder.path(name));
+        file.unwrap().set_len(1 << 20).unwrap();
+    }
+    let opened = folder.assemble(&all, &writing).unwrap();
+    assert!(opened.report.is_degraded());
+    let warnings = opened.report.warnings().join("; ");
+    assert!(warnings.contains("truncated"), "{warnings}");
+    opened.target.close().unwrap();
+    assert_eq!(folder.read(&all, &writing), Some(0x5a));
+}

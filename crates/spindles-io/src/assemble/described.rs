@@ -6,7 +6,7 @@ use super::opening::{Opening, Part};
 use crate::NodeId;
 use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, positions};
 use spindles_block::{MemberIndex, MemberSet};
-use spindles_engine::{OpenError as EngineError, POLICIES, Policy, geometry_of};
+use spindles_engine::{POLICIES, Policy, geometry_of};
 use spindles_format::{ArrayRecord, Assembly, Found, JournalDevice, Reason, Refusal, Uuid, choose};
 use spindles_layout::{Geometry, Level, Redundancy};
 
@@ -48,21 +48,13 @@ impl Described {
     }
 
     /// It was not closed in order, and lacks members that would have what was in flight.
-    fn unclean(&self, missing: MemberSet) -> AssembleError {
+    pub(super) fn unclean(&self, missing: MemberSet) -> AssembleError {
         AssembleError::UncleanDegraded {
             array: self.report.name.clone(),
             missing: positions(missing),
             members: self.assembly.devices.len(),
             lacks_journal: self.assembly.array.journal.on_device && self.journal.is_none(),
             refused: self.report.refused.clone(),
-        }
-    }
-
-    /// Why its engine can't be opened.
-    pub(super) fn refusal(&self, error: &EngineError) -> AssembleError {
-        match *error {
-            EngineError::BeyondTolerance { missing } => self.incomplete(missing),
-            EngineError::UncleanDegraded { missing } => self.unclean(missing),
         }
     }
 }

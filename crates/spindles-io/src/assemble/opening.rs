@@ -7,10 +7,12 @@ use crate::clock::since_1970_s;
 use crate::report::ArrayReport;
 use crate::{NodeId, OpenError, Stack, random};
 use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
-use spindles_engine::{Command, Config, JOB_RATE, Limits, Persistence, Policy, READ_POLICIES};
+use spindles_engine::{
+    Command, Config, JOB_RATE, Limits, OpenError as EngineError, Persistence, Policy, READ_POLICIES,
+};
 use spindles_format::{
-    ArrayRecord, DecodeError, DeviceRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES,
-    Uuid,
+    ArrayRecord, AssembleError as ChooseError, DecodeError, DeviceRecord, Found, JournalDevice,
+    SLOT_BYTES, SUPERBLOCK_BYTES, Uuid,
 };
 use spindles_layout::Geometry;
 use std::mem::take;
@@ -176,20 +178,21 @@ impl<'a> Opening<'a> {
     /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
     /// around it may do without.
     pub(super) fn open(&mut self, parts: &[Part]) -> Result<Option<Part>, AssembleError> {
-        let mut described = self.describe(parts)?;
+        let inner = parts.iter().any(|part| part.parent().is_some());
+        let mut described = match self.describe(parts) {
+            // Each of its devices is refused, with a reason.
+            Err(AssembleError::Choose(error @ ChooseError::NothingLeft { .. })) if inner => {
+                self.lost.push(error.to_string());
+                return Ok(None);
+            }
+            described => described?,
+        };
         let array = &described.assembly.array;
-        let inner = array.parent != Uuid::NIL;
         let name = described.report.name.clone();
         let block_bytes = u64::from(array.block_size.bytes());
         if described.report.failed {
-            let error = described.incomplete(described.assembly.missing);
-            if !inner {
-                return Err(error);
-            }
-            self.lost.push(error.to_string());
-            described.report.refused = Vec::new();
-            self.lost_reports.push(described.report);
-            return Ok(None);
+            let missing = described.assembly.missing;
+            return self.lacks_too_much(described, missing);
         }
 
         let read_only = self.read_only || described.assembly.read_only;
@@ -219,10 +222,16 @@ impl<'a> Opening<'a> {
             nodes[usize::from(member.0)] = Some(*node);
         }
         let journal = described.journal.as_ref().map(|(_, _, node)| *node);
-        let node = self
-            .stack
-            .add_array_with_journal(&name, config, &nodes, journal)
-            .map_err(|error| described.refusal(&error))?;
+        let added = (self.stack).add_array_with_journal(&name, config, &nodes, journal);
+        let node = match added {
+            Ok(node) => node,
+            Err(EngineError::BeyondTolerance { missing }) => {
+                return self.lacks_too_much(described, missing);
+            }
+            Err(EngineError::UncleanDegraded { missing }) => {
+                return Err(described.unclean(missing));
+            }
+        };
         for (member, device, _) in returning {
             let device = Box::new(device);
             // Where that is not possible the array goes on without it, as the refusal says.
@@ -241,6 +250,22 @@ impl<'a> Opening<'a> {
             found,
             report: Some(report),
         }))
+    }
+
+    /// Goes on without an inner array that lacks these members: the array around it may do so.
+    fn lacks_too_much(
+        &mut self,
+        mut described: Described,
+        missing: MemberSet,
+    ) -> Result<Option<Part>, AssembleError> {
+        let error = described.incomplete(missing);
+        if described.assembly.array.parent == Uuid::NIL {
+            return Err(error);
+        }
+        self.lost.push(error.to_string());
+        described.report.refused = Vec::new();
+        self.lost_reports.push(described.report);
+        Ok(None)
     }
 
     /// What the engine of the array is opened with, with its changes in it.

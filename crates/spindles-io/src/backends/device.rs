@@ -2,10 +2,12 @@
 
 use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
+use crate::identity::file_below;
 use crate::physical::{is_write_protected, physical};
 use crate::{DeviceFacts, OpenError, OpenOptions};
-use rustix::fs::{FileType, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
 use rustix::fs::{major, minor, seek, stat};
+use std::os::fd::OwnedFd;
 
 pub(super) static BACKEND: Backend = Backend {
     name: "device",
@@ -38,12 +40,14 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             device: name.to_owned(),
         });
     }
+    let lock = lock_below(name, status.st_rdev, options)?;
     let bytes =
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =
         ioctl_blksszget(&file).map_err(opening::refused(name, "read the sector size of"))?;
     let physical = physical(major, minor);
     Ok(Opened {
+        lock,
         facts: DeviceFacts {
             name: name.to_owned(),
             backend: BACKEND.name,
@@ -57,4 +61,22 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         },
         medium: Medium::File(file),
     })
+}
+
+/// Locks the file that a loop device stands on, so that nobody opens it by its own name meanwhile.
+fn lock_below(
+    name: &str,
+    device: u64,
+    options: &OpenOptions,
+) -> Result<Option<OwnedFd>, OpenError> {
+    let Some((path, whole)) = file_below(device) else {
+        return Ok(None);
+    };
+    // One that is deleted can't be opened by its name any more.
+    let flags = OFlags::RDONLY | OFlags::CLOEXEC;
+    let Ok(file) = rustix::fs::open(&path, flags, Mode::empty()) else {
+        return Ok(None);
+    };
+    opening::lock(name, &file, !whole, options)?;
+    Ok(Some(file))
 }

@@ -4,8 +4,7 @@ use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
 use crate::physical::physical;
 use crate::{DeviceFacts, OpenError, OpenOptions};
-use rustix::fs::{FileType, FlockOperation, flock, fstat, major, minor, stat};
-use rustix::io::Errno;
+use rustix::fs::{FileType, fstat, major, minor, stat};
 use std::fs::File;
 
 pub(super) static BACKEND: Backend = Backend {
@@ -34,25 +33,10 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     } = opening::open(name, options, rustix::fs::OFlags::empty())?;
     let status = fstat(&file).map_err(opening::refused(name, "look at"))?;
     refuse_others(name, status.st_mode)?;
-    // Two programs that write one array would ruin it; readers may share.
-    let lock = if options.read_only {
-        FlockOperation::NonBlockingLockShared
-    } else {
-        FlockOperation::NonBlockingLockExclusive
-    };
-    // Some network file systems have no locks: any other refusal says nothing.
-    let locked = if options.read_only && options.unlocked {
-        Ok(())
-    } else {
-        opening::patiently(options.patience, Errno::WOULDBLOCK, || flock(&file, lock))
-    };
-    if locked == Err(Errno::WOULDBLOCK) {
-        return Err(OpenError::Busy {
-            device: name.to_owned(),
-        });
-    }
+    opening::lock(name, &file, false, options)?;
     let physical = physical(major(status.st_dev), minor(status.st_dev));
     Ok(Opened {
+        lock: None,
         facts: DeviceFacts {
             name: name.to_owned(),
             backend: BACKEND.name,

@@ -33,6 +33,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
             source,
         })?;
     Ok(Opened {
+        lock: None,
         facts: DeviceFacts {
             name: name.to_owned(),
             backend: BACKEND.name,

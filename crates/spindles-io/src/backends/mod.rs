@@ -58,6 +58,8 @@ impl Debug for Backend {
 pub(crate) struct Opened {
     pub(crate) facts: DeviceFacts,
     pub(crate) medium: Medium,
+    /// Keeps the file locked that a loop device stands on.
+    pub(crate) lock: Option<OwnedFd>,
 }
 
 /// How a device does what it is asked.

@@ -1,7 +1,7 @@
 //! Opening what lies in the file system, past the page cache where that works.
 
 use crate::{Direct, OpenError, OpenOptions};
-use rustix::fs::{AtFlags, Mode, OFlags, StatxFlags, statx};
+use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, statx};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
 use std::os::fd::OwnedFd;
@@ -76,6 +76,31 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         direct: false,
         direct_reason: Some(reason),
     })
+}
+
+/// Locks a file against other programs, as long as it is open: two that write one array would ruin it;
+/// readers may share, and so may those who write different parts of it.
+pub(super) fn lock(
+    name: &str,
+    file: &OwnedFd,
+    shared: bool,
+    options: &OpenOptions,
+) -> Result<(), OpenError> {
+    if options.read_only && options.unlocked {
+        return Ok(());
+    }
+    let lock = if shared || options.read_only {
+        FlockOperation::NonBlockingLockShared
+    } else {
+        FlockOperation::NonBlockingLockExclusive
+    };
+    // Some network file systems have no locks: any other refusal says nothing.
+    match patiently(options.patience, Errno::WOULDBLOCK, || flock(file, lock)) {
+        Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
+            device: name.to_owned(),
+        }),
+        _ => Ok(()),
+    }
 }
 
 /// So long it is waited between two attempts.

@@ -257,3 +257,15 @@ fn odd_names_are_quoted_alike_everywhere() {
     here(&folder, r#"copy data array:d(1),"q"z""#).fails(2, &["lacks a ',' here", "^"]);
     here(&folder, r#"status "a,b"#).fails(2, &["lacks the quote", "^"]);
 }
+
+/// The name of an array with devices and arrays as members is on its devices, also where an array
+/// inside it lacks too much.
+#[test]
+fn an_array_is_found_by_its_name_where_an_inner_one_is_lost() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    here(&folder, "create pool raid1(a,raid0(b,c))").ok();
+    std::fs::remove_file(folder.path("c")).expect("it is there");
+    let run = here(&folder, "status pool --json");
+    assert_eq!(run.status, 3, "{}", run.error);
+    assert_eq!(run.json()["name"], "pool");
+}
