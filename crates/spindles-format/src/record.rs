@@ -306,6 +306,13 @@ impl ArrayRecord {
         self.session = nonce;
     }
 
+    /// Whether this is the record of a member of another array that was being made and was never opened:
+    /// what lies in it is not its contents.
+    #[must_use]
+    pub fn is_unfinished(&self) -> bool {
+        self.parent != Uuid::NIL && self.generation == 1
+    }
+
     /// The last generations of the openings that led to this record, itself included.
     fn sessions(&self) -> impl Iterator<Item = PastSession> + '_ {
         let own = PastSession {

@@ -5,7 +5,7 @@ use crate::assemble::{ArrayReport, AssembleError, because};
 use crate::create::{self, CreateError};
 use crate::identity::{self, identity};
 use crate::{CloseError, OpenError, Target, TooSmall};
-use spindles_block::MemberIndex;
+use spindles_block::{MemberIndex, SizeBytes};
 use spindles_engine::{CommandError, Event};
 use spindles_format::SPARE_ARRAYS_MAX;
 use spindles_layout::GeometryError;
@@ -170,6 +170,28 @@ pub enum ChangeError {
     /// A new device has too little room.
     #[error(transparent)]
     TooSmall(#[from] TooSmall),
+    /// The devices of a new array inside another are too small for its place.
+    #[error(
+        "{} too small for {} in the place of member {member} of array '{array}': {}",
+        are(new),
+        made_of(new, left),
+        match least_bytes {
+            Some(bytes) => format!("take new ones of at least {}", SizeBytes(*bytes)),
+            None => format!("what is left, {}, is too small already; leave it out", left.join(", ")),
+        }
+    )]
+    InnerTooSmall {
+        /// The array around it.
+        array: String,
+        /// Its place.
+        member: MemberIndex,
+        /// Its new devices.
+        new: Vec<String>,
+        /// Its other ones.
+        left: Vec<String>,
+        /// With new ones of this size it would be large enough, if with any.
+        least_bytes: Option<u64>,
+    },
     /// There is no such chunk.
     #[error("--chunk: {0}")]
     Chunk(GeometryError),
@@ -183,7 +205,7 @@ pub enum ChangeError {
     },
     /// A new device is none.
     #[error(
-        "{device} is a member of array '{array}' already: give it with the devices of the array, not with --add"
+        "{device} is a member of array '{array}' already: give it with the devices of the array, not as a new one"
     )]
     AlreadyMember {
         /// The array.
@@ -291,6 +313,19 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
+}
+
+fn are(devices: &[String]) -> String {
+    let verb = if devices.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", devices.join(", "))
+}
+
+fn made_of(new: &[String], left: &[String]) -> String {
+    if left.is_empty() {
+        "an array of them".to_owned()
+    } else {
+        format!("an array of {}", [new, left].concat().join(", "))
+    }
 }
 
 /// That two names stand for the same bytes.

@@ -19,7 +19,7 @@ use spindles_block::{
     MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, CommandError, Config, Engine, Event, Member, Output};
-use spindles_format::{DeviceRecord, SpareRecord, Uuid, areas_to_join};
+use spindles_format::{ArrayRecord, DeviceRecord, SpareRecord, Uuid, areas_to_join};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -65,11 +65,25 @@ pub(crate) struct Array {
 }
 
 impl Array {
+    /// Whether it is to be a member of an array that there is not here.
+    fn is_left_over(&self) -> bool {
+        let record = self.engine.record();
+        self.parent.is_none() && record.is_some_and(|record| record.parent != Uuid::NIL)
+    }
+
     /// Whether some of its members are arrays.
     fn holds_arrays(&self) -> bool {
         let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
         self.members.iter().any(is_array)
     }
+}
+
+/// A place of an array that waits for a device.
+pub(crate) struct Vacancy {
+    pub(crate) around: ArrayRecord,
+    pub(crate) member: MemberIndex,
+    /// An array in another place of it.
+    pub(crate) inside: Option<ArrayRecord>,
 }
 
 /// What an engine is still to be told.
@@ -183,15 +197,6 @@ impl Core {
         let metadata_blocks = engine.metadata().len() / block_bytes;
         self.members
             .provide(metadata, u32::try_from(metadata_blocks).expect("few"));
-        let room = usize::try_from(engine.member_ios_per_member_max()).expect("64 bits");
-        for (child, member) in members.iter().zip(0..) {
-            if let Some(Node::Array(child)) = child {
-                let child = &mut self.arrays[child.index()];
-                assert!(child.parent.is_none(), "a member of one array only");
-                child.parent = Some((index, MemberIndex(member)));
-                child.inbox.reserve(room);
-            }
-        }
         self.arrays.push(Array {
             engine,
             name: name.to_owned(),
@@ -203,9 +208,23 @@ impl Core {
             inbox: VecDeque::new(),
             closed: None,
         });
+        for (node, member) in members.iter().zip(0..) {
+            self.lead_upwards(*node, index, MemberIndex(member));
+        }
         self.drain(index);
         self.settle();
         Ok(index)
+    }
+
+    /// An array that is a member from now on answers to the one around it.
+    fn lead_upwards(&mut self, node: Option<Node>, around: ArrayIndex, member: MemberIndex) {
+        let room = self.array(around).engine.member_ios_per_member_max();
+        if let Some(Node::Array(child)) = node {
+            let child = &mut self.arrays[child.index()];
+            assert!(child.parent.is_none(), "a member of one array only");
+            child.parent = Some((around, member));
+            child.inbox.reserve(usize::try_from(room).expect("64 bits"));
+        }
     }
 
     /// Lends the node memory for reads that are hedged. Whether it has a use for it.
@@ -358,8 +377,53 @@ impl Core {
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let (array, member, areas) = self.may_attach(name, wanted)?;
         let device = self.add_blank(name, &areas)?;
-        self.join(name, array, member, &areas, device)?;
+        self.join(name, array, member, &areas, Node::Device(device))?;
         Ok((array, member))
+    }
+
+    /// Puts a node that holds nothing in that place, and has it filled.
+    pub(crate) fn attach_node(
+        &mut self,
+        name: &str,
+        node: Node,
+        vacancy: &Vacancy,
+        areas: &DeviceRecord,
+    ) -> Result<(), AttachError> {
+        let array = self.still_waits(vacancy)?;
+        self.join(name, array, vacancy.member, areas, node)
+    }
+
+    /// Which array it is whose place waits for a device, if it still does.
+    pub(crate) fn still_waits(&self, vacancy: &Vacancy) -> Result<ArrayIndex, AttachError> {
+        let member = vacancy.member;
+        let waits = |array: &Array| {
+            let record = array.engine.record();
+            record.is_some_and(|record| record.uuid == vacancy.around.uuid)
+                && array.engine.vacancies().contains(member)
+        };
+        let mut arrays = (0..).map(ArrayIndex).zip(&self.arrays);
+        let array = arrays.find(|(_, array)| waits(array));
+        array
+            .map(|(index, _)| index)
+            .ok_or(AttachError::NotMissing { member })
+    }
+
+    /// The first place that waits for a device, or the one that is wanted.
+    pub(crate) fn vacancy(&self, wanted: Option<MemberIndex>) -> Result<Vacancy, AttachError> {
+        let (index, member) = self.find_missing(wanted)?;
+        let array = self.array(index);
+        let record = array.engine.record();
+        let record = record.expect("only arrays with superblocks were looked at");
+        let nodes = array.members.iter().flatten();
+        let mut inside = nodes.filter_map(|node| match node {
+            Node::Array(inner) => self.array(*inner).engine.record().cloned(),
+            Node::Device(_) => None,
+        });
+        Ok(Vacancy {
+            member,
+            inside: inside.next(),
+            around: record.clone(),
+        })
     }
 
     /// Asks an array to take a device.
@@ -473,7 +537,8 @@ impl Core {
                     let part = format!(
                         " to take the place of all of member {member} of array '{of}', which is itself an array"
                     );
-                    let or = ", or bring back the devices of that array";
+                    let or = ", or an array, as --onto 'raid0(DEV,DEV)', or bring back the \
+                              devices of that array";
                     AttachError::TooSmall(small.with_part(part, or))
                 }
                 error => error,
@@ -490,7 +555,8 @@ impl Core {
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let of_devices = self.arrays_of_devices();
         let of_arrays = (0..).map(ArrayIndex).zip(&self.arrays);
-        let of_arrays = of_arrays.filter(|(_, array)| array.engine.record().is_some());
+        let of_arrays =
+            of_arrays.filter(|(_, array)| array.engine.record().is_some() && !array.is_left_over());
         let missing = |(index, array): (ArrayIndex, &Array)| {
             let status = array.engine.status();
             let mut missing = status.members.iter().filter(|member| {
@@ -554,6 +620,7 @@ impl Core {
             .map(ArrayIndex)
             .zip(&self.arrays)
             .filter(|(_, array)| array.engine.record().is_some() && !array.holds_arrays())
+            .filter(|(_, array)| !array.is_left_over())
     }
 
     /// Whether an array may take a spare: it, or one around it, is named by that.
@@ -627,20 +694,21 @@ impl Core {
         let record = self.array(array).engine.record();
         let uuid = record.expect("it has a vacancy").uuid;
         spare::claim(name, spare, uuid, areas).map_err(clear)?;
-        self.join(name, array, member, areas, device)
+        self.join(name, array, member, areas, Node::Device(device))
     }
 
-    /// Puts a device that is cleared in the place of a missing one.
+    /// Puts a node that is cleared in the place of a missing one.
     fn join(
         &mut self,
         name: &str,
         array: ArrayIndex,
         member: MemberIndex,
         areas: &DeviceRecord,
-        device: DeviceIndex,
+        node: Node,
     ) -> Result<(), AttachError> {
         let uuid = Self::new_uuid(name)?;
-        self.arrays[array.index()].members[usize::from(member.0)] = Some(Node::Device(device));
+        self.lead_upwards(Some(node), array, member);
+        self.arrays[array.index()].members[usize::from(member.0)] = Some(node);
         let command = Command::Rebuild {
             member,
             device: Box::new(*areas),
@@ -729,7 +797,10 @@ impl Core {
     /// All arrays, each before its members.
     pub(crate) fn arrays_from_the_top(&self) -> impl Iterator<Item = ArrayIndex> + use<> {
         let count = u16::try_from(self.arrays.len()).expect("few arrays");
-        (0..count).rev().map(ArrayIndex)
+        let mut all: Vec<ArrayIndex> = (0..count).rev().map(ArrayIndex).collect();
+        let above = |array: &ArrayIndex| self.array(*array).parent.map(|(parent, _)| parent);
+        all.sort_by_key(|array| std::iter::successors(above(array), above).count());
+        all.into_iter()
     }
 
     /// Whether an array has checksums and no redundancy, and is a member of one that has: a scrub of that

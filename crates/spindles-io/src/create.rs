@@ -22,8 +22,10 @@ use std::fs::File;
 use std::io;
 use thiserror::Error;
 
+mod inner;
 mod writing;
 
+pub(crate) use inner::{Inner, Wanted};
 use writing::Writing;
 
 /// How an array is to be created.
@@ -304,12 +306,8 @@ pub fn create(
     let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
     let mut spares = devices.split_off(leaves.len());
     let journal = spares.split_off(options.spares.len()).pop();
-    let mut planner = Planner {
-        options,
-        devices: devices.iter(),
-        created_s: since_1970_s(),
-        leaf_records: Vec::new(),
-    };
+    let sizes: Vec<u64> = devices.iter().map(|device| device.probe.bytes).collect();
+    let mut planner = Planner::new(options, &sizes);
     let mut root = planner.array(expression, &options.name, Uuid::NIL)?;
     let redundant = root.is_redundant();
     let leaf_records = planner.leaf_records;
@@ -517,13 +515,23 @@ impl Plan {
 /// Works arrays out, from the leaves up.
 struct Planner<'a> {
     options: &'a CreateOptions,
-    devices: std::slice::Iter<'a, Device>,
+    /// How long the devices are, from left to right.
+    sizes: std::slice::Iter<'a, u64>,
     created_s: u64,
     /// Of the devices, from left to right.
     leaf_records: Vec<DeviceRecord>,
 }
 
-impl Planner<'_> {
+impl<'a> Planner<'a> {
+    fn new(options: &'a CreateOptions, sizes: &'a [u64]) -> Self {
+        Self {
+            options,
+            sizes: sizes.iter(),
+            created_s: since_1970_s(),
+            leaf_records: Vec::new(),
+        }
+    }
+
     fn array(
         &mut self,
         expression: &Expression,
@@ -550,8 +558,8 @@ impl Planner<'_> {
         for (index, member) in (0_u8..).zip(members) {
             let (member, name, bytes) = match member {
                 Expression::Leaf(device) => {
-                    let bytes = self.devices.next().expect("a device for every leaf");
-                    (Member::Device, device.clone(), bytes.probe.bytes)
+                    let bytes = self.sizes.next().expect("a device for every leaf");
+                    (Member::Device, device.clone(), *bytes)
                 }
                 Expression::Array { .. } => {
                     let name = format!("{name}.{index}");

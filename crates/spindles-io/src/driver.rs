@@ -2,7 +2,7 @@
 //! that comes of it.
 
 use crate::attach::AttachError;
-use crate::core::{ArrayIndex, Core, Node};
+use crate::core::{ArrayIndex, Core, Node, Vacancy};
 use crate::probe::Probe;
 use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
@@ -16,6 +16,7 @@ use spindles_block::{
     RequestError,
 };
 use spindles_engine::{Command, CommandError, Config, Event, Scrub, Status};
+use spindles_format::DeviceRecord;
 
 /// Longest request.
 const REQUEST_BYTES_MAX: u32 = 16 << 20;
@@ -167,6 +168,32 @@ impl Stack {
     /// Ends what `Config::look_only` began, once the arrays around others have read of those what they are.
     pub(crate) fn end_look(&mut self) {
         self.core.end_look();
+    }
+
+    /// The first place that waits for a device, or the one that is wanted.
+    pub(crate) fn vacancy(&self, wanted: Option<MemberIndex>) -> Result<Vacancy, AttachError> {
+        self.core.vacancy(wanted)
+    }
+
+    /// Whether it still does.
+    pub(crate) fn still_waits(&self, vacancy: &Vacancy) -> Result<(), AttachError> {
+        self.core.still_waits(vacancy).map(drop)
+    }
+
+    /// Puts a node that holds nothing there, and has it filled.
+    pub(crate) fn attach(
+        &mut self,
+        name: &str,
+        node: NodeId,
+        vacancy: &Vacancy,
+        areas: &DeviceRecord,
+    ) -> Result<(), AttachError> {
+        self.core.attach_node(name, node.0, vacancy, areas)
+    }
+
+    /// How far the devices are that are being filled, or that members are copied onto.
+    pub(crate) fn rebuild_progress(&self) -> Option<RebuildProgress> {
+        self.core.rebuild_progress()
     }
 
     /// Gives the arrays spares, which take the places of what is missing now and later.

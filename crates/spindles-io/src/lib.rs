@@ -21,6 +21,8 @@ mod facts;
 pub mod grow;
 mod identity;
 pub mod journal;
+#[cfg(test)]
+mod killed;
 mod members;
 mod mishaps;
 pub mod notice;

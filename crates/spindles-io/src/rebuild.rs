@@ -1,19 +1,28 @@
 //! Rebuilds an array that nobody uses: assembled, a blank device put in the place of a missing one,
 //! filled, closed. A rebuild that was stopped goes on where it was.
 
-use crate::assemble::{ArrayReport, AssembleOptions, assemble};
+use crate::assemble::{ArrayReport, AssembleOptions, Build, Lost, put_together};
 use crate::attach::{self, ChangeError};
+use crate::core::Vacancy;
+use crate::create::{Inner, Wanted};
+use crate::probe::Probe;
+use crate::{identity, settle};
 use spindles_block::MemberIndex;
-use spindles_engine::Event;
+use spindles_engine::{Event, geometry_of};
+use spindles_format::Uuid;
+use spindles_layout::Expression;
+use std::cmp::Reverse;
 
 /// Onto what, and how.
 #[derive(Clone, Debug, Default)]
 pub struct RebuildOptions {
     /// How the array is to be assembled.
     pub assemble: AssembleOptions,
-    /// The device that takes the place; `None` goes on with a rebuild that was stopped, and gives
-    /// members that came back what they missed.
-    pub onto: Option<String>,
+    /// The device that takes the place, or the array: one of devices that hold nothing, or are left of
+    /// the one that was there. Where what is missing is an array that lacks a device, that is made
+    /// anew with this one. `None` goes on with a rebuild that was stopped, and gives members
+    /// that came back what they missed.
+    pub onto: Option<Expression>,
     /// The position; `None` for the first that is missing.
     pub member: Option<MemberIndex>,
     /// Overwrite what the device holds.
@@ -42,10 +51,24 @@ pub struct Rebuilt {
     pub failed: u64,
     /// What the device held that was overwritten.
     pub wiped: Vec<(String, String)>,
+    /// The array that was made to be filled.
+    pub made: Option<Made>,
 }
 
-/// Assembles an array and fills a device that takes the place of a missing one. `progress` is told
-/// how many bytes of the array are done and how many there are; with `false` it stops the rebuild.
+/// A new array inside another, that was made to be filled.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// What it is called.
+    pub name: String,
+    /// Its level.
+    pub level: &'static str,
+    /// Its devices, by place.
+    pub devices: Vec<String>,
+}
+
+/// Assembles an array and fills a device, or an array made of devices, that takes the place of a missing
+/// one. `progress` is told how many bytes of the array are done and how many there are; with
+/// `false` it stops the rebuild.
 ///
 /// # Errors
 ///
@@ -55,35 +78,38 @@ pub fn rebuild(
     options: &RebuildOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
-    let onto = options.onto.as_deref();
-    attach::look_at_newcomers(devices, onto.as_slice())?;
-    // First for reading only, so that what can go wrong does so before anything is written.
+    let Ready {
+        devices,
+        newcomer,
+        array,
+    } = look(devices, options)?;
+    let wiped = match &newcomer {
+        Newcomer::None => Vec::new(),
+        Newcomer::Device(onto) => attach::may_overwrite(&[onto.as_str()], options.overwrite)?,
+        Newcomer::Array(inner, _) => inner.occupied.clone(),
+    };
     let mut assembling = options.assemble.clone();
-    assembling.open.read_only = true;
-    assembling.keep_spares = onto.is_some();
-    let looked = assemble(devices, &assembling)?;
-    let array = looked.report.name.clone();
-    match onto {
-        Some(onto) => looked.target.may_attach(onto, options.member)?,
-        None if looked.target.rebuild_progress().is_some() => {}
-        None if looked.report.has_returning() => {}
-        None if looked.report.is_degraded() && !looked.report.spares.is_empty() => {}
-        None => {
-            let refused = looked.report.refused;
-            return Err(ChangeError::NothingToRebuild { array, refused });
-        }
+    assembling.keep_spares = !matches!(newcomer, Newcomer::None);
+    let given: Vec<&str> = devices.iter().map(String::as_str).collect();
+    let mut build = put_together(&given, &assembling)?;
+    #[cfg(test)]
+    crate::killed::opened(&mut build.stack);
+    if let Newcomer::Array(inner, vacancy) = &newcomer {
+        build.stack.still_waits(vacancy)?;
+        let node = inner.make(&mut build.stack, &vacancy.around)?;
+        let name = format!("array '{}'", inner.name());
+        build.stack.attach(&name, node, vacancy, &inner.areas)?;
     }
-    drop(looked);
-    let wiped = attach::may_overwrite(onto.as_slice(), options.overwrite)?;
-    assembling.open.read_only = options.assemble.open.read_only;
-    let assembled = assemble(devices, &assembling)?;
+    let assembled = build.into_assembled();
     let (mut target, mut report) = (assembled.target, assembled.report);
-    match onto {
-        Some(onto) => {
+    match &newcomer {
+        Newcomer::Device(onto) => {
             target.attach(onto, options.member)?;
         }
-        None if target.rebuild_progress().is_some() => {}
-        None => {
+        Newcomer::Array(..) => {}
+        // What returned may have what it missed already.
+        Newcomer::None if target.rebuild_progress().is_some() || report.has_returning() => {}
+        Newcomer::None => {
             // A spare that would do for another place is too small for this one.
             let spares = report.spares.iter();
             let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
@@ -93,6 +119,10 @@ pub fn rebuild(
             return Err(ChangeError::NothingToRebuild { array, refused });
         }
     }
+    let made = match newcomer {
+        Newcomer::Array(inner, _) => Some(inner.made()),
+        Newcomer::None | Newcomer::Device(_) => None,
+    };
     let (mut started, mut members, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = 0;
     let told = &mut |array: String, event| {
@@ -107,7 +137,9 @@ pub fn rebuild(
         }
         failed == 0
     };
-    let through = attach::work_through(target.as_mut(), told, progress);
+    let through = attach::work_through(target.as_mut(), told, progress)
+        // A new array without bitmaps has redundancy of its own to be made.
+        && (made.is_none() || settle(target.as_mut(), progress));
     attach::close(target, &mut report)?;
     // Where one failed, a spare may have gone on.
     out.retain(|place| through && !members.contains(place));
@@ -119,6 +151,189 @@ pub fn rebuild(
             through,
             failed,
             wiped,
+            made,
         }),
     }
+}
+
+/// What is to be filled.
+enum Newcomer {
+    /// What was begun, members that returned, and spares.
+    None,
+    Device(String),
+    Array(Box<Inner>, Box<Vacancy>),
+}
+
+/// What a rebuild is to be done with.
+struct Ready {
+    devices: Vec<String>,
+    newcomer: Newcomer,
+    array: String,
+}
+
+/// Looks at everything for reading only, so that what can go wrong does so before anything is written.
+fn look(devices: &[&str], options: &RebuildOptions) -> Result<Ready, ChangeError> {
+    let onto = options.onto.as_ref();
+    let new = onto.map_or(Vec::new(), Expression::leaves);
+    let (given, build) = look_with(devices, &new, options)?;
+    let array = build.report.name.clone();
+    let members = build.report.devices();
+    let is_member = |device: &&&str| members.contains(*device);
+    let goes_on = build.stack.rebuild_progress().is_some();
+    let all_are_members = new.iter().all(|device| is_member(&device));
+    let (devices, newcomer) = match onto {
+        _ if goes_on && all_are_members => (given, Newcomer::None),
+        None => {
+            let report = &build.report;
+            let has_spare = report.is_degraded() && !report.spares.is_empty();
+            if !report.has_returning() && !has_spare {
+                let refused = build.report.refused;
+                return Err(ChangeError::NothingToRebuild { array, refused });
+            }
+            (given, Newcomer::None)
+        }
+        Some(_) if new.iter().any(|device| is_member(&device)) => {
+            let device = new.iter().find(is_member).map_or("", |device| device);
+            let device = device.to_owned();
+            return Err(ChangeError::AlreadyMember { array, device });
+        }
+        Some(onto) => {
+            let newcomer = look_at(onto, build, options)?;
+            let is_other = |device: &&str| match &newcomer {
+                Newcomer::Array(inner, _) => !inner.leaves.iter().any(|leaf| leaf == device),
+                Newcomer::Device(new) => new != device,
+                Newcomer::None => true,
+            };
+            (given.into_iter().filter(is_other).collect(), newcomer)
+        }
+    };
+    Ok(Ready {
+        devices: devices.into_iter().map(str::to_owned).collect(),
+        newcomer,
+        array,
+    })
+}
+
+/// The array of these devices, for reading, with those of the new ones that belong to it: what was stopped
+/// on its way made them members, and an array may be made of what is left of one.
+fn look_with<'a>(
+    devices: &[&'a str],
+    new: &[&'a str],
+    options: &RebuildOptions,
+) -> Result<(Vec<&'a str>, Build), ChangeError> {
+    let is_array = matches!(options.onto, Some(Expression::Array { .. }));
+    let is_same = |one: &str, other: &str| identity::same_device(&[one, other]).is_some();
+    let is_other = |device: &&str| !is_array || !new.iter().any(|new| is_same(new, device));
+    let (devices, of_both): (Vec<&str>, Vec<&str>) = devices.iter().copied().partition(is_other);
+    attach::look_at_newcomers(&devices, new)?;
+    let is_ours = |new: &&&str| {
+        of_both.iter().any(|device| is_same(new, device)) || is_related(new, &devices)
+    };
+    let mut reading = options.assemble.clone();
+    reading.open.read_only = true;
+    reading.keep_spares = options.onto.is_some();
+    let ours: Vec<&str> = new.iter().filter(is_ours).copied().collect();
+    let is_of_use = |build: &Build| {
+        let is_lost = |device: &&str| {
+            let mut lost = build.lost.iter().flat_map(|lost| &lost.leaves);
+            lost.any(|leaf| leaf == device)
+        };
+        let members = build.report.devices();
+        let is_member = |device: &&str| members.contains(device);
+        // What is a member already is only overwritten where that is asked for.
+        let keeps = build.stack.rebuild_progress().is_some() || !options.overwrite;
+        ours.iter().any(is_lost) || keeps && ours.iter().any(is_member)
+    };
+    if !ours.is_empty() {
+        let all = [devices.as_slice(), &ours].concat();
+        match put_together(&all, &reading) {
+            Ok(build) if is_of_use(&build) => return Ok((all, build)),
+            // As they are they do nothing.
+            Ok(_) | Err(_) => {}
+        }
+    }
+    let build = put_together(&devices, &reading)?;
+    Ok((devices, build))
+}
+
+/// What is new, and which place it would take.
+fn look_at(
+    onto: &Expression,
+    build: Build,
+    options: &RebuildOptions,
+) -> Result<Newcomer, ChangeError> {
+    let vacancy = build.stack.vacancy(options.member)?;
+    let place = format!("{}.{}", vacancy.around.name, vacancy.member);
+    let of_place = |lost: &&Lost| lost.record.name.as_str() == place;
+    let mut lost: Vec<&Lost> = build.lost.iter().filter(of_place).collect();
+    // The one that was made last for it first.
+    lost.sort_by_key(|lost| Reverse(lost.record.created_s));
+    let expression = match onto {
+        Expression::Array { .. } => Some(onto.clone()),
+        Expression::Leaf(device) => lost.iter().find_map(|lost| made_anew(lost, device)),
+    };
+    let Some(expression) = expression else {
+        let device = onto.leaves().concat();
+        let target = build.into_assembled().target;
+        target.may_attach(&device, options.member)?;
+        return Ok(Newcomer::Device(device));
+    };
+    let leaves = expression.leaves();
+    let is_leaf = |device: &&String| leaves.contains(&device.as_str());
+    let left = lost.iter().flat_map(|lost| &lost.leaves);
+    let left: Vec<String> = left.filter(is_leaf).cloned().collect();
+    let like = lost.first().map(|lost| &lost.record);
+    let like = like.or(vacancy.inside.as_ref()).unwrap_or(&vacancy.around);
+    let like = like.clone();
+    // Or nobody could have its devices for writing.
+    drop(build);
+    let wanted = Wanted {
+        expression: &expression,
+        around: &vacancy.around,
+        member: vacancy.member,
+        like: &like,
+        left: &left,
+    };
+    let inner = Inner::plan(&wanted, &options.assemble.open, options.overwrite)?;
+    Ok(Newcomer::Array(Box::new(inner), Box::new(vacancy)))
+}
+
+/// Whether a device is a member of the array of these, or of one around or inside it.
+fn is_related(device: &str, devices: &[&str]) -> bool {
+    let uuids = |device: &str| {
+        let found = Probe::glance(device)?.found();
+        let (array, _) = found.record().ok()?;
+        Some([array.uuid, array.parent])
+    };
+    let known: Vec<Uuid> = devices
+        .iter()
+        .filter_map(|it| uuids(it))
+        .flatten()
+        .collect();
+    let mut own = uuids(device).into_iter().flatten();
+    own.any(|uuid| uuid != Uuid::NIL && known.contains(&uuid))
+}
+
+/// An array with a new device in the place of the one that it lacks. `None` where it lacks several, or
+/// is made of arrays.
+fn made_anew(lost: &Lost, device: &str) -> Option<Expression> {
+    let geometry = geometry_of(&lost.record).ok()?;
+    let is_device = |name: &String| lost.leaves.contains(name);
+    // It was made a member of it already where an earlier rebuild was stopped.
+    let is_member = lost.leaves.iter().any(|leaf| leaf == device);
+    let new = lost
+        .members
+        .iter()
+        .filter(|member| member.is_none())
+        .count();
+    let members = lost.members.iter().map(|member| match member {
+        Some(name) => is_device(name).then(|| Expression::Leaf(name.clone())),
+        None => Some(Expression::Leaf(device.to_owned())),
+    });
+    let members = members.collect::<Option<Vec<_>>>()?;
+    (new == usize::from(!is_member)).then(|| Expression::Array {
+        level: geometry.level(),
+        layout: Some(geometry.layout()),
+        members,
+    })
 }

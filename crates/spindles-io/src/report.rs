@@ -65,6 +65,8 @@ pub struct ArrayReport {
     pub growing: Option<Growing>,
     /// Where its journal lies, if it logs.
     pub journal: JournalReport,
+    /// Of an array inside another, while it is being filled: below which byte of that it is good.
+    pub filled_bytes: Option<u64>,
     /// Every position.
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
@@ -119,7 +121,7 @@ impl ArrayReport {
     pub fn is_degraded(&self) -> bool {
         self.members.iter().any(|member| match member {
             MemberReport::Missing { .. } => true,
-            MemberReport::Array(inner) => inner.is_degraded(),
+            MemberReport::Array(inner) => inner.filled_bytes.is_some() || inner.is_degraded(),
             MemberReport::Device { filled_bytes, .. } => filled_bytes.is_some(),
         })
     }
@@ -166,6 +168,16 @@ impl ArrayReport {
             }
         }
         arrays
+    }
+
+    /// The devices of it and of the arrays inside it that are members.
+    pub(crate) fn devices(&self) -> Vec<&str> {
+        let members = self.members.iter().flat_map(|member| match member {
+            MemberReport::Device { name, .. } => vec![name.as_str()],
+            MemberReport::Array(inner) => inner.devices(),
+            MemberReport::Missing { .. } => Vec::new(),
+        });
+        members.collect()
     }
 
     /// Whether members are away that may be newer, and it is not set that it is written all the same.

@@ -99,7 +99,7 @@ pub(crate) struct Transfer {
     pub(crate) tag: Tag,
     pub(crate) file: FileIndex,
     pub(crate) memory: Memory,
-    operation: Operation,
+    pub(crate) operation: Operation,
     offset_bytes: u64,
     bytes: u64,
     done_bytes: u64,

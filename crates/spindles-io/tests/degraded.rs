@@ -9,7 +9,7 @@ use spindles_block::{BlockSize, BufferSlice, Operation};
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble};
 use spindles_io::create::{CreateOptions, create};
 use spindles_io::reading::assemble_to_read;
-use spindles_io::rebuild::{RebuildOptions, rebuild};
+use spindles_io::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use spindles_io::settings::set_degraded_writes;
 use spindles_io::{OpenOptions, Target, grow};
 use spindles_layout::Expression;
@@ -32,8 +32,12 @@ impl Folder {
         self.0.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// `raid5(a,b,c)` with the devices of this folder, which all have names of one letter.
     fn create(&self, text: &str, options: &CreateOptions) {
+        create(&self.expression(text), options, &mut |_, _| true).unwrap();
+    }
+
+    /// `raid5(a,b,c)` with the devices of this folder, which all have names of one letter.
+    fn expression(&self, text: &str) -> Expression {
         let mut whole = String::new();
         let letters: Vec<char> = text.chars().collect();
         for (at, letter) in letters.iter().enumerate() {
@@ -45,8 +49,7 @@ impl Folder {
                 whole.push(*letter);
             }
         }
-        let expression = Expression::parse(&whole).unwrap();
-        create(&expression, options, &mut |_, _| true).unwrap();
+        Expression::parse(&whole).unwrap()
     }
 
     fn assemble(
@@ -349,6 +352,37 @@ fn who_only_reads_half_a_mirror_that_crashed_writes_nothing() {
     assert_eq!(folder.read(&["a"], &asks), Some(1));
 }
 
+impl Folder {
+    fn rebuild(&self, left: &[&str], onto: &str, overwrite: bool) -> Result<Rebuilt, String> {
+        let paths: Vec<String> = left.iter().map(|name| self.path(name)).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let options = RebuildOptions {
+            assemble: degraded(),
+            onto: Some(match onto {
+                device if device.len() == 1 => Expression::Leaf(self.path(device)),
+                array => self.expression(array),
+            }),
+            overwrite,
+            ..RebuildOptions::default()
+        };
+        let rebuilt = rebuild(&paths, &options, &mut |_, _| true);
+        rebuilt.map_err(|error| error.to_string())
+    }
+
+    /// A rebuild that can't be, and writes nothing.
+    fn refuses(&self, left: &[&str], onto: &str) -> String {
+        let before = self.contents();
+        let error = self.rebuild(left, onto, false).unwrap_err();
+        assert!(before == self.contents(), "{onto}: {error}");
+        error
+    }
+
+    fn resize(&self, name: &str, bytes: u64) {
+        let file = File::options().write(true).open(self.path(name)).unwrap();
+        file.set_len(bytes).unwrap();
+    }
+}
+
 /// A leaf that is lost takes its inner array with it, where that has no redundancy: a device that is large
 /// enough takes the place of all of it.
 #[test]
@@ -357,22 +391,10 @@ fn a_device_takes_the_place_of_a_whole_inner_array() {
     folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
     let all = &["a", "b", "c", "d"];
     folder.write(all, &AssembleOptions::default(), 0x77, true);
-    let paths: Vec<String> = ["a", "b", "d"].map(|name| folder.path(name)).into();
-    let left: Vec<&str> = paths.iter().map(String::as_str).collect();
-    let onto = RebuildOptions {
-        assemble: degraded(),
-        onto: Some(folder.path("e")),
-        ..RebuildOptions::default()
-    };
-    let before = folder.contents();
-    let small = rebuild(&left, &onto, &mut |_, _| true)
-        .unwrap_err()
-        .to_string();
+    let small = folder.refuses(&["a", "b"], "e");
     assert!(small.contains("is itself an array"), "{small}");
-    assert!(before == folder.contents());
-    let file = File::options().write(true).open(folder.path("e")).unwrap();
-    file.set_len(32 << 20).unwrap();
-    let rebuilt = rebuild(&left, &onto, &mut |_, _| true).unwrap();
+    folder.resize("e", 32 << 20);
+    let rebuilt = folder.rebuild(&["a", "b"], "e", false).unwrap();
     assert_eq!(rebuilt.members.len(), 1, "{rebuilt:?}");
     // From the new device alone, and from all.
     assert_eq!(folder.read(&["e"], &read_only()), Some(0x77));
@@ -398,4 +420,161 @@ fn an_inner_array_that_can_not_be_opened_is_missing_from_the_outer_one() {
     assert!(warnings.contains("truncated"), "{warnings}");
     opened.target.close().unwrap();
     assert_eq!(folder.read(&all, &writing), Some(0x5a));
+}
+
+/// What is left of an inner array and a new device make another one in its place.
+#[test]
+fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
+    let folder = Folder::new(&["a", "b", "c", "d", "e"]);
+    folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
+    let all = &["a", "b", "c", "d"];
+    folder.write(all, &AssembleOptions::default(), 0x77, true);
+    // The final figure at once, and nothing written.
+    folder.resize("e", 1 << 20);
+    let small = folder.refuses(&["a", "b", "d"], "e");
+    assert!(small.contains("new ones of at least 8M"), "{small}");
+    folder.resize("e", 7 << 20);
+    folder.refuses(&["a", "b", "d"], "e");
+    folder.resize("e", 8 << 20);
+    let rebuilt = folder.rebuild(&["a", "b", "d"], "e", false).unwrap();
+    let made = rebuilt.made.unwrap();
+    assert_eq!((made.name.as_str(), made.level), ("test.1", "raid0"));
+    assert_eq!(made.devices, ["e", "d"].map(|name| folder.path(name)));
+    let report = folder.assemble(&["a", "b", "d", "e"], &read_only());
+    let report = report.unwrap().report;
+    assert!(!report.is_degraded(), "{report:?}");
+    assert_eq!(folder.read(&["d", "e"], &read_only()), Some(0x77));
+    // There is nothing to be done a second time.
+    let again = folder.refuses(&["a", "b", "d"], "e");
+    assert!(again.contains("already"), "{again}");
+    // The lost one is back, and belongs to nothing.
+    let options = AssembleOptions::default();
+    folder.write(&["a", "b", "d", "e"], &options, 0x78, true);
+    let report = folder.assemble(&["a", "b", "c", "d", "e"], &options);
+    let report = report.unwrap().report;
+    assert!(!report.is_degraded(), "{report:?}");
+    assert!(report.refused.concat().contains("outdated"), "{report:?}");
+    assert_eq!(folder.read(&["c", "d", "e"], &read_only()), Some(0x78));
+}
+
+/// A whole array of any level takes the place of a missing member.
+#[test]
+fn an_array_takes_the_place_of_what_is_missing() {
+    for (array, all, left, onto, made) in [
+        // One that lacks too much, of others and of what is left of it.
+        (
+            "raid1(raid0(a,b),raid0(c,d))",
+            "abcd",
+            "ab",
+            "raid5(x,y,z)",
+            "xyz",
+        ),
+        (
+            "raid1(raid0(a,b),raid0(c,d))",
+            "abcd",
+            "abd",
+            "raid0(x,d)",
+            "xd",
+        ),
+        (
+            "raid1(raid0(a,b),raid0(c,d))",
+            "abcd",
+            "abd",
+            "concat(d,x,y)",
+            "dxy",
+        ),
+        // A device.
+        ("raid1(a,b)", "ab", "a", "raid0(x,y)", "xy"),
+        ("raid5(a,b,c)", "abc", "ab", "raid1(x,y)", "xy"),
+        // Three levels.
+        (
+            "raid1(raid0(raid1(a,b),raid1(c,d)),raid0(e,f))",
+            "abcdef",
+            "cdef",
+            "raid0(raid1(x,y),raid1(c,d))",
+            "xycd",
+        ),
+    ] {
+        let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "x", "y", "z"]);
+        for new in ["x", "y", "z"] {
+            folder.resize(new, 9 << 20);
+        }
+        folder.create(array, &options());
+        let letters = |text: &'static str| -> Vec<&'static str> {
+            text.split("").filter(|it| !it.is_empty()).collect()
+        };
+        folder.write(&letters(all), &AssembleOptions::default(), 0x55, true);
+        let rebuilt = folder
+            .rebuild(&letters(left), onto, false)
+            .unwrap_or_else(|error| panic!("{array} onto {onto}: {error}"));
+        assert_eq!(rebuilt.made.unwrap().devices.len(), made.len(), "{onto}");
+        let mut now = letters(left);
+        now.retain(|it| !made.contains(it));
+        now.extend(letters(made));
+        let report = folder.assemble(&now, &read_only()).unwrap().report;
+        assert!(
+            !report.is_degraded() && report.is_clean(),
+            "{array}: {report:?}"
+        );
+        // The new array is asked for what the other members of a mirror had.
+        let asked = if array.contains("raid5") {
+            now.into_iter().filter(|it| *it != "a").collect()
+        } else {
+            letters(made)
+        };
+        assert_eq!(folder.read(&asked, &read_only()), Some(0x55), "{array}");
+    }
+}
+
+#[test]
+fn an_array_that_can_not_take_the_place_is_refused() {
+    let folder = Folder::new(&["a", "b", "c", "d", "x", "y"]);
+    folder.create("raid1(raid0(a,b),raid0(c,d))", &options());
+    folder.write(&["a", "b", "c", "d"], &AssembleOptions::default(), 1, true);
+    let left = &["a", "b", "d"];
+    for (onto, why) in [
+        ("raid1(x,y)", "x, y are too small"),
+        ("raid1(x,d)", "what is left, "),
+        ("raid0(x,b)", "already"),
+    ] {
+        let error = folder
+            .refuses(left, onto)
+            .replace(&format!("{}/", folder.0.path().display()), "");
+        assert!(error.contains(why), "{onto}: {error}");
+    }
+    fs::write(folder.path("x"), vec![7; 8 << 20]).unwrap();
+    let error = folder.refuses(left, "raid0(x,d)");
+    assert!(
+        error.contains("x holds data") && error.contains("--force"),
+        "{error}"
+    );
+    folder.rebuild(left, "raid0(x,d)", true).unwrap();
+    // Of arrays in an array that is lost, it is said what they are.
+    let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "x"]);
+    folder.create("raid1(raid0(raid1(a,b),raid1(c,d)),raid0(e,f))", &options());
+    let error = folder.refuses(&["c", "d", "e", "f"], "x");
+    assert!(error.contains("--onto 'raid0(DEV,DEV)'"), "{error}");
+}
+
+/// What is in flight lies on a device of its own.
+#[test]
+fn an_inner_array_is_made_anew_in_an_array_with_a_journal_device() {
+    let folder = Folder::new(&["a", "b", "c", "d", "e", "f", "j", "x"]);
+    let options = CreateOptions {
+        journal: Some(folder.path("j")),
+        ..options()
+    };
+    folder.create("raid5(raid0(a,b),raid0(c,d),raid0(e,f))", &options);
+    let all = &["a", "b", "c", "d", "e", "f", "j"];
+    folder.write(all, &AssembleOptions::default(), 0x33, true);
+    folder.write(&["b", "c", "d", "e", "f", "j"], &degraded(), 0x44, false);
+    folder
+        .rebuild(&["b", "c", "d", "e", "f", "j"], "x", false)
+        .unwrap();
+    let report = folder.assemble(&["x", "b", "c", "d", "e", "f", "j"], &read_only());
+    assert!(!report.unwrap().report.is_degraded());
+    assert_eq!(
+        folder.read(&["x", "b", "c", "d", "j"], &read_only()),
+        Some(0x44)
+    );
 }

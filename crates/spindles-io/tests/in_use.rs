@@ -1,5 +1,4 @@
 //! A device that is in use is in use by all its names.
-#![expect(clippy::print_stdout, clippy::unwrap_used, reason = "tests")]
 
 mod common;
 

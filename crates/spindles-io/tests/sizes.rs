@@ -287,7 +287,7 @@ fn a_device_of_the_same_size_takes_the_place() {
             let paths = devices.paths(&names);
             let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
             let options = RebuildOptions {
-                onto: Some(devices.path("new")),
+                onto: Some(Expression::Leaf(devices.path("new"))),
                 assemble: degraded(),
                 ..RebuildOptions::default()
             };

@@ -790,7 +790,7 @@ fn what_is_stopped_goes_on_or_leaves_all_as_it_was() {
     assert!(assembled.report.refused.is_empty() && !assembled.report.is_degraded());
     drop(assembled);
     let onto = RebuildOptions {
-        onto: Some(new),
+        onto: Some(Expression::Leaf(new)),
         ..RebuildOptions::default()
     };
     let left = [devices[0], devices[2]];

@@ -167,6 +167,8 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     let mut record = ArrayRecord {
         uuid: array_uuid(options, index),
         parent: (array.above).map_or(Uuid::NIL, |(above, _)| array_uuid(options, above)),
+        // What holds the superblocks of another was opened for that.
+        generation: if array.above.is_some() { 2 } else { 1 },
         // What was never written needs no redundancy.
         clean: regions || !starts_unclean(options),
         ..fresh_record(

@@ -12,6 +12,8 @@ use spindles_io::scan::{self, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
 use spindles_io::utc;
+use spindles_layout::Expression;
+use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A size for people: `1.5 GiB`, `512 bytes`.
@@ -82,6 +84,15 @@ pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let lists = arguments.iter().map(|argument| scan::split(argument));
     let lists: Result<Vec<_>, _> = lists.collect();
     Ok(lists.map_err(Usage::error)?.concat())
+}
+
+/// What takes a place: a device, or an array of devices.
+pub(crate) fn newcomer(text: &str) -> anyhow::Result<Expression> {
+    if text.contains('(') && !Path::new(text).exists() {
+        Expression::parse(text).map_err(Usage::error)
+    } else {
+        Ok(Expression::Leaf(text.to_owned()))
+    }
 }
 
 /// As the library takes them.
@@ -206,24 +217,26 @@ pub(crate) fn spares(spares: &[SpareReport]) -> Value {
 
 /// An array as JSON, arrays inside it included.
 pub(crate) fn to_json(report: &ArrayReport) -> Value {
+    let filling = |filled_bytes: Option<u64>| match filled_bytes {
+        None => "active",
+        Some(_) => "rebuilding",
+    };
     let members = report.members.iter().map(|member| match member {
         MemberReport::Device {
             name,
             lagging,
             filled_bytes,
-        } => {
-            let state = match filled_bytes {
-                None => "active",
-                Some(_) => "rebuilding",
-            };
-            json!({
-                "device": name,
-                "state": state,
-                "lagging": lagging,
-                "filled_bytes": filled_bytes,
-            })
-        }
-        MemberReport::Array(inner) => json!({ "array": to_json(inner), "state": "active" }),
+        } => json!({
+            "device": name,
+            "state": filling(*filled_bytes),
+            "lagging": lagging,
+            "filled_bytes": filled_bytes,
+        }),
+        MemberReport::Array(inner) => json!({
+            "array": to_json(inner),
+            "state": filling(inner.filled_bytes),
+            "filled_bytes": inner.filled_bytes,
+        }),
         MemberReport::Missing { out_since } => {
             json!({ "state": "missing", "out_since": out_since })
         }

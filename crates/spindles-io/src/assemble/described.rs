@@ -7,7 +7,9 @@ use crate::NodeId;
 use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, positions};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_engine::{POLICIES, Policy, geometry_of};
-use spindles_format::{ArrayRecord, Assembly, Found, JournalDevice, Reason, Refusal, Uuid, choose};
+use spindles_format::{
+    ArrayRecord, Assembly, Found, JournalDevice, MemberState, Reason, Refusal, Uuid, choose,
+};
 use spindles_layout::{Geometry, Level, Redundancy};
 
 /// What an array is whose superblocks were looked at.
@@ -97,7 +99,7 @@ impl Opening<'_> {
         let (geometry, policy) = understand(&assembly)?;
         let mut refused: Vec<String> = assembly.refused.iter().map(Refusal::to_string).collect();
         if !inner {
-            refused.append(&mut self.lost);
+            refused.extend(self.lost.iter().map(|lost| lost.why(parts)));
         }
         let journal = self.take_journal(array);
         refused.extend(self.refuse_journals(array));
@@ -145,6 +147,7 @@ impl Opening<'_> {
                 None if array.journal.device == Uuid::NIL => JournalReport::Members,
                 None => JournalReport::DeviceMissing,
             },
+            filled_bytes: None,
             members: members.collect(),
             refused,
             returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
@@ -220,28 +223,31 @@ fn member_report(
     assembly: &Assembly,
     member: u8,
 ) -> MemberReport {
+    let state = assembly.array.member[usize::from(member)].state;
+    let filled_bytes = match state {
+        MemberState::Rebuilding { mark, .. } => {
+            Some(mark.0 * u64::from(assembly.array.block_size.bytes()))
+        }
+        MemberState::Active | MemberState::Missing { .. } => None,
+    };
     match part {
         None => MemberReport::Missing {
-            out_since: match assembly.array.member[usize::from(member)].state {
-                spindles_format::MemberState::Active
-                | spindles_format::MemberState::Rebuilding { .. } => None,
-                spindles_format::MemberState::Missing { out_since } => Some(out_since),
+            out_since: match state {
+                MemberState::Active | MemberState::Rebuilding { .. } => None,
+                MemberState::Missing { out_since } => Some(out_since),
             },
         },
         Some(Part {
             report: Some(report),
             ..
-        }) => MemberReport::Array(Box::new(report.clone())),
+        }) => MemberReport::Array(Box::new(ArrayReport {
+            filled_bytes,
+            ..report.clone()
+        })),
         Some(Part { found, .. }) => MemberReport::Device {
             name: found.name.clone(),
             lagging,
-            filled_bytes: match assembly.array.member[usize::from(member)].state {
-                spindles_format::MemberState::Rebuilding { mark, .. } => {
-                    Some(mark.0 * u64::from(assembly.array.block_size.bytes()))
-                }
-                spindles_format::MemberState::Active
-                | spindles_format::MemberState::Missing { .. } => None,
-            },
+            filled_bytes,
         },
     }
 }

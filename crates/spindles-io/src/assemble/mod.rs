@@ -10,7 +10,7 @@ mod opening;
 pub(crate) use change::{Change, NewName};
 pub use error::AssembleError;
 pub(crate) use error::because;
-pub(crate) use opening::config;
+pub(crate) use opening::{Lost, config};
 
 use crate::probe::Probe;
 pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
@@ -258,8 +258,10 @@ pub(crate) fn describe(
     } = &gathered;
     let (mut opening, parts) = Opening::begin(devices, found, journals, &options, true, None)?;
     let parts = opening.open_inner(parts)?;
-    if parts.is_empty() && !opening.lost_reports.is_empty() {
-        return Ok(opening.lost_reports);
+    let lost = opening.lost.iter().filter_map(|lost| lost.report.clone());
+    let lost: Vec<ArrayReport> = lost.collect();
+    if parts.is_empty() && !lost.is_empty() {
+        return Ok(lost);
     }
     let mut report = opening.describe(&parts)?.report;
     let spares = gathered.spares.iter().map(|spare| SpareReport {
@@ -271,11 +273,21 @@ pub(crate) fn describe(
     Ok(vec![report])
 }
 
+/// As `assemble`, and what is there can still be added to.
+pub(crate) fn put_together(
+    devices: &[&str],
+    options: &AssembleOptions,
+) -> Result<Build, AssembleError> {
+    build(devices, options, None)
+}
+
 /// An array that was put together, in its stack.
-struct Build {
-    stack: Stack,
+pub(crate) struct Build {
+    pub(crate) stack: Stack,
     root: NodeId,
-    report: ArrayReport,
+    pub(crate) report: ArrayReport,
+    /// Arrays inside it that have no part in it as they are.
+    pub(crate) lost: Vec<Lost>,
 }
 
 impl Build {
@@ -292,8 +304,9 @@ impl Build {
             Opening::begin(devices, looked, journals, options, look_only, change)?;
         let parts = opening.open_inner(parts)?;
         if parts.is_empty() && !opening.lost.is_empty() {
+            let lost: Vec<String> = opening.lost.iter().map(|lost| lost.why(&[])).collect();
             return Err(AssembleError::NothingLeft {
-                lost: opening.lost.join("; "),
+                lost: lost.join("; "),
             });
         }
         let root = opening.open(&parts)?;
@@ -315,6 +328,7 @@ impl Build {
                     report
                 },
                 stack: opening.stack,
+                lost: opening.lost,
             }),
             _ => Err(ChooseError::NoDevices.into()),
         }
@@ -341,7 +355,7 @@ impl Build {
         }
     }
 
-    fn into_assembled(mut self) -> Assembled {
+    pub(crate) fn into_assembled(mut self) -> Assembled {
         self.report.taken = self.stack.spares_taken();
         Assembled {
             target: self.stack.into_target(self.root),

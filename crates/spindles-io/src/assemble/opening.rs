@@ -17,12 +17,76 @@ use spindles_format::{
 use spindles_layout::Geometry;
 use std::mem::take;
 
+/// What is to be done about an array that has taken no place yet.
+const GOES_ON: &str = "; the spindles rebuild that was to fill it goes on when it is given again";
+
 /// Something that may be a member: a device, or an array inside another.
 pub(super) struct Part {
     pub(super) node: NodeId,
     pub(super) found: Found,
     /// Of an array.
     pub(super) report: Option<ArrayReport>,
+    /// The devices that it is made of.
+    pub(super) leaves: Vec<String>,
+}
+
+/// An array inside another that has no part in it as it is.
+pub(crate) struct Lost {
+    pub(crate) record: ArrayRecord,
+    /// By place: the device, where that is there; of an array inside it the name.
+    pub(crate) members: Vec<Option<String>>,
+    /// The devices it is made of that are there.
+    pub(crate) leaves: Vec<String>,
+    /// Why.
+    pub(super) why: String,
+    /// What it is, where it was not opened.
+    pub(super) report: Option<ArrayReport>,
+}
+
+impl Lost {
+    fn new(described: &Described, parts: &[Part], why: String) -> Self {
+        let members = described.assembly.devices.iter();
+        let name = |index: &Option<usize>| index.map(|index| parts[index].found.name.clone());
+        Self {
+            record: described.assembly.array.clone(),
+            members: members.map(name).collect(),
+            leaves: leaves(parts),
+            why,
+            report: None,
+        }
+    }
+
+    /// One of which no device can be used. `None` where none says what it is.
+    fn refused(parts: &[Part], why: String) -> Option<Self> {
+        let records = parts.iter().filter_map(|part| part.found.record().ok());
+        let (record, _) = records.max_by_key(|(array, _)| array.generation)?;
+        Some(Self {
+            record: record.clone(),
+            members: vec![None; record.members().len()],
+            leaves: leaves(parts),
+            why,
+            report: None,
+        })
+    }
+
+    /// Why it has no part in the array around it, which is made of these.
+    pub(super) fn why(&self, parts: &[Part]) -> String {
+        let name = self.record.name.as_str();
+        let mut reports = parts.iter().filter_map(|part| part.report.as_ref());
+        if reports.any(|report| report.name == name) {
+            return format!(
+                "{}: outdated: array '{name}' was made anew without it; leave it out, or give it to \
+                 something else with --force",
+                self.leaves.join(", ")
+            );
+        }
+        self.why.clone()
+    }
+}
+
+fn leaves(parts: &[Part]) -> Vec<String> {
+    let each = parts.iter().flat_map(|part| part.leaves.iter().cloned());
+    each.collect()
 }
 
 impl Part {
@@ -95,10 +159,8 @@ pub(super) struct Opening<'a> {
     pub(super) options: &'a AssembleOptions,
     /// What the array given shall become.
     pub(super) change: Option<Change>,
-    /// Inner arrays that could not be opened, and why: for the array around them.
-    pub(super) lost: Vec<String>,
-    /// What they are.
-    pub(super) lost_reports: Vec<ArrayReport>,
+    /// Inner arrays that could not be opened, or hold nothing: for the array around them.
+    pub(super) lost: Vec<Lost>,
 }
 
 impl<'a> Opening<'a> {
@@ -135,6 +197,7 @@ impl<'a> Opening<'a> {
                 node,
                 found,
                 report: None,
+                leaves: vec![(*device).to_owned()],
             });
         }
         let journals = journals.iter().map(|(name, device)| {
@@ -158,7 +221,6 @@ impl<'a> Opening<'a> {
             options,
             change: change.cloned(),
             lost: Vec::new(),
-            lost_reports: Vec::new(),
         };
         Ok((opening, parts))
     }
@@ -182,7 +244,7 @@ impl<'a> Opening<'a> {
         let mut described = match self.describe(parts) {
             // Each of its devices is refused, with a reason.
             Err(AssembleError::Choose(error @ ChooseError::NothingLeft { .. })) if inner => {
-                self.lost.push(error.to_string());
+                self.lost.extend(Lost::refused(parts, error.to_string()));
                 return Ok(None);
             }
             described => described?,
@@ -192,7 +254,12 @@ impl<'a> Opening<'a> {
         let block_bytes = u64::from(array.block_size.bytes());
         if described.report.failed {
             let missing = described.assembly.missing;
-            return self.lacks_too_much(described, missing);
+            return self.lacks_too_much(described, parts, missing);
+        }
+        if array.is_unfinished() {
+            let why = format!("array '{name}' was being made, and is not finished{GOES_ON}");
+            self.lost.push(Lost::new(&described, parts, why));
+            return Ok(None);
         }
 
         let read_only = self.read_only || described.assembly.read_only;
@@ -226,7 +293,7 @@ impl<'a> Opening<'a> {
         let node = match added {
             Ok(node) => node,
             Err(EngineError::BeyondTolerance { missing }) => {
-                return self.lacks_too_much(described, missing);
+                return self.lacks_too_much(described, parts, missing);
             }
             Err(EngineError::UncleanDegraded { missing }) => {
                 return Err(described.unclean(missing));
@@ -239,16 +306,22 @@ impl<'a> Opening<'a> {
             debug_assert!(taken.is_ok(), "{taken:?}");
         }
         let bytes = self.stack.blocks(node) * block_bytes;
+        let found = read_found_of_array(&mut self.stack, node, &name, bytes, inner);
+        if inner && found.record() == Err(DecodeError::NotOurs) {
+            let why = format!("array '{name}' is empty: nothing was written to it yet{GOES_ON}");
+            self.lost.push(Lost::new(&described, parts, why));
+            return Ok(None);
+        }
         let mut report = described.report;
         report.bytes = bytes;
         if let Some(growing) = &mut report.growing {
             growing.moved_bytes = growing.moved_bytes.min(bytes);
         }
-        let found = read_found_of_array(&mut self.stack, node, &name, bytes, inner);
         Ok(Some(Part {
             node,
             found,
             report: Some(report),
+            leaves: leaves(parts),
         }))
     }
 
@@ -256,15 +329,17 @@ impl<'a> Opening<'a> {
     fn lacks_too_much(
         &mut self,
         mut described: Described,
+        parts: &[Part],
         missing: MemberSet,
     ) -> Result<Option<Part>, AssembleError> {
         let error = described.incomplete(missing);
         if described.assembly.array.parent == Uuid::NIL {
             return Err(error);
         }
-        self.lost.push(error.to_string());
+        let mut lost = Lost::new(&described, parts, error.to_string());
         described.report.refused = Vec::new();
-        self.lost_reports.push(described.report);
+        lost.report = Some(described.report);
+        self.lost.push(lost);
         Ok(None)
     }
 

@@ -9,6 +9,7 @@ use spindles_format::{
     AreaKind, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid, blank_bad_blocks,
     blank_bitmap,
 };
+use spindles_layout::Group;
 use std::fs::File;
 use std::rc::Rc;
 
@@ -91,11 +92,71 @@ impl Writing {
             debug_assert_eq!(config.missing, MemberSet::EMPTY);
             Some(config)
         };
-        Ok(Self {
+        let mut writing = Self {
             name: array.name.to_string(),
             members,
             config,
-        })
+        };
+        if array.parent != Uuid::NIL {
+            // Before it is opened nobody may take what an earlier array left there for its contents.
+            for slot in SLOT_BYTES {
+                writing.blank(plan, slot, u64::try_from(SUPERBLOCK_BYTES).expect("4096"));
+            }
+        }
+        Ok(writing)
+    }
+
+    /// Adds zeros for all rows of the groups that a part of the array, in bytes, lies in: its blocks
+    /// are zeros then, read or computed.
+    fn blank(&mut self, plan: &Plan, from: u64, bytes: u64) {
+        let block_bytes = u64::from(plan.record.block_size.bytes());
+        let (mut at, end) = (from / block_bytes, (from + bytes) / block_bytes);
+        let mut group = Group::empty();
+        while at < end.min(plan.geometry.blocks()) {
+            let place = plan.geometry.locate(BlockIndex(at));
+            let blocks = u64::from(place.blocks_left).min(end - at);
+            plan.geometry.group_into(place.group, &mut group);
+            for slot in group.slots() {
+                let member = usize::from(slot.member.0);
+                let start = plan.records[member].data_start().0;
+                let from = (start + slot.offset.0 + u64::from(place.block_in_chunk)) * block_bytes;
+                let bytes = blocks * block_bytes;
+                let writing = &mut self.members[member];
+                if let (Member::Array(plan), Some(inner)) =
+                    (&plan.members[member], &mut writing.inner)
+                {
+                    inner.blank(plan, from, bytes);
+                } else {
+                    let zeros = vec![0; usize::try_from(bytes).expect("a page at most")];
+                    writing.pages.push((from, zeros.into()));
+                }
+            }
+            at += blocks;
+        }
+    }
+
+    /// Makes the devices members of the array before anything else is written to them. None is without
+    /// a superblock meanwhile: neither of what it was nor of what it becomes.
+    pub(super) fn label(
+        &self,
+        stack: &mut Stack,
+        devices: &mut impl Iterator<Item = NodeId>,
+    ) -> Result<(), CreateError> {
+        for member in &self.members {
+            if let Some(inner) = &member.inner {
+                inner.label(stack, devices)?;
+                continue;
+            }
+            let node = devices.next().expect("a device for every leaf");
+            let (block, superblock) = &member.superblock;
+            put(stack, node, *block, superblock, &member.name)?;
+            let block_bytes = u64::from(stack.block_size().bytes());
+            let slots = SLOT_BYTES.map(|slot| BlockIndex(slot / block_bytes));
+            for other in slots.into_iter().filter(|slot| slot != block) {
+                put(stack, node, other, &[0; SUPERBLOCK_BYTES], &member.name)?;
+            }
+        }
+        Ok(())
     }
 
     /// Writes an array's superblocks, after those of the arrays inside it. The last array that was
@@ -182,7 +243,7 @@ fn blank_device(device: &str, from: u64, bytes: u64) -> Result<(), CreateError> 
 }
 
 /// The same for an array inside another.
-fn blank_array(
+pub(super) fn blank_array(
     stack: &mut Stack,
     node: NodeId,
     name: &str,

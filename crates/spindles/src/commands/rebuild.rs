@@ -11,6 +11,7 @@ use serde_json::json;
 use spindles_block::MemberIndex;
 use spindles_io::assemble::{AssembleOptions, MemberReport};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
+use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
     name: "rebuild",
@@ -21,13 +22,17 @@ pub(crate) static COMMAND: Command = Command {
               as unsafe as before.\n\n\
               Stopped with Ctrl-C, or by a crash, the rebuild goes on where it was as soon as the \
               array is used with its new device: by any program that writes to it, or by this \
-              command without --onto. Without --onto it also waits for spares that are given with \
+              command, with --onto or without. Without --onto it also waits for spares that are given with \
               the devices and take places by themselves (spindles spare), and for members that \
               came back and get what they missed.\n\n\
-              Where an array inside the array has lost more than it survives, one device that is as \
-              large as that array takes its place as a whole.\n\n\
+              Where an array inside the array has lost more than it survives, it is made anew of \
+              what is left of it and the new device, and filled as a whole. So it is where --onto \
+              says an array: any level, of devices that are new or left of the old one. And one \
+              device that is as large as all of the inner array takes its place alone, where \
+              those left of it are not given.\n\n\
               spindles rebuild pool --onto new.img\n\
-              spindles rebuild a.img c.img --onto new.img",
+              spindles rebuild a.img c.img --onto new.img\n\
+              spindles rebuild c.img d.img --onto 'raid0(new.img,other.img)'",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
@@ -38,8 +43,8 @@ struct Arguments {
     /// The array: its name, or the devices of it that are there, in any order
     #[arg(value_name = "ARRAY|DEV", required = true)]
     devices: Vec<String>,
-    /// The new device
-    #[arg(long, value_name = "DEV")]
+    /// The new device, or the new array: 'raid0(DEV,DEV)'
+    #[arg(long, value_name = "DEV|ARRAY")]
     onto: Option<String>,
     /// The position it takes, where several are missing; otherwise the first
     #[arg(long, value_name = "N", requires = "onto")]
@@ -57,15 +62,20 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let onto = arguments.onto.as_deref();
-    let devices = (arguments.scan).devices(&arguments.devices, onto.as_slice(), ui)?;
+    let onto = arguments
+        .onto
+        .as_deref()
+        .map(arrays::newcomer)
+        .transpose()?;
+    let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
+    let devices = (arguments.scan).devices(&arguments.devices, &new, ui)?;
     let options = RebuildOptions {
         assemble: AssembleOptions {
             open: arguments.rate.options(),
             degraded: arguments.degraded.degraded,
             ..AssembleOptions::default()
         },
-        onto: arguments.onto.clone(),
+        onto,
         member: arguments.member.map(MemberIndex),
         overwrite: arguments.force,
     };
@@ -79,11 +89,22 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui,
     );
     let name = &rebuilt.report.name;
+    if let Some(made) = &rebuilt.made {
+        let is_filled = rebuilt.through && rebuilt.failed == 0;
+        let end = if is_filled { ", and filled" } else { "" };
+        ui.line(format!(
+            "array '{name}': the array inside it '{}' ({}) is made anew of {}{end}",
+            made.name,
+            made.level,
+            made.devices.join(", ")
+        ));
+    }
     for (array, member) in &rebuilt.members {
         let around = rebuilt.report.arrays();
         let around = around.iter().find(|report| report.name == *array);
         let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
-        let beside = around.is_some_and(|report| report.members.iter().any(is_array));
+        let beside = rebuilt.made.is_none()
+            && around.is_some_and(|report| report.members.iter().any(is_array));
         let what = if beside {
             ", a single device beside arrays"
         } else {
@@ -97,6 +118,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "name": name,
         "uuid": rebuilt.report.uuid.to_string(),
         "mishaps": arrays::mishaps(&rebuilt.report.mishaps),
+        "made": rebuilt.made.as_ref().map(|made| json!({
+            "array": made.name,
+            "level": made.level,
+            "devices": made.devices,
+        })),
         "rebuilt": rebuilt.members.iter().map(|(array, member)| {
             json!({ "array": array, "member": member.0 })
         }).collect::<Vec<_>>(),

@@ -274,17 +274,18 @@ impl View<'_> {
                     } else {
                         ""
                     };
-                    let state = match filled_bytes {
-                        None => "active".to_owned(),
-                        Some(bytes) => self.rebuilding(percent(*bytes, report.bytes)),
-                    };
+                    let state = filled_bytes.map_or_else(
+                        || "active".to_owned(),
+                        |bytes| self.rebuilding(percent(bytes, report.bytes)),
+                    );
                     line(format!("  member {index}: {name}, {state}{lacks}{lagging}"));
                 }
                 MemberReport::Array(inner) => {
-                    line(format!(
-                        "  member {index}: an array, {}{lacks}",
-                        arrays::state(inner)
-                    ));
+                    let state = inner.filled_bytes.map_or_else(
+                        || arrays::state(inner).to_owned(),
+                        |bytes| self.rebuilding(percent(bytes, report.bytes)),
+                    );
+                    line(format!("  member {index}: an array, {state}{lacks}"));
                     self.show(inner, depth + 2, &mut document["array"]);
                 }
                 MemberReport::Missing {

@@ -4,6 +4,7 @@
 use crate::arrays::{Folder, MIB};
 use spindles_block::BlockIndex;
 use spindles_format::MemberState;
+use std::time::Duration;
 
 /// An array with data on it, and the file that was copied into it.
 pub(crate) fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
@@ -122,7 +123,21 @@ fn a_rebuild_that_can_not_be_is_refused() {
     folder.refuses("rebuild @a @b @c", 1, &["--onto"]);
     let nested = filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
     std::fs::write(nested.path("new"), vec![0; 4 << 20]).expect("room");
-    nested.refuses("rebuild @a @b @c --onto @new", 1, &["itself an array"]);
+    nested.refuses("rebuild @a @b --onto @new", 1, &["itself an array"]);
+    nested.make("small", 1 << 20);
+    nested.refuses(
+        "rebuild @a @b @c --onto @small",
+        1,
+        &["take new ones of at least 4M"],
+    );
+    for (onto, status, text) in [
+        ("raid0(@new", 2, "')'"),
+        ("raid9(@new,@small)", 2, "raid9"),
+        ("raid0(@a,@new)", 1, "is a member of array 'data' already"),
+        ("raid0(@none,@new)", 1, "there is no"),
+    ] {
+        nested.refuses(&format!("rebuild @a @b @c --onto {onto}"), status, &[text]);
+    }
     // What was overwritten is told.
     let run = folder
         .run("rebuild @a @c --onto @x --force --rebuild-rate 20M --json")
@@ -134,4 +149,74 @@ fn a_rebuild_that_can_not_be_is_refused() {
     // The one that was lost is not taken again.
     let run = folder.run("status @a @b @c --json").ok();
     assert_eq!(run.json()["state"], "degraded");
+}
+
+/// What is left of an array inside the array is made anew with the new device, and said so; or the whole
+/// of it with devices that are all new.
+#[test]
+fn an_array_inside_is_made_anew() {
+    for (left, onto, names, devices) in [
+        ("@a @c @d", "@new", "raid0", vec!["a", "new"]),
+        ("data --scan @", "raid0(@new,@a)", "raid0", vec!["new", "a"]),
+        (
+            "@a @c @d",
+            "raid1(@new,@more)",
+            "raid1",
+            vec!["new", "more"],
+        ),
+    ] {
+        let folder = filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
+        std::fs::remove_file(folder.path("b")).expect("it is there");
+        folder.make("new", 9 * MIB);
+        folder.make("more", 9 * MIB);
+        let run = folder.run(&format!("rebuild {left} --onto {onto}")).ok();
+        let paths: Vec<String> = devices.iter().map(|name| folder.path(name)).collect();
+        let said = format!(
+            "array 'data': the array inside it 'data.0' ({names}) is made anew of {}, and filled",
+            paths.join(", ")
+        );
+        assert!(run.out.contains(&said), "{}", run.out);
+        assert!(run.out.contains("member 0 is active again"), "{}", run.out);
+        let new = devices.join(" ");
+        let status = folder.run(&format!("status {} @c @d --json", list(&new, " ")));
+        assert_eq!(status.ok().json()["state"], "healthy");
+        same(&folder, &new);
+    }
+}
+
+/// Killed at any moment, the same command goes on; so it does where a copy was killed before.
+#[test]
+fn an_array_inside_is_made_anew_whenever_it_is_killed() {
+    for (array, left, onto) in [
+        ("raid1(raid0(@a,@b),raid0(@c,@d))", "a c d", "@new"),
+        (
+            "raid1(raid0(@a,@b),raid0(@c,@d))",
+            "a c d",
+            "raid0(@new,@more)",
+        ),
+        ("raid0(raid1(@a,@b),raid1(@c,@d))", "a c d", "@new"),
+    ] {
+        let folder = filled(array, "a b c d", 8 * MIB);
+        let copy = "copy @data array:@a,@b,@c,@d";
+        folder.kill(copy, Duration::from_millis(15));
+        std::fs::remove_file(folder.path("b")).expect("it is there");
+        folder.make("new", 8 * MIB);
+        folder.make("more", 8 * MIB);
+        let rebuild = format!("rebuild {} --onto {onto}", list(left, " "));
+        for ms in [6, 12, 25] {
+            folder.kill(&rebuild, Duration::from_millis(ms));
+            // The same contents were copied again: whatever came of that, they are there.
+            same(&folder, left);
+        }
+        let run = folder.run(&rebuild);
+        let is_through = run.error.contains("already");
+        assert!(run.status == 0 || is_through, "{}", run.error);
+        let more = if onto.contains("more") { " more" } else { "" };
+        let all = format!("{left} new{more}");
+        let status = folder
+            .run(&format!("status {} --json", list(&all, " ")))
+            .ok();
+        assert_eq!(status.json()["state"], "healthy", "{array} {onto}");
+        same(&folder, &all);
+    }
 }

@@ -545,16 +545,22 @@ impl Life {
         }
     }
 
-    /// A device is a member in the place of a whole array now.
-    pub(crate) fn put_in_place_of_array(&mut self, part: usize, places: Range<usize>, new: usize) {
+    /// A device, or another array, is a member in the place of a whole array.
+    pub(crate) fn put_in_place_of_array(
+        &mut self,
+        part: usize,
+        places: Range<usize>,
+        shape: Shape,
+        new: &[usize],
+    ) {
         if let Shape::Array { parts, .. } = &mut self.shape {
-            parts[part] = Shape::Device;
+            parts[part] = shape;
         }
-        let member = Member {
-            device: new,
+        let members = new.iter().map(|device| Member {
+            device: *device,
             current: Current::Yes,
-        };
-        self.members.splice(places, [member]);
+        });
+        self.members.splice(places, members);
     }
 
     pub(crate) fn overwrite(&mut self, device: usize, offset: u64, bytes: &[u8]) {
@@ -578,7 +584,12 @@ fn leaves(document: &Value, shape: &Shape, found: &mut Vec<(Option<String>, bool
         match (part, member) {
             (Shape::Device, Some(member)) => leaves(member, part, found),
             (Shape::Array { .. }, Some(member)) if member["array"].is_object() => {
+                // What is in an array that is being filled is not good yet.
+                let from = found.len();
                 leaves(&member["array"], part, found);
+                for (_, active) in &mut found[from..] {
+                    *active &= member["state"] == "active";
+                }
             }
             _ => found.extend(vec![(None, false); part.places()]),
         }

@@ -278,6 +278,10 @@ fn give_back(life: &mut Life) -> bool {
 /// Who is back, and was out, gets what it missed.
 fn catch_up(life: &mut Life) -> bool {
     let stale = |it: &usize| life.members[*it].current != Current::Yes;
+    // What is left of an array inside that is lost gets nothing.
+    if lost_part(life).is_some() {
+        return false;
+    }
     if !life.places(true).iter().any(stale) || !life.is_readable() || life.may_be_refused() {
         return false;
     }
@@ -370,25 +374,19 @@ fn rebuild(life: &mut Life) -> bool {
     if away.is_empty() || !life.is_readable() || life.may_be_refused() {
         return false;
     }
-    let lost = lost_part(life);
-    if lost
-        .as_ref()
-        .is_some_and(|(_, places)| away.iter().any(|it| !places.contains(it)))
-    {
-        return false;
+    if let Some((part, places)) = lost_part(life) {
+        if away.iter().any(|it| !places.contains(it)) {
+            return false;
+        }
+        rebuild_array(life, part, places);
+        return true;
     }
-    // The first that is missing is rebuilt; the new device has room for any, or for a whole array.
-    let all: Vec<usize> = lost.iter().flat_map(|(_, places)| places.clone()).collect();
-    let sizes = |places: &[usize]| -> Vec<u64> {
-        let bytes = |it: &usize| life.devices[life.members[*it].device].bytes;
-        places.iter().map(bytes).collect()
-    };
-    let largest = sizes(&away).into_iter().max().expect("one is away");
-    let bytes = largest.max(sizes(&all).iter().sum());
+    // The first that is missing is rebuilt; the new device has room for any.
+    let bytes = |it: &usize| life.devices[life.members[*it].device].bytes;
+    let bytes = away.iter().map(bytes).max().expect("one is away");
     let new = life.buy(bytes);
     let new_name = life.name(new);
-    // Nothing but the end tells yet whether a device has the place of a whole array.
-    let kill = (lost.is_none() && life.random.one_in(3)).then(|| moment(life));
+    let kill = life.random.one_in(3).then(|| moment(life));
     let devices = life.devices_here();
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     let arguments = [&["rebuild"][..], &devices, &["--onto", &new_name]].concat();
@@ -409,9 +407,6 @@ fn rebuild(life: &mut Life) -> bool {
     if status != Some(0) {
         life.fail("a rebuild should work");
     }
-    if let Some((part, places)) = lost {
-        life.put_in_place_of_array(part, places, new);
-    }
     went_on_with(life, Some(new));
     if !life
         .members
@@ -421,6 +416,75 @@ fn rebuild(life: &mut Life) -> bool {
         life.fail("the new device should be active");
     }
     true
+}
+
+/// An array inside that has lost more than it survives is made anew with a new device, or a new one
+/// takes its place, or a single device does.
+fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
+    let sizes = places.clone();
+    let sizes = sizes.map(|it| life.devices[life.members[it].device].bytes);
+    let whole_bytes: u64 = sizes.sum();
+    let lacks: Vec<usize> = life.places(false);
+    let mut devices = life.devices_here();
+    let mut of_part = Vec::new();
+    for place in places.clone() {
+        of_part.push(life.name(life.members[place].device));
+    }
+    let (onto, new, shape) = match life.random.below(3) {
+        0 if lacks.len() == 1 => {
+            let new = buy_for(life, lacks[0]);
+            (life.name(new), vec![new], None)
+        }
+        1 => {
+            devices.retain(|name| !of_part.contains(name));
+            let new = life.buy(whole_bytes);
+            (life.name(new), vec![new], Some(Shape::Device))
+        }
+        _ => {
+            let (level, members) = life.random.of(&[("raid0", 2), ("raid1", 2), ("raid5", 3)]);
+            let new: Vec<usize> = (0..members).map(|_| life.buy(2 * whole_bytes)).collect();
+            let names: Vec<String> = new.iter().map(|it| life.name(*it)).collect();
+            let shape = Shape::flat(level, "", members);
+            let onto = shape.expression(&mut names.iter().map(String::as_str));
+            (onto, new, Some(shape))
+        }
+    };
+    let mut arguments = vec!["rebuild", "--onto", &onto];
+    arguments.extend(devices.iter().map(String::as_str));
+    let is_array = !matches!(shape, Some(Shape::Device));
+    let mut status = None;
+    for _ in 0..life.random.below(3) {
+        let kill = moment(life);
+        status = command(life, &arguments, Some(kill));
+        if status.is_some() {
+            break;
+        }
+    }
+    if status.is_none() {
+        // Whatever it had come to, the same command goes on; a single device may be a member that the
+        // others know nothing of.
+        arguments.push("--degraded");
+        arguments.extend((!is_array).then_some("--force"));
+        let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
+        let run = life.run(&arguments);
+        let is_through = run.error.contains("is a member of array 'pool' already");
+        status = if is_through { Some(0) } else { run.status };
+    }
+    if status != Some(0) {
+        life.fail("a rebuild of an array inside should work");
+    }
+    match shape {
+        Some(shape) => life.put_in_place_of_array(part, places, shape, &new),
+        None => life.members[lacks[0]].device = new[0],
+    }
+    went_on(life);
+    let is_active = |new: &usize| {
+        let mut members = life.members.iter();
+        members.any(|it| it.device == *new && it.current == Current::Yes)
+    };
+    if !new.iter().all(is_active) {
+        life.fail("what is new should be active");
+    }
 }
 
 fn replace(life: &mut Life) -> bool {

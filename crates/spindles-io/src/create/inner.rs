@@ -1,0 +1,208 @@
+//! An array that takes a place in another that there is: worked out and looked at before anything is
+//! written, then made of its devices.
+//!
+//! Some of these may be left of an array that was in that place before. From the first write on they
+//! are members of the new one, which is of the first generation until it is opened, and before that
+//! has zeros where an array around it has its superblock. So nothing of what lies there is ever taken for its
+//! contents, and what was stopped halfway is made anew.
+
+use super::writing::{Writing, blank_array};
+use super::{CreateError, CreateOptions, Device, Plan, Planner, refuse_occupied, wipe};
+use crate::attach::ChangeError;
+use crate::rebuild::Made;
+use crate::signatures::Sighting;
+use crate::{NodeId, OpenOptions, Stack};
+use spindles_block::MemberIndex;
+use spindles_engine::{Policy, geometry_of};
+use spindles_format::{
+    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES,
+    areas_to_join,
+};
+use spindles_layout::Expression;
+
+/// Sizes that are named as needed are whole multiples of this.
+const SIZE_STEP_BYTES: u64 = 1 << 20;
+
+/// What array, and where.
+pub(crate) struct Wanted<'a> {
+    pub(crate) expression: &'a Expression,
+    /// The array around it.
+    pub(crate) around: &'a ArrayRecord,
+    /// The place that it takes there.
+    pub(crate) member: MemberIndex,
+    /// What was there before, or is in another place: it becomes like that.
+    pub(crate) like: &'a ArrayRecord,
+    /// Devices of it that are left of what was there before.
+    pub(crate) left: &'a [String],
+}
+
+/// An array worked out that takes a place in another.
+pub(crate) struct Inner {
+    plan: Plan,
+    /// What lies where in it, as in any other member.
+    pub(crate) areas: DeviceRecord,
+    pub(crate) leaves: Vec<String>,
+    /// What is on those that are new, by place.
+    sightings: Vec<Option<Vec<Sighting>>>,
+    /// What new ones hold that is overwritten.
+    pub(crate) occupied: Vec<(String, String)>,
+    requests_max: u32,
+}
+
+impl Inner {
+    /// Looks at the devices, and works the array out. Nothing is written.
+    pub(crate) fn plan(
+        wanted: &Wanted<'_>,
+        open: &OpenOptions,
+        overwrite: bool,
+    ) -> Result<Self, ChangeError> {
+        let Wanted {
+            expression,
+            around,
+            member,
+            left,
+            ..
+        } = wanted;
+        let options = wanted.options(open);
+        let leaves = expression.leaves();
+        let devices = leaves.iter().map(|name| Device::look(name));
+        let devices = devices.collect::<Result<Vec<_>, _>>()?;
+        let is_new = |device: &&Device| !left.contains(&device.name);
+        let plan = |sizes: &[u64]| {
+            let plan =
+                Planner::new(&options, sizes).array(expression, &options.name, around.uuid)?;
+            let bytes = plan.geometry.blocks() * u64::from(around.block_size.bytes());
+            Ok((areas_to_join(around, bytes, *member), plan))
+        };
+        let sizes_with = |new_bytes: Option<u64>| -> Vec<u64> {
+            let bytes = |device: &Device| match new_bytes {
+                Some(bytes) if is_new(&device) => bytes,
+                _ => device.probe.bytes,
+            };
+            devices.iter().map(bytes).collect()
+        };
+        let (areas, plan) = match plan(&sizes_with(None)) {
+            Ok((Ok(areas), plan)) => (areas, plan),
+            unfit => {
+                let fits = |bytes| matches!(plan(&sizes_with(Some(bytes))), Ok((Ok(_), _)));
+                let least_bytes = least_size(fits);
+                if let (Err(error), None) = (unfit, least_bytes) {
+                    return Err(error);
+                }
+                let new = devices.iter().filter(is_new);
+                return Err(ChangeError::InnerTooSmall {
+                    array: around.name.to_string(),
+                    member: *member,
+                    new: new.map(|device| device.name.clone()).collect(),
+                    left: left.to_vec(),
+                    least_bytes,
+                });
+            }
+        };
+        let occupied = refuse_occupied(devices.iter().filter(is_new), overwrite)?;
+        let sightings = devices.iter().map(|device| is_new(&device));
+        let sightings: Vec<bool> = sightings.collect();
+        let sightings = devices.into_iter().zip(sightings);
+        let sightings = sightings.map(|(device, is_new)| is_new.then_some(device.sightings));
+        Ok(Self {
+            areas,
+            leaves: leaves.iter().map(|&name| name.to_owned()).collect(),
+            sightings: sightings.collect(),
+            occupied,
+            requests_max: open.requests_max,
+            plan,
+        })
+    }
+
+    /// What it is called.
+    pub(crate) fn name(&self) -> &str {
+        self.plan.record.name.as_str()
+    }
+
+    /// What is told of it when it is made.
+    pub(crate) fn made(&self) -> Made {
+        Made {
+            name: self.name().to_owned(),
+            level: self.plan.geometry.level().name,
+            devices: self.leaves.clone(),
+        }
+    }
+
+    /// Makes it, with nothing in it that an array around it could take for something of its own.
+    pub(crate) fn make(
+        &self,
+        stack: &mut Stack,
+        around: &ArrayRecord,
+    ) -> Result<NodeId, CreateError> {
+        let writing = Writing::plan(&self.plan, false, self.requests_max)?;
+        let nodes = self.leaves.iter().map(|name| stack.add_device(name));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        for (device, sightings) in self.leaves.iter().zip(&self.sightings) {
+            let Some(sightings) = sightings else { continue };
+            wipe(device, sightings).map_err(|source| CreateError::Io {
+                device: device.clone(),
+                action: "clear what it holds",
+                source,
+            })?;
+        }
+        writing.label(stack, &mut nodes.iter().copied())?;
+        let node = writing.write(stack, &mut nodes.into_iter())?;
+        let node = node.expect("what is a member of another is opened");
+        let name = format!("array '{}'", self.name());
+        let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
+        let of = |kind| {
+            let area = self.areas.area(kind).expect("a member has all areas");
+            (area.offset_bytes, area.length_bytes)
+        };
+        let sums = (around.checksum != ChecksumKind::None).then(|| of(AreaKind::CHECKSUMS));
+        let start = (0, SLOT_BYTES[1] + superblock);
+        for (from, bytes) in [start].into_iter().chain(BITMAPS.map(of)).chain(sums) {
+            blank_array(stack, node, &name, from, bytes)?;
+        }
+        Ok(node)
+    }
+}
+
+impl Wanted<'_> {
+    /// As the array that is its pattern was created.
+    fn options(&self, open: &OpenOptions) -> CreateOptions {
+        let Self { around, like, .. } = self;
+        let mut options = CreateOptions::new(&format!("{}.{}", around.name, self.member));
+        options.block_size = around.block_size;
+        options.checksum = Some(like.checksum);
+        options.degraded_writes = around.degraded_writes;
+        options.open = open.clone();
+        let is_level = |expression: &Expression| match expression {
+            Expression::Array { level, .. } => level.name == like.level.as_str(),
+            Expression::Leaf(_) => false,
+        };
+        options.chunk_bytes = is_level(self.expression)
+            .then(|| u64::from(like.chunk_blocks) * u64::from(like.block_size.bytes()));
+        // What it was created with, unless that was left to its level.
+        let parity = geometry_of(like).is_ok_and(|geometry| geometry.parity_chunks() > 0);
+        let usual = Policy::default_for(parity || like.checksum != ChecksumKind::None);
+        let policy = Policy::by_name(like.consistency.as_str());
+        options.consistency = policy.filter(|policy| policy.name != usual.name);
+        options
+    }
+}
+
+/// The least size that will do, if any will.
+fn least_size(fits: impl Fn(u64) -> bool) -> Option<u64> {
+    let (mut less, mut steps) = (0, 1_u64);
+    while !fits(steps.checked_mul(SIZE_STEP_BYTES)?) {
+        less = steps;
+        steps *= 2;
+        // No device is so large.
+        (steps < 1 << 36).then_some(())?;
+    }
+    while less + 1 < steps {
+        let middle = less.midpoint(steps);
+        if fits(middle * SIZE_STEP_BYTES) {
+            steps = middle;
+        } else {
+            less = middle;
+        }
+    }
+    Some(steps * SIZE_STEP_BYTES)
+}

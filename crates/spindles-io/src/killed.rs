@@ -1,0 +1,298 @@
+//! Rebuilds that are killed before any of their writes, for tests: what is there is right at every
+//! moment, and the same command goes on.
+
+use crate::assemble::{ArrayReport, AssembleOptions, assemble};
+use crate::create::{CreateOptions, create};
+use crate::queues::{Queue, Wait};
+use crate::rebuild::{RebuildOptions, Rebuilt, rebuild};
+use crate::transfer::{FileIndex, Tag, Transfer};
+use crate::{OpenOptions, Stack};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, MemberResult, Operation, Request,
+};
+use spindles_format::ChecksumKind;
+use spindles_layout::Expression;
+use std::cell::Cell;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::path::{Path, PathBuf};
+use std::ptr::NonNull;
+
+thread_local! {
+    /// How many writes are to go by before the program is killed.
+    static WRITES_LEFT: Cell<Option<u32>> = const { Cell::new(None) };
+}
+
+/// What a kill unwinds with.
+struct Killed;
+
+/// A queue that ends with the program.
+#[derive(Debug)]
+struct Mortal(Box<dyn Queue>);
+
+impl Queue for Mortal {
+    fn name(&self) -> &'static str {
+        self.0.name()
+    }
+
+    fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
+        self.0.add_file(file)
+    }
+
+    fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {
+        self.0.add_buffer(buffer, start, bytes);
+    }
+
+    fn start(&mut self, transfer: Transfer) {
+        if transfer.operation.is_write() {
+            match WRITES_LEFT.get() {
+                Some(0) => resume_unwind(Box::new(Killed)),
+                left => WRITES_LEFT.set(left.map(|left| left - 1)),
+            }
+        }
+        self.0.start(transfer);
+    }
+
+    fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
+        self.0.next_done()
+    }
+
+    fn turn(&mut self, wait: Wait) {
+        self.0.turn(wait);
+    }
+
+    fn in_flight(&self) -> usize {
+        self.0.in_flight()
+    }
+}
+
+/// The array is open, and about to be changed.
+pub(crate) fn opened(stack: &mut Stack) {
+    if WRITES_LEFT.get().is_some() {
+        stack.wrap_queue(|queue| Box::new(Mortal(queue)));
+    }
+}
+
+const BLOCKS: u32 = 64;
+
+struct World {
+    folder: tempfile::TempDir,
+    requests: OpenOptions,
+}
+
+impl World {
+    fn path(&self, name: &str) -> String {
+        self.folder.path().join(name).to_str().unwrap().to_owned()
+    }
+
+    fn add(&self, name: &str, bytes: u64) {
+        File::create(self.path(name))
+            .unwrap()
+            .set_len(bytes)
+            .unwrap();
+    }
+
+    /// With devices that have names of one letter.
+    fn expression(&self, text: &str) -> Expression {
+        let mut whole = String::new();
+        for word in text.split_inclusive(['(', ',', ')']) {
+            let (name, end) = word.split_at(word.len() - 1);
+            whole += &if name.len() == 1 {
+                self.path(name)
+            } else {
+                name.to_owned()
+            };
+            whole += end;
+        }
+        Expression::parse(&whole).unwrap()
+    }
+
+    fn options(&self) -> AssembleOptions {
+        AssembleOptions {
+            degraded: true,
+            open: self.requests.clone(),
+            ..AssembleOptions::default()
+        }
+    }
+
+    fn open(&self, names: &str) -> Result<(Box<dyn crate::Target>, ArrayReport), String> {
+        let paths: Vec<String> = names.split(' ').map(|name| self.path(name)).collect();
+        let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+        let assembled = assemble(&paths, &self.options()).map_err(|error| error.to_string())?;
+        Ok((assembled.target, assembled.report))
+    }
+
+    /// Does something with the first blocks, which have all the same bytes.
+    fn run(&self, names: &str, write: Option<u8>) -> (u8, ArrayReport) {
+        let (mut target, report) = self.open(names).unwrap();
+        let buffer = target.allocate(BLOCKS);
+        target.buffer_mut(buffer).fill(write.unwrap_or(0));
+        let request = Request {
+            token: 0,
+            operation: write.map_or(Operation::Read, |_| Operation::Write { fua: true }),
+            block: BlockIndex(0),
+            blocks: BLOCKS,
+            buffer: BufferSlice {
+                buffer,
+                first_block: 0,
+            },
+        };
+        target.submit(request).unwrap();
+        target.poll(true).unwrap().result.unwrap();
+        let bytes = target.buffer(buffer);
+        let byte = bytes[0];
+        assert!(bytes.iter().all(|it| *it == byte));
+        target.close().unwrap();
+        (byte, report)
+    }
+
+    fn rebuild(&self, left: &str, onto: &str) -> Result<Rebuilt, String> {
+        let left: Vec<String> = left.split(' ').map(|name| self.path(name)).collect();
+        let left: Vec<&str> = left.iter().map(String::as_str).collect();
+        let onto = if onto.len() == 1 {
+            Expression::Leaf(self.path(onto))
+        } else {
+            self.expression(onto)
+        };
+        let options = RebuildOptions {
+            assemble: self.options(),
+            onto: Some(onto),
+            ..RebuildOptions::default()
+        };
+        rebuild(&left, &options, &mut |_, _| true).map_err(|error| error.to_string())
+    }
+
+    /// The same, killed before that write. `None` where it was through before.
+    fn kill(&self, left: &str, onto: &str, at: u32) -> Option<()> {
+        WRITES_LEFT.set(Some(at));
+        let ended = catch_unwind(AssertUnwindSafe(|| self.rebuild(left, onto)));
+        WRITES_LEFT.set(None);
+        match ended {
+            Ok(rebuilt) => {
+                rebuilt.unwrap();
+                None
+            }
+            Err(killed) => {
+                assert!(killed.is::<Killed>(), "before write {at}");
+                Some(())
+            }
+        }
+    }
+}
+
+/// A folder; in memory, where there is one: nothing has to outlive this test.
+fn in_memory() -> tempfile::TempDir {
+    tempfile::tempdir_in("/dev/shm").unwrap_or_else(|_| tempfile::tempdir().unwrap())
+}
+
+fn copy_all(from: &Path, to: &Path) {
+    for entry in fs::read_dir(from).unwrap() {
+        let path: PathBuf = entry.unwrap().path();
+        if path.is_file() {
+            fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
+        }
+    }
+}
+
+/// Of `array` the device a is lost, and it goes on without that. Then the rebuild is killed before
+/// each of its first writes, and before some of the others.
+fn killed_anywhere(
+    array: &str,
+    block_size: BlockSize,
+    left: &str,
+    onto: &str,
+    new: &[(&str, u64)],
+) {
+    let world = World {
+        folder: in_memory(),
+        requests: OpenOptions {
+            requests_max: 8,
+            ..OpenOptions::default()
+        },
+    };
+    let old: Vec<&str> = array
+        .split(['(', ',', ')'])
+        .filter(|name| name.len() == 1)
+        .collect();
+    for name in &old {
+        world.add(name, 1 << 20);
+    }
+    let options = CreateOptions {
+        block_size,
+        chunk_bytes: Some(4096),
+        // Without checksums it is read what lies there.
+        checksum: (block_size == BlockSize::B4096).then_some(ChecksumKind::None),
+        ..CreateOptions::new("g")
+    };
+    create(&world.expression(array), &options, &mut |_, _| true).unwrap();
+    world.run(&old.join(" "), Some(1));
+    world.run(left, Some(2));
+    for (name, bytes) in new {
+        world.add(name, *bytes);
+    }
+    let begin = in_memory();
+    copy_all(world.folder.path(), begin.path());
+    let names: Vec<&str> = new.iter().map(|(name, _)| *name).collect();
+    // Those that are given again and hold something of ours.
+    let with_new = |world: &World| {
+        let is_ours = |name: &&&str| {
+            let probe = crate::probe::Probe::open(&world.path(name)).unwrap();
+            probe.found().record().is_ok()
+        };
+        let new: Vec<&str> = names.iter().filter(is_ours).copied().collect();
+        [&[left][..], &new].concat().join(" ")
+    };
+    // Only what was rebuilt, and one device that stands for nothing without the others.
+    let half: Vec<&str> = (left.split(' '))
+        .filter(|name| !"cd".contains(name))
+        .collect();
+    let half = [half.as_slice(), &names].concat().join(" ");
+    let mut at = 0;
+    loop {
+        copy_all(begin.path(), world.folder.path());
+        let killed = world.kill(left, onto, at);
+        let what = format!("{array} onto {onto}, killed before write {at}");
+        if killed.is_some() {
+            let save = in_memory();
+            copy_all(world.folder.path(), save.path());
+            // As it was, whatever else is given.
+            assert_eq!(world.run("c d", None).0, 2, "{what}");
+            copy_all(save.path(), world.folder.path());
+            assert_eq!(world.run(&with_new(&world), None).0, 2, "{what}");
+            copy_all(save.path(), world.folder.path());
+            match world.rebuild(left, onto) {
+                Ok(rebuilt) => assert!(rebuilt.through, "{what}"),
+                // It was through, but for the last writes.
+                Err(error) => assert!(error.contains("already"), "{what}: {error}"),
+            }
+        }
+        // What was lost and comes back is of no use any more.
+        let back = format!("a {left} {}", names.join(" "));
+        let (byte, report) = world.run(&back, None);
+        assert_eq!(byte, 2, "{what}");
+        assert!(!report.is_degraded(), "{what}: {report:?}");
+        let refused = report.refused.concat();
+        let is_old = refused.contains("outdated") || refused.contains("replaced");
+        assert!(is_old, "{what}: {refused}");
+        assert_eq!(world.run(&half, None).0, 2, "{what}");
+        if killed.is_none() {
+            assert!(at > 20, "{at} writes");
+            return;
+        }
+        at += 1 + at / 8;
+    }
+}
+
+/// One after the other: tests beside this one measure time.
+#[test]
+fn a_rebuild_of_an_inner_array_that_is_killed_goes_on() {
+    let (b4096, b512) = (BlockSize::B4096, BlockSize::B512);
+    let small = [("x", 1 << 20)];
+    let large = [("x", 3 << 20), ("y", 5 << 20)];
+    let array = "raid1(raid0(a,b),raid0(c,d))";
+    killed_anywhere(array, b4096, "b c d", "x", &small);
+    killed_anywhere(array, b4096, "b c d", "raid1(x,y)", &large);
+    killed_anywhere("raid1(raid0(b,a),raid0(c,d))", b512, "b c d", "x", &small);
+}
