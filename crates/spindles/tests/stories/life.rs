@@ -42,6 +42,8 @@ pub(crate) struct Life {
     pub(crate) block_bytes: usize,
     pub(crate) policy: &'static str,
     pub(crate) checksums: bool,
+    /// A scrub left rot in an array inside the array, where that one has none of its data.
+    pub(crate) rot_left: bool,
     /// Members of tens and hundreds of MiB, as large as makes their metadata differ.
     large: bool,
     pub(crate) blocks: Vec<Block>,
@@ -82,6 +84,7 @@ impl Life {
         let policy = random.of(&["journal", "journal", "journal", "resync"]);
         Self {
             checksums: policy == "journal" && !random.one_in(3),
+            rot_left: false,
             policy,
             large: random.one_in(8),
             block_bytes: random.of(&[4096, 4096, 512]),
