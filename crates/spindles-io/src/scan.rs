@@ -218,6 +218,21 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
             .chain(apart.iter().copied())
     };
     forgotten.retain(|it| !all().any(|name| share_bytes(name, &it.device)));
+    if forgotten
+        .iter()
+        .any(|it| matches!(it.role, Role::Member(_)))
+    {
+        // A spare must not take the place of a member that is there.
+        let is_spare = |name: &String| {
+            given
+                .iter()
+                .any(|it| it.name == *name && it.spare().is_some())
+        };
+        let spares = devices.extract_if(.., |name| is_spare(name));
+        let left_out =
+            spares.map(|spare| format!("{spare}: a spare, left out while a member is not given"));
+        scan.skipped.extend(left_out);
+    }
     let records = given
         .iter()
         .filter_map(|found| Some(&found.record().ok()?.0));

@@ -269,3 +269,24 @@ fn an_array_is_found_by_its_name_where_an_inner_one_is_lost() {
     assert_eq!(run.status, 3, "{}", run.error);
     assert_eq!(run.json()["name"], "pool");
 }
+
+/// A spare waits for members that are lost, not for those that were forgotten.
+#[test]
+fn a_spare_does_not_take_the_place_of_a_member_that_was_not_given() {
+    let folder = Folder::new("a b c f", 8 * MIB);
+    std::fs::write(folder.path("data"), vec![7; 1 << 20]).expect("room");
+    here(&folder, "create pool raid5(a,b,c) --spare f").ok();
+    let run = here(&folder, "copy data array:a,b,f").ok();
+    for words in ["c is member 2", "f: a spare, left out"] {
+        assert!(run.error.contains(words), "{}", run.error);
+    }
+    let status = here(&folder, "rebuild pool").ok();
+    assert!(
+        !status.error.contains("takes the place"),
+        "{}",
+        status.error
+    );
+    let status = here(&folder, "status pool --json").ok().json();
+    assert_eq!(devices(&status), ["a", "b", "c"]);
+    assert_eq!(status["spares"][0]["device"], "f");
+}
