@@ -73,10 +73,6 @@ const BEYOND: &[(&str, u8)] = &[
         1,
     ),
     (
-        "raid5:left-symmetric(3) journal regions device: write 0+1, the journal drops out",
-        1,
-    ),
-    (
         "raid1(2) journal regions checksums: write 0+1, member 0 drops out",
         2,
     ),
@@ -145,10 +141,6 @@ const BEYOND: &[(&str, u8)] = &[
     (
         "raid5:left-symmetric(3) journal regions checksums device: write 0+1, member 0 drops out",
         2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums device: write durably 0+1, the journal drops out",
-        1,
     ),
     (
         "raid5:left-symmetric(3) journal regions checksums device: write 0+4, close",

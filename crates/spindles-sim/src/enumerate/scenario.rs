@@ -342,7 +342,7 @@ fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) 
         });
     };
     // Other layouts differ in the places only: fewer requests.
-    let step = if first || bounds.all_arrays { 1 } else { 3 };
+    let step = if first || bounds.all_arrays { 1 } else { 9 };
     let mut lists: Vec<Vec<Event>> = vec![Vec::new()];
     for _ in 0..bounds.requests {
         let longer = lists.iter().flat_map(|list| {
