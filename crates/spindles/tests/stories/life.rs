@@ -28,6 +28,10 @@ pub(crate) struct Member {
     pub(crate) current: Current,
 }
 
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a fact of the array by itself"
+)]
 pub(crate) struct Life {
     pub(crate) random: Random,
     /// The commands and what became of them.
