@@ -91,7 +91,7 @@ impl Metadata {
     /// Whether two generations of this opening are durable. From then on a copy of a member that was made
     /// before it is two behind, and is recognised: nothing that belongs to the contents is written
     /// before.
-    pub(crate) fn is_told_apart(&self) -> bool {
+    pub(crate) fn is_recorded(&self) -> bool {
         self.persistence.is_none() || self.updates >= 2
     }
 
@@ -108,11 +108,11 @@ pub(crate) fn superblock_blocks(block_size: BlockSize) -> u32 {
 }
 
 impl Engine {
-    /// Whether a write may go to its place: it is durable that the array is dirty, and what this
-    /// opening writes is told apart from what was there before.
+    /// Whether a write may go to its place: the dirty mark and two generations of this opening are
+    /// durable.
     pub(crate) fn may_commit(&mut self) -> bool {
         let marked = self.metadata.dirty_durable || !self.marks_dirty();
-        if marked && self.metadata.is_told_apart() {
+        if marked && self.metadata.is_recorded() {
             return true;
         }
         if !marked && !self.metadata.dirty {

@@ -199,10 +199,10 @@ impl Engine {
     fn hand_out(&mut self, request: u32, ask: Ask) {
         let unlocked = self.shape.slots == 1 && !self.has_checksums() && !self.replace.copies();
         let alone = (unlocked || (self.all_settled && ask == Ask::Read)) && !self.is_growing();
-        // The first write of an opening waits, as a column, until superblocks tell of it.
-        let told = ask == Ask::Read || self.metadata.is_told_apart();
+        // The first write of an opening waits, as a column, until superblocks record the opening.
+        let recorded = ask == Ask::Read || self.metadata.is_recorded();
         let slot = &self.requests[index(request)];
-        if !alone || !told || slot.low > 0 {
+        if !alone || !recorded || slot.low > 0 {
             return self.hand_out_column(request, ask);
         }
         let location = self.geometry.locate(slot.next);

@@ -5,8 +5,9 @@ use crate::assemble::{ArrayReport, AssembleOptions, Build, Lost, put_together};
 use crate::attach::{self, ChangeError};
 use crate::core::Vacancy;
 use crate::create::{Inner, Wanted};
+use crate::identity::share_bytes;
 use crate::probe::Probe;
-use crate::{identity, settle};
+use crate::settle;
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, geometry_of};
 use spindles_format::Uuid;
@@ -67,8 +68,8 @@ pub struct Made {
 }
 
 /// Assembles an array and fills a device, or an array made of devices, that takes the place of a missing
-/// one. `progress` is told how many bytes of the array are done and how many there are; with
-/// `false` it stops the rebuild.
+/// one. `progress` gets the bytes of the array that are done and those that there are; `false` stops
+/// the rebuild.
 ///
 /// # Errors
 ///
@@ -222,12 +223,11 @@ fn look_with<'a>(
     options: &RebuildOptions,
 ) -> Result<(Vec<&'a str>, Build), ChangeError> {
     let is_array = matches!(options.onto, Some(Expression::Array { .. }));
-    let is_same = |one: &str, other: &str| identity::same_device(&[one, other]).is_some();
-    let is_other = |device: &&str| !is_array || !new.iter().any(|new| is_same(new, device));
+    let is_other = |device: &&str| !is_array || !new.iter().any(|new| share_bytes(new, device));
     let (devices, of_both): (Vec<&str>, Vec<&str>) = devices.iter().copied().partition(is_other);
     attach::look_at_newcomers(&devices, new)?;
     let is_ours = |new: &&&str| {
-        of_both.iter().any(|device| is_same(new, device)) || is_related(new, &devices)
+        of_both.iter().any(|device| share_bytes(new, device)) || is_related(new, &devices)
     };
     let mut reading = options.assemble.clone();
     reading.open.read_only = true;

@@ -42,7 +42,7 @@ impl TooSmall {
         })
     }
 
-    /// With what it would be, and what helps beside a larger device.
+    /// Names what the device would hold, and a remedy other than a larger device.
     pub(crate) fn with_part(self, part: String, or: &'static str) -> Self {
         Self { part, or, ..self }
     }

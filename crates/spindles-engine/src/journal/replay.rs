@@ -608,8 +608,8 @@ impl Engine {
             return self.write_replayed();
         }
         let recording = |replay: &Replay| replay.stage == Stage::Recording;
-        let told = self.metadata.is_told_apart() && !self.metadata.busy() || self.metadata.broken;
-        if self.replay.as_ref().is_some_and(recording) && told {
+        let recorded = self.metadata.is_recorded() && !self.metadata.busy() || self.metadata.broken;
+        if self.replay.as_ref().is_some_and(recording) && recorded {
             if self.metadata.broken {
                 return self.give_up_replay();
             }
