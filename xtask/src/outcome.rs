@@ -48,7 +48,9 @@ impl Outcome {
     pub(crate) fn of_tests(good: bool, output: &str) -> Self {
         let mut outcome = Self::default();
         let mut is_failure = false;
+        let mut is_running = false;
         for line in output.lines() {
+            is_running |= line.starts_with("running ");
             if let Some(counts) = line.strip_prefix("test result: ") {
                 outcome.passed += count_before(counts, " passed");
                 outcome.failed += count_before(counts, " failed");
@@ -57,7 +59,7 @@ impl Outcome {
                         .skipped
                         .push("a test: it is marked #[ignore]".to_owned());
                 }
-                is_failure = false;
+                (is_failure, is_running) = (false, false);
             }
             if let Some((_, what)) = line.split_once("SKIPPED") {
                 let what = what.trim_start_matches([':', ' ']).trim().to_owned();
@@ -74,10 +76,13 @@ impl Outcome {
                 writeln!(outcome.details, "{line}").expect("strings take everything");
             }
         }
-        if !good && outcome.failed == 0 {
-            outcome.failed = 1;
+        // A test binary that crashed or had to be stopped has no result. Its last lines name what
+        // was running.
+        if !good && (outcome.failed == 0 || is_running) {
+            outcome.failed += 1;
             let lines: Vec<&str> = output.lines().collect();
-            outcome.details = lines[lines.len().saturating_sub(80)..].join("\n");
+            let last = &lines[lines.len().saturating_sub(80)..];
+            writeln!(outcome.details, "{}", last.join("\n")).expect("strings take everything");
         }
         outcome
     }
@@ -144,6 +149,14 @@ mod tests {
         let outcome = Outcome::of_tests(false, "error: could not compile\n");
         assert_eq!(outcome.failed, 1);
         assert!(outcome.details.contains("could not compile"));
+    }
+
+    #[test]
+    fn what_never_came_to_a_result_is_a_failure_and_is_named() {
+        let hangs = "running 2 tests\ntest pulled_out has been running for over 60 seconds\n";
+        let outcome = Outcome::of_tests(false, &format!("{OUTPUT}{hangs}"));
+        assert_eq!((outcome.passed, outcome.failed), (15, 3));
+        assert!(outcome.details.contains("test pulled_out has been running"));
     }
 
     #[test]

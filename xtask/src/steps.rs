@@ -179,10 +179,16 @@ fn program(program: &str, arguments: &[&str]) -> Outcome {
     }
 }
 
+/// How long the tests of one step may take. What hangs is stopped and named: whoever runs us ends
+/// at 90 minutes what is silent till then, and nothing is known of the cause.
+const TESTS_LIMIT: &str = "50m";
+
 fn cargo_test(arguments: &[&str]) -> Outcome {
     let show = ["--no-fail-fast", "--", "--show-output"];
-    let arguments = [&["test"][..], arguments, &show].concat();
-    match process::capture(&process::cargo_program(), &arguments) {
+    let cargo = process::cargo_program();
+    let limit = ["--verbose", "--kill-after=10", TESTS_LIMIT, cargo.as_str()];
+    let arguments = [&limit[..], &["test"], arguments, &show].concat();
+    match process::capture("timeout", &arguments) {
         Ok(Finished { good, output }) => Outcome::of_tests(good, &output),
         Err(error) => Outcome::failed(error),
     }
