@@ -1,9 +1,10 @@
 //! Moves bytes from one place to another, byte for byte: several large requests are in flight at
 //! both ends, and each end may be a device, an array, or a file of any length.
 
+use crate::create::occupant_of_held;
 use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
+use crate::facts::DeviceFacts;
 use crate::identity::same_device;
-use crate::probe::Probe;
 use crate::signatures::look;
 use crate::{CloseError, Mishap, OpenError, OpenOptions, Target, open_device, positioned};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
@@ -82,6 +83,14 @@ pub enum CopyError {
         bytes: u64,
         /// What is to be copied.
         wanted: u64,
+    },
+    /// The target holds something.
+    #[error("{name} holds {what}; use --force to overwrite it")]
+    Occupied {
+        /// The target.
+        name: String,
+        /// What it holds, with its article.
+        what: String,
     },
     /// Both ends are on the same device.
     #[error("{device} is on both sides: a copy onto itself would ruin it, take another target")]
@@ -323,12 +332,38 @@ impl CopyEnd {
         Ok(())
     }
 
-    /// What it holds that nobody wants overwritten, with its article.
+    /// Makes sure that it holds nothing that nobody wants overwritten.
     ///
     /// # Errors
     ///
-    /// When it can't be read.
-    pub fn occupant(&mut self) -> Result<Option<&'static str>, CopyError> {
+    /// When it does, or can't be read.
+    pub fn check_unoccupied(&mut self) -> Result<(), CopyError> {
+        let devices = self.target().map(|target| &target.facts().devices);
+        let is_fresh = |device: &DeviceFacts| matches!(device.backend, "mem" | "null");
+        let what = if self
+            .target()
+            .is_some_and(|target| target.facts().array.is_some())
+        {
+            self.first_sighting()?.map(str::to_owned)
+        } else if devices.is_some_and(|devices| devices.iter().any(is_fresh)) {
+            None
+        } else {
+            occupant_of_held(&self.name).map_err(|error| CopyError::Read {
+                name: self.name.clone(),
+                offset_bytes: 0,
+                reason: error.to_string(),
+            })?
+        };
+        what.map_or(Ok(()), |what| {
+            Err(CopyError::Occupied {
+                name: self.name.clone(),
+                what,
+            })
+        })
+    }
+
+    /// What of a known kind is at its beginning or end.
+    fn first_sighting(&mut self) -> Result<Option<&'static str>, CopyError> {
         let mut failed = None;
         let looked = look(self.bytes(), &mut |offset_bytes, into| {
             self.read_at(offset_bytes, into).map_err(|error| {
@@ -495,18 +530,6 @@ pub fn check_source(from: &CopyEnd, bytes: u64, to_devices: &[&str]) -> Result<(
         });
     }
     Ok(())
-}
-
-/// What a file or device holds that nobody wants overwritten, with its article: "an ext4 file
-/// system".
-///
-/// # Errors
-///
-/// When it can't be read.
-pub fn occupant(name: &str) -> Result<Option<String>, OpenError> {
-    let probe = Probe::open(name)?;
-    let sightings = probe.sightings()?;
-    Ok(probe.holds(&sightings))
 }
 
 /// Copies the first `bytes` bytes and makes them durable. `progress` may ask for the end.

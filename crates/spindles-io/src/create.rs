@@ -442,7 +442,7 @@ impl Device {
             .ok_or_else(|| TooSmall::new(&self.name, self.probe.bytes, least.device_bytes).into())
     }
 
-    /// What it holds that nobody wants overwritten, if anything. Whether a file holds data of no known
+    /// What it holds that nobody wants overwritten, if anything: this decides for every command. Whether a file holds data of no known
     /// kind takes reading it, and is not asked with `force`, when nothing depends on that.
     fn holds(&self, force: bool) -> Result<Option<String>, OpenError> {
         let known = self.probe.holds(&self.sightings);
@@ -758,7 +758,18 @@ pub(crate) fn may_overwrite(
     refuse_occupied(std::iter::once(&Device::look(device)?), force)
 }
 
-/// Which devices hold something, and what: an error unless `force`. This decides for every command.
+/// What a file or device that is held for writing has on it that nobody wants overwritten.
+pub(crate) fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> {
+    let probe = Probe::held(name).map_err(|source| probe::failed(name, "open", source))?;
+    let device = Device {
+        name: name.to_owned(),
+        sightings: probe.sightings()?,
+        probe,
+    };
+    device.holds(false)
+}
+
+/// Which devices hold something, and what: an error unless `force`.
 ///
 /// A regular file has to be empty: it may hold anything. A block device has to be without what is
 /// known, as for the `mkfs` of any file system: reading all of a disk takes hours, and one that was

@@ -103,7 +103,7 @@ fn what_holds_something_is_not_overwritten() {
     };
     refused(
         &["data.bin", "a.img"],
-        "a.img holds a member of the Spindles array 'box': use --force to overwrite it",
+        "a.img holds a member of the Spindles array 'box'; use --force to overwrite it",
     );
     let mut image = vec![0; 1 << 20];
     image[1080] = 0x53;
@@ -111,8 +111,16 @@ fn what_holds_something_is_not_overwritten() {
     std::fs::write(path("ext.img"), &image).expect("ext.img");
     refused(
         &["data.bin", "ext.img"],
-        "ext.img holds an ext2 file system: use --force to overwrite it",
+        "ext.img holds an ext2 file system; use --force to overwrite it",
     );
+    // What it is nobody knows, but somebody's it is.
+    let text = b"addresses of the people we know";
+    std::fs::write(path("notes.txt"), text.repeat(1000)).expect("notes.txt");
+    refused(
+        &["data.bin", "notes.txt"],
+        "notes.txt holds data of no known kind, from byte 0 on; use --force to overwrite it",
+    );
+    assert!(std::fs::read(path("notes.txt")).expect("notes.txt") == text.repeat(1000));
     let (status, _, err) = copy(folder.path(), &["data.bin", "ext.img", "--force"]);
     assert_eq!(status, Some(0), "{err}");
     let after = std::fs::read(path("ext.img")).expect("ext.img");
@@ -125,8 +133,15 @@ fn what_holds_something_is_not_overwritten() {
     assert_eq!(status, Some(0), "{err}");
     refused(
         &["data.bin", array],
-        "holds an ext2 file system: use --force",
+        "holds an ext2 file system; use --force",
     );
+    // It was opened to look at it, and closed in order.
+    let status = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(["status", "a.img", "b.img", "c.img"])
+        .current_dir(folder.path())
+        .output()
+        .expect("it runs");
+    assert!(String::from_utf8_lossy(&status.stdout).contains("healthy, clean"));
     let (status, _, err) = copy(folder.path(), &["data.bin", array, "--force", "--verify"]);
     assert_eq!(status, Some(0), "{err}");
 }

@@ -107,7 +107,9 @@ fn read(folder: &Path, count: usize, without: Option<usize>) -> Vec<u8> {
     let array = format!("array:{}", there.join(","));
     let bytes = BYTES.to_string();
     check(&run(folder, &["copy", &array, "out", "--bytes", &bytes]));
-    std::fs::read(folder.join("out")).expect("it was written")
+    let out = std::fs::read(folder.join("out")).expect("it was written");
+    std::fs::remove_file(folder.join("out")).expect("it is there");
+    out
 }
 
 fn grow(folder: &Path, way: &Way, resumes: bool) -> Command {

@@ -13,12 +13,11 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress, occupant};
+use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::reading::assemble_to_read;
 use spindles_io::{Mishap, OpenOptions};
 
 use std::ops::{ControlFlow, Range};
-use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -28,9 +27,10 @@ pub(crate) static COMMAND: Command = Command {
     details: "FROM and TO are a file, a block device, mem:SIZE, null:SIZE, array:NAME for the array of \
               that name, or array:DEV,DEV,.. for the one on these devices, given in any order; an \
               array may lack as many devices as its level survives. The name of a device with a comma in \
-              it goes in double quotes. A file that is not there yet is created. All of FROM is \
-              copied to the beginning of TO; what TO holds beyond that stays as it is. When the \
-              command ends well, the data is on the medium.\n\n\
+              it goes in double quotes. A file that is not there yet is created; one that \
+              holds data is overwritten only with --force. All of FROM is copied to the beginning of \
+              TO; what TO holds beyond that stays as it is. When the command ends well, the data is \
+              on the medium.\n\n\
               Where FROM can't be read the copy ends. With --rescue all else is copied, and what \
               was left out is told: there TO stays as it is, and a new file holds zeros.\n\n\
               spindles copy data.bin array:pool\n\
@@ -59,8 +59,8 @@ struct Arguments {
     /// Copy only so much of the beginning of FROM
     #[arg(long, value_name = "SIZE")]
     bytes: Option<SizeBytes>,
-    /// Overwrite a superblock, partition table or file system in TO; open an array that was not
-    /// closed in order and lacks devices
+    /// Overwrite a file that holds data, or a superblock, partition table or file system in TO; open
+    /// an array that was not closed in order and lacks devices
     #[arg(long)]
     force: bool,
     #[command(flatten)]
@@ -98,7 +98,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
     copy::check_source(&from, bytes, &arrays::names(&to_devices))?;
     let (mut to, created) = open_target(&arguments, &to_devices, bytes, &mut warnings, ui)?;
-    let checked = copy::check(&from, &to, bytes);
+    let checked = copy::check(&from, &to, bytes).and_then(|()| match arguments.force {
+        true => Ok(()),
+        false => to.check_unoccupied(),
+    });
 
     let started = Instant::now();
     let copied = match checked {
@@ -314,20 +317,7 @@ fn open_target(
     let in_file_system = !["array:", "mem:", "null:"]
         .iter()
         .any(|prefix| name.starts_with(prefix));
-    if in_file_system && !arguments.force && Path::new(name).exists() {
-        refuse(name, occupant(name)?.as_deref())?;
-    }
     let created = in_file_system && CopyEnd::prepare_file(name, bytes)?;
-    let mut to = open(name, devices, false, arguments, warnings, ui)?;
-    if !in_file_system && !arguments.force {
-        refuse(name, to.occupant()?)?;
-    }
+    let to = open(name, devices, false, arguments, warnings, ui)?;
     Ok((to, created))
-}
-
-fn refuse(name: &str, occupant: Option<&str>) -> anyhow::Result<()> {
-    match occupant {
-        Some(what) => bail!("{name} holds {what}: use --force to overwrite it"),
-        None => Ok(()),
-    }
 }

@@ -63,7 +63,7 @@ fn a_copy_out_of_the_older_half_says_so() {
     }
     assert!(folder.read("out") == folder.read("ones"));
     // The newer half knows that it is.
-    let run = folder.run("copy array:@b @out --bytes 1M").ok();
+    let run = folder.run("copy array:@b @out --bytes 1M --force").ok();
     assert!(!run.error.contains("may be newer"), "{}", run.error);
     assert!(folder.read("out") == folder.read("twos"));
 }

@@ -77,7 +77,9 @@ fn a_journal_comes_and_goes() {
     std::fs::write(folder.path("in"), &contents).unwrap();
     let holds = |devices: &str| {
         folder.run(&format!("copy array:{devices} @out")).ok();
-        folder.read("out")[..contents.len()] == contents
+        let out = folder.read("out");
+        std::fs::remove_file(folder.path("out")).unwrap();
+        out[..contents.len()] == contents
     };
     folder.run("copy @in array:@a,@b,@c").ok();
     folder.run("create else concat(@other)").ok();
@@ -128,7 +130,9 @@ fn a_journal_that_comes_or_goes_may_be_killed() {
     std::fs::write(folder.path("in"), &contents).unwrap();
     let holds = |devices: &str| {
         folder.run(&format!("copy array:{devices} @out")).ok();
-        folder.read("out")[..contents.len()] == contents
+        let out = folder.read("out");
+        std::fs::remove_file(folder.path("out")).unwrap();
+        out[..contents.len()] == contents
     };
     folder.run("create data raid5(@a,@b,@c)").ok();
     folder.run("copy @in array:@a,@b,@c").ok();
@@ -204,6 +208,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
         folder
             .run(&format!("copy array:{devices} @out --bytes 1M{force}"))
             .ok();
+        std::fs::remove_file(folder.path("out")).unwrap();
         for device in ["a", "b", "c", "j"] {
             folder.copy(&format!("{device}.kept"), device);
         }

@@ -84,6 +84,7 @@ fn a_file_system_without_space_is_named_and_kills_no_disk() {
         let run = mounted.run(&format!("copy array:{member} {} --bytes 8M", path("out")));
         run.ok();
         let out = fs::read(path("out")).expect("it was written");
+        fs::remove_file(path("out")).expect("it is there");
         assert!(out.iter().all(|byte| *byte == 2), "{member}");
     }
 }
