@@ -98,10 +98,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let bytes = arguments.bytes.map_or(from.bytes(), |bytes| bytes.0);
     copy::check_source(&from, bytes, &arrays::names(&to_devices))?;
     let (mut to, created) = open_target(&arguments, &to_devices, bytes, &mut warnings, ui)?;
-    let checked = copy::check(&from, &to, bytes).and_then(|()| match arguments.force {
-        true => Ok(()),
-        false => to.check_unoccupied(),
-    });
+    let mut checked = copy::check(&from, &to, bytes);
+    if checked.is_ok() && !arguments.force {
+        checked = to.check_unoccupied();
+    }
 
     let started = Instant::now();
     let copied = match checked {
