@@ -6,7 +6,7 @@ use core::fmt;
 
 use spindles_block::{MemberIndex, MemberSet};
 
-use crate::{ArrayRecord, DecodeError, DeviceRecord, MemberState, Uuid};
+use crate::{ArrayRecord, DecodeError, DeviceRecord, MemberState, PAST_SESSIONS_MAX, Uuid};
 
 /// Why a device can't take part while the others can.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -159,6 +159,15 @@ impl Assembly {
     }
 }
 
+/// Devices that have one history.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Half {
+    /// The devices.
+    pub devices: Vec<String>,
+    /// When they were last written, in seconds since 1970; 0 where nobody knew the time.
+    pub last_written_s: u64,
+}
+
 /// Why no array can be put together of the devices given.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AssembleError {
@@ -200,10 +209,13 @@ pub enum AssembleError {
     },
     /// Two halves went on without each other.
     SplitBrain {
-        /// The devices of one half.
-        one: Vec<String>,
-        /// The devices of the other half.
-        other: Vec<String>,
+        /// One half.
+        one: Half,
+        /// The other half.
+        other: Half,
+        /// The last generation that both had. `None` where they remember none: then one of them may
+        /// be no more than old.
+        parted: Option<u64>,
     },
     /// Every device was refused.
     NothingLeft {
@@ -244,13 +256,25 @@ impl fmt::Display for AssembleError {
                 "{first} and {second} are both member {member}: one is a copy of the other, or \
                  the same device under another name; leave one out"
             ),
-            Self::SplitBrain { one, other } => write!(
-                f,
-                "split brain: {} went on without {}, and the other way round; both hold writes \
-                 that the other doesn't have; decide which half to keep and give only its devices",
-                one.join(", "),
-                other.join(", ")
-            ),
+            Self::SplitBrain { one, other, parted } => {
+                let [one, other] = [one, other].map(|half| half.devices.join(", "));
+                match parted {
+                    Some(_) => write!(
+                        f,
+                        "split brain: {one} went on without {other}, and the other way round; both hold \
+                         writes that the other doesn't have; decide which half to keep and give only its \
+                         devices"
+                    ),
+                    None => write!(
+                        f,
+                        "{one} and {other} have no record of each other: they parted longer ago than the \
+                         {PAST_SESSIONS_MAX} openings before the last that each remembers, so either one \
+                         side is merely old, or each went on without the other; decide which side to \
+                         keep, as a rule the one written last, and give only its devices; when you are \
+                         sure, spindles wipe DEVICE --force makes those of the other side nobody's"
+                    ),
+                }
+            }
             Self::NothingLeft { refused } => {
                 f.write_str("no device can be used")?;
                 refused

@@ -21,8 +21,8 @@ use spindles_block::{MemberIndex, MemberSet};
 
 use crate::versions::Decoded;
 use crate::{
-    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, JournalDevice, MemberState,
-    Reason, Refusal, SpareRecord, Uuid, decode,
+    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, Half, JournalDevice,
+    MemberState, Reason, Refusal, SpareRecord, Uuid, decode,
 };
 
 /// What a device says that is no member, in the place of a superblock. What is wrong with that counts,
@@ -301,9 +301,17 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
             }
         }
     }
-    let names = |class: usize| -> Vec<String> {
-        let holders = classes[class].holders.iter();
-        holders.map(|&index| found[index].name.clone()).collect()
+    let half = |of: core::ops::Range<usize>| -> Half {
+        let holders = classes[of.clone()].iter().flat_map(|class| &class.holders);
+        let written_s = classes[of].iter().map(|class| class.record.last_written_s);
+        Half {
+            devices: holders.map(|&index| found[index].name.clone()).collect(),
+            last_written_s: written_s.max().unwrap_or(0),
+        }
+    };
+    let parted = |newer: usize, older: usize| {
+        let [newer, older] = [newer, older].map(|class| classes[class].record);
+        newer.common_generation(older)
     };
     let mut left = (0..classes.len()).filter(|&class| !lost[class]);
     let (first, second) = (left.next(), left.next());
@@ -315,8 +323,9 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
     });
     if let Some(&(newer, older)) = fatal {
         return Err(AssembleError::SplitBrain {
-            one: names(newer),
-            other: names(older),
+            one: half(newer..newer + 1),
+            other: half(older..older + 1),
+            parted: parted(newer, older),
         });
     }
     assert!(
@@ -326,8 +335,9 @@ fn find_truth(found: &[Found], classes: &[Class<'_>]) -> Result<Option<usize>, A
     if first.is_none() && !classes.is_empty() {
         // All gave way to each other: no history leads there.
         return Err(AssembleError::SplitBrain {
-            one: names(0),
-            other: (1..classes.len()).flat_map(names).collect(),
+            one: half(0..1),
+            other: half(1..classes.len()),
+            parted: parted(0, 1),
         });
     }
     Ok(first)

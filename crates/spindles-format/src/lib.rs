@@ -31,7 +31,7 @@ pub use areas::{
     Area, AreaKind, DeviceRecord, MEMBER_BLOCKS_MAX, TooSmall, areas_for, areas_to_hold,
     areas_to_join, device_bytes_for,
 };
-pub use assembly::{AssembleError, Assembly, Reason, Refusal};
+pub use assembly::{AssembleError, Assembly, Half, Reason, Refusal};
 pub use bad_blocks::{
     BAD_BLOCKS_FIELDS, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
     blank_bad_blocks, decode_bad_blocks, encode_bad_blocks, give_bad_blocks,

@@ -5,7 +5,7 @@
 use proptest::prelude::*;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
 use spindles_format::{
-    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, Features, Found,
+    ArrayRecord, AssembleError, Assembly, DecodeError, DeviceRecord, Features, Found, Half,
     JournalRecord, MemberRecord, MemberState, Reason, SLOT_BYTES, SUPERBLOCK_BYTES, Text, Uuid,
     areas_for, choose, crc32c, encode,
 };
@@ -307,11 +307,10 @@ fn split_brain_is_refused_with_both_halves() {
     let mut one = opened(1, &first, &[2, 3]);
     let other = opened(2, &first, &[0, 1]);
     let split = |all: &[Device]| match chosen(&[&all[0], &all[1], &all[2], &all[3]]) {
-        Err(AssembleError::SplitBrain { mut one, mut other }) => {
-            if one > other {
-                std::mem::swap(&mut one, &mut other);
-            }
-            assert_eq!((one.concat(), other.concat()), ("ab".into(), "cd".into()));
+        Err(AssembleError::SplitBrain { one, other, parted }) => {
+            let mut halves = [one, other].map(|half| half.devices.concat());
+            halves.sort();
+            assert_eq!((halves, parted), (["ab".into(), "cd".into()], Some(1)));
         }
         result => panic!("{result:?}"),
     };
@@ -423,6 +422,44 @@ fn what_is_not_remembered_gives_way_where_it_counts_on_those_that_went_on() {
     let assembly = chosen(&[&all[0], &all[1], &old]).unwrap();
     assert_eq!(assembly.array, record);
     assert_eq!(assembly.missing, set(&[2]));
+}
+
+/// a was rebuilt away so long ago that nobody else who was there then is left, and nobody remembers:
+/// that it is old can't be known, and so neither that each went on alone.
+#[test]
+fn what_is_not_remembered_is_no_proof_of_a_split() {
+    let first = array(2, 7);
+    let mut all = devices(&first);
+    let mut record = first;
+    for session in 1..20 {
+        record = opened(session, &record, if session == 1 { &[0] } else { &[] });
+        record.last_written_s = session;
+        record.member[1].device_uuid = Uuid::from_random([99; 16]);
+        all[1].write(&record);
+        let result = chosen(&[&all[0], &all[1]]);
+        // The opening itself is one of those that are remembered.
+        if session <= 7 {
+            assert_eq!(result.unwrap().refused[0].name, "a");
+            continue;
+        }
+        let refused = result.unwrap_err();
+        let half = |name: &str, last_written_s| Half {
+            devices: vec![name.to_owned()],
+            last_written_s,
+        };
+        let expected = AssembleError::SplitBrain {
+            one: half("b", session),
+            other: half("a", 0),
+            parted: None,
+        };
+        assert_eq!(refused, expected);
+        let text = refused.to_string();
+        assert!(
+            text.starts_with("b and a have no record of each other"),
+            "{text}"
+        );
+    }
+    assert_eq!(chosen(&[&all[1]]).unwrap().array, record);
 }
 
 /// A write of superblocks that was on its way when the process was killed reached b after the next

@@ -622,6 +622,8 @@ fn split_brain_and_old_copies_are_refused() {
     let before = folder.contents();
     let error = folder.assemble(&["a", "b", "c"]).unwrap_err().to_string();
     assert!(error.starts_with("split brain: "), "{error}");
+    let times = error.split_once("; last written: ").unwrap().1;
+    assert_eq!(times.matches(" on 20").count(), 2, "{times}");
     for name in ["/a", "/b", "/c"] {
         assert!(error.contains(name), "{error}");
     }

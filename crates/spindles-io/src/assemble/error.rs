@@ -57,7 +57,7 @@ pub enum AssembleError {
         devices: String,
     },
     /// The superblocks don't make an array.
-    #[error(transparent)]
+    #[error("{}{}", .0, last_written(.0))]
     Choose(#[from] ChooseError),
     /// The superblocks name a level, layout or policy that there is not.
     #[error("array '{array}': {what}: use a newer version of Spindles")]
@@ -178,6 +178,18 @@ impl AssembleError {
         }
         self
     }
+}
+
+/// When each of two halves was last written, which often tells who is to be kept.
+fn last_written(error: &ChooseError) -> String {
+    let ChooseError::SplitBrain { one, other, .. } = error else {
+        return String::new();
+    };
+    let [one, other] = [one, other].map(|half| match half.last_written_s {
+        0 => format!("{} at a time unknown", half.devices.join(", ")),
+        seconds => format!("{} on {}", half.devices.join(", "), utc(seconds)),
+    });
+    format!("; last written: {one}; {other}")
 }
 
 pub(crate) fn because(refused: &[String]) -> String {
