@@ -1,10 +1,11 @@
-//! Rebuilds that are killed before any of their writes, for tests: what is there is right at every
+//! Commands that are killed before any of their writes, for tests: what is there is right at every
 //! moment, and the same command goes on.
 
 use crate::assemble::{ArrayReport, AssembleOptions, assemble};
 use crate::create::{CreateOptions, create};
 use crate::queues::{Queue, Wait};
 use crate::rebuild::{RebuildOptions, Rebuilt, rebuild};
+use crate::rename::rename;
 use crate::transfer::{FileIndex, Tag, Transfer};
 use crate::{OpenOptions, Stack};
 use spindles_block::{
@@ -68,8 +69,8 @@ impl Queue for Mortal {
     }
 }
 
-/// The array is open, and about to be changed.
-pub(crate) fn opened(stack: &mut Stack) {
+/// The array is about to be opened, and changed.
+pub(crate) fn opening(stack: &mut Stack) {
     if WRITES_LEFT.get().is_some() {
         stack.wrap_queue(|queue| Box::new(Mortal(queue)));
     }
@@ -163,21 +164,21 @@ impl World {
         };
         rebuild(&left, &options, &mut |_, _| true).map_err(|error| error.to_string())
     }
+}
 
-    /// The same, killed before that write. `None` where it was through before.
-    fn kill(&self, left: &str, onto: &str, at: u32) -> Option<()> {
-        WRITES_LEFT.set(Some(at));
-        let ended = catch_unwind(AssertUnwindSafe(|| self.rebuild(left, onto)));
-        WRITES_LEFT.set(None);
-        match ended {
-            Ok(rebuilt) => {
-                rebuilt.unwrap();
-                None
-            }
-            Err(killed) => {
-                assert!(killed.is::<Killed>(), "before write {at}");
-                Some(())
-            }
+/// Does that, and is killed before that write. `None` where it was through before.
+fn kill<T>(at: u32, what: impl FnOnce() -> Result<T, String>) -> Option<()> {
+    WRITES_LEFT.set(Some(at));
+    let ended = catch_unwind(AssertUnwindSafe(what));
+    WRITES_LEFT.set(None);
+    match ended {
+        Ok(done) => {
+            done.unwrap();
+            None
+        }
+        Err(killed) => {
+            assert!(killed.is::<Killed>(), "before write {at}");
+            Some(())
         }
     }
 }
@@ -196,6 +197,28 @@ fn copy_all(from: &Path, to: &Path) {
     }
 }
 
+/// A world with devices that have names of one letter, and an array made of them.
+fn world_of(array: &str, options: &CreateOptions) -> World {
+    let world = World {
+        folder: in_memory(),
+        requests: OpenOptions {
+            requests_max: 8,
+            ..OpenOptions::default()
+        },
+    };
+    for name in names_in(array) {
+        world.add(name, 1 << 20);
+    }
+    create(&world.expression(array), options, &mut |_, _| true).unwrap();
+    world
+}
+
+/// The names of one letter.
+fn names_in(array: &str) -> Vec<&str> {
+    let words = array.split(['(', ',', ')']);
+    words.filter(|name| name.len() == 1).collect()
+}
+
 /// Of `array` the device a is lost, and it goes on without that. Then the rebuild is killed before
 /// each of its first writes, and before some of the others.
 fn killed_anywhere(
@@ -205,20 +228,6 @@ fn killed_anywhere(
     onto: &str,
     new: &[(&str, u64)],
 ) {
-    let world = World {
-        folder: in_memory(),
-        requests: OpenOptions {
-            requests_max: 8,
-            ..OpenOptions::default()
-        },
-    };
-    let old: Vec<&str> = array
-        .split(['(', ',', ')'])
-        .filter(|name| name.len() == 1)
-        .collect();
-    for name in &old {
-        world.add(name, 1 << 20);
-    }
     let options = CreateOptions {
         block_size,
         chunk_bytes: Some(4096),
@@ -226,8 +235,8 @@ fn killed_anywhere(
         checksum: (block_size == BlockSize::B4096).then_some(ChecksumKind::None),
         ..CreateOptions::new("g")
     };
-    create(&world.expression(array), &options, &mut |_, _| true).unwrap();
-    world.run(&old.join(" "), Some(1));
+    let world = world_of(array, &options);
+    world.run(&names_in(array).join(" "), Some(1));
     world.run(left, Some(2));
     for (name, bytes) in new {
         world.add(name, *bytes);
@@ -252,7 +261,7 @@ fn killed_anywhere(
     let mut at = 0;
     loop {
         copy_all(begin.path(), world.folder.path());
-        let killed = world.kill(left, onto, at);
+        let killed = kill(at, || world.rebuild(left, onto));
         let what = format!("{array} onto {onto}, killed before write {at}");
         if killed.is_some() {
             let save = in_memory();
@@ -295,4 +304,47 @@ fn a_rebuild_of_an_inner_array_that_is_killed_goes_on() {
     killed_anywhere(array, b4096, "b c d", "x", &small);
     killed_anywhere(array, b4096, "b c d", "raid1(x,y)", &large);
     killed_anywhere("raid1(raid0(b,a),raid0(c,d))", b512, "b c d", "x", &small);
+}
+
+/// The same rename, or another one, gives all arrays the names they would have had from the beginning.
+#[test]
+fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
+    let array = "raid1(raid0(a,b),raid0(c,raid1(d,e)))";
+    let options = CreateOptions {
+        chunk_bytes: Some(4096),
+        ..CreateOptions::new("old")
+    };
+    let world = world_of(array, &options);
+    let begin = in_memory();
+    copy_all(world.folder.path(), begin.path());
+    let paths: Vec<String> = (names_in(array).into_iter())
+        .map(|name| world.path(name))
+        .collect();
+    let paths: Vec<&str> = paths.iter().map(String::as_str).collect();
+    let renamed = |to: &str| {
+        let renamed = rename(&paths, to, &mut |_, _| true);
+        renamed.map_err(|error| error.to_string())
+    };
+    let (mut at, mut mixed) = (0, 0);
+    loop {
+        copy_all(begin.path(), world.folder.path());
+        let killed = kill(at, || renamed("new"));
+        let names = || -> Vec<String> {
+            let (target, report) = world.open("a b c d e").unwrap();
+            target.close().unwrap();
+            let arrays = report.arrays();
+            arrays.iter().map(|array| array.name.clone()).collect()
+        };
+        let of = |to: &str| ["", ".0", ".1", ".1.1"].map(|inner| format!("{to}{inner}"));
+        if killed.is_none() {
+            assert_eq!(names(), of("new"));
+            assert!(mixed > 0, "{at} writes");
+            return;
+        }
+        mixed += usize::from(names() != of("old") && names() != of("new"));
+        let again = ["new", "third"][usize::from(at % 2 == 1)];
+        renamed(again).unwrap();
+        assert_eq!(names(), of(again), "killed before write {at}");
+        at += 1;
+    }
 }

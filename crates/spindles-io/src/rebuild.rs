@@ -93,8 +93,6 @@ pub fn rebuild(
     assembling.keep_spares = !matches!(newcomer, Newcomer::None);
     let given: Vec<&str> = devices.iter().map(String::as_str).collect();
     let mut build = put_together(&given, &assembling)?;
-    #[cfg(test)]
-    crate::killed::opened(&mut build.stack);
     if let Newcomer::Array(inner, vacancy) = &newcomer {
         build.stack.still_waits(vacancy)?;
         let node = inner.make(&mut build.stack, &vacancy.around)?;

@@ -1,11 +1,12 @@
 //! Gives an array that nobody uses another name. Arrays inside it are named after it.
 
-use crate::assemble::{
-    ArrayReport, AssembleOptions, Change, MemberReport, NewName, assemble_to_change,
-};
+use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport, assemble_to_change};
 use crate::attach::ChangeError;
+use crate::create::CreateError;
 use crate::{create, journal};
 use spindles_block::MemberIndex;
+use spindles_format::{Text, Uuid};
+use std::collections::BTreeMap;
 
 /// Gives the array of these devices this name. `progress` gets how far an array that was not closed
 /// in order is put in order. The array as it was found.
@@ -24,10 +25,9 @@ pub fn rename(
         return Err(ChangeError::NotAllGiven { array, member });
     }
     journal::put_in_order(devices, &report, false, progress)?;
-    let change = Change::Name(NewName {
-        from: report.name.clone(),
-        to: to.to_owned(),
-    });
+    let mut names = BTreeMap::new();
+    name(&report, to, &mut names)?;
+    let change = Change::Names(names.clone());
     let options = AssembleOptions {
         keep_spares: true,
         ..AssembleOptions::default()
@@ -35,11 +35,35 @@ pub fn rename(
     assemble_to_change(devices, &options, &change)?
         .target
         .close()?;
-    if journal::look(devices)?.name != to {
+    let named = journal::look(devices)?;
+    let is_named = |array: &&ArrayReport| {
+        let name = names.get(&array.uuid);
+        name.is_some_and(|name| name.as_str() == array.name)
+    };
+    if !named.arrays().iter().all(is_named) {
         let array = report.name.clone();
         return Err(ChangeError::NotRecorded { array });
     }
     Ok(report)
+}
+
+/// What an array and those inside it are to be called: by their places, as when they were created, so
+/// that what a rename left that was killed makes no difference.
+fn name(
+    array: &ArrayReport,
+    to: &str,
+    names: &mut BTreeMap<Uuid, Text<64>>,
+) -> Result<(), CreateError> {
+    let new = Text::new(to).ok_or_else(|| CreateError::Name {
+        name: to.to_owned(),
+    })?;
+    names.insert(array.uuid, new);
+    for (index, member) in array.members.iter().enumerate() {
+        if let MemberReport::Array(inner) = member {
+            name(inner, &format!("{to}.{index}"), names)?;
+        }
+    }
+    Ok(())
 }
 
 /// A member that the array counts on, and that was not given: using the array would put it out.

@@ -6,6 +6,7 @@ use spindles_engine::{
     Extent, GrowthTarget, Persistence, PlanError, largest, plan_abort, plan_growth, plan_size,
 };
 use spindles_format::{ArrayRecord, Assembly, DeviceRecord, Text, Uuid};
+use std::collections::BTreeMap;
 
 /// What an array is to become that is assembled.
 #[derive(Clone, Debug)]
@@ -20,24 +21,8 @@ pub(crate) enum Change {
     Journal(Uuid),
     /// Whether it, and arrays inside it, may be written while members are away that may be newer.
     DegradedWrites(bool),
-    /// It is called otherwise, and so are the arrays inside it.
-    Name(NewName),
-}
-
-/// The name of an array, and the one it gets.
-#[derive(Clone, Debug)]
-pub(crate) struct NewName {
-    pub(crate) from: String,
-    pub(crate) to: String,
-}
-
-impl NewName {
-    /// What that array is called then: an array inside another has the name of that, and numbers.
-    pub(super) fn of(&self, name: &str) -> Option<Text<64>> {
-        let numbers = name.strip_prefix(&self.from)?;
-        let of_it = numbers.is_empty() || numbers.starts_with('.');
-        Text::new(&format!("{}{numbers}", self.to)).filter(|_| of_it)
-    }
+    /// It is called otherwise, and so are the arrays inside it: what each of them is called then.
+    Names(BTreeMap<Uuid, Text<64>>),
 }
 
 /// What changes about one of the arrays.

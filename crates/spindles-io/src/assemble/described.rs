@@ -71,7 +71,7 @@ impl Opening<'_> {
         let inner = assembly.array.parent != Uuid::NIL;
         let mut changes = Changes::default();
         match &self.change {
-            Some(Change::Name(names)) => changes.name = names.of(&name),
+            Some(Change::Names(names)) => changes.name = names.get(&assembly.array.uuid).copied(),
             Some(Change::DegradedWrites(allowed)) => changes.degraded_writes = Some(*allowed),
             Some(Change::Grow(_) | Change::Size(_) | Change::Abort | Change::Journal(_)) | None => {
             }
@@ -80,7 +80,7 @@ impl Opening<'_> {
         let array = name.clone();
         let cant = |reason| AssembleError::CantGrow { array, reason };
         match self.change.take_if(|_| !inner) {
-            None | Some(Change::Name(_) | Change::DegradedWrites(_)) => {}
+            None | Some(Change::Names(_) | Change::DegradedWrites(_)) => {}
             Some(Change::Journal(device)) => changes.journal = Some(device),
             Some(Change::Abort) => {
                 let array = name.clone();

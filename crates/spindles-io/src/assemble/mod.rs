@@ -7,7 +7,7 @@ mod error;
 mod gathering;
 mod opening;
 
-pub(crate) use change::{Change, NewName};
+pub(crate) use change::Change;
 pub use error::AssembleError;
 pub(crate) use error::because;
 pub(crate) use opening::{Lost, config};

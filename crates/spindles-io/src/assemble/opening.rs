@@ -213,6 +213,8 @@ impl<'a> Opening<'a> {
             }
         });
         let journals = journals.collect::<Result<Vec<_>, AssembleError>>()?;
+        #[cfg(test)]
+        crate::killed::opening(&mut stack);
         let opening = Self {
             stack,
             journals,
