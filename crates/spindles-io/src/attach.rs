@@ -4,6 +4,7 @@
 use crate::assemble::{ArrayReport, AssembleError, because};
 use crate::create::{self, CreateError};
 use crate::identity::{self, identity};
+use crate::scan::ScanError;
 use crate::{CloseError, OpenError, Target, TooSmall};
 use spindles_block::{MemberIndex, SizeBytes};
 use spindles_engine::{CommandError, Event};
@@ -79,6 +80,9 @@ pub enum ChangeError {
     /// A device can't be opened.
     #[error(transparent)]
     Open(#[from] OpenError),
+    /// Another array has that name.
+    #[error(transparent)]
+    Name(#[from] ScanError),
     /// A new device can't take its place.
     #[error(transparent)]
     Attach(#[from] AttachError),

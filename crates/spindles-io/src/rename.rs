@@ -3,12 +3,13 @@
 use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport, assemble_to_change};
 use crate::attach::ChangeError;
 use crate::create::CreateError;
-use crate::{create, journal};
+use crate::{create, journal, scan};
 use spindles_block::MemberIndex;
 use spindles_format::{Text, Uuid};
 use std::collections::BTreeMap;
 
-/// Gives the array of these devices this name. `progress` gets how far an array that was not closed
+/// Gives the array of these devices this name, which no other array in `places` may have, as
+/// `scan::resolve` takes them. `progress` gets how far an array that was not closed
 /// in order is put in order. The array as it was found.
 ///
 /// # Errors
@@ -17,10 +18,12 @@ use std::collections::BTreeMap;
 pub fn rename(
     devices: &[&str],
     to: &str,
+    places: &[String],
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ArrayReport, ChangeError> {
     create::check_name(to)?;
     let report = journal::look(devices)?;
+    scan::refuse_taken(to, places, |array| array.uuid == report.uuid)?;
     if let Some((array, member)) = not_given(&report) {
         return Err(ChangeError::NotAllGiven { array, member });
     }
@@ -35,12 +38,12 @@ pub fn rename(
     assemble_to_change(devices, &options, &change)?
         .target
         .close()?;
-    let named = journal::look(devices)?;
+    let found = journal::look(devices)?;
     let is_named = |array: &&ArrayReport| {
         let name = names.get(&array.uuid);
         name.is_some_and(|name| name.as_str() == array.name)
     };
-    if !named.arrays().iter().all(is_named) {
+    if !found.arrays().iter().all(is_named) {
         let array = report.name.clone();
         return Err(ChangeError::NotRecorded { array });
     }

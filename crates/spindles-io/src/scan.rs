@@ -147,6 +147,19 @@ pub enum ScanError {
         /// Those that have it.
         found: Vec<FoundArray>,
     },
+    /// Another array has the name that one shall get.
+    #[error(
+        "there is an array '{name}' already, and commands that are given a name could not tell them apart: \
+         take another name, call that one otherwise by spindles rename, or make its devices nobody's by \
+         spindles wipe{}",
+        listed(found)
+    )]
+    Taken {
+        /// The name.
+        name: String,
+        /// Those that have it.
+        found: Vec<FoundArray>,
+    },
 }
 
 fn listed(arrays: &[FoundArray]) -> String {
@@ -244,6 +257,35 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         devices,
         skipped: scan.skipped,
     })
+}
+
+/// Refuses a name for an array where another one in these places has it, as `resolve` takes them.
+/// `gives_way` says which do not count: the array itself, or one that is about to be overwritten.
+///
+/// # Errors
+///
+/// Names them.
+pub fn refuse_taken(
+    name: &str,
+    places: &[String],
+    gives_way: impl Fn(&FoundArray) -> bool,
+) -> Result<(), ScanError> {
+    let mut scan = Scan::new(places);
+    scan.look();
+    let mut found = scan.arrays();
+    found.retain(|array| array.name.as_deref() == Some(name) && !gives_way(array));
+    if found.is_empty() {
+        return Ok(());
+    }
+    let name = name.to_owned();
+    Err(ScanError::Taken { name, found })
+}
+
+/// Whether an array lies wholly on these devices.
+#[must_use]
+pub fn lies_on(array: &FoundArray, devices: &[&str]) -> bool {
+    let is_one = |device: &String| devices.iter().any(|one| share_bytes(one, device));
+    array.devices.iter().all(is_one)
 }
 
 /// The array of that name on these devices as a target: by its name where a scan finds it by that, with

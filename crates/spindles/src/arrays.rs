@@ -42,6 +42,11 @@ pub(crate) struct Scan {
 }
 
 impl Scan {
+    /// Where to look, as the library takes it.
+    pub(crate) fn places(&self) -> &[String] {
+        &self.places
+    }
+
     /// The devices that arguments of a command mean: devices, lists of them, and names of arrays.
     /// What belongs to their arrays and was not given is warned of, but for devices `apart`, which
     /// have another part in the command.

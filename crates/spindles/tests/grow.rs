@@ -67,6 +67,7 @@ fn spindles(folder: &Path, arguments: &[&str]) -> Command {
     command
         .args(arguments)
         .current_dir(folder)
+        .env("SPINDLES_SCAN", ".")
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     command

@@ -20,7 +20,9 @@ pub(crate) static COMMAND: Command = Command {
     about: "Make an array of files or devices",
     details: "Everything is checked on all devices before anything is written to the first. A \
               device that holds a superblock, a partition table or a known file system is not \
-              touched without --force, nor is a file that holds anything but zeros. Files must \
+              touched without --force, nor is a file that holds anything but zeros. A name is \
+              refused that another array has in the current folder or on block devices, or where \
+              SPINDLES_SCAN says, unless all of that is overwritten. Files must \
               exist: truncate -s 1G a.img makes one.\n\n\
               What was never written reads as zeros, and an array is ready at once. Without \
               bitmaps (--consistency none) devices that are not known to hold zeros are made \
@@ -135,6 +137,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         open: OpenOptions::default(),
     };
 
+    let devices = devices(&expression, &arguments);
+    scan::refuse_taken(&options.name, &[], |array| scan::lies_on(array, &devices))?;
+
     let mut on_progress = ui.until_interrupted("initial sync")?;
     let created = create(&expression, &options, &mut on_progress);
     drop(on_progress);
@@ -148,6 +153,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     tell(&created, &expression, &arguments, ui);
     Ok(())
+}
+
+/// All that the array gets.
+fn devices<'a>(expression: &'a Expression, arguments: &'a Arguments) -> Vec<&'a str> {
+    let others = arguments.spares.iter().chain(&arguments.journal);
+    let others = others.map(String::as_str);
+    expression.leaves().into_iter().chain(others).collect()
 }
 
 fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &Ui) {
@@ -197,9 +209,7 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
             "its journal lies on {journal}; without that device its members log"
         ));
     }
-    let others = arguments.spares.iter().chain(&arguments.journal);
-    let others = others.map(String::as_str);
-    let devices: Vec<&str> = expression.leaves().into_iter().chain(others).collect();
+    let devices = devices(expression, arguments);
     ui.line(format!(
         "use it as {}",
         scan::target_of(&created.name, &devices)

@@ -11,7 +11,8 @@ pub(crate) static COMMAND: Command = Command {
     name: "rename",
     about: "Give an array another name",
     details: "Give the array by its name, or all its devices in any order, and the new name last. Arrays inside it are \
-              named after it, so they get new names too. An array that was not closed in order is put \
+              named after it, so they get new names too. A name that \
+              another array has is refused. An array that was not closed in order is put \
               in order first. One that counts on a device which is not given is refused; one whose \
               lost member was put out already is not.\n\n\
               spindles rename pool archive\n\
@@ -37,7 +38,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
     let mut on_progress = ui.until_interrupted("rename")?;
-    let report = rename(&arrays::names(&devices), &arguments.name, &mut on_progress)?;
+    let report = rename(
+        &arrays::names(&devices),
+        &arguments.name,
+        arguments.scan.places(),
+        &mut on_progress,
+    )?;
     drop(on_progress);
     for warning in report.warnings() {
         ui.note(warning);

@@ -96,8 +96,8 @@ fn a_new_array_says_what_it_is_called() {
             listed("pool"),
         ),
         (
-            "pool raid1(e,f) --journal journal --force",
-            listed("e,f,journal"),
+            "listed raid1(e,f) --journal journal --force",
+            listed("listed"),
         ),
         ("comma raid1(\"c,d\",g)", listed("comma")),
         // A file of that name comes first.
@@ -114,6 +114,38 @@ fn a_new_array_says_what_it_is_called() {
         let run = here(&folder, &format!("copy data {target}"));
         assert_eq!(run.status, 0, "{create}: {}", run.error);
     }
+}
+
+/// Or commands that are given a name could not tell them apart.
+#[test]
+fn no_two_arrays_in_reach_get_one_name() {
+    let folder = Folder::new("a b c d e", 8 * MIB);
+    here(&folder, "create pool raid1(a,b)").ok();
+    let before = folder.read("c");
+    let taken = [
+        "there is an array 'pool' already",
+        "take another name",
+        "spindles rename",
+        "spindles wipe",
+        ": a, b)",
+    ];
+    here(&folder, "create pool raid1(c,d)").fails(1, &taken);
+    // A part of it would be left.
+    here(&folder, "create pool raid1(b,c) --force").fails(1, &taken);
+    here(&folder, "create pool raid1(b,c)").fails(1, &taken);
+    assert!(folder.read("c") == before);
+    // One that is overwritten wholly is not in the way of its own name.
+    here(&folder, "create pool raid1(a,b)").fails(1, &["use --force"]);
+    here(&folder, "create pool raid1(a,b,c) --force").ok();
+    here(&folder, "create other raid1(d,e)").ok();
+    let taken = ["there is an array 'pool' already", ": a, b, c)"];
+    here(&folder, "rename other pool").fails(1, &taken);
+    here(&folder, "rename d e pool").fails(1, &taken);
+    here(&folder, "rename pool pool").ok();
+    // Where it is not looked for.
+    let scan = format!("rename other pool --scan {}", folder.path("d"));
+    here(&folder, &format!("{scan} --scan {}", folder.path("e"))).ok();
+    here(&folder, "status pool").fails(1, &["2 arrays are called 'pool'"]);
 }
 
 #[test]

@@ -30,7 +30,7 @@ pub(crate) fn run(folder: &Path, arguments: &[String], kill_after: Option<Durati
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(arguments)
         .current_dir(folder)
-        .env_remove("SPINDLES_SCAN")
+        .env("SPINDLES_SCAN", ".")
         .stdin(Stdio::null())
         .stdout(file(&outputs[0]))
         .stderr(file(&outputs[1]))
