@@ -17,7 +17,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 const BLOCK: usize = 4096;
-const STALL: Duration = Duration::from_millis(600);
+/// A device that a test does not let go on earlier stalls so long: much longer than any read takes,
+/// however busy the machine is.
+const STALL: Duration = Duration::from_secs(30);
+/// So long reads go on, before, during and after a stall.
+const PERIOD: Duration = Duration::from_millis(300);
 
 /// Until when the first file answers nothing; shared with the test.
 type Until = Arc<Mutex<Instant>>;
@@ -190,16 +194,15 @@ fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
         let mut export = fill_all(target);
         let blocks = usize::try_from(export.bytes()).unwrap() / BLOCK;
         // How long reads take is known then.
-        let soon = Instant::now() + Duration::from_millis(300);
-        read_for(&mut export, soon, blocks);
-        let end = Instant::now() + STALL;
-        *until.lock().unwrap() = end;
-        let longest = read_for(&mut export, Instant::now() + STALL * 2 / 3, blocks);
+        read_for(&mut export, Instant::now() + PERIOD, blocks);
+        *until.lock().unwrap() = Instant::now() + STALL;
+        let longest = read_for(&mut export, Instant::now() + PERIOD, blocks);
         assert!(longest < STALL / 2, "{level}: {longest:?}");
         let counts = hedged(export.target());
         assert!(counts[0] > 0, "{level}: {counts:?}");
         // What is late comes back while others use the memory.
-        read_for(&mut export, end + STALL / 2, blocks);
+        *until.lock().unwrap() = Instant::now();
+        read_for(&mut export, Instant::now() + PERIOD, blocks);
         let told: Vec<Event> = std::iter::from_fn(|| export.target_mut().next_event())
             .map(|(_, event)| event)
             .collect();
@@ -282,25 +285,23 @@ fn whoever_reads_through_a_target_is_served_so_too() {
     for level in redundant() {
         let (mut target, until) = open(folder.path(), level);
         target = fill_all(target).into_target();
-        read_directly(&mut *target, Instant::now() + STALL / 2, 1);
-        let began = Instant::now();
-        *until.lock().unwrap() = began + STALL;
+        read_directly(&mut *target, Instant::now() + PERIOD, 1);
+        let stall = |time| *until.lock().unwrap() = Instant::now() + time;
+        stall(STALL);
         // One after the other, as workloads: what is late of one comes while the next goes on.
         let mut counts = vec![hedged(&*target)];
-        for (part, length) in (1..).zip([1, 2, 2]) {
-            let end = began + STALL * part / 4;
-            let longest = read_directly(&mut *target, end, length);
+        for length in [1, 2, 2] {
+            let longest = read_directly(&mut *target, Instant::now() + PERIOD / 2, length);
             assert!(longest < STALL / 2, "{level}: {longest:?}");
             counts.push(hedged(&*target));
         }
         assert!(counts[3][0] > counts[0][0], "{level}: {counts:?}");
         // And then it stalls again, when all that was late is back.
-        let again = std::thread::spawn(move || {
-            std::thread::sleep(STALL / 2);
-            *until.lock().unwrap() = Instant::now() + STALL / 2;
-        });
-        read_directly(&mut *target, began + STALL * 3 / 2, 4);
-        again.join().unwrap();
+        stall(Duration::ZERO);
+        read_directly(&mut *target, Instant::now() + PERIOD, 4);
+        stall(STALL);
+        read_directly(&mut *target, Instant::now() + PERIOD, 4);
+        stall(Duration::ZERO);
         counts.push(hedged(&*target));
         assert!(counts[4][0] > counts[3][0], "{level}: {counts:?}");
         println!("{level}: hedged {counts:?}");
