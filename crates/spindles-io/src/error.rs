@@ -4,6 +4,14 @@
 use std::io;
 use thiserror::Error;
 
+/// Who has a device.
+fn user(above: Option<&String>) -> String {
+    match above {
+        Some(device) => format!("{device}, a loop device on it that is mounted or otherwise held"),
+        None => "another program".to_owned(),
+    }
+}
+
 /// Why a target could not be opened.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -25,10 +33,12 @@ pub enum OpenError {
         device: String,
     },
     /// Somebody else has it open.
-    #[error("{device} is in use by another program: stop or unmount that first")]
+    #[error("{device} is in use by {}: stop or unmount that first", user(above.as_ref()))]
     Busy {
         /// The device.
         device: String,
+        /// The loop device that lies on it, where that is what is in use.
+        above: Option<String>,
     },
     /// The name of a device is empty.
     #[error(

@@ -145,6 +145,30 @@ pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
     None
 }
 
+/// The loop devices that stand on a file or block device, or on part of it, and on those.
+pub(crate) fn loop_devices_on(name: &str) -> Vec<String> {
+    let mut below: Vec<Identity> = identity(name).into_iter().collect();
+    let mut devices = Vec::new();
+    let all = fs::read_dir("/sys/block").into_iter().flatten().flatten();
+    let all = all.map(|entry| entry.path()).filter_map(|folder| {
+        let file = text(&folder.join("loop/backing_file"))?;
+        let name = folder.file_name()?.to_str()?;
+        Some((
+            format!("/dev/{name}"),
+            device_of(&folder)?,
+            identity(&file)?,
+        ))
+    });
+    let mut all: Vec<_> = all.collect();
+    while let Some(one) = below.pop() {
+        for (device, own, _) in all.extract_if(.., |(.., file)| *file == one) {
+            devices.push(device);
+            below.push(own);
+        }
+    }
+    devices
+}
+
 /// Where bytes lie in what holds this device from `start` on for `length` bytes.
 fn part(bytes: Option<&Range<u64>>, start: u64, length: u64) -> Option<Range<u64>> {
     let bytes = bytes?;

@@ -31,7 +31,7 @@ struct Device {
     reach: Reach,
     counters: DeviceCounters,
     /// Of the file below a loop device.
-    _lock: Option<OwnedFd>,
+    _held: Vec<OwnedFd>,
 }
 
 /// One operation of a device, in its blocks.
@@ -113,7 +113,7 @@ impl Members {
         self.devices.push(Device {
             facts: opened.facts,
             reach,
-            _lock: opened.lock,
+            _held: opened.held,
             counters: DeviceCounters::default(),
         });
         Ok(DeviceIndex(index))
@@ -130,7 +130,7 @@ impl Members {
         self.devices.push(Device {
             facts,
             reach: Reach::Inline(inline),
-            _lock: None,
+            _held: Vec::new(),
             counters: DeviceCounters::default(),
         });
         DeviceIndex(index)

@@ -25,8 +25,8 @@ pub(crate) struct Probe {
     pub(crate) backend: &'static str,
     /// `None` for what lives in memory: it is fresh each time.
     file: Option<File>,
-    /// Of the file below a loop device.
-    _lock: Option<OwnedFd>,
+    /// The file below a loop device.
+    _held: Vec<OwnedFd>,
 }
 
 impl Probe {
@@ -50,7 +50,7 @@ impl Probe {
             bytes: opened.facts.bytes,
             backend: opened.facts.backend,
             file,
-            _lock: opened.lock,
+            _held: opened.held,
         })
     }
 
@@ -75,7 +75,7 @@ impl Probe {
             bytes: seek(&file, SeekFrom::End(0))?,
             backend: "file",
             file: Some(file),
-            _lock: None,
+            _held: Vec::new(),
         })
     }
 
@@ -98,7 +98,7 @@ impl Probe {
             bytes,
             backend,
             file: Some(file),
-            _lock: None,
+            _held: Vec::new(),
         })
     }
 

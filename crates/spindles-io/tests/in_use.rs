@@ -4,11 +4,13 @@ mod common;
 
 use common::Loop;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
+use spindles_io::copy::CopyEnd;
 use spindles_io::create::{CreateOptions, create};
 use spindles_io::{OpenError, OpenOptions};
 use spindles_layout::Expression;
 use std::fs::File;
-use std::path::PathBuf;
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 fn at_once(read_only: bool) -> AssembleOptions {
@@ -71,4 +73,60 @@ fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
     for reader in readers {
         reader.target.close().unwrap();
     }
+}
+
+/// Who has mounted a loop device holds it as this test does: the file is in use, though nobody has that open.
+#[test]
+fn a_file_is_in_use_where_a_loop_device_on_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
+    for path in &paths {
+        std::fs::write(path, vec![7; 8 << 20]).unwrap();
+    }
+    let files: Vec<&str> = paths.iter().map(|path| path.to_str().unwrap()).collect();
+    let loops = Loop::with(&paths[1], &["--offset", "4096"])
+        .and_then(|lower| Ok([Loop::with(Path::new(&lower.0), &[])?, lower]));
+    let [upper, lower] = match loops {
+        Ok(loops) => loops,
+        Err(reason) => {
+            println!("SKIPPED in_use: loop devices: {reason}");
+            return;
+        }
+    };
+    let expression = Expression::parse(&format!("raid1({})", files.join(","))).unwrap();
+    let options = CreateOptions {
+        force: true,
+        open: at_once(false).open,
+        ..CreateOptions::new("test")
+    };
+    let create = || create(&expression, &options, &mut |_, _| true);
+    for device in [&lower.0, &upper.0] {
+        let exclusive = File::options()
+            .read(true)
+            .custom_flags(libc::O_EXCL)
+            .open(device);
+        let held = exclusive.unwrap();
+        let refusals = [
+            create().unwrap_err().to_string(),
+            CopyEnd::open(files[1], &options.open)
+                .unwrap_err()
+                .to_string(),
+        ];
+        for refused in refusals {
+            let text = format!("{} is in use by {device}, a loop device on it", files[1]);
+            assert!(refused.contains(&text), "{refused}");
+        }
+        assert!(
+            std::fs::read(&paths[1])
+                .unwrap()
+                .iter()
+                .all(|byte| *byte == 7)
+        );
+        assert!(
+            CopyEnd::open(files[1], &at_once(true).open).is_ok(),
+            "to be read"
+        );
+        drop(held);
+    }
+    create().unwrap();
 }

@@ -40,14 +40,15 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             device: name.to_owned(),
         });
     }
-    let lock = lock_below(name, status.st_rdev, options)?;
+    let mut held = opening::hold_above(name, options)?;
+    held.extend(lock_below(name, status.st_rdev, options)?);
     let bytes =
         seek(&file, SeekFrom::End(0)).map_err(opening::refused(name, "read the size of"))?;
     let sector_bytes =
         ioctl_blksszget(&file).map_err(opening::refused(name, "read the sector size of"))?;
     let physical = physical(major, minor);
     Ok(Opened {
-        lock,
+        held,
         facts: DeviceFacts {
             name: name.to_owned(),
             backend: BACKEND.name,

@@ -33,7 +33,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
             source,
         })?;
     Ok(Opened {
-        lock: None,
+        held: Vec::new(),
         facts: DeviceFacts {
             name: name.to_owned(),
             backend: BACKEND.name,

@@ -58,8 +58,9 @@ impl Debug for Backend {
 pub(crate) struct Opened {
     pub(crate) facts: DeviceFacts,
     pub(crate) medium: Medium,
-    /// Keeps the file locked that a loop device stands on.
-    pub(crate) lock: Option<OwnedFd>,
+    /// What is held as long as it is open: the file that a loop device stands on, and loop devices that
+    /// stand on it.
+    pub(crate) held: Vec<OwnedFd>,
 }
 
 /// How a device does what it is asked.

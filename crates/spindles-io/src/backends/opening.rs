@@ -1,5 +1,6 @@
 //! Opening what lies in the file system, past the page cache where that works.
 
+use crate::identity::loop_devices_on;
 use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, statx};
 use rustix::io::Errno;
@@ -21,6 +22,7 @@ pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> Ope
     move |errno| match errno {
         Errno::BUSY => OpenError::Busy {
             device: device.clone(),
+            above: None,
         },
         Errno::ISDIR => OpenError::NotADevice {
             device: device.clone(),
@@ -98,9 +100,37 @@ pub(super) fn lock(
     match patiently(options.patience, Errno::WOULDBLOCK, || flock(file, lock)) {
         Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
             device: name.to_owned(),
+            above: None,
         }),
         _ => Ok(()),
     }
+}
+
+/// Holds the loop devices on what is opened for writing, so that nobody mounts them meanwhile. Refused
+/// where somebody has done so, or where this user can't know.
+pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedFd>, OpenError> {
+    let mut held = Vec::new();
+    if options.read_only {
+        return Ok(held);
+    }
+    let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
+    for device in loop_devices_on(name) {
+        let opened = patiently(options.patience, Errno::BUSY, || {
+            rustix::fs::open(&device, flags, Mode::empty())
+        });
+        match opened {
+            Ok(file) => held.push(file),
+            // It is gone by now, or not to be had here.
+            Err(Errno::NOENT | Errno::NXIO) => {}
+            Err(_) => {
+                return Err(OpenError::Busy {
+                    device: name.to_owned(),
+                    above: Some(device),
+                });
+            }
+        }
+    }
+    Ok(held)
 }
 
 /// So long it is waited between two attempts.
