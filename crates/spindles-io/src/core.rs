@@ -10,13 +10,15 @@ use crate::members::{DeviceIndex, DeviceIo, Members};
 use crate::probe::Probe;
 use crate::queues::Wait;
 use crate::rebuild::RebuildProgress;
+use crate::report::positions;
+use crate::room::FOR_ALL;
 use crate::scrub::ScrubProgress;
 use crate::spare::{self, Spare, Taken};
 use crate::transfer::Tag;
 use crate::{Clock, Counters, OpenError, OpenOptions, TooSmall, compute};
 use spindles_block::{
     BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
-    MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
+    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, CommandError, Config, Engine, Event, Member, Output};
 use spindles_format::{ArrayRecord, DeviceRecord, SpareRecord, Uuid, areas_to_join};
@@ -637,19 +639,33 @@ impl Core {
         false
     }
 
-    /// Whether a device is large enough to take the place of any member.
-    pub(crate) fn may_be_spare(&self, name: &str, bytes: u64) -> Result<(), TooSmall> {
-        let mut needed_bytes = u64::MAX;
+    /// For whose places a device is too small that is to be a spare: an error where for all.
+    pub(crate) fn may_be_spare(&self, name: &str, bytes: u64) -> Result<Vec<TooSmall>, TooSmall> {
+        let mut least_bytes = u64::MAX;
+        let (mut fits, mut unfit) = (false, Vec::new());
         for (_, array) in self.arrays_of_devices() {
             let record = array.engine.record().expect("they have superblocks");
+            let (mut members, mut needed_bytes) = (MemberSet::EMPTY, 0);
             for member in (0..record.members).map(MemberIndex) {
                 match areas_to_join(record, bytes, member) {
-                    Ok(_) => return Ok(()),
-                    Err(small) => needed_bytes = needed_bytes.min(small.needed_bytes),
+                    Ok(_) => fits = true,
+                    Err(small) => {
+                        members = members.with(member);
+                        needed_bytes = small.needed_bytes.max(needed_bytes);
+                        least_bytes = small.needed_bytes.min(least_bytes);
+                    }
                 }
             }
+            if !members.is_empty() {
+                let small = TooSmall::new(name, bytes, needed_bytes);
+                let part = format!(" for {} of array '{}'", positions(members), array.name);
+                unfit.push(small.with_part(part, FOR_ALL));
+            }
         }
-        Err(TooSmall::new(name, bytes, needed_bytes))
+        if !fits {
+            return Err(TooSmall::new(name, bytes, least_bytes));
+        }
+        Ok(unfit)
     }
 
     /// Why a spare will never be taken by any of the arrays, if so.

@@ -4,6 +4,7 @@
 use crate::clock::since_1970_s;
 use crate::positioned;
 use crate::probe::{self, Probe};
+use crate::room::FOR_ALL;
 use crate::signatures::Sighting;
 use crate::{
     CloseError, OpenError, OpenOptions, Stack, TooSmall, attach, identity, journal, random, spare,
@@ -111,6 +112,8 @@ pub struct Created {
     pub sync: Sync,
     /// What was overwritten with `force`: device and what it was.
     pub wiped: Vec<(String, String)>,
+    /// Spares that are too small for some of its members.
+    pub small_spares: Vec<TooSmall>,
     /// Members much of which is not used, since others are smaller: each with how many bytes that is.
     pub unused: Vec<(String, u64)>,
 }
@@ -311,8 +314,9 @@ pub fn create(
     let mut root = planner.array(expression, &options.name, Uuid::NIL)?;
     let redundant = root.is_redundant();
     let leaf_records = planner.leaf_records;
+    let mut small_spares = Vec::new();
     for spare in &spares {
-        spare.may_stand_for(&leaf_records)?;
+        small_spares.extend(spare.may_stand_for(&leaves, &leaf_records)?);
     }
     let journal_record = journal.as_ref().map(|device| root.plan_journal(device));
     let journal_record = journal_record.transpose()?;
@@ -389,6 +393,7 @@ pub fn create(
         checksum: root.record.checksum,
         sync,
         wiped: occupied,
+        small_spares,
         unused: root.unused(),
     })
 }
@@ -432,14 +437,32 @@ impl Device {
         })
     }
 
-    /// Whether it has room for what one of these holds.
-    fn may_stand_for(&self, members: &[DeviceRecord]) -> Result<(), CreateError> {
-        let least = members.iter().min_by_key(|member| member.data_blocks());
-        let least = least.expect("an array has devices");
-        let fits = areas_for(self.probe.bytes, least.block_size, least.member)
-            .is_ok_and(|areas| areas.data_blocks() >= least.data_blocks());
-        fits.then_some(())
-            .ok_or_else(|| TooSmall::new(&self.name, self.probe.bytes, least.device_bytes).into())
+    /// For which of these members it has too little room: an error where for all.
+    fn may_stand_for(
+        &self,
+        names: &[&str],
+        members: &[DeviceRecord],
+    ) -> Result<Option<TooSmall>, CreateError> {
+        let fits = |member: &DeviceRecord| {
+            areas_for(self.probe.bytes, member.block_size, member.member)
+                .is_ok_and(|areas| areas.data_blocks() >= member.data_blocks())
+        };
+        let unfit: Vec<_> = names
+            .iter()
+            .zip(members)
+            .filter(|(_, it)| !fits(it))
+            .collect();
+        let needed = unfit.iter().map(|(_, member)| member.device_bytes);
+        let small = |bytes| TooSmall::new(&self.name, self.probe.bytes, bytes);
+        if unfit.len() == members.len() {
+            let least = needed.min().expect("an array has devices");
+            return Err(small(least).into());
+        }
+        let names: Vec<&str> = unfit.iter().map(|(name, _)| **name).collect();
+        let part = format!(" for the place of {}", names.join(", "));
+        Ok(needed
+            .max()
+            .map(|most| small(most).with_part(part, FOR_ALL)))
     }
 
     /// What it holds that nobody wants overwritten, if anything: this decides for every command. Whether a file holds data of no known

@@ -9,7 +9,7 @@ use crate::scrub::ScrubProgress;
 use crate::spare::{Spare, Taken};
 use crate::{
     ArrayFacts, Busy, CloseError, Counters, DeviceFacts, Mishap, OpenError, OpenOptions, Target,
-    TargetFacts,
+    TargetFacts, TooSmall,
 };
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request,
@@ -612,7 +612,7 @@ impl Target for Driver {
         Ok((self.core.array(array).name.clone(), member))
     }
 
-    fn may_be_spare(&self, device: &str) -> Result<(), AttachError> {
+    fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
         let bytes = Probe::open(device)?.bytes;
         Ok(self.core.may_be_spare(device, bytes)?)
     }

@@ -5,6 +5,9 @@ use crate::copy::size;
 use spindles_format::TooSmall as Lack;
 use thiserror::Error;
 
+/// What a spare of members of several sizes should be.
+pub(crate) const FOR_ALL: &str = " to have a spare for any member";
+
 /// A new device has too little room.
 #[derive(Clone, Debug, Error)]
 #[error(

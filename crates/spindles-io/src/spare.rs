@@ -97,12 +97,15 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         }
     };
     let mut wiped = Vec::new();
+    let mut warnings = array.as_ref().map(|array| array.report.warnings());
     let mut planned = Vec::new();
     let mut probes = Vec::new();
     for device in devices {
         let probe = create::look(device)?;
         if let Some(array) = &array {
-            array.target.may_be_spare(device)?;
+            let unfit = array.target.may_be_spare(device)?;
+            let unfit = unfit.iter().map(ToString::to_string);
+            warnings.get_or_insert_default().extend(unfit);
         } else {
             // As large as the smallest member there can be.
             let areas = areas_for(probe.bytes, BlockSize::B512, MemberIndex(0));
@@ -145,7 +148,6 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             shared: record.is_shared(),
         });
     }
-    let warnings = array.as_ref().map(|array| array.report.warnings());
     let array = array.map(|array| (array.report.name, array.report.uuid));
     Ok(Added {
         array,

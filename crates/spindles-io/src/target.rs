@@ -5,7 +5,7 @@ use crate::attach::AttachError;
 use crate::rebuild::RebuildProgress;
 use crate::scrub::ScrubProgress;
 use crate::spare::Taken;
-use crate::{CloseError, Mishap, TargetFacts};
+use crate::{CloseError, Mishap, TargetFacts, TooSmall};
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -152,12 +152,12 @@ pub trait Target {
         Err(AttachError::NothingMissing)
     }
 
-    /// Whether a device is large enough to be a spare.
+    /// For which members a device is too small that is to be a spare.
     ///
     /// # Errors
     ///
-    /// Why not.
-    fn may_be_spare(&self, _device: &str) -> Result<(), AttachError> {
+    /// Where it is for all of them.
+    fn may_be_spare(&self, _device: &str) -> Result<Vec<TooSmall>, AttachError> {
         Err(AttachError::NothingMissing)
     }
 

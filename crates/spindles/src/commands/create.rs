@@ -184,6 +184,9 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
             arrays::size(*bytes)
         ));
     }
+    for small in &created.small_spares {
+        ui.note(small);
+    }
     let (sync, line) = match created.sync {
         Sync::NotNeeded => ("not needed", "without redundancy: no device may fail"),
         Sync::Unwritten => (
@@ -228,6 +231,7 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
         "spares": arguments.spares,
         "journal": arguments.journal,
         "initial_sync": sync,
+        "warnings": created.small_spares.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "unused": created.unused.iter().map(|(member, bytes)| {
             json!({ "member": member, "bytes": bytes })
         }).collect::<Vec<_>>(),

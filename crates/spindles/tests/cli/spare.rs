@@ -104,6 +104,74 @@ fn a_copy_lets_a_spare_take_its_place() {
     same(&folder, "c s");
 }
 
+/// It is taken for the places that it has room for.
+#[test]
+fn a_spare_that_is_too_small_for_some_members_says_for_which() {
+    let folder = Folder::new("a b s t", 8 * MIB);
+    for device in ["c", "d", "e"] {
+        folder.make(device, 16 * MIB);
+    }
+    let expression = "raid0(raid1(@a,@b),raid1(@c,@d))";
+    let small = format!(
+        "{} is too small for the place of {}, {}: it has 8M",
+        folder.path("s"),
+        folder.path("c"),
+        folder.path("d")
+    );
+    let run = folder
+        .run(&format!(
+            "create data {expression} --spare @s --spare @e --json"
+        ))
+        .ok();
+    for text in [
+        run.error.as_str(),
+        run.json()["warnings"][0].as_str().expect("a text"),
+    ] {
+        assert!(text.contains(&small), "no {small:?} in {text}");
+        assert!(
+            text.contains("take a larger device to have a spare for any member"),
+            "{text}"
+        );
+    }
+    assert_eq!(run.error.lines().count(), 1, "{}", run.error);
+    let add = "--array @a,@b,@c,@d --json";
+    let run = folder.run(&format!("spare add @t {add}")).ok();
+    let small = "/t is too small for members 0 and 1 of array 'data.1': it has 8M";
+    for text in [
+        run.error.as_str(),
+        run.json()["warnings"][0].as_str().expect("a text"),
+    ] {
+        assert!(text.contains(small), "{text}");
+    }
+    let run = folder.run(&format!("spare add @e {add}")).ok();
+    assert_eq!(run.error, "");
+    // For the others it is one.
+    fs::remove_file(folder.path("b")).expect("it is there");
+    let run = folder.run("rebuild @a @c @d @t --degraded").ok();
+    assert!(
+        run.error.contains("takes the place of member 1"),
+        "{}",
+        run.error
+    );
+}
+
+/// The member that is away could have gone on alone.
+#[test]
+fn a_spare_of_a_mirror_of_two_waits_until_it_is_said_that_those_here_go_on() {
+    let folder = Folder::new("a b s", 8 * MIB);
+    folder.run("create data raid1(@a,@b) --spare @s").ok();
+    fs::remove_file(folder.path("b")).expect("it is there");
+    let before = folder.read("s");
+    folder.refuses(
+        "rebuild @a @s",
+        1,
+        &["could have gone on alone", "--degraded"],
+    );
+    assert!(folder.read("s") == before);
+    folder.run("rebuild @a @s --degraded").ok();
+    assert_eq!(spare_on(&folder, "s"), None);
+}
+
 #[test]
 fn a_shared_spare_serves_who_comes_first() {
     let folder = filled("raid1(@a,@b)", "a b", 8 * MIB);

@@ -11,7 +11,8 @@ pub(crate) static COMMAND: Command = Command {
     name: "add",
     about: "Make devices spares of an array, or shared ones",
     details: "What the devices hold is lost. A device that is a spare already serves the array as \
-              well as those before. A spare has to be as large as a member.\n\n\
+              well as those before. A spare has to be as large as a member; where it is too small for others, that \
+              is said.\n\n\
               spindles spare add e.img --array pool\n\
               spindles spare add e.img --array a.img,b.img,c.img\n\
               spindles spare add e.img f.img --shared",
