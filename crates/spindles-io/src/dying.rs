@@ -9,23 +9,26 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 
 thread_local! {
-    /// How many openings are to go by before the device dies, and which.
-    static DIES: Cell<Option<(u32, PathBuf)>> = const { Cell::new(None) };
+    /// How many openings are to go by before the device dies, which, and whether it answers zeros
+    /// from then on, as some do, in place of nothing.
+    static DIES: Cell<Option<(u32, PathBuf, bool)>> = const { Cell::new(None) };
 }
+
+const BYTES: u64 = 4 << 20;
 
 /// All devices of an array were looked at, and are about to be opened: for reading, then for writing.
 pub(crate) fn opening() {
     DIES.set(match DIES.take() {
-        Some((0, device)) => {
-            File::options()
-                .write(true)
-                .open(device)
-                .unwrap()
-                .set_len(4096)
-                .unwrap();
+        Some((0, device, answers_zeros)) => {
+            let file = File::options().write(true).open(device).unwrap();
+            file.set_len(4096).unwrap();
+            if answers_zeros {
+                file.set_len(0).unwrap();
+                file.set_len(BYTES).unwrap();
+            }
             None
         }
-        Some((left, device)) => Some((left - 1, device)),
+        Some((left, device, answers_zeros)) => Some((left - 1, device, answers_zeros)),
         None => None,
     });
 }
@@ -36,6 +39,7 @@ fn with_one_that_dies(
     expression: &str,
     dies: &str,
     at: u32,
+    answers_zeros: bool,
 ) -> Result<Assembled, String> {
     let path = |name: &str| folder.join(name);
     let mut whole = String::new();
@@ -43,7 +47,7 @@ fn with_one_that_dies(
     for word in expression.split_inclusive(['(', ',', ')']) {
         let (name, end) = word.split_at(word.len() - 1);
         if name.len() == 1 {
-            File::create(path(name)).unwrap().set_len(4 << 20).unwrap();
+            File::create(path(name)).unwrap().set_len(BYTES).unwrap();
             names.push(path(name).to_str().unwrap().to_owned());
             whole.push_str(names.last().unwrap());
         } else {
@@ -58,7 +62,7 @@ fn with_one_that_dies(
         &mut |_, _| true,
     )
     .unwrap();
-    DIES.set(Some((at, path(dies))));
+    DIES.set(Some((at, path(dies), answers_zeros)));
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let assembled = assemble(&names, &AssembleOptions::default());
     assert!(DIES.take().is_none(), "it died");
@@ -76,9 +80,10 @@ fn a_device_that_dies_while_it_is_opened_is_left_out() {
     ] {
         // Of arrays in arrays nothing is known yet when they are opened for reading.
         let nested = expression.matches('(').count() > 1;
-        for at in u32::from(nested)..2 {
+        for (at, answers_zeros) in (u32::from(nested)..2).flat_map(|at| [(at, false), (at, true)]) {
             let folder = tempfile::tempdir().unwrap();
-            let assembled = with_one_that_dies(folder.path(), expression, dies, at).unwrap();
+            let assembled =
+                with_one_that_dies(folder.path(), expression, dies, at, answers_zeros).unwrap();
             let warnings = assembled.report.warnings().join("\n");
             let name = format!("/{dies}: it stopped answering while the array was opened");
             assert!(warnings.contains(&name), "{expression}: {warnings}");
@@ -94,7 +99,7 @@ fn a_device_that_dies_while_it_is_opened_is_left_out() {
 #[test]
 fn the_refusal_names_the_device_that_died() {
     let folder = tempfile::tempdir().unwrap();
-    let refusal = with_one_that_dies(folder.path(), "raid0(a,b)", "b", 1).unwrap_err();
+    let refusal = with_one_that_dies(folder.path(), "raid0(a,b)", "b", 1, false).unwrap_err();
     assert!(refusal.contains("1 of 2 missing"), "{refusal}");
     assert!(refusal.contains("/b: it stopped answering"), "{refusal}");
 }
