@@ -336,47 +336,36 @@ impl CopyEnd {
     ///
     /// # Errors
     ///
-    /// When it does, or can't be read.
+    /// When it does, or that can't be known.
     pub fn check_unoccupied(&mut self) -> Result<(), CopyError> {
         let devices = self.target().map(|target| &target.facts().devices);
         let is_fresh = |device: &DeviceFacts| matches!(device.backend, "mem" | "null");
-        let what = if self
-            .target()
-            .is_some_and(|target| target.facts().array.is_some())
-        {
-            self.first_sighting()?.map(str::to_owned)
+        let is_array = |target: &dyn Target| target.facts().array.is_some();
+        let looked = if self.target().is_some_and(is_array) {
+            self.first_sighting()
         } else if devices.is_some_and(|devices| devices.iter().any(is_fresh)) {
-            None
+            return Ok(());
         } else {
-            occupant_of_held(&self.name).map_err(|error| CopyError::Read {
-                name: self.name.clone(),
-                offset_bytes: 0,
-                reason: error.to_string(),
-            })?
+            occupant_of_held(&self.name).map_err(|error| error.to_string())
         };
-        what.map_or(Ok(()), |what| {
-            Err(CopyError::Occupied {
+        let unknown = |why| Some(format!("what can't be looked at ({why})"));
+        match looked.unwrap_or_else(unknown) {
+            Some(what) => Err(CopyError::Occupied {
                 name: self.name.clone(),
                 what,
-            })
-        })
+            }),
+            None => Ok(()),
+        }
     }
 
-    /// What of a known kind is at its beginning or end.
-    fn first_sighting(&mut self) -> Result<Option<&'static str>, CopyError> {
-        let mut failed = None;
-        let looked = look(self.bytes(), &mut |offset_bytes, into| {
-            self.read_at(offset_bytes, into).map_err(|error| {
-                let text = io::Error::other(error.to_string());
-                failed = Some(error);
-                text
-            })
+    /// What of a known kind is at its beginning or end, or why that is not known.
+    fn first_sighting(&mut self) -> Result<Option<String>, String> {
+        let sightings = look(self.bytes(), &mut |offset_bytes, into| {
+            let read = self.read_at(offset_bytes, into);
+            read.map_err(|error| io::Error::other(error.to_string()))
         });
-        match (looked, failed) {
-            (_, Some(error)) => Err(error),
-            (Ok(sightings), None) => Ok(sightings.first().map(|sighting| sighting.what)),
-            (Err(_), None) => unreachable!("only reading fails"),
-        }
+        let sightings = sightings.map_err(|error| error.to_string())?;
+        Ok(sightings.first().map(|sighting| sighting.what.to_owned()))
     }
 
     /// Writes now. For use while nothing else is in flight.

@@ -475,3 +475,22 @@ fn what_is_mended_from_above_is_not_left() {
     assert_eq!(folder.run("status @a @b @c @d").status, 0);
     crate::rebuild::same(&folder, "a b c d");
 }
+
+/// Whether it may be overwritten can't be seen where it can't be read; whoever says so may.
+#[test]
+fn an_array_whose_beginning_is_rotten_is_written_with_force() {
+    let folder = Folder::new("a b data", 16 * MIB);
+    folder.run("create pool raid0(@a,@b)").ok();
+    folder.run("copy @data array:@a,@b --bytes 64K").ok();
+    let first = data_area(&folder, "a").start;
+    folder.write("a", first * BLOCK, b"something else");
+    let refused = [
+        "pool holds what can't be looked at",
+        "the blocks are corrupt",
+        "use --force to overwrite it",
+    ];
+    folder.refuses("copy @data array:@a,@b --bytes 64K", 1, &refused);
+    folder
+        .run("copy @data array:@a,@b --bytes 64K --force --verify")
+        .ok();
+}

@@ -46,6 +46,8 @@ pub(crate) struct Life {
     pub(crate) block_bytes: usize,
     pub(crate) policy: &'static str,
     pub(crate) checksums: bool,
+    /// A single device stands in the place of an array: the array around it keeps no checksums.
+    pub(crate) has_bare: bool,
     /// A scrub left rot in an array inside the array, where that one has none of its data.
     pub(crate) rot_left: bool,
     /// Members of tens and hundreds of MiB, as large as makes their metadata differ.
@@ -88,6 +90,7 @@ impl Life {
         let policy = random.of(&["journal", "journal", "journal", "resync"]);
         Self {
             checksums: policy == "journal" && !random.one_in(3),
+            has_bare: false,
             rot_left: false,
             policy,
             large: random.one_in(8),
@@ -560,6 +563,7 @@ impl Life {
         shape: Shape,
         new: &[usize],
     ) {
+        self.has_bare |= matches!(shape, Shape::Device);
         if let Shape::Array { parts, .. } = &mut self.shape {
             parts[part] = shape;
         }

@@ -157,6 +157,14 @@ fn some_blocks(life: &mut Life) -> usize {
     }
 }
 
+/// With force where something can't be read: that may be anything.
+fn copy_into<'a>(life: &Life, target: &'a str) -> Vec<&'a str> {
+    let mut arguments = vec!["copy", "data", target];
+    let is_unreadable = life.blocks.iter().any(|block| block.may_be_lost);
+    arguments.extend(is_unreadable.then_some("--force"));
+    arguments
+}
+
 fn write(life: &mut Life) -> bool {
     if !life.is_readable() || life.may_be_refused() {
         return false;
@@ -164,7 +172,7 @@ fn write(life: &mut Life) -> bool {
     let blocks = some_blocks(life);
     let number = life.prepare(blocks);
     let target = life.target();
-    if command(life, &["copy", "data", &target], None) != Some(0) {
+    if command(life, &copy_into(life, &target), None) != Some(0) {
         life.fail("a write should work");
     }
     for block in &mut life.blocks[..blocks] {
@@ -183,7 +191,7 @@ fn kill_write(life: &mut Life) -> bool {
     let number = life.prepare(blocks);
     let target = life.target();
     let at = moment(life);
-    let status = command(life, &["copy", "data", &target], Some(at));
+    let status = command(life, &copy_into(life, &target), Some(at));
     if status.is_some_and(|status| status != 0) {
         life.fail("a write should work");
     }
@@ -623,16 +631,12 @@ fn grow(life: &mut Life) -> bool {
     }
     let kill = life.random.one_in(3).then(|| moment(life));
     let mut status = command(life, &arguments, kill);
-    for _ in 0..3 {
-        if status == Some(0) {
+    // Killed: the same command goes on. Whether it had begun shows by the new device.
+    for last in [false, false, true] {
+        if status.is_some() {
             break;
         }
-        if status == Some(1) {
-            // Some can't grow: nothing has changed then.
-            return true;
-        }
-        // Killed: the same command goes on.
-        let kill = life.random.one_in(3).then(|| moment(life));
+        let kill = (!last && life.random.one_in(3)).then(|| moment(life));
         let on = [&["grow"][..], &devices, &[&new_name]].concat();
         let begun = life.run(&on.iter().map(|it| (*it).to_owned()).collect::<Vec<_>>());
         status = if begun.status == Some(0) {
@@ -641,12 +645,9 @@ fn grow(life: &mut Life) -> bool {
             command(life, &[&arguments[..], &["--force"]].concat(), kill)
         };
     }
-    if status.is_none() {
-        status = command(
-            life,
-            &[&["grow"][..], &devices, &[&new_name]].concat(),
-            None,
-        );
+    if status == Some(1) {
+        // Some can't grow: nothing has changed then.
+        return true;
     }
     if status != Some(0) {
         life.fail("a growth should come to its end");
@@ -663,7 +664,7 @@ fn grow(life: &mut Life) -> bool {
 
 /// Bytes change on one device; reads are right all the same, and a scrub mends it.
 fn rot(life: &mut Life) -> bool {
-    if !life.checksums || !life.is_whole() || life.crashed {
+    if !life.checksums || life.has_bare || !life.is_whole() || life.crashed {
         return false;
     }
     let place = life.random.index(life.members.len());
