@@ -466,7 +466,16 @@ impl Core {
         name: &str,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let (array, member, areas) = self.may_replace(old, name)?;
-        let (device, uuid) = (self.add_blank(name, &areas)?, Self::new_uuid(name)?);
+        let record = self.array(array).engine.record();
+        let around = record
+            .expect("only arrays with superblocks were looked at")
+            .uuid;
+        let (device, uuid) = (self.members.add(name)?, Self::new_uuid(name)?);
+        // Until it is a member: so the next replacement knows whose it is.
+        spare::reserve(name, around, &areas).map_err(|source| AttachError::Clear {
+            device: name.to_owned(),
+            source,
+        })?;
         let beside = &mut self.arrays[array.index()];
         beside
             .members

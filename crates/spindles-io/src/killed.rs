@@ -6,6 +6,7 @@ use crate::create::{CreateOptions, create};
 use crate::queues::{Queue, Wait};
 use crate::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use crate::rename::rename;
+use crate::replace::{ReplaceOptions, replace};
 use crate::transfer::{FileIndex, Tag, Transfer};
 use crate::{OpenOptions, Stack};
 use spindles_block::{
@@ -346,6 +347,74 @@ fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
         let again = ["new", "third"][usize::from(at % 2 == 1)];
         renamed(again).unwrap();
         assert_eq!(names(), of(again), "killed before write {at}");
+        at += 1;
+    }
+}
+
+/// The same replacement begins anew, and nobody has to say that the new device may be overwritten.
+#[test]
+fn a_replacement_that_is_killed_begins_anew() {
+    let (array, old) = ("raid1(raid1(a,b),raid0(c,d))", "b");
+    let options = CreateOptions {
+        chunk_bytes: Some(4096),
+        ..CreateOptions::new("g")
+    };
+    let world = world_of(array, &options);
+    let all = names_in(array).join(" ");
+    let others: Vec<&str> = names_in(array)
+        .into_iter()
+        .filter(|it| *it != old)
+        .collect();
+    let others = others.join(" ");
+    world.run(&all, Some(2));
+    world.add("x", 1 << 20);
+    let begin = in_memory();
+    copy_all(world.folder.path(), begin.path());
+    let replaced = || {
+        let given: Vec<String> = others.split(' ').map(|name| world.path(name)).collect();
+        let given: Vec<&str> = given.iter().map(String::as_str).collect();
+        let options = ReplaceOptions {
+            assemble: world.options(),
+            old: world.path(old),
+            onto: world.path("x"),
+            overwrite: false,
+        };
+        let replaced = replace(&given, &options, &mut |_, _| true);
+        replaced.map_err(|error| error.to_string())
+    };
+    let holds = || crate::probe::Probe::open(&world.path("x")).unwrap().found();
+    let (mut at, mut spares, mut told) = (0, 0, 0);
+    loop {
+        copy_all(begin.path(), world.folder.path());
+        let killed = kill(at, replaced);
+        let what = format!("{array}, killed before write {at}");
+        let found = holds();
+        spares += usize::from(found.spare().is_some());
+        if killed.is_none() {
+            assert!(spares > 10, "{spares} of {at}");
+            assert!(told > 0, "{told} of {at}");
+            break;
+        }
+        let save = in_memory();
+        copy_all(world.folder.path(), save.path());
+        assert_eq!(world.run(&all, None).0, 2, "{what}");
+        copy_all(save.path(), world.folder.path());
+        let (byte, report) = world.run(&format!("{all} x"), None);
+        assert_eq!(byte, 2, "{what}");
+        assert!(!report.is_degraded(), "{what}");
+        let has_place = report.devices().contains(&world.path("x").as_str());
+        copy_all(save.path(), world.folder.path());
+        match replaced() {
+            Ok(_) => told += usize::from(has_place),
+            // It was through, but for the last writes.
+            Err(error) => assert!(
+                has_place && error.contains("not an active"),
+                "{what}: {error}"
+            ),
+        }
+        let (byte, report) = world.run(&format!("{others} x"), None);
+        assert_eq!(byte, 2, "{what}");
+        assert!(!report.is_degraded(), "{what}");
         at += 1;
     }
 }

@@ -64,7 +64,11 @@ pub fn replace(
     assemble(&devices, &reading)?
         .target
         .may_replace(old, onto)?;
-    let wiped = attach::may_overwrite(&[onto], options.overwrite)?;
+    let wiped = if goes_on(old, onto) {
+        Vec::new()
+    } else {
+        attach::may_overwrite(&[onto], options.overwrite)?
+    };
     let assembled = assemble(&devices, &options.assemble)?;
     let (mut target, mut report) = (assembled.target, assembled.report);
     let (array, member) = target.replace(old, onto)?;
@@ -87,11 +91,13 @@ pub fn replace(
     }
     attach::close(target, &mut report)?;
     let (old, onto) = (old.clone(), onto.clone());
+    if !replaced {
+        leave_empty(&onto);
+    }
     match ended.get() {
         None if replaced => {}
         Some(ReplaceEnd::MemberLost) if rebuilt => {}
         None | Some(ReplaceEnd::Stopped) => {
-            leave_empty(&onto);
             return Err(ChangeError::ReplaceStopped { array, old, onto });
         }
         Some(ReplaceEnd::MemberLost) => {
@@ -101,7 +107,6 @@ pub fn replace(
             return Err(ChangeError::NewcomerFailed { array, old, onto });
         }
         Some(ReplaceEnd::Unreadable { failed }) => {
-            leave_empty(&onto);
             return Err(ChangeError::Unreadable { array, old, failed });
         }
         Some(ReplaceEnd::ArrayFailed) => {
@@ -121,8 +126,26 @@ pub fn replace(
     })
 }
 
-/// Removes half a copy from a file, where it would be in the way of the next one. If that fails, the
-/// next one names the reason.
+/// Whether that device has what an earlier replacement of `old` left on it that was killed: it is a spare of
+/// that array alone, or was told last of all that it has the place, and nobody else was told.
+fn goes_on(old: &str, onto: &str) -> bool {
+    let [Some(old), Some(onto)] = [old, onto].map(|it| Some(Probe::glance(it)?.found())) else {
+        return false;
+    };
+    match (old.record(), onto.record(), onto.spare()) {
+        (Ok((array, _)), _, Some(spare)) => spare.arrays == [array.uuid],
+        (Ok((array, member)), Ok((told, place)), None) => {
+            told.uuid == array.uuid
+                && told.follows(array)
+                && told.generation == array.generation + 1
+                && place.member == member.member
+        }
+        _ => false,
+    }
+}
+
+/// Removes half a copy from a device that did not become a member, and what makes it a spare. If that
+/// fails, it stays one.
 fn leave_empty(onto: &str) {
     let found = Probe::open(onto).map(|probe| probe.found());
     if found.is_ok_and(|found| found.record().is_err()) {

@@ -181,6 +181,17 @@ pub(crate) fn make(
     written.map_err(|source| probe::failed(device, "write to", source))
 }
 
+/// Makes a device that is held a spare of this array alone, and clears it for its place there.
+pub(crate) fn reserve(device: &str, array: Uuid, areas: &DeviceRecord) -> io::Result<()> {
+    create::clear(device, areas)?;
+    let spare = SpareRecord {
+        device_uuid: create::new_uuid().map_err(io::Error::other)?,
+        device_bytes: areas.device_bytes,
+        arrays: vec![array],
+    };
+    put(device, &spare.encode())
+}
+
 /// Makes a spare that is held this array's alone, durably, and then clears it for its place there.
 pub(crate) fn claim(
     device: &str,

@@ -17,8 +17,9 @@ pub(crate) static COMMAND: Command = Command {
               any order. The member stays one until all of it is copied, so the array is never \
               less safe meanwhile; the others are read only where the member can't be. The new \
               device must be as large as the old one, and what it holds is lost.\n\n\
-              Stopped with Ctrl-C, or by a crash, everything is as it was, and the next \
-              replacement begins anew. Should the member fail on the way, its place is rebuilt \
+              Stopped with Ctrl-C, or by a crash, the member is one as before, and the same \
+              command begins anew; until then a crash leaves the new device as a spare of the \
+              array. Should the member fail on the way, its place is rebuilt \
               from the others onto the new device. A device that is gone already is rebuilt with \
               spindles rebuild.\n\n\
               Afterwards the old device is no member any more, and its superblock is \

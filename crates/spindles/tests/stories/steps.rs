@@ -521,7 +521,7 @@ fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>)
         let old = life.members[place].device;
         adopt_after_kill(life, Some(new));
         status = if life.members[place].device == old {
-            command(life, &[&arguments[..], &["--force"]].concat(), None)
+            command(life, &arguments, None)
         } else {
             Some(0)
         };
