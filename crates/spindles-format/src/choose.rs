@@ -57,6 +57,15 @@ impl Found {
     pub fn new(name: String, bytes: u64, slots: [Result<&[u8], DecodeError>; 2]) -> Self {
         let spare = slots[0].and_then(SpareRecord::decode);
         let journals = slots.map(|slot| slot.and_then(JournalDevice::decode));
+        // A blank slot is one that nothing was written to yet, or what marks a device that is no member.
+        let is_blank = |slot: Result<&[u8], DecodeError>| {
+            slot.is_ok_and(|bytes| bytes.iter().all(|byte| *byte == 0))
+        };
+        let is_marked = [spare.is_ok() || journals[0].is_ok(), journals[1].is_ok()];
+        let holds_else = [0, 1].map(|at| !is_blank(slots[at]) && !is_marked[at]);
+        let damage = |at: usize, error| {
+            Some(error).filter(|error| *error != DecodeError::NotOurs || holds_else[at])
+        };
         let mut slot_of_generation = 0_u64;
         let mut slots = slots.map(|slot| {
             let decoded = slot.and_then(decode).and_then(|(array, device)| {
@@ -89,11 +98,8 @@ impl Found {
         let (record, damage) = match slots {
             [Ok(even), Ok(odd)] if even.0.generation > odd.0.generation => (Ok(even), None),
             [Ok(_), Ok(odd)] => (Ok(odd), None),
-            // A blank slot is one that nothing was written to yet.
-            [Ok(one), Err(error)] | [Err(error), Ok(one)] => (
-                Ok(one),
-                Some(error).filter(|error| *error != DecodeError::NotOurs),
-            ),
+            [Ok(one), Err(error)] => (Ok(one), damage(1, error)),
+            [Err(error), Ok(one)] => (Ok(one), damage(0, error)),
             [Err(even), Err(odd)] => {
                 let telling = |error: &DecodeError| match error {
                     DecodeError::Features { .. } => 6,

@@ -490,6 +490,22 @@ fn two_histories_that_count_on_each_other_are_split_brain() {
     ));
 }
 
+/// Whatever lies in one slot, the other one counts, and it is said; a slot that nothing was written to yet
+/// is none that is damaged.
+#[test]
+fn a_slot_that_was_overwritten_is_told() {
+    let mut device = devices(&array(2, 7)).remove(0);
+    assert_eq!(device.found().damage(), None);
+    device.write(&without(&array(2, 7), &[]));
+    for slot in 0..2 {
+        let mut overwritten = device.clone();
+        overwritten.slots[slot].fill(0x5a);
+        let found = overwritten.found();
+        assert!(found.record().is_ok());
+        assert_eq!(found.damage(), Some(DecodeError::NotOurs));
+    }
+}
+
 #[test]
 fn foreign_and_duplicated_and_blank_devices_are_mistakes() {
     let (ours, theirs) = (array(3, 7), array(3, 9));

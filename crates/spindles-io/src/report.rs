@@ -7,7 +7,7 @@ use crate::notice::percent;
 use crate::spare::Taken;
 use crate::survey::Health;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_format::Uuid;
+use spindles_format::{DecodeError, Uuid};
 use spindles_layout::{Level, Redundancy};
 
 /// What an array is and what it is made of, as found at assembly.
@@ -71,6 +71,8 @@ pub struct ArrayReport {
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
     pub refused: Vec<String>,
+    /// Its devices one of whose two superblocks is damaged, and how.
+    pub damaged: Vec<(String, DecodeError)>,
     /// Members of those that get what they missed as soon as the array is open for writing.
     pub returning: MemberSet,
     /// Spares that were given, for it and for arrays inside it.
@@ -261,6 +263,19 @@ impl ArrayReport {
                 .iter()
                 .map(|refused| format!("left out: {refused}")),
         );
+        let again = if self.for_writing {
+            "now"
+        } else {
+            "when the array is next written"
+        };
+        // Whoever has it may be writing one.
+        let damaged = self.damaged.iter().filter(|_| !in_use);
+        lines.extend(damaged.map(|(device, why)| {
+            format!(
+                "{device}: one of its two superblocks is damaged, and written anew {again}; the other one \
+                 counts: {why}"
+            )
+        }));
         let missing = self.missing();
         if self.failed {
             let survives = match &self.growing {

@@ -150,6 +150,9 @@ impl Opening<'_> {
             filled_bytes: None,
             members: members.collect(),
             refused,
+            damaged: (parts.iter())
+                .filter_map(|part| Some((part.found.name.clone(), part.found.damage()?)))
+                .collect(),
             returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
                 .filter_map(|refusal| refusal.member)
                 .collect(),

@@ -564,6 +564,41 @@ fn status_tells_what_members_lack() {
     assert!(!status.out.contains("regions"), "{}", status.out);
 }
 
+/// The other one counts. It is said by whoever looks, and written anew by whoever writes.
+#[test]
+fn a_superblock_that_was_overwritten_is_told_and_written_anew() {
+    let folder = Folder::new("a b", 8 * MIB);
+    folder.run("create data raid1(@a,@b)").ok();
+    folder.run("scrub @a @b").ok();
+    for at in [4096, 32768] {
+        folder.write("a", at, &[0x5a; 4096]);
+        let told = "/a: one of its two superblocks is damaged, and written anew ";
+        let status = folder.run("status @a @b").ok();
+        assert!(
+            status
+                .error
+                .contains(&format!("{told}when the array is next written")),
+            "{}",
+            status.error
+        );
+        let examine = folder.run("examine @a @b").ok();
+        assert!(
+            examine.out.contains("one of the two slots is damaged"),
+            "{}",
+            examine.out
+        );
+        let scrub = folder.run("scrub @a @b").ok();
+        assert!(
+            scrub.error.contains(&format!("{told}now")),
+            "{}",
+            scrub.error
+        );
+        let examine = folder.run("examine @a @b").ok();
+        assert!(!examine.out.contains("damaged"), "{}", examine.out);
+        assert_eq!(folder.run("status @a @b").ok().error, "");
+    }
+}
+
 #[test]
 fn split_brain_is_refused_and_shown() {
     let folder = Folder::new("a b", 8 * MIB);
