@@ -234,9 +234,8 @@ impl Machine {
     pub(crate) fn set_client(&self, client: Pid) {
         let mut state = self.state();
         state.client = Some(client);
-        if state.crashed.is_some() {
-            kill(client);
-            state.lights_out();
+        if let Some(crash) = state.crashed {
+            state.crash(crash);
         }
     }
 
@@ -277,6 +276,9 @@ impl Machine {
             && state.changes >= at
         {
             state.crash(crash);
+        }
+        if hangs && let Some(crash) = state.crashed {
+            state.crash(crash); // The client can't go while it waits for this.
         }
         if hangs || state.crashed == Some(Crash::Power) {
             return;
@@ -396,11 +398,9 @@ impl State {
         }
     }
 
+    /// The first crash is the one that counts; another only sees to it that the client goes.
     fn crash(&mut self, crash: Crash) {
-        if self.crashed.is_some() {
-            return;
-        }
-        self.crashed = Some(crash);
+        self.crashed.get_or_insert(crash);
         if let Some(client) = self.client {
             kill(client);
             self.lights_out();
