@@ -90,6 +90,8 @@ pub enum PlanError {
         needed_bytes: u64,
         /// Bytes that there are on each member.
         headroom_bytes: u64,
+        /// The largest chunk with which there would be room, of those that come from halving the one asked for.
+        chunk: Option<SizeBytes>,
     },
 }
 
@@ -154,11 +156,21 @@ impl fmt::Display for PlanError {
             Self::NoRoomToStage {
                 needed_bytes,
                 headroom_bytes,
-            } => write!(
-                f,
-                "{needed_bytes} bytes of each member must be moved at once, and its members have \
-                 set aside {headroom_bytes} for that: take a smaller chunk, or larger devices"
-            ),
+                chunk,
+            } => {
+                let [needed, headroom] = [needed_bytes, headroom_bytes].map(|it| SizeBytes(*it));
+                write!(
+                    f,
+                    "{needed} of each member must be moved at once, and its members have set aside \
+                     {headroom} for that: take "
+                )?;
+                match chunk {
+                    Some(chunk) => {
+                        write!(f, "a smaller chunk with --chunk {chunk}, or larger devices")
+                    }
+                    None => f.write_str("larger devices"),
+                }
+            }
         }
     }
 }
@@ -321,6 +333,30 @@ pub fn plan_growth(
     devices: &[DeviceRecord],
     target: &Target,
 ) -> Result<ArrayRecord, PlanError> {
+    let mut planned = plan(record, devices, target);
+    if let Err(PlanError::NoRoomToStage { chunk, .. }) = &mut planned {
+        let asked = target.chunk_blocks.unwrap_or(record.chunk_blocks);
+        let halves = core::iter::successors(Some(asked / 2), |blocks| Some(blocks / 2));
+        let fits = |blocks: &u32| {
+            let target = Target {
+                chunk_blocks: Some(*blocks),
+                ..target.clone()
+            };
+            plan(record, devices, &target).is_ok()
+        };
+        let fitting = halves.take_while(|blocks| *blocks > 0).find(fits);
+        let bytes = |blocks| u64::from(blocks) * u64::from(record.block_size.bytes());
+        *chunk = fitting.map(|blocks| SizeBytes(bytes(blocks)));
+    }
+    planned
+}
+
+/// As `plan_growth`, without a remedy where there is no room.
+fn plan(
+    record: &ArrayRecord,
+    devices: &[DeviceRecord],
+    target: &Target,
+) -> Result<ArrayRecord, PlanError> {
     may_change(record)?;
     let mut grown = record.clone();
     let old_level = Level::named(record.level.as_str()).map_err(PlanError::Geometry)?;
@@ -393,6 +429,7 @@ pub fn plan_growth(
         return Err(PlanError::NoRoomToStage {
             needed_bytes: rows * block_bytes,
             headroom_bytes: headroom * block_bytes,
+            chunk: None,
         });
     }
     Ok(grown)

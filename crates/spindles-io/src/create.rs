@@ -21,6 +21,7 @@ use spindles_format::{
 use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
 use std::fs::File;
 use std::io;
+use std::path::Path;
 use thiserror::Error;
 
 mod inner;
@@ -149,6 +150,14 @@ pub enum CreateError {
     #[error("{device} is a device: give an array of devices, as raid1({device},OTHER)")]
     NotAnArray {
         /// The device.
+        device: String,
+    },
+    /// It is an array that there is.
+    #[error(
+        "{device} means an array that there is, and only devices can be given here: an array inside another is created together with it, as in raid1(raid0(DEV,DEV),DEV)"
+    )]
+    IsAnArray {
+        /// The array.
         device: String,
     },
     /// The device does not outlive the command.
@@ -417,6 +426,11 @@ struct Device {
 
 impl Device {
     fn look(name: &str) -> Result<Self, CreateError> {
+        if name.starts_with("array:") && !Path::new(name).exists() {
+            return Err(CreateError::IsAnArray {
+                device: name.to_owned(),
+            });
+        }
         let probe = match Probe::open(name) {
             Err(OpenError::Io { device, source, .. })
                 if source.kind() == io::ErrorKind::NotFound =>

@@ -67,6 +67,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
             CreateError::Open(error) => is_usage(error),
             CreateError::Name { .. }
             | CreateError::NotAnArray { .. }
+            | CreateError::IsAnArray { .. }
             | CreateError::DoesNotLast { .. }
             | CreateError::SameDevice { .. }
             | CreateError::Inexact { .. }

@@ -3,12 +3,14 @@
 use super::Command;
 use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
+use crate::failure::Usage;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::replace::{ReplaceOptions, replace};
+use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
     name: "replace",
@@ -55,6 +57,14 @@ struct Arguments {
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let (old, onto) = (&arguments.old, &arguments.onto);
+    if let Expression::Array { .. } = arrays::newcomer(onto)? {
+        return Err(Usage::error(format!(
+            "--onto '{onto}': a member is copied onto a single device only; an array takes the place \
+             of one that is missing: give a device, or leave {old} out and fill its place from the \
+             others, as long as they are enough, with spindles rebuild --onto '{onto}'"
+        )));
+    }
     let apart = [arguments.old.as_str(), arguments.onto.as_str()];
     let devices = (arguments.scan).devices(&arguments.devices, &apart, ui)?;
     let options = ReplaceOptions {

@@ -65,12 +65,14 @@ fn world() -> Folder {
     make("l1 l2 l3 u1 u2 u3 p1 p2 p3 p4", 2 * MIB);
     make("tar tail ext damaged", 2 * MIB);
     make("big big2 bigtar log", 8 * MIB);
+    make("w1 w2 w3", 64 * MIB);
     make("small", 256 << 10);
     make("empty", 0);
     for create in [
         "create pool raid5(@a,@b,@c)",
         "create logged raid5(@k1,@k2,@k3) --journal @log",
         "create mirror raid1(@m1,@m2)",
+        "create wide raid1(@w1,@w2)",
         "create fast raid0(@f1,@f2) --checksum none --consistency none",
         "create plain raid5(@r1,@r2,@r3) --consistency resync",
         "create lame raid5(@l1,@l2,@l3)",
