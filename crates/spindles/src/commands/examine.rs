@@ -10,7 +10,7 @@ use spindles_format::{
     choose,
 };
 use spindles_io::OpenError;
-use spindles_io::assemble::{Examined, examine};
+use spindles_io::assemble::{AssembleError, Examined, examine};
 
 pub(crate) static COMMAND: Command = Command {
     name: "examine",
@@ -276,7 +276,7 @@ fn disagreements(found: &[&Found]) -> Vec<String> {
             .map(|found| (*found).clone())
             .collect();
         match choose(&members) {
-            Err(error) => problems.push(error.to_string()),
+            Err(error) => problems.push(AssembleError::from(error).to_string()),
             Ok(assembly) => {
                 problems.extend(assembly.refused.iter().map(ToString::to_string));
                 let lagging = assembly.lagging.iter().filter_map(|member| {

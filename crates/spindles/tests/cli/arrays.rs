@@ -605,10 +605,18 @@ fn split_brain_is_refused_and_shown() {
     folder.run("create data raid1(@a,@b)").ok();
     folder.advance(&["a"], &[1], true);
     folder.advance(&["b"], &[0], true);
-    let texts = ["split brain: ", "/a", "/b", "decide which half to keep"];
+    let texts = [
+        "split brain: ",
+        "/a",
+        "/b",
+        "decide which half to keep",
+        "; last written: ",
+    ];
     folder.refuses("status @a @b", 1, &texts);
     let examine = folder.run("examine @a @b").ok();
-    assert!(examine.out.contains("split brain: "), "{}", examine.out);
+    for text in texts {
+        assert!(examine.out.contains(text), "{}", examine.out);
+    }
     folder.run("status @a").ok();
     folder.run("status @b").ok();
 }
