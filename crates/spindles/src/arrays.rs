@@ -84,6 +84,23 @@ impl Scan {
     }
 }
 
+// The array that a command works on. (A doc comment here would become the help of the commands.)
+#[derive(Args)]
+pub(crate) struct ArrayArguments {
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
+    #[command(flatten)]
+    pub(crate) scan: Scan,
+}
+
+impl ArrayArguments {
+    /// Its devices, as [`Scan::devices`] has them.
+    pub(crate) fn devices(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Vec<String>> {
+        self.scan.devices(&self.devices, apart, ui)
+    }
+}
+
 /// The devices among arguments that can't be names of arrays.
 pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let lists = arguments.iter().map(|argument| scan::split(argument));

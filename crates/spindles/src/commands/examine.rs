@@ -1,7 +1,7 @@
 //! `spindles examine`: what the superblocks say, and every disagreement between them.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
@@ -27,19 +27,16 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices to look at; the name of an array stands for all of its
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     /// Show where everything lies on the devices too
     #[arg(long)]
     areas: bool,
     #[command(flatten)]
-    scan: Scan,
+    array: ArrayArguments,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let devices = arguments.array.devices(&[], ui)?;
     let looked: Vec<(&str, Result<Examined, OpenError>)> = arrays::names(&devices)
         .into_iter()
         .map(|device| (device, examine(device)))

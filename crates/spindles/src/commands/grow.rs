@@ -1,7 +1,7 @@
 //! `spindles grow`: more members, another chunk size, another level, all the room of its members.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::ui::Ui;
@@ -41,9 +41,6 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     /// A new device, that becomes a member
     #[arg(long, value_name = "DEV")]
     add: Vec<String>,
@@ -68,7 +65,7 @@ struct Arguments {
     #[arg(long, conflicts_with_all = ["add", "chunk", "level", "layout", "size"])]
     abort: bool,
     #[command(flatten)]
-    scan: Scan,
+    array: ArrayArguments,
     #[command(flatten)]
     degraded: Degraded,
 }
@@ -94,7 +91,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }
     };
     let added: Vec<&str> = arrays::names(&arguments.add);
-    let devices = arguments.scan.devices(&arguments.devices, &added, ui)?;
+    let devices = arguments.array.devices(&added, ui)?;
     if arguments.abort {
         return give_up(&arrays::names(&devices), ui);
     }

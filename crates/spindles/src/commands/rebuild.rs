@@ -1,7 +1,7 @@
 //! `spindles rebuild`: fills a device that takes the place of a missing one.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -41,9 +41,6 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: its name, or the devices of it that are there, in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     /// The new device, or the new array: 'raid0(DEV,DEV)'
     #[arg(long, value_name = "DEV|ARRAY")]
     onto: Option<String>,
@@ -54,7 +51,7 @@ struct Arguments {
     #[arg(long, requires = "onto")]
     force: bool,
     #[command(flatten)]
-    scan: Scan,
+    array: ArrayArguments,
     #[command(flatten)]
     degraded: Degraded,
     #[command(flatten)]
@@ -69,7 +66,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .map(arrays::newcomer)
         .transpose()?;
     let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
-    let devices = (arguments.scan).devices(&arguments.devices, &new, ui)?;
+    let devices = arguments.array.devices(&new, ui)?;
     let options = RebuildOptions {
         assemble: AssembleOptions {
             open: arguments.rate.options(),

@@ -1,7 +1,7 @@
 //! `spindles rename`: gives an array another name.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
@@ -24,24 +24,21 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The devices of the array, or its name
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
+    #[command(flatten)]
+    array: ArrayArguments,
     /// What to call it
     #[arg(value_name = "NEWNAME", required = true)]
     name: String,
-    #[command(flatten)]
-    scan: Scan,
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("rename")?;
     let report = rename(
         &arrays::names(&devices),
         &arguments.name,
-        arguments.scan.places(),
+        arguments.array.scan.places(),
         &mut on_progress,
     )?;
     drop(on_progress);

@@ -1,7 +1,7 @@
 //! `spindles resync`: makes an array consistent that was not closed in order.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -26,15 +26,12 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     /// Open an array with parity that lacks devices too: data may be wrong near what was being
     /// written
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    scan: Scan,
+    array: ArrayArguments,
     #[command(flatten)]
     degraded: Degraded,
     #[command(flatten)]
@@ -49,7 +46,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         open: arguments.rate.options(),
         ..AssembleOptions::default()
     };
-    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("resync")?;
     let resynced = resync(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);

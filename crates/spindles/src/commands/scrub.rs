@@ -1,7 +1,7 @@
 //! `spindles scrub`: reads and compares everything, and repairs what is known to be wrong.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -35,9 +35,6 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     /// Begin at the start, not where the last scrub was stopped
     #[arg(long)]
     restart: bool,
@@ -53,7 +50,7 @@ struct Arguments {
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    scan: Scan,
+    array: ArrayArguments,
     #[command(flatten)]
     degraded: Degraded,
     #[command(flatten)]
@@ -83,7 +80,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if arguments.trust_data {
         ui.note("--trust-data: where data is rotten, parity or copies are made to agree with it");
     }
-    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("scrub")?;
     let mut places = Vec::new();
     let scrubbed = scrub(

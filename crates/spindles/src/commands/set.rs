@@ -1,7 +1,7 @@
 //! `spindles set`: what of an array may be set otherwise later.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _, ValueEnum};
@@ -43,14 +43,11 @@ impl DegradedWrites {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     /// Whether it is written while members are away that could have gone on alone
     #[arg(long, value_name = "WHAT", required = true)]
     degraded_writes: DegradedWrites,
     #[command(flatten)]
-    scan: Scan,
+    array: ArrayArguments,
     #[command(flatten)]
     degraded: Degraded,
 }
@@ -62,7 +59,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ..AssembleOptions::default()
     };
     let allowed = arguments.degraded_writes.allowed();
-    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let devices = arguments.array.devices(&[], ui)?;
     let report = set_degraded_writes(&arrays::names(&devices), &options, allowed)?;
     let name = &report.name;
     ui.line(if allowed {

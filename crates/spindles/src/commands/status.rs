@@ -1,7 +1,7 @@
 //! `spindles status`: how an array is, whoever has it.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, ArrayArguments};
 use crate::failure::Answer;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
@@ -31,11 +31,8 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
-    /// The array: its name, or its devices in any order
-    #[arg(value_name = "ARRAY|DEV", required = true)]
-    devices: Vec<String>,
     #[command(flatten)]
-    scan: Scan,
+    array: ArrayArguments,
 }
 
 /// Exit status of a degraded array.
@@ -45,7 +42,7 @@ const STATUS_ARRAY_FAILED: u8 = 4;
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arguments.scan.devices(&arguments.devices, &[], ui)?;
+    let devices = arguments.array.devices(&[], ui)?;
     let survey = survey(&arrays::names(&devices))?;
     let target = survey.target.as_deref();
     let view = View {
