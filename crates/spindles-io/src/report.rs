@@ -4,6 +4,7 @@ use crate::Mishap;
 use crate::clock::utc;
 use crate::copy::size;
 use crate::notice::percent;
+use crate::scan::shell_word;
 use crate::spare::Taken;
 use crate::survey::Health;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
@@ -51,6 +52,9 @@ pub struct ArrayReport {
     pub scrub_stopped_bytes: u64,
     /// More is missing than its level survives: it can't be opened.
     pub failed: bool,
+    /// So many members more may be lost, whichever they are, besides those that are missing or not
+    /// filled yet.
+    pub survives_more: u8,
     /// Opened for reading only because of a feature in use.
     pub read_only: bool,
     /// Whether it is open for writing.
@@ -228,9 +232,22 @@ impl ArrayReport {
             );
         }
         if self.clean {
-            format!("its data is complete, {written}")
+            format!("it was closed in order, {written}")
         } else {
             format!("it was {written}")
+        }
+    }
+
+    /// When what is to be done goes on, where nobody else has the array: now, or `by` a command on
+    /// the `outermost` array.
+    fn when(&self, by: &str, outermost: &str) -> String {
+        if self.for_writing {
+            "now".to_owned()
+        } else {
+            let outermost = shell_word(outermost);
+            format!(
+                "with `spindles {by} {outermost}`, or by itself when the array is next open for writing"
+            )
         }
     }
 
@@ -238,21 +255,21 @@ impl ArrayReport {
     /// inner arrays first.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings_while(false)
+        self.warnings_while(false, &self.name)
     }
 
     /// The same while another program has it, without what that one is doing or will do.
     #[must_use]
     pub fn warnings_in_use(&self) -> Vec<String> {
-        self.warnings_while(true)
+        self.warnings_while(true, &self.name)
     }
 
-    fn warnings_while(&self, in_use: bool) -> Vec<String> {
+    fn warnings_while(&self, in_use: bool, outermost: &str) -> Vec<String> {
         let mut lines: Vec<String> = self
             .members
             .iter()
             .filter_map(|member| match member {
-                MemberReport::Array(inner) => Some(inner.warnings_while(in_use)),
+                MemberReport::Array(inner) => Some(inner.warnings_while(in_use, outermost)),
                 _ => None,
             })
             .flatten()
@@ -290,10 +307,11 @@ impl ArrayReport {
             ));
         } else if !missing.is_empty() {
             lines.push(format!(
-                "array '{name}' is degraded: {} of {} missing; {}; it is not safe from further losses",
+                "array '{name}' is degraded: {} of {} missing; {}; {}",
                 positions(missing),
                 self.members.len(),
                 self.age(),
+                survives_more(self.survives_more),
             ));
         }
         lines.extend(self.taken.iter().map(ToString::to_string));
@@ -307,7 +325,8 @@ impl ArrayReport {
                 let percent = percent(*filled, self.bytes);
                 lines.push(format!(
                     "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
-                     done; that goes on while the array is open for writing"
+                     done; that goes on {}",
+                    self.when("rebuild", outermost)
                 ));
             }
         }
@@ -315,21 +334,18 @@ impl ArrayReport {
             let percent = percent(growing.moved_bytes, self.bytes);
             lines.push(format!(
                 "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
-                 that goes on while the array is open for writing",
+                 that goes on {}",
                 growing.level,
                 growing.members,
                 SizeBytes(growing.chunk_bytes),
+                self.when("grow", outermost)
             ));
         }
         if !self.clean && !in_use && !self.failed && self.level.redundancy != Redundancy::None {
-            let when = if self.for_writing {
-                "now"
-            } else {
-                "by itself when it is next open for writing, and at once by spindles resync"
-            };
             lines.push(format!(
                 "array '{name}' was not closed in order, by a crash or a command that was killed: what \
-                 its members disagree on since is settled {when}"
+                 its members disagree on since is settled {}",
+                self.when("resync", outermost)
             ));
         }
         if self.journal == JournalReport::DeviceMissing {
@@ -387,15 +403,15 @@ impl ArrayReport {
         if self.failed || !self.lacks_members() {
             return None;
         }
-        let rebuild = "`spindles rebuild`";
+        let rebuild = format!("spindles rebuild {}", shell_word(name));
         Some(match self.spares.as_slice() {
             [] => format!(
                 "to make array '{name}' safe again, bring back what is missing, or put a new device in \
-                 its place: {rebuild} with --onto"
+                 its place: `{rebuild} --onto DEV`"
             ),
             [spare, ..] => format!(
                 "spare {} takes a place in array '{name}' as soon as that is used for writing, and at \
-                 once with {rebuild}, if it is large enough",
+                 once with `{rebuild}`, if it is large enough",
                 spare.name
             ),
         })
@@ -408,6 +424,15 @@ impl ArrayReport {
             MemberReport::Array(inner) => inner.lacks_members(),
             MemberReport::Device { .. } => false,
         })
+    }
+}
+
+/// What becomes of an array that loses more, so many of which it survives.
+pub(crate) fn survives_more(members: u8) -> String {
+    match members {
+        0 => "it is not safe from further losses".to_owned(),
+        1 => "it survives the loss of one member more".to_owned(),
+        more => format!("it survives the loss of {more} members more"),
     }
 }
 

@@ -7,6 +7,7 @@ use crate::probe::Probe;
 use spindles_block::MemberIndex;
 use spindles_format::{ArrayRecord, Found, Uuid};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -306,6 +307,18 @@ pub fn target_of(name: &str, devices: &[&str]) -> String {
     }
     let devices: Vec<_> = devices.iter().map(|device| quoted(device)).collect();
     format!("array:{}", devices.join(","))
+}
+
+/// A text as it is typed in a shell: in single quotes where that would take a part of it for
+/// something else.
+#[must_use]
+pub fn shell_word(text: &str) -> Cow<'_, str> {
+    let is_plain = |char: char| char.is_alphanumeric() || "_-./:,=@%+".contains(char);
+    if !text.is_empty() && text.chars().all(is_plain) {
+        text.into()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''")).into()
+    }
 }
 
 /// What an argument names: one thing that exists, or several between commas, quoted as in array

@@ -2,6 +2,7 @@
 
 use crate::attach::{self, ChangeError};
 use crate::probe::{self, Probe};
+use crate::report::survives_more;
 use crate::{OpenOptions, backends, positioned};
 use spindles_block::MemberSet;
 use spindles_engine::geometry_of;
@@ -99,13 +100,14 @@ fn lacking(found: &Found, all: &[Found]) -> Vec<String> {
         .filter(|(other, _)| other.uuid == array.uuid)
         .map(|(_, device)| device.member)
         .collect();
-    let survives = geometry_of(array).is_ok_and(|it| it.survives(array.missing().union(going)));
-    let fate = if survives {
-        "; the array is degraded then, and its data complete"
+    let geometry = geometry_of(array).ok();
+    let left = geometry.and_then(|it| it.survives_more(array.missing().union(going)));
+    let fate = if let Some(more) = left {
+        format!("; the array is degraded then: {}", survives_more(more))
     } else if going.iter().count() == array.members().len() {
-        ", and all others: the array is gone then, with all that it holds"
+        ", and all others: the array is gone then, with all that it holds".to_owned()
     } else {
-        ", and too many others: the array can't be read then"
+        ", and too many others: the array can't be read then".to_owned()
     };
     vec![format!(
         "array '{}' ({}) loses member {}{fate}",

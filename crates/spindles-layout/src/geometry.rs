@@ -274,22 +274,30 @@ impl Geometry {
     /// Whether all data can be read or computed without these members: whether every group keeps
     /// as many chunks as it has data.
     pub fn survives(&self, missing: MemberSet) -> bool {
+        self.survives_more(missing).is_some()
+    }
+
+    /// How many members more may be missing besides these, whichever they are: what the group has
+    /// left that keeps the fewest chunks beyond its data. `None` where one lacks data.
+    pub fn survives_more(&self, missing: MemberSet) -> Option<u8> {
         match &self.older {
-            None => self.zones_survive(missing),
-            Some(older) => self.survives_growing(older, missing),
+            None => self.zones_survive_more(missing),
+            Some(older) => self.survives_more_growing(older, missing),
         }
     }
 
-    pub(crate) fn zones_survive(&self, missing: MemberSet) -> bool {
-        let slots = usize::from(self.slots);
-        self.zones.iter().all(|zone| {
+    pub(crate) fn zones_survive_more(&self, missing: MemberSet) -> Option<u8> {
+        let groups = self.zones.iter().flat_map(|zone| {
             let groups = zone.period_groups.min(zone.end_group - zone.first_group);
-            let phases = zone.slots.chunks_exact(slots).take(to_usize(groups));
-            phases.into_iter().all(|group| {
-                let kept = group.iter().filter(|slot| !missing.contains(slot.member));
-                kept.count() >= usize::from(self.data_chunks)
-            })
-        })
+            let phases = zone.slots.chunks_exact(usize::from(self.slots));
+            phases.take(to_usize(groups))
+        });
+        let beyond_data = groups.map(|group| {
+            let kept = (group.iter()).filter(|slot| !missing.contains(slot.member));
+            let kept = u8::try_from(kept.count()).expect("at most the members");
+            kept.checked_sub(self.data_chunks)
+        });
+        beyond_data.min().flatten()
     }
 }
 

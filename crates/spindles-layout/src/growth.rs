@@ -221,7 +221,7 @@ impl Geometry {
             .then_some((GroupIndex(group), slot, block))
     }
 
-    pub(crate) fn survives_growing(&self, older: &Older, missing: MemberSet) -> bool {
+    pub(crate) fn survives_more_growing(&self, older: &Older, missing: MemberSet) -> Option<u8> {
         // Before anything is moved, what was added has no part.
         let old = MemberSet::all(older.geometry.members);
         let added = MemberSet::all(self.members).difference(old);
@@ -229,6 +229,7 @@ impl Geometry {
             0 => missing.difference(added),
             _ => missing,
         };
-        self.zones_survive(counted) && older.geometry.survives(missing)
+        self.zones_survive_more(counted)
+            .min(older.geometry.survives_more(missing))
     }
 }

@@ -97,13 +97,22 @@ fn check(level: &'static Level, layout: Layout, sizes: &[u64]) {
     .expect("a geometry of the table");
     let groups = groups(&geometry);
     let mut survived = 0;
-    for bits in 0..1_u64 << members {
+    // By set of missing members, those with more of them first.
+    let mut survives_more = vec![None; 1 << members];
+    for bits in (0..1_u64 << members).rev() {
         let missing = MemberSet::from_bits(bits);
         let recovered = groups
             .iter()
             .all(|group| recovers(&geometry, group, missing));
         let what = format!("{level} {layout} {sizes:?} without {missing:?}");
         assert_eq!(geometry.survives(missing), recovered, "{what}");
+        let with_one_more = (0..members).filter(|member| bits & 1 << member == 0);
+        let of_set = |bits: u64| usize::try_from(bits).expect("few members");
+        let least = with_one_more.map(|member| survives_more[of_set(bits | 1 << member)]);
+        let least = least.min().flatten();
+        let more = recovered.then(|| least.map_or(0, |more: u8| more + 1));
+        assert_eq!(geometry.survives_more(missing), more, "{what}");
+        survives_more[of_set(bits)] = more;
         let at_least = match level.redundancy {
             Redundancy::None => 0,
             _ => geometry.redundancy(),

@@ -289,6 +289,7 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
             "moved_bytes": growing.moved_bytes,
         })),
         "state": state(report),
+        "survives_more": report.survives_more,
         "members": members.collect::<Vec<_>>(),
         "refused": report.refused,
         "journal": match &report.journal {

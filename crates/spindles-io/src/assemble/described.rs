@@ -111,6 +111,10 @@ impl Opening<'_> {
             let lagging = assembly.lagging.contains(MemberIndex(member));
             member_report(part, lagging, &assembly, member)
         });
+        let not_filled = (0_u8..)
+            .zip(array.members())
+            .filter(|(_, member)| matches!(member.state, MemberState::Rebuilding { .. }));
+        let not_filled: MemberSet = not_filled.map(|(member, _)| MemberIndex(member)).collect();
         let report = ArrayReport {
             name,
             uuid: array.uuid,
@@ -131,6 +135,9 @@ impl Opening<'_> {
             scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
             clean: array.clean,
             failed: !geometry.survives(assembly.missing),
+            survives_more: geometry
+                .survives_more(assembly.missing.union(not_filled))
+                .unwrap_or(0),
             read_only: assembly.read_only,
             for_writing: !self.read_only && !assembly.read_only,
             unheard_of: assembly.unheard_of(),

@@ -120,7 +120,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }
         mishaps.extend(new);
     }
-    if from.mishaps().iter().any(Mishap::is_rot) {
+    // What was read in spite of its rot was made of what is sound; of the rest that is not known.
+    let all_read = copied.is_ok() && from.left_out().is_empty();
+    if all_read && from.mishaps().iter().any(Mishap::is_rot) {
         ui.note(format!(
             "{}: what is rotten stays so, as it was only read; spindles scrub repairs it",
             arguments.from
