@@ -42,11 +42,9 @@ impl fmt::Display for DecodeError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreadable => f.write_str("the superblock can't be read"),
-            Self::Short { bytes } => write!(
-                f,
-                "the device ends before the superblock does ({bytes} of {} bytes are there)",
-                crate::SUPERBLOCK_BYTES
-            ),
+            Self::Short { .. } => {
+                f.write_str("there is no Spindles superblock: it is too small to have one")
+            }
             Self::NotOurs => f.write_str("there is no Spindles superblock"),
             Self::Version { version } => write!(
                 f,

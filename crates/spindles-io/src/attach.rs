@@ -21,21 +21,31 @@ pub enum AttachError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// No position waits for a device.
-    #[error("no member is missing: there is nothing to rebuild")]
+    #[error(
+        "no member is missing, so there is nothing to rebuild: `spindles replace` exchanges a device that works, and `spindles spare add` keeps one for later"
+    )]
     NothingMissing,
     /// That position does not.
-    #[error("member {member} is not missing: a device takes the place of a missing one only")]
+    #[error(
+        "member {member} is not missing: a device takes the place of a missing one only{}",
+        listed("; missing: ", missing)
+    )]
     NotMissing {
         /// The position.
         member: MemberIndex,
+        /// Those that are, each with its array.
+        missing: Vec<String>,
     },
     /// The device is no member that works.
     #[error(
-        "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced"
+        "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced{}",
+        listed("; active: ", active)
     )]
     NotActive {
         /// The device.
         device: String,
+        /// The devices that are.
+        active: Vec<String>,
     },
     /// The device has too little room.
     #[error(transparent)]
@@ -94,7 +104,7 @@ pub enum ChangeError {
         /// The other.
         second: String,
     },
-    /// Nothing was under way, and no device was given.
+    /// Nothing is under way, members are missing, and no device was given.
     #[error(
         "array '{array}' has no rebuild to go on with{}: give the new device with --onto, or a spare of the array; `spindles status` shows what is missing",
         because(refused)
@@ -209,13 +219,16 @@ pub enum ChangeError {
     },
     /// A new device is none.
     #[error(
-        "{device} is a member of array '{array}' already: give it with the devices of the array, not as a new one"
+        "{device} is a member of array '{array}' already: the new device has to be another than {}",
+        members.join(", ")
     )]
     AlreadyMember {
         /// The array.
         array: String,
         /// The device.
         device: String,
+        /// All devices that are.
+        members: Vec<String>,
     },
     /// Nothing is under way.
     #[error("array '{array}' is not growing: there is nothing to give up")]
@@ -317,6 +330,14 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
+}
+
+/// Nothing, where there is nothing to list.
+fn listed(title: &str, names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("{title}{}", names.join(", ")),
+    }
 }
 
 fn are(devices: &[String]) -> String {

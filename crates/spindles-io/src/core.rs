@@ -407,7 +407,10 @@ impl Core {
         let array = arrays.find(|(_, array)| waits(array));
         array
             .map(|(index, _)| index)
-            .ok_or(AttachError::NotMissing { member })
+            .ok_or(AttachError::NotMissing {
+                member,
+                missing: Vec::new(),
+            })
     }
 
     /// The first place that waits for a device, or the one that is wanted.
@@ -515,8 +518,18 @@ impl Core {
             }
             return Ok((index, member, self.room_on(name, index, member)?));
         }
+        let members = self.arrays.iter().flat_map(|array| {
+            let states = array.engine.status().members.into_iter();
+            let active = states.map(|member| member.state == Member::Active);
+            active.zip(&array.members)
+        });
+        let active = members.filter_map(|(is_active, node)| match node {
+            Some(Node::Device(device)) if is_active => Some(self.members.facts(*device)),
+            _ => None,
+        });
         Err(AttachError::NotActive {
             device: old.to_owned(),
+            active: active.map(|facts| facts.name.clone()).collect(),
         })
     }
 
@@ -568,18 +581,22 @@ impl Core {
         let of_arrays = (0..).map(ArrayIndex).zip(&self.arrays);
         let of_arrays =
             of_arrays.filter(|(_, array)| array.engine.record().is_some() && !array.is_left_over());
-        let missing = |(index, array): (ArrayIndex, &Array)| {
-            let status = array.engine.status();
-            let mut missing = status.members.iter().filter(|member| {
-                matches!(member.state, Member::Missing { .. })
-                    && wanted.is_none_or(|wanted| wanted == member.member)
-            });
-            missing.next().map(|member| (index, member.member))
-        };
-        let found = of_devices.chain(of_arrays).find_map(missing);
+        let missing = of_devices.chain(of_arrays).flat_map(|(index, array)| {
+            let members = array.engine.status().members.into_iter();
+            let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
+            missing.map(move |it| (index, it.member))
+        });
+        let missing: Vec<(ArrayIndex, MemberIndex)> = missing.collect();
+        let mut fit = missing.iter().copied();
+        let found = fit.find(|(_, member)| wanted.is_none_or(|wanted| wanted == *member));
         found.ok_or_else(|| {
+            let name = |&(index, member): &(ArrayIndex, MemberIndex)| {
+                format!("member {member} of array '{}'", self.array(index).name)
+            };
+            let mut missing: Vec<String> = missing.iter().map(name).collect();
+            missing.dedup();
             wanted.map_or(AttachError::NothingMissing, |member| {
-                AttachError::NotMissing { member }
+                AttachError::NotMissing { member, missing }
             })
         })
     }

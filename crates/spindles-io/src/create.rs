@@ -140,7 +140,7 @@ pub enum Sync {
 pub enum CreateError {
     /// The name can't be stored.
     #[error(
-        "'{name}' can't be the name of an array: give 1 to {NAME_BYTES_MAX} bytes without '/', ',', ':' and control characters, and no '-' in front"
+        "'{name}' can't be the name of an array: give 1 to {NAME_BYTES_MAX} bytes without '/', ',', ':', double quotes and control characters, with neither a '-' in front nor a space at an end"
     )]
     Name {
         /// The name.
@@ -410,7 +410,8 @@ pub fn create(
 pub(crate) fn check_name(name: &str) -> Result<(), CreateError> {
     let fine = (1..=NAME_BYTES_MAX).contains(&name.len())
         && !name.starts_with('-')
-        && !name.contains(['/', ',', ':'])
+        && !name.contains(['/', ',', ':', '"'])
+        && name.trim() == name
         && !name.contains(char::is_control);
     fine.then_some(()).ok_or_else(|| CreateError::Name {
         name: name.to_owned(),

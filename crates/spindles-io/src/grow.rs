@@ -93,7 +93,12 @@ pub fn grow(
     if let (false, Some(device)) = (growing, already.first()) {
         if !added.is_empty() || !becomes(&report, options) {
             let device = (*device).to_owned();
-            return Err(ChangeError::AlreadyMember { array, device });
+            let members = report.devices().into_iter().map(str::to_owned).collect();
+            return Err(ChangeError::AlreadyMember {
+                array,
+                device,
+                members,
+            });
         }
         return Ok(Grown {
             bytes: report.bytes,

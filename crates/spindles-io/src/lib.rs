@@ -51,6 +51,7 @@ mod target;
 #[cfg(test)]
 mod tests;
 mod transfer;
+mod waiting;
 pub mod wipe;
 mod zeros;
 
@@ -64,3 +65,4 @@ pub use mishaps::Mishap;
 pub use options::{Direct, IoChoice, OpenOptions};
 pub use room::TooSmall;
 pub use target::{Busy, Counters, DeviceCounters, Target, settle};
+pub use waiting::tell_waits;

@@ -231,6 +231,20 @@ impl Probe {
     }
 }
 
+/// Whether it is a file or a block device that this user may not read.
+pub(crate) fn is_denied(name: &str) -> bool {
+    let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
+    let is_device = stat(name).is_ok_and(|it| {
+        let kind = FileType::from_raw_mode(it.st_mode);
+        matches!(kind, FileType::RegularFile | FileType::BlockDevice)
+    });
+    is_device
+        && matches!(
+            open(name, flags, Mode::empty()),
+            Err(Errno::ACCESS | Errno::PERM)
+        )
+}
+
 /// An error of the operating system about a device.
 pub(crate) fn failed(device: &str, action: &'static str, source: io::Error) -> OpenError {
     OpenError::Io {

@@ -44,7 +44,8 @@ pub struct RebuildProgress {
 pub struct Rebuilt {
     /// The array, as it was found.
     pub report: ArrayReport,
-    /// The positions that are active again, each with the name of its array.
+    /// The positions that are active again, each with the name of its array; none where none was
+    /// missing.
     pub members: Vec<(String, MemberIndex)>,
     /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
     pub through: bool,
@@ -83,7 +84,19 @@ pub fn rebuild(
         devices,
         newcomer,
         array,
-    } = look(devices, options)?;
+    } = match look(devices, options)? {
+        Looked::Ready(ready) => ready,
+        Looked::Whole(report) => {
+            return Ok(Rebuilt {
+                report: *report,
+                members: Vec::new(),
+                through: true,
+                failed: 0,
+                wiped: Vec::new(),
+                made: None,
+            });
+        }
+    };
     let wiped = match &newcomer {
         Newcomer::None => Vec::new(),
         Newcomer::Device(onto) => attach::may_overwrite(&[onto.as_str()], options.overwrite)?,
@@ -163,6 +176,14 @@ enum Newcomer {
     Array(Box<Inner>, Box<Vacancy>),
 }
 
+/// What is to be done.
+enum Looked {
+    /// This.
+    Ready(Ready),
+    /// Nothing: no member is missing.
+    Whole(Box<ArrayReport>),
+}
+
 /// What a rebuild is to be done with.
 struct Ready {
     devices: Vec<String>,
@@ -171,7 +192,7 @@ struct Ready {
 }
 
 /// Looks at everything for reading only, so that what can go wrong does so before anything is written.
-fn look(devices: &[&str], options: &RebuildOptions) -> Result<Ready, ChangeError> {
+fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeError> {
     let onto = options.onto.as_ref();
     let new = onto.map_or(Vec::new(), Expression::leaves);
     let (given, build) = look_with(devices, &new, options)?;
@@ -182,6 +203,9 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Ready, ChangeError
     let all_are_members = new.iter().all(|device| is_member(&device));
     let (devices, newcomer) = match onto {
         _ if goes_on && all_are_members => (given, Newcomer::None),
+        None if !build.report.is_degraded() => {
+            return Ok(Looked::Whole(Box::new(build.report)));
+        }
         None => {
             let report = &build.report;
             let has_spare = report.is_degraded() && !report.spares.is_empty();
@@ -194,7 +218,12 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Ready, ChangeError
         Some(_) if new.iter().any(|device| is_member(&device)) => {
             let device = new.iter().find(is_member).map_or("", |device| device);
             let device = device.to_owned();
-            return Err(ChangeError::AlreadyMember { array, device });
+            let members = members.into_iter().map(str::to_owned).collect();
+            return Err(ChangeError::AlreadyMember {
+                array,
+                device,
+                members,
+            });
         }
         Some(onto) => {
             let newcomer = look_at(onto, build, options)?;
@@ -206,11 +235,11 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Ready, ChangeError
             (given.into_iter().filter(is_other).collect(), newcomer)
         }
     };
-    Ok(Ready {
+    Ok(Looked::Ready(Ready {
         devices: devices.into_iter().map(str::to_owned).collect(),
         newcomer,
         array,
-    })
+    }))
 }
 
 /// The array of these devices, for reading, with those of the new ones that belong to it: what was stopped

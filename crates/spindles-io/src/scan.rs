@@ -3,7 +3,7 @@
 
 use crate::assemble::outermost;
 use crate::identity::{Identity, file_below, identity, share_bytes};
-use crate::probe::Probe;
+use crate::probe::{self, Probe};
 use spindles_block::MemberIndex;
 use spindles_format::{ArrayRecord, Found, Uuid};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
@@ -38,6 +38,8 @@ pub struct Given {
     pub arrays: Vec<Uuid>,
     /// Places to look at that could not be looked at, or not wholly, and why.
     pub skipped: Vec<String>,
+    /// What this user may not read, where that may be what their arrays lack.
+    pub unreadable: Vec<String>,
 }
 
 /// A device that belongs to an array of which others were given.
@@ -76,6 +78,15 @@ impl fmt::Display for Forgotten {
 }
 
 impl Given {
+    /// Names what may not be read, for people.
+    #[must_use]
+    pub fn denied(&self) -> Option<String> {
+        let names = several(&self.unreadable)?;
+        Some(format!(
+            "{names} can't be read: permission denied; try as a user who may, such as root"
+        ))
+    }
+
     /// Names what was forgotten, for people.
     #[must_use]
     pub fn warning(&self) -> Option<String> {
@@ -161,6 +172,19 @@ pub enum ScanError {
         /// Those that have it.
         found: Vec<FoundArray>,
     },
+}
+
+/// So many names are listed.
+const NAMES_MAX: usize = 5;
+
+/// The names, the first of them if they are many; `None` for none.
+fn several(names: &[String]) -> Option<String> {
+    let (first, more) = names.split_at(names.len().min(NAMES_MAX));
+    let more = match more.len() {
+        0 => String::new(),
+        more => format!(" and {more} more"),
+    };
+    (!first.is_empty()).then(|| first.join(", ") + &more)
 }
 
 fn listed(arrays: &[FoundArray]) -> String {
@@ -252,8 +276,17 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         .filter_map(|found| Some(&found.record().ok()?.0));
     let arrays = records.flat_map(|array| [array.uuid, array.parent]);
     let arrays: BTreeSet<Uuid> = arrays.filter(|uuid| *uuid != Uuid::NIL).collect();
+    let mut unreadable = Vec::new();
+    if !scan.unreadable.is_empty() && lacks_members(&given) {
+        // Files of files, block devices of block devices.
+        let is_block = |name: &String| matches!(identity(name), Some(Identity::Block { .. }));
+        unreadable = scan.unreadable;
+        unreadable.retain(|name| devices.iter().any(|it| is_block(it) == is_block(name)));
+        unreadable.retain(|name| !apart.iter().any(|apart| share_bytes(apart, name)));
+    }
     Ok(Given {
         arrays: arrays.into_iter().collect(),
+        unreadable,
         forgotten,
         devices,
         skipped: scan.skipped,
@@ -359,7 +392,11 @@ fn choose<'a>(
             name: name.to_owned(),
             places: scan.described(),
             found: arrays.to_vec(),
-            skipped: scan.skipped.clone(),
+            skipped: {
+                let denied = several(&scan.unreadable);
+                let denied = denied.map(|names| format!("{names}: permission denied"));
+                scan.skipped.iter().cloned().chain(denied).collect()
+            },
         }),
         several => Err(ScanError::Ambiguous {
             name: name.to_owned(),
@@ -379,6 +416,8 @@ struct Scan {
     found: Vec<Found>,
     seen: BTreeSet<Identity>,
     skipped: Vec<String>,
+    /// What this user may not read.
+    unreadable: Vec<String>,
 }
 
 impl Scan {
@@ -400,6 +439,7 @@ impl Scan {
             found: Vec::new(),
             seen: BTreeSet::new(),
             skipped: Vec::new(),
+            unreadable: Vec::new(),
         }
     }
 
@@ -473,6 +513,9 @@ impl Scan {
 
     fn look_at(&mut self, name: &str) {
         let Some(probe) = Probe::glance(name) else {
+            if probe::is_denied(name) {
+                self.unreadable.push(name.to_owned());
+            }
             return;
         };
         let found = probe.found();
@@ -612,14 +655,51 @@ impl Scan {
     }
 }
 
+/// What carries something of ours where it is looked unless somebody says where.
+pub(crate) fn all() -> Vec<Found> {
+    let mut scan = Scan::new(&[]);
+    scan.look();
+    scan.found
+}
+
 /// The newest record of an array.
-fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
+pub(crate) fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
     let records = found
         .iter()
         .filter_map(|found| Some(&found.record().ok()?.0));
     records
         .filter(|array| array.uuid == uuid)
         .max_by_key(|array| array.generation)
+}
+
+/// Whether the arrays of these devices count on others.
+fn lacks_members(given: &[Found]) -> bool {
+    let records: Vec<&ArrayRecord> = (given.iter())
+        .filter_map(|found| Some(&found.record().ok()?.0))
+        .collect();
+    let uuids: BTreeSet<Uuid> = records.iter().map(|array| array.uuid).collect();
+    let lacks_some = uuids
+        .iter()
+        .filter_map(|uuid| newest(given, *uuid))
+        .any(|array| {
+            let missing = array.missing();
+            let counted_on = (0..)
+                .zip(array.members())
+                .filter(|(at, _)| !missing.contains(MemberIndex(*at)));
+            let mut others = counted_on.map(|(_, member)| member.device_uuid);
+            others.any(|own| !given.iter().any(|found| is_member(found, array.uuid, own)))
+        });
+    // Of an array of arrays it is read off them how many there are.
+    let parents = records.iter().map(|array| array.parent);
+    let parents: BTreeSet<Uuid> = parents.filter(|uuid| *uuid != Uuid::NIL).collect();
+    let names: Vec<&str> = given.iter().map(|found| found.name.as_str()).collect();
+    let lacks_arrays = || {
+        let outer = outermost(&names).ok().flatten();
+        outer.is_none_or(|outer| {
+            outer.members().len() > uuids.len() + outer.missing().iter().count()
+        })
+    };
+    lacks_some || !parents.is_empty() && lacks_arrays()
 }
 
 fn is_member(found: &Found, uuid: Uuid, own: Uuid) -> bool {

@@ -165,6 +165,8 @@ pub fn scrub(
             break target.scrub_progress();
         }
     };
+    let open = open.make_contiguous();
+    open.sort_by(|one, other| one.place().cmp(&other.place()));
     open.iter().for_each(tell);
     attach::close(target, &mut report)?;
     Ok(Scrubbed {
@@ -174,11 +176,17 @@ pub fn scrub(
     })
 }
 
-/// Adds `next` to the place that it goes on with. A scrub is in several places at once, so some are
-/// kept `open`; the oldest is told when there are too many.
-fn join(open: &mut VecDeque<Told>, next: Told, tell: &mut dyn FnMut(&Told)) {
-    if open.iter_mut().any(|told| told.goes_on_with(&next)) {
-        return;
+/// Makes `next` one with the places on either side of it. A scrub is in several places at once, which
+/// come to their ends in any order, so some are kept `open`; the oldest is told when there are too
+/// many.
+fn join(open: &mut VecDeque<Told>, mut next: Told, tell: &mut dyn FnMut(&Told)) {
+    let beside = |(at, told): (usize, &Told), next: &Told| {
+        let joined = told.followed_by(next).or_else(|| next.followed_by(told));
+        Some((at, joined?))
+    };
+    while let Some((at, joined)) = (open.iter().enumerate()).find_map(|told| beside(told, &next)) {
+        open.remove(at);
+        next = joined;
     }
     open.push_back(next);
     if open.len() > OPEN_MAX
@@ -189,43 +197,63 @@ fn join(open: &mut VecDeque<Told>, next: Told, tell: &mut dyn FnMut(&Told)) {
 }
 
 impl Told {
-    /// Takes in what begins where it ends, and is the same otherwise.
-    fn goes_on_with(&mut self, next: &Self) -> bool {
+    /// Both as one, where `next` begins where this ends, and is the same otherwise.
+    fn followed_by(&self, next: &Self) -> Option<Self> {
         let (Self::Place { bytes: more, .. } | Self::Disagreement { bytes: more, .. }) = next
         else {
-            return false;
+            return None;
         };
-        let mut expected = self.clone();
-        match &mut expected {
-            Self::Place {
-                offset_bytes,
-                bytes,
-                array_offset_bytes,
-                ..
-            } => {
+        let (mut expected, mut joined) = (self.clone(), self.clone());
+        match (&mut expected, &mut joined) {
+            (
+                Self::Place {
+                    offset_bytes,
+                    bytes,
+                    array_offset_bytes,
+                    ..
+                },
+                Self::Place { bytes: sum, .. },
+            ) => {
                 *offset_bytes += *bytes;
                 if let Some(offset_bytes) = array_offset_bytes {
                     *offset_bytes += *bytes;
                 }
                 *bytes = *more;
+                *sum += *more;
             }
-            Self::Disagreement {
-                offset_bytes,
-                bytes,
-                ..
-            } => {
+            (
+                Self::Disagreement {
+                    offset_bytes,
+                    bytes,
+                    ..
+                },
+                Self::Disagreement { bytes: sum, .. },
+            ) => {
                 *offset_bytes += *bytes;
                 *bytes = *more;
+                *sum += *more;
             }
-            Self::Out { .. } => return false,
+            _ => return None,
         }
-        if expected != *next {
-            return false;
+        (expected == *next).then_some(joined)
+    }
+
+    /// By whom and where it is.
+    fn place(&self) -> (&str, &str, u64) {
+        match self {
+            Self::Place {
+                array,
+                member,
+                offset_bytes,
+                ..
+            } => (array, member, *offset_bytes),
+            Self::Disagreement {
+                array,
+                offset_bytes,
+                ..
+            } => (array, "", *offset_bytes),
+            Self::Out { array, member } => (array, member, 0),
         }
-        if let Self::Place { bytes, .. } | Self::Disagreement { bytes, .. } = self {
-            *bytes += more;
-        }
-        true
     }
 }
 

@@ -53,6 +53,17 @@ pub struct User {
     pub work: Option<Work>,
 }
 
+impl User {
+    /// One that does not say what it is doing.
+    fn silent(pid: u32) -> Self {
+        Self {
+            pid: Some(pid),
+            command: command_of(pid),
+            work: None,
+        }
+    }
+}
+
 impl std::fmt::Debug for Survey {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Survey")
@@ -182,17 +193,20 @@ fn is_busy(device: &str) -> bool {
     flock(&file, FlockOperation::NonBlockingLockShared) == Err(Errno::WOULDBLOCK)
 }
 
+/// Who has locked these devices, or has them open for writing, as far as that can be known.
+pub(crate) fn holders(devices: &[&str]) -> Vec<User> {
+    let identities = devices.iter().filter_map(|name| identity(name)).collect();
+    let pids = lockers(&identities).into_iter().chain(writers(&identities));
+    let pids: BTreeSet<u32> = pids.collect();
+    pids.into_iter().map(User::silent).collect()
+}
+
 /// Who has the devices, and what they say of it.
 fn users(devices: &[&str], reports: &[ArrayReport]) -> Vec<User> {
     let mut users = users_by_notice(reports);
-    let identities: BTreeSet<_> = devices.iter().filter_map(|name| identity(name)).collect();
-    for pid in lockers(&identities).into_iter().chain(writers(&identities)) {
-        if users.iter().all(|user| user.pid != Some(pid)) {
-            users.push(User {
-                pid: Some(pid),
-                command: command_of(pid),
-                work: None,
-            });
+    for user in holders(devices) {
+        if users.iter().all(|other| other.pid != user.pid) {
+            users.push(user);
         }
     }
     if users.is_empty() {

@@ -178,7 +178,10 @@ pub trait Target {
     /// Why not.
     fn may_replace(&self, old: &str, _device: &str) -> Result<(), AttachError> {
         let device = old.to_owned();
-        Err(AttachError::NotActive { device })
+        Err(AttachError::NotActive {
+            device,
+            active: Vec::new(),
+        })
     }
 
     /// Begins to copy the member that the device `old` is onto another device, whatever is on that.
@@ -189,7 +192,10 @@ pub trait Target {
     /// Nothing was written to the device, unless it could not be cleared.
     fn replace(&mut self, old: &str, _device: &str) -> Result<(String, MemberIndex), AttachError> {
         let device = old.to_owned();
-        Err(AttachError::NotActive { device })
+        Err(AttachError::NotActive {
+            device,
+            active: Vec::new(),
+        })
     }
 
     /// How far the devices are that are being filled, or copied onto; `None` where none is.

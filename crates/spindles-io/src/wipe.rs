@@ -3,10 +3,10 @@
 use crate::attach::{self, ChangeError};
 use crate::probe::{self, Probe};
 use crate::report::survives_more;
-use crate::{OpenOptions, backends, positioned};
+use crate::{OpenOptions, backends, positioned, scan};
 use spindles_block::MemberSet;
 use spindles_engine::geometry_of;
-use spindles_format::{Found, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{ArrayRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
 use std::io;
 
@@ -37,8 +37,10 @@ pub fn look(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
         found.push((probe.found(), holds));
     }
     let all: Vec<Found> = found.iter().map(|(found, _)| found.clone()).collect();
+    // What the other members say may be newer.
+    let known = [all.clone(), scan::all()].concat();
     let labelled = found.into_iter().map(|(found, holds)| Labelled {
-        lacking: lacking(&found, &all),
+        lacking: lacking(&found, &all, &known),
         device: found.name,
         holds,
     });
@@ -77,8 +79,9 @@ pub(crate) fn clear(device: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// What the arrays of a device are without it, and without the others that go with it.
-fn lacking(found: &Found, all: &[Found]) -> Vec<String> {
+/// What the arrays of a device are without it, and without the others that go with it, as far as that
+/// is `known`.
+fn lacking(found: &Found, all: &[Found], known: &[Found]) -> Vec<String> {
     if let Some(spare) = found.spare() {
         let arrays = spare.arrays.iter();
         return arrays
@@ -92,13 +95,20 @@ fn lacking(found: &Found, all: &[Found]) -> Vec<String> {
              order"
         )];
     }
-    let Ok((array, device)) = found.record() else {
+    let Ok((own, device)) = found.record() else {
         return Vec::new();
     };
-    let of_array = all.iter().filter_map(|other| other.record().ok());
+    let array = scan::newest(known, own.uuid).unwrap_or(own);
+    let name = format!("array '{}' ({})", array.name, array.uuid);
+    let member = device.member;
+    if !is_counted_on(found, array) {
+        return vec![format!(
+            "{name} goes on without it as member {member} already, and loses nothing"
+        )];
+    }
+    let of_array = all.iter().filter(|other| is_counted_on(other, array));
     let going: MemberSet = of_array
-        .filter(|(other, _)| other.uuid == array.uuid)
-        .map(|(_, device)| device.member)
+        .filter_map(|other| Some(other.record().ok()?.1.member))
         .collect();
     let geometry = geometry_of(array).ok();
     let left = geometry.and_then(|it| it.survives_more(array.missing().union(going)));
@@ -109,8 +119,16 @@ fn lacking(found: &Found, all: &[Found]) -> Vec<String> {
     } else {
         ", and too many others: the array can't be read then".to_owned()
     };
-    vec![format!(
-        "array '{}' ({}) loses member {}{fate}",
-        array.name, array.uuid, device.member
-    )]
+    vec![format!("{name} loses member {member}{fate}")]
+}
+
+/// Whether the array has that device as a member, and not as one that is out.
+fn is_counted_on(found: &Found, array: &ArrayRecord) -> bool {
+    found.record().is_ok_and(|(own, device)| {
+        let place = usize::from(device.member.0);
+        let counted = array.members().get(place);
+        own.uuid == array.uuid
+            && counted.is_some_and(|it| it.device_uuid == own.member[place].device_uuid)
+            && !array.missing().contains(device.member)
+    })
 }

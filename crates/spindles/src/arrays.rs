@@ -8,7 +8,7 @@ use spindles_block::SizeBytes;
 use spindles_engine::Member;
 use spindles_io::Mishap;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
-use spindles_io::scan::{self, Role, ScanError};
+use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
 use spindles_io::utc;
@@ -56,6 +56,15 @@ impl Scan {
         apart: &[&str],
         ui: &Ui,
     ) -> anyhow::Result<Vec<String>> {
+        let given = self.given(arguments, apart, ui)?;
+        if let Some(denied) = given.denied() {
+            ui.note(format!("what the array lacks may be here: {denied}"));
+        }
+        Ok(given.devices)
+    }
+
+    /// The same, and what else was found out. What may not be read is left to whoever asks.
+    fn given(&self, arguments: &[String], apart: &[&str], ui: &Ui) -> anyhow::Result<Given> {
         let arguments = names(arguments);
         let given = scan::resolve(&arguments, apart, &self.places).map_err(usage)?;
         for note in &given.skipped {
@@ -80,7 +89,7 @@ impl Scan {
         });
         ui.not_given(not_given.collect());
         ui.works_on(&given.arrays);
-        Ok(given.devices)
+        Ok(given)
     }
 }
 
@@ -98,6 +107,11 @@ impl ArrayArguments {
     /// Its devices, as [`Scan::devices`] has them.
     pub(crate) fn devices(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Vec<String>> {
         self.scan.devices(&self.devices, apart, ui)
+    }
+
+    /// What it means, as [`Scan::given`] has it.
+    pub(crate) fn given(&self, ui: &Ui) -> anyhow::Result<Given> {
+        self.scan.given(&self.devices, &[], ui)
     }
 }
 
@@ -191,6 +205,15 @@ pub(crate) fn mishaps(mishaps: &[Mishap]) -> Value {
         }
     });
     mishaps.collect()
+}
+
+/// So many places are named at most to people.
+pub(crate) const PLACES_MAX: usize = 50;
+
+/// What is said of those beyond that.
+pub(crate) fn more_places(places: usize) -> Option<String> {
+    let more = places.checked_sub(PLACES_MAX).filter(|more| *more > 0)?;
+    Some(format!("and {more} more places: --json names all"))
 }
 
 /// `healthy`, `degraded` or `failed`.

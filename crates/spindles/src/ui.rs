@@ -168,6 +168,11 @@ pub(crate) fn write_error(text: &str) {
     drop(io::stderr().lock().write_all(text.as_bytes()));
 }
 
+/// What is waited for; also while a bar is shown.
+pub(crate) fn tell_waits(what: &str) {
+    write_error(&format!("spindles: {what}\n"));
+}
+
 fn table(header: &[&str], rows: &[Vec<String>]) -> String {
     let width = |column: usize| {
         rows.iter()

@@ -1,6 +1,7 @@
 //! Opening what lies in the file system, past the page cache where that works.
 
 use crate::identity::loop_devices_on;
+use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, statx};
 use rustix::io::Errno;
@@ -46,7 +47,7 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     let flags = access | flags | OFlags::CLOEXEC;
     let patience = options.patience;
     let open = |flags| {
-        patiently(patience, Errno::BUSY, || {
+        patiently(name, patience, Errno::BUSY, || {
             rustix::fs::open(name, flags, Mode::empty())
         })
     };
@@ -97,7 +98,9 @@ pub(super) fn lock(
         FlockOperation::NonBlockingLockExclusive
     };
     // Some network file systems have no locks: any other refusal says nothing.
-    match patiently(options.patience, Errno::WOULDBLOCK, || flock(file, lock)) {
+    match patiently(name, options.patience, Errno::WOULDBLOCK, || {
+        flock(file, lock)
+    }) {
         Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
             device: name.to_owned(),
             above: None,
@@ -115,7 +118,7 @@ pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedF
     }
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for device in loop_devices_on(name) {
-        let opened = patiently(options.patience, Errno::BUSY, || {
+        let opened = patiently(&device, options.patience, Errno::BUSY, || {
             rustix::fs::open(&device, flags, Mode::empty())
         });
         match opened {
@@ -136,16 +139,22 @@ pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedF
 /// So long it is waited between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Tries again while the answer is `busy`, for so long.
-pub(super) fn patiently<T>(
+/// Tries again while the answer is `busy`, for so long, and says so when that takes longer.
+fn patiently<T>(
+    name: &str,
     patience: Duration,
     busy: Errno,
     mut attempt: impl FnMut() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     let started = Instant::now();
+    let mut is_told = false;
     loop {
         match attempt() {
             Err(errno) if errno == busy && started.elapsed() < patience => {
+                if !is_told && started.elapsed() > SILENCE {
+                    is_told = true;
+                    waiting::told(name, patience);
+                }
                 std::thread::sleep(PAUSE);
             }
             result => return result,

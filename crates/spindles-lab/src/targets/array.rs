@@ -13,6 +13,7 @@ pub(super) static KIND: Kind = Kind {
     summary: "a fresh array of that many members, or of these devices: raid5(4), raid1(mem:1G,x)",
     exists: false,
     claims: |text| text.contains('(') && !text.starts_with("array:"),
+    check: |text| parse(text).map(drop),
     needs: |text| {
         let expression = parse(text)?;
         let leaves = expression.leaves();

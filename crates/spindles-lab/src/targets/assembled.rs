@@ -10,6 +10,11 @@ pub(super) static KIND: Kind = Kind {
     summary: "an existing array, found by its name or assembled from the superblocks on these devices",
     exists: true,
     claims: |text| text.starts_with("array:"),
+    check: |text| {
+        scan::split(text)
+            .map(drop)
+            .map_err(|error| error.to_string())
+    },
     needs: |text| {
         Ok(Needs {
             members: 0,

@@ -9,6 +9,7 @@ pub(super) static KIND: Kind = Kind {
     summary: "a block device, a file, memory or nothing, as it is: kernel RAID and controllers too",
     exists: true,
     claims: |_| true,
+    check: |_| Ok(()),
     needs: |text| {
         Ok(Needs {
             members: 0,

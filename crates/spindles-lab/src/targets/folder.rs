@@ -10,10 +10,11 @@ pub(super) static KIND: Kind = Kind {
     summary: "a file made in that folder, and removed: for comparing mounted file systems",
     exists: false,
     claims: |text| text.starts_with("folder:") || Path::new(text).is_dir(),
-    needs: |text| match path(text) {
+    check: |text| match path(text) {
         "" => Err("the folder is missing: write folder:PATH".to_owned()),
-        _ => Ok(Needs::default()),
+        _ => Ok(()),
     },
+    needs: |_| Ok(Needs::default()),
     prepare: |text, site| {
         let folder = Path::new(path(text));
         let wrong = |error| format!("{}: can't make a file there: {error}", folder.display());

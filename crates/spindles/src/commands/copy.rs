@@ -1,7 +1,7 @@
 //! `spindles copy`: bytes between files, devices and arrays.
 
 use super::Command;
-use crate::arrays::{self, Scan};
+use crate::arrays::{self, PLACES_MAX, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
@@ -191,9 +191,6 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// So many places are named at most.
-const PLACES_MAX: usize = 50;
-
 fn note_left_out(name: &str, left_out: &[Range<u64>], ui: &Ui) {
     for bytes in left_out.iter().take(PLACES_MAX) {
         ui.note(format!(
@@ -202,9 +199,8 @@ fn note_left_out(name: &str, left_out: &[Range<u64>], ui: &Ui) {
             bytes.start
         ));
     }
-    if left_out.len() > PLACES_MAX {
-        let more = left_out.len() - PLACES_MAX;
-        ui.note(format!("and {more} more places: --json names all"));
+    if let Some(more) = arrays::more_places(left_out.len()) {
+        ui.note(more);
     }
 }
 

@@ -215,7 +215,7 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
     let devices = devices(expression, arguments);
     ui.line(format!(
         "use it as {}",
-        scan::target_of(&created.name, &devices)
+        scan::shell_word(&scan::target_of(&created.name, &devices))
     ));
     ui.json(&json!({
         "name": created.name,

@@ -90,7 +90,8 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
             })
         }
         Err(error) => {
-            let also = holds.first().filter(|_| error == DecodeError::NotOurs);
+            let is_none = matches!(error, DecodeError::NotOurs | DecodeError::Short { .. });
+            let also = holds.first().filter(|_| is_none);
             let also = also
                 .map(|what| format!("; it holds {what}"))
                 .unwrap_or_default();

@@ -113,6 +113,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "array '{array}': member {member} is active again{what}"
         ));
     }
+    if rebuilt.members.is_empty() && rebuilt.through && rebuilt.failed == 0 {
+        for refused in &rebuilt.report.refused {
+            ui.note(format!("left out: {refused}"));
+        }
+        ui.line(format!(
+            "array '{name}' lacks no member: there is nothing to rebuild"
+        ));
+    }
     ui.json(&json!({
         "name": name,
         "uuid": rebuilt.report.uuid.to_string(),

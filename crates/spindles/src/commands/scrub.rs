@@ -1,7 +1,7 @@
 //! `spindles scrub`: reads and compares everything, and repairs what is known to be wrong.
 
 use super::Command;
-use crate::arrays::{self, ArrayArguments};
+use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::degraded::Degraded;
 use crate::rate::Rate;
 use crate::ui::Ui;
@@ -88,12 +88,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &options,
         wanted,
         &mut |told| {
-            ui.line(text(told));
+            if places.len() < PLACES_MAX {
+                ui.line(text(told));
+            }
             places.push(value(told));
         },
         &mut on_progress,
     )?;
     drop(on_progress);
+    if let Some(more) = arrays::more_places(places.len()) {
+        ui.line(more);
+    }
     for warning in scrubbed.report.warnings() {
         ui.note(warning);
     }

@@ -4,6 +4,7 @@ use super::Command;
 use crate::arrays::{self, ArrayArguments};
 use crate::failure::Answer;
 use crate::ui::Ui;
+use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Member, Policy, RegionsStatus, Status};
@@ -42,8 +43,12 @@ const STATUS_ARRAY_FAILED: u8 = 4;
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let devices = arguments.array.devices(&[], ui)?;
-    let survey = survey(&arrays::names(&devices))?;
+    let given = arguments.array.given(ui)?;
+    let survey = survey(&arrays::names(&given.devices))?;
+    let denied = given.denied();
+    if let (Some(denied), Health::Failed) = (&denied, survey.health()) {
+        bail!("too few devices were found to know how the array is: {denied}");
+    }
     let target = survey.target.as_deref();
     let view = View {
         target,
@@ -53,13 +58,20 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let mut documents = Vec::new();
     let mut warnings = Vec::new();
+    warnings.extend(
+        denied.as_ref().map(|denied| {
+            format!("whether the array lacks what is not there is not known: {denied}")
+        }),
+    );
     for report in &survey.reports {
         let mut document = arrays::to_json(report);
         view.show(report, 0, &mut document);
         documents.push(document);
         // Nothing goes on by itself where another one is at it, or nobody may be.
         let stands_still = view.is_in_use || survey.needs_force.is_some();
-        warnings.extend(if stands_still {
+        warnings.extend(if denied.is_some() {
+            Vec::new()
+        } else if stands_still {
             report.warnings_in_use()
         } else {
             report.warnings()
@@ -67,6 +79,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
     match &survey.needs_force {
+        _ if denied.is_some() => {}
         Some(why) => warnings.push(why.clone()),
         None if view.is_in_use => {}
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
@@ -83,6 +96,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     document["warnings"] = json!(warnings);
     document["bad_blocks"] = json!(bad);
+    document["unreadable"] = json!(given.unreadable);
     document["users"] = survey.users.iter().map(user).collect();
     ui.json(&document);
     match survey.health() {
@@ -197,7 +211,8 @@ impl View<'_> {
         let status = status.as_ref();
         let indent = "  ".repeat(depth);
         let line = |text: String| self.ui.line(format!("{indent}{text}"));
-        line(format!("array '{}' ({})", report.name, report.uuid));
+        let inner = if depth == 0 { "" } else { "inner " };
+        line(format!("{inner}array '{}' ({})", report.name, report.uuid));
         line(format!(
             "  {}",
             arrays::shape(
@@ -208,8 +223,14 @@ impl View<'_> {
                 report.block_bytes
             )
         ));
+        let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
+        let others = if report.members.iter().any(is_array) {
+            "; its inner arrays have their own"
+        } else {
+            ""
+        };
         line(format!(
-            "  holds {}, consistency policy {}, checksums {}",
+            "  holds {}, consistency policy {}, checksums {}{others}",
             arrays::size(report.bytes),
             report.consistency,
             report.checksum

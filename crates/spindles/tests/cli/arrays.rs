@@ -420,10 +420,15 @@ fn create_refuses_devices_it_must_not_take() {
     // A program that has it open.
     let open = File::open(folder.path("b")).expect("it is there");
     open.lock().expect("nobody else has it");
+    let waits = format!("/b is in use by pid {} (cli-", std::process::id());
     folder.refuses(
         "create x raid1(@a,@b)",
         1,
-        &["/b is in use by another program"],
+        &[
+            &waits,
+            "): waiting up to 5 s for it",
+            "/b is in use by another program",
+        ],
     );
 }
 

@@ -1,6 +1,7 @@
 //! `wipe` and `rename`: what superblocks say is taken off, or another name.
 
-use crate::binary::spindles;
+use crate::arrays::Folder;
+use crate::binary::{spindles, spindles_in};
 use std::fs;
 use tempfile::TempDir;
 
@@ -44,7 +45,7 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
 
     let asked = spindles(&["wipe", &a]);
     asked.fails(1, &["nothing was changed", "--force"]);
-    let loss = "loses member 0; the array is degraded then, and its data complete";
+    let loss = "loses member 0; the array is degraded then: it is not safe from further losses";
     for words in ["a member of the Spindles array 'pool'", loss] {
         assert!(asked.out.contains(words), "no {words} in {}", asked.out);
     }
@@ -76,6 +77,40 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
     let back = format!("{data}.back");
     spindles(&["copy", &format!("array:{b},{c}"), &back, "--bytes", "1M"]).ok();
     assert_eq!(fs::read(&back).ok(), fs::read(&data).ok());
+}
+
+/// What another device has the place of is nothing to the array, and so is what it goes on without.
+#[test]
+fn wiping_what_is_no_member_any_more_takes_nothing_from_its_array() {
+    let folder = Folder::new("a b c d old new", 8 * MIB);
+    let here = folder.path("");
+    let run = |arguments: &str| {
+        let arguments: Vec<&str> = arguments.split(' ').collect();
+        spindles_in(&here, &[], &arguments)
+    };
+    run("create pool raid6(a,b,c,old)").ok();
+    let wiped = run("wipe old");
+    let loss =
+        "loses member 3; the array is degraded then: it survives the loss of one member more";
+    assert!(wiped.out.contains(loss), "{}", wiped.out);
+    fs::rename(folder.path("old"), folder.path("away")).expect("it is there");
+    folder.run("copy @b array:@a,@b,@c --bytes 1M --force").ok();
+    fs::rename(folder.path("away"), folder.path("old")).expect("it is there");
+    let without = "goes on without it as member 3 already, and loses nothing";
+    for command in [
+        "status a b c",
+        "rebuild a b c --onto new",
+        "wipe old --force",
+    ] {
+        let wiped = run("wipe old");
+        assert!(
+            wiped.out.contains(without),
+            "before {command}: {}",
+            wiped.out
+        );
+        run(command).ok();
+    }
+    assert_eq!(run("status pool").status, 0);
 }
 
 #[test]

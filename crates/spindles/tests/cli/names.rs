@@ -3,6 +3,7 @@
 
 use crate::arrays::{Folder, MIB};
 use crate::binary::{Run, spindles_in};
+use spindles_io::scan;
 use std::os::unix::fs::symlink;
 use std::process::Command;
 
@@ -109,7 +110,8 @@ fn a_new_array_says_what_it_is_called() {
     ] {
         let run = here(&folder, &format!("create {create}")).ok();
         let last = run.out.lines().last().expect("a line");
-        assert_eq!(last, format!("use it as {target}"), "{create}");
+        let typed = scan::shell_word(&target);
+        assert_eq!(last, format!("use it as {typed}"), "{create}");
         std::fs::write(folder.path("data"), b"some").expect("room");
         let run = here(&folder, &format!("copy data {target}"));
         assert_eq!(run.status, 0, "{create}: {}", run.error);
@@ -261,6 +263,39 @@ fn nothing_but_files_and_devices_is_looked_at() {
     assert_eq!(run.json()["not_given"], serde_json::json!([]));
     let run = here(&folder, "status pool --scan 0");
     run.fails(1, &["'pool' is neither a file"]);
+}
+
+/// What an array may be called is what it can be called by, as it is typed and as `create` says.
+#[test]
+fn every_name_that_an_array_may_have_works_everywhere() {
+    for name in ["my pool", "it's", "a(b", "ä$HOME", "a;b*", "a\\b"] {
+        let folder = Folder::new("a b new", 8 * MIB);
+        let run = |arguments: &[&str]| spindles_in(&folder.path(""), &[], arguments);
+        let made = run(&["create", name, "raid1(a,b)"]).ok();
+        let last = made.out.lines().last().expect("a line");
+        let target = last
+            .strip_prefix("use it as ")
+            .expect("that is its last line");
+        let pasted = format!("printf %s {target}");
+        let pasted = Command::new("sh")
+            .args(["-c", &pasted])
+            .output()
+            .expect("a shell");
+        let pasted = String::from_utf8(pasted.stdout).expect("text");
+        for name in [name, &format!("array:{name}"), &pasted] {
+            run(&["status", name]).ok();
+            run(&["scrub", name]).ok();
+        }
+        for target in [&pasted, &format!("array:{name}")] {
+            run(&["copy", target, "out", "--bytes", "4K"]).ok();
+            run(&["bench", "dd-read", target, "--size", "1M", "--runs", "1"]).ok();
+        }
+        std::fs::remove_file(folder.path("b")).expect("it is there");
+        run(&["rebuild", name, "--onto", "new", "--degraded"]).ok();
+        run(&["rename", name, "plain"]).ok();
+        run(&["rename", "plain", name]).ok();
+        run(&["status", name]).ok();
+    }
 }
 
 #[test]

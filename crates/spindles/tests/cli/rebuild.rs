@@ -111,8 +111,20 @@ fn a_rebuild_that_can_not_be_is_refused() {
     folder.refuses("rebuild @a @c --onto @small", 1, &["too small"]);
     folder.refuses("rebuild @a @c --onto @none", 1, &["there is no"]);
     folder.refuses("rebuild @a @c --onto @a", 2, &["is given twice"]);
-    folder.refuses("rebuild @a @b @c --onto @new", 1, &["no member is missing"]);
-    folder.refuses("rebuild @a @c --onto @new --member 0", 1, &["member 0"]);
+    let remedy = [
+        "no member is missing",
+        "`spindles replace`",
+        "`spindles spare add`",
+    ];
+    folder.refuses("rebuild @a @b @c --onto @new", 1, &remedy);
+    for member in ["0", "9"] {
+        let choices = format!("member {member} is not missing: a device takes");
+        folder.refuses(
+            &format!("rebuild @a @c --onto @new --member {member}"),
+            1,
+            &[&choices, "missing: member 1 of array 'data'"],
+        );
+    }
     folder.refuses("rebuild @a @c --member 1", 2, &["--onto"]);
     folder.refuses("rebuild @a --onto @new", 1, &["can't be opened"]);
     folder.refuses(
@@ -120,7 +132,12 @@ fn a_rebuild_that_can_not_be_is_refused() {
         2,
         &["fast"],
     );
-    folder.refuses("rebuild @a @b @c", 1, &["--onto"]);
+    folder.refuses("rebuild @a @c", 1, &["--onto"]);
+    // Where nothing is missing, nothing is left to do.
+    let run = folder.run("rebuild @a @b @c").ok();
+    assert!(run.out.contains("nothing to rebuild"), "{}", run.out);
+    let json = folder.run("rebuild @a @b @c --json").ok().json();
+    assert_eq!(json["rebuilt"], serde_json::json!([]));
     let nested = filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
     std::fs::write(nested.path("new"), vec![0; 4 << 20]).expect("room");
     nested.refuses("rebuild @a @b --onto @new", 1, &["itself an array"]);
@@ -133,7 +150,11 @@ fn a_rebuild_that_can_not_be_is_refused() {
     for (onto, status, text) in [
         ("raid0(@new", 2, "')'"),
         ("raid9(@new,@small)", 2, "raid9"),
-        ("raid0(@a,@new)", 1, "is a member of array 'data' already"),
+        (
+            "raid0(@a,@new)",
+            1,
+            "is a member of array 'data' already: the new device has to be another than ",
+        ),
         ("raid0(@none,@new)", 1, "there is no"),
     ] {
         nested.refuses(&format!("rebuild @a @b @c --onto {onto}"), status, &[text]);

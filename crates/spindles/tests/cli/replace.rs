@@ -56,6 +56,11 @@ fn a_replacement_that_can_not_be_is_refused() {
     folder.refuses("replace @b --onto @b @a @c", 2, &["is given twice"]);
     folder.refuses("replace @b @a @c", 2, &["--onto"]);
     folder.refuses("replace @b --onto @new", 1, &["can't be opened"]);
+    let left = Folder::new("a b c old new", 4 * MIB);
+    left.run("create left raid5(@a,@b,@c) --spare @old").ok();
+    let active = [left.path("a"), left.path("b"), left.path("c")].join(", ");
+    let text = format!("; active: {active}");
+    left.refuses("replace @old --onto @new @a @b @c", 1, &[&text]);
     let run = folder.run("replace @b --onto @x @a @c --force --json").ok();
     let json = run.json();
     assert_eq!(json["member"], 1);

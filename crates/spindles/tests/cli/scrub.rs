@@ -325,6 +325,7 @@ fn what_is_not_lost_is_copied_out() {
     };
     let run = copy("");
     run.fails(1, &[&format!("can't read at byte {}", lost[0]), "--rescue"]);
+    assert!(!run.error.contains("scrub repairs"), "{}", run.error);
     assert!(!Path::new(&folder.path("back")).exists());
     for more in [" --rescue", " --rescue --verify", " --rescue --json"] {
         let run = copy(more);
@@ -337,6 +338,7 @@ fn what_is_not_lost_is_copied_out() {
                 "data: 8K could not be read and was left out",
             ],
         );
+        assert!(!run.error.contains("scrub repairs"), "{}", run.error);
         let mut expected = source.clone();
         for at in lost {
             expected[at..at + 4096].fill(0);
@@ -348,6 +350,34 @@ fn what_is_not_lost_is_copied_out() {
             assert_eq!(places, serde_json::json!(expected));
         }
     }
+}
+
+/// Blocks beside each other are one place, in whatever order they are found, and people are told so
+/// many as they read.
+#[test]
+fn places_are_told_as_few_as_they_are() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c");
+    let start = data_area(&folder, "b").start * BLOCK;
+    let length = 2 << 20;
+    folder.write("b", start + BLOCK, &vec![0x5a; length]);
+    let run = folder.run("scrub @a @b @c").ok();
+    let at = start + BLOCK;
+    let place = format!("{length} bytes at {at} were rotten: repaired\n");
+    assert!(run.out.contains(&place), "no {place:?} in {}", run.out);
+    assert_eq!(run.out.matches(" were rotten").count(), 1, "{}", run.out);
+    let count = 120;
+    for block in 0..count {
+        folder.write("b", start + 2 * block * BLOCK, &[1, 2, 3]);
+    }
+    let run = folder.run("scrub @a @b @c --check");
+    assert_eq!(run.out.matches(" were rotten").count(), 50, "{}", run.out);
+    assert!(
+        run.out.contains("and 70 more places: --json names all"),
+        "{}",
+        run.out
+    );
+    let json = folder.run("scrub @a @b @c --json").ok().json();
+    assert_eq!(json["places"].as_array().map(Vec::len), Some(120));
 }
 
 /// Which bytes of the array are lost is what decides which files are.

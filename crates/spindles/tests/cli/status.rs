@@ -2,7 +2,9 @@
 
 use crate::arrays::{Folder, MIB};
 use crate::binary::Run;
-use std::fs::File;
+use std::fs::{File, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -114,6 +116,126 @@ fn the_exit_status_says_how_an_array_is() {
     folder.run("status").fails(2, &["Usage"]);
 }
 
+/// How many members more may be lost, and nothing that is not known.
+#[test]
+fn what_is_left_is_told_as_far_as_it_is_known() {
+    let (none, one, two) = (
+        "it is not safe from further losses",
+        "it survives the loss of one member more",
+        "it survives the loss of 2 members more",
+    );
+    for (expression, left, text) in [
+        ("raid6(@a,@b,@c,@d)", "@a @b @c", one),
+        ("raid6(@a,@b,@c,@d)", "@a @b", none),
+        ("raid7(@a,@b,@c,@d,@e)", "@a @b @c @d", two),
+        ("raid1(@a,@b,@c)", "@a @c", one),
+        ("raid10:near3(@a,@b,@c,@d,@e,@f)", "@a @b @d @e", one),
+        ("raid10:near3(@a,@b,@c,@d,@e,@f)", "@a @d @e @f", none),
+        ("raid0(raid6(@a,@b,@c,@d),@e)", "@b @c @d @e", one),
+        ("raid5(@a,@b,@c) --consistency resync", "@a @b", none),
+    ] {
+        let folder = Folder::new("a b c d e f", 8 * MIB);
+        folder.run(&format!("create data {expression}")).ok();
+        let run = is(&folder, left, 3, &[text]);
+        assert!(!run.error.contains("complete"), "{}", run.error);
+        assert_eq!(
+            run.error.matches(" further losses").count(),
+            usize::from(text == none)
+        );
+    }
+}
+
+/// What may not be read is no loss.
+#[test]
+fn what_this_user_may_not_read_is_not_taken_for_lost() {
+    let folder = Folder::new("a b c", 8 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let mode = |name: &str, mode| {
+        let mode = Permissions::from_mode(mode);
+        std::fs::set_permissions(folder.path(name), mode).expect("it is ours");
+    };
+    mode("", 0o755);
+    let run = |arguments: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        command
+            .args(arguments.split(' '))
+            .current_dir(folder.path(""));
+        command.env("SPINDLES_SCAN", ".");
+        if std::fs::metadata("/proc/self").is_ok_and(|it| it.uid() == 0) {
+            command.uid(65_534).gid(65_534);
+        }
+        command.output()
+    };
+    if let Err(error) = run("--version") {
+        return println!("SKIPPED: what_this_user_may_not_read: as nobody: {error}");
+    }
+    for (denied, status, texts) in [
+        (
+            "b",
+            3,
+            &[
+                "whether the array lacks what is not there is not known: b can't be read: permission denied",
+            ][..],
+        ),
+        (
+            "a b",
+            1,
+            &[
+                "too few devices were found",
+                "a, b can't be read: permission denied",
+            ],
+        ),
+        (
+            "a b c",
+            1,
+            &["'data' is neither a file", "a, b, c: permission denied"],
+        ),
+    ] {
+        for name in ["a", "b", "c"] {
+            mode(name, if denied.contains(name) { 0 } else { 0o644 });
+        }
+        for arguments in ["status data", "status data --json"] {
+            let run = run(arguments).expect("it ran before");
+            let error = String::from_utf8(run.stderr).expect("text");
+            assert_eq!(run.status.code(), Some(status), "{denied}: {error}");
+            for text in texts {
+                assert!(error.contains(text), "{denied}: no {text:?} in {error}");
+            }
+            for prophecy in ["backup", "degraded", "rebuild", "failed"] {
+                assert!(!error.contains(prophecy), "{denied}: {error}");
+            }
+        }
+    }
+    // Others hear of it too.
+    mode("a", 0o644);
+    let run = run("scrub data --check").expect("it ran before");
+    let error = String::from_utf8(run.stderr).expect("text");
+    assert!(
+        error.contains("may be here: b, c can't be read: permission denied"),
+        "{error}"
+    );
+}
+
+/// An array of arrays is shown with theirs, and what belongs to which.
+#[test]
+fn arrays_inside_are_told_apart() {
+    let folder = Folder::new("a b c d", 8 * MIB);
+    folder
+        .run("create data raid1(raid0(@a,@b),raid0(@c,@d))")
+        .ok();
+    let texts = [
+        "\narray 'data' (",
+        "policy resync, checksums none; its inner arrays have their own\n",
+        "\n    inner array 'data.1' (",
+        "policy journal, checksums crc32c\n",
+    ];
+    let run = folder.run("status @a @b @c @d").ok();
+    let out = format!("\n{}", run.out);
+    for text in texts {
+        assert!(out.contains(text), "no {text:?} in {out}");
+    }
+}
+
 #[test]
 fn whoever_has_the_array_is_named() {
     let folder = Folder::new("a b c d", 16 * MIB);
@@ -221,7 +343,7 @@ fn what_is_being_done_is_told_and_how_far_it_is() {
         "/new, rebuilding, ",
         " % done",
         "degraded, ",
-        "goes on while the array is open for writing",
+        "that goes on with `spindles rebuild data`, or by itself",
     ];
     let run = is(&folder, "@a @c @new", 3, &texts);
     assert!(!run.out.contains("in use"), "{}", run.out);
