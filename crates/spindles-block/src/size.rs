@@ -3,7 +3,7 @@
 use core::fmt;
 use core::str::FromStr;
 
-/// A size in bytes that reads and prints with a unit: `64K` is 65536.
+/// A size in bytes that reads and prints with a unit: `64K` is 65536, and prints as `64 KiB`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SizeBytes(pub u64);
 
@@ -45,16 +45,43 @@ impl FromStr for SizeBytes {
     }
 }
 
+impl SizeBytes {
+    /// As it is typed: the shortest text that reads back as exactly this size, such as `64K`.
+    #[must_use]
+    pub const fn typed(self) -> TypedSize {
+        TypedSize(self.0)
+    }
+
+    /// The largest unit of which it is a whole number, and how many.
+    fn in_units(self) -> Option<(u64, &'static str)> {
+        let units = UNITS
+            .into_iter()
+            .map(|(unit, shift)| (unit, 1_u64 << shift));
+        let mut fit = units.filter(|(_, bytes)| self.0 >= *bytes && self.0.is_multiple_of(*bytes));
+        fit.next().map(|(unit, bytes)| (self.0 / bytes, unit))
+    }
+}
+
 impl fmt::Display for SizeBytes {
-    /// The shortest text that reads back as exactly this size.
+    /// Exactly, for people: `64 KiB`, `1000 bytes`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (unit, shift) in UNITS {
-            let bytes = 1_u64 << shift;
-            if self.0 >= bytes && self.0.is_multiple_of(bytes) {
-                return write!(f, "{}{unit}", self.0 / bytes);
-            }
+        match self.in_units() {
+            Some((count, unit)) => write!(f, "{count} {unit}iB"),
+            None => write!(f, "{} bytes", self.0),
         }
-        write!(f, "{}", self.0)
+    }
+}
+
+/// A size as it is typed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TypedSize(u64);
+
+impl fmt::Display for TypedSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match SizeBytes(self.0).in_units() {
+            Some((count, unit)) => write!(f, "{count}{unit}"),
+            None => write!(f, "{}", self.0),
+        }
     }
 }
 
@@ -80,22 +107,23 @@ mod tests {
 
     #[test]
     fn sizes_read_and_print() {
-        for (text, bytes, printed) in [
-            ("0", 0, "0"),
-            ("4096", 4096, "4K"),
-            ("1000", 1000, "1000"),
-            ("64K", 65_536, "64K"),
-            ("64k", 65_536, "64K"),
-            ("64KiB", 65_536, "64K"),
-            ("1M", 1 << 20, "1M"),
-            ("1025K", 1025 << 10, "1025K"),
-            ("1024M", 1 << 30, "1G"),
-            ("2T", 2 << 40, "2T"),
+        for (text, bytes, typed, printed) in [
+            ("0", 0, "0", "0 bytes"),
+            ("4096", 4096, "4K", "4 KiB"),
+            ("1000", 1000, "1000", "1000 bytes"),
+            ("64K", 65_536, "64K", "64 KiB"),
+            ("64k", 65_536, "64K", "64 KiB"),
+            ("64KiB", 65_536, "64K", "64 KiB"),
+            ("1M", 1 << 20, "1M", "1 MiB"),
+            ("1025K", 1025 << 10, "1025K", "1025 KiB"),
+            ("1024M", 1 << 30, "1G", "1 GiB"),
+            ("2T", 2 << 40, "2T", "2 TiB"),
         ] {
             let size: SizeBytes = text.parse().expect(text);
             assert_eq!(size, SizeBytes(bytes), "{text}");
             assert_eq!(size.to_string(), printed, "{text}");
-            assert_eq!(printed.parse(), Ok(size), "{printed}");
+            assert_eq!(size.typed().to_string(), typed, "{text}");
+            assert_eq!(typed.parse(), Ok(size), "{typed}");
         }
     }
 

@@ -166,6 +166,7 @@ impl fmt::Display for PlanError {
                 )?;
                 match chunk {
                     Some(chunk) => {
+                        let chunk = chunk.typed();
                         write!(f, "a smaller chunk with --chunk {chunk}, or larger devices")
                     }
                     None => f.write_str("larger devices"),

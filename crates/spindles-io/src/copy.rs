@@ -65,7 +65,7 @@ pub struct Progress {
 #[non_exhaustive]
 pub enum CopyError {
     /// More is to be copied than there is.
-    #[error("{name} holds {}, less than the {} to be copied: ask for less", size(*bytes), size(*wanted))]
+    #[error("{name} holds {}, less than the {} to be copied: ask for less", SizeBytes(*bytes), SizeBytes(*wanted))]
     TooShort {
         /// Where it comes from.
         name: String,
@@ -75,7 +75,7 @@ pub enum CopyError {
         wanted: u64,
     },
     /// There is less room than there are bytes.
-    #[error("{name} has room for {}, and {} are to be copied: take something larger", size(*bytes), size(*wanted))]
+    #[error("{name} has room for {}, and {} are to be copied: take something larger", SizeBytes(*bytes), SizeBytes(*wanted))]
     NoRoom {
         /// Where it goes.
         name: String,
@@ -137,20 +137,11 @@ pub enum CopyError {
         offset_bytes: u64,
     },
     /// The caller asked for the end.
-    #[error("interrupted after {}", size(*bytes))]
+    #[error("interrupted after {}", SizeBytes(*bytes))]
     Interrupted {
         /// That many are there.
         bytes: u64,
     },
-}
-
-/// With a unit where there is a whole number of them.
-pub(crate) fn size(bytes: u64) -> String {
-    if bytes.is_multiple_of(1024) && bytes > 0 {
-        SizeBytes(bytes).to_string()
-    } else {
-        format!("{bytes} bytes")
-    }
 }
 
 impl std::fmt::Debug for CopyEnd {

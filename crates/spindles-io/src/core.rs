@@ -3,7 +3,6 @@
 //! answered at once waits in a queue until the engine above has been drained.
 
 use crate::attach::AttachError;
-use crate::copy::size;
 use crate::create;
 use crate::identity;
 use crate::members::{DeviceIndex, DeviceIo, Members};
@@ -18,7 +17,8 @@ use crate::transfer::Tag;
 use crate::{Clock, Counters, OpenError, OpenOptions, TooSmall, compute};
 use spindles_block::{
     BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
-    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
+    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, SizeBytes,
+    StepId,
 };
 use spindles_engine::{Command, CommandError, Config, Engine, Event, Member, Output};
 use spindles_format::{ArrayRecord, DeviceRecord, SpareRecord, Uuid, areas_to_join};
@@ -709,8 +709,8 @@ impl Core {
         let small = self.may_be_spare(&spare.name, spare.bytes).err()?;
         Some(format!(
             "too small: it has {}, and a member needs {}",
-            size(small.lack.device_bytes),
-            size(small.lack.needed_bytes)
+            SizeBytes(small.lack.device_bytes),
+            SizeBytes(small.lack.needed_bytes)
         ))
     }
 

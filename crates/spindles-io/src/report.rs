@@ -2,7 +2,6 @@
 
 use crate::Mishap;
 use crate::clock::utc;
-use crate::copy::size;
 use crate::notice::percent;
 use crate::scan::shell_word;
 use crate::spare::Taken;
@@ -390,7 +389,7 @@ impl ArrayReport {
                  scrub names the places and looks again: bring back what is missing, or write anew from \
                  a backup what is lost",
                 array.name,
-                size(array.scrub_left_bytes)
+                SizeBytes(array.scrub_left_bytes)
             )
         })
         .collect()

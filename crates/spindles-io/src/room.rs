@@ -1,7 +1,7 @@
 //! Whether a new device has room for what it is to hold: one answer, in the same words, for every
 //! command that takes a device.
 
-use crate::copy::size;
+use spindles_block::SizeBytes;
 use spindles_format::TooSmall as Lack;
 use thiserror::Error;
 
@@ -12,7 +12,7 @@ pub(crate) const FOR_ALL: &str = " to have a spare for any member";
 #[derive(Clone, Debug, Error)]
 #[error(
     "{device} is too small{part}: it has {}, and needs {}; take a larger device{or}",
-    size(lack.device_bytes), size(lack.needed_bytes)
+    SizeBytes(lack.device_bytes), SizeBytes(lack.needed_bytes)
 )]
 pub struct TooSmall {
     /// The device.

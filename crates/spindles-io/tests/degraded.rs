@@ -432,7 +432,7 @@ fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
     // The final figure at once, and nothing written.
     folder.resize("e", 1 << 20);
     let small = folder.refuses(&["a", "b", "d"], "e");
-    assert!(small.contains("new ones of at least 8M"), "{small}");
+    assert!(small.contains("new ones of at least 8 MiB"), "{small}");
     folder.resize("e", 7 << 20);
     folder.refuses(&["a", "b", "d"], "e");
     folder.resize("e", 8 << 20);

@@ -533,7 +533,7 @@ fn small_devices_and_names_are_refused_and_nothing_is_changed() {
         .unwrap();
     let before = folder.contents();
     let error = folder.create("raid1(a,tiny)").unwrap_err().to_string();
-    let words = "/tiny is too small for a member of raid1 with chunks of 64K: it has 64K";
+    let words = "/tiny is too small for a member of raid1 with chunks of 64 KiB: it has 64 KiB";
     assert!(error.contains(words), "{error}");
     let large = CreateOptions {
         chunk_bytes: Some(MIB),
@@ -543,7 +543,7 @@ fn small_devices_and_names_are_refused_and_nothing_is_changed() {
     let error = create(&expression, &large, &mut |_, _| true).unwrap_err();
     let error = error.to_string();
     assert!(error.contains("/small is too small for "), "{error}");
-    assert!(error.contains("chunks of 1M"), "{error}");
+    assert!(error.contains("chunks of 1 MiB"), "{error}");
     for name in ["", "-x", "a/b", "a,b", "a:b", "a\nb", &"long".repeat(13)] {
         let named = CreateOptions {
             name: name.to_owned(),

@@ -182,7 +182,9 @@ fn options(spec: &SystemSpec) -> BTreeMap<String, String> {
             .find(|(named, _)| *named == kind)
             .map(|(_, name)| *name)
     };
-    let rate = spec.rebuild_rate.map(|rate| SizeBytes(rate).to_string());
+    let rate = spec
+        .rebuild_rate
+        .map(|rate| SizeBytes(rate).typed().to_string());
     let chosen = [
         ("consistency", spec.consistency.map(|policy| policy.name)),
         ("checksum", spec.checksum.and_then(checksum)),

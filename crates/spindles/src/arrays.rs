@@ -143,7 +143,7 @@ fn usage(error: ScanError) -> anyhow::Error {
     }
 }
 
-/// `raid5 left-symmetric, 3 members, chunks of 64K, blocks of 4K`.
+/// `raid5 left-symmetric, 3 members, chunks of 64 KiB, blocks of 4 KiB`.
 pub(crate) fn shape(
     level: &str,
     layout: &str,

@@ -129,7 +129,7 @@ mod tests {
         let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, false, None);
         assert_eq!(
             bytes.text((2 << 20) + 5, Duration::from_secs(3)),
-            "spindles: copy: 25 %, 2M of 8M, 3 s\n"
+            "spindles: copy: 25 %, 2 MiB of 8 MiB, 3 s\n"
         );
         bytes.message("verifying");
         assert!(bytes.text(0, Duration::ZERO).ends_with("0 s (verifying)\n"));

@@ -22,7 +22,7 @@ fn a_table_and_json_say_what_was_measured() {
     let (status, out, err) = bench(&["--chunk", "4K", "--data", "3"]);
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert!(
-        out.starts_with("parity of 3 data chunks of 4K, GB/s on one core"),
+        out.starts_with("parity of 3 data chunks of 4 KiB, GB/s on one core"),
         "{out}"
     );
     let scalar = out.lines().filter(|line| line.starts_with("scalar"));

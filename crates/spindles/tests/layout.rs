@@ -24,7 +24,7 @@ fn the_map_is_printed() {
     assert_eq!((status, err.as_str()), (Some(0), ""));
     assert_eq!(
         out,
-        "raid6 left-symmetric: 5 members, chunks of 64K; holds all members but two; survives any \
+        "raid6 left-symmetric: 5 members, chunks of 64 KiB; holds all members but two; survives any \
          two missing members\n\
          \n\
          stripe  0  1  2  3  4\n     \
@@ -41,7 +41,7 @@ fn the_map_is_printed() {
         "12K",
     ]);
     assert!(
-        out.starts_with("raid5 left-asymmetric: 3 members, chunks of 12K"),
+        out.starts_with("raid5 left-asymmetric: 3 members, chunks of 12 KiB"),
         "{out}"
     );
     assert!(

@@ -13,7 +13,7 @@ pub(super) static BACKEND: Backend = Backend {
     summary: "memory of this process, zeros at first; takes what is written only",
     matches: |name| name.starts_with(PREFIX),
     open,
-    fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes)))),
+    fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes).typed()))),
 };
 
 const PREFIX: &str = "mem:";

@@ -11,7 +11,7 @@ pub(super) static BACKEND: Backend = Backend {
     summary: "stores nothing and answers at once; reads leave the buffer as it is",
     matches: |name| name.starts_with(PREFIX),
     open,
-    fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes)))),
+    fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes).typed()))),
 };
 
 const PREFIX: &str = "null:";

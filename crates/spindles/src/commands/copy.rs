@@ -156,13 +156,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ""
     };
     let copied_bytes = bytes - lost_bytes;
-    let unit = if copied_bytes.is_multiple_of(1024) && copied_bytes > 0 {
-        ""
-    } else {
-        " bytes"
-    };
     ui.line(format!(
-        "{}{unit} copied{verified} in {:.1} s, {} MiB/s",
+        "{} copied{verified} in {:.1} s, {} MiB/s",
         SizeBytes(copied_bytes),
         elapsed.as_secs_f64(),
         rate >> 20,

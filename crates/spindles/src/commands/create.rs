@@ -116,12 +116,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let block_size = block_size.and_then(BlockSize::from_bytes).ok_or_else(|| {
         Usage::error(format!(
             "--block-size {}: a block is 512 or 4K",
-            arguments.block_size
+            arguments.block_size.typed()
         ))
     })?;
     if let Some(chunk) = arguments.chunk {
         chunk_blocks(chunk.0, block_size)
-            .map_err(|error| Usage::error(format!("--chunk {chunk}: {error}")))?;
+            .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
     }
     let policy = arguments.consistency.as_deref().map(policy).transpose()?;
     let options = CreateOptions {

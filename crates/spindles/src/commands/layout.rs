@@ -89,7 +89,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         .chunk
         .unwrap_or(SizeBytes(level.chunk_bytes.into()));
     chunk_blocks(chunk.0, BlockSize::B512)
-        .map_err(|error| Usage::error(format!("--chunk {chunk}: {error}")))?;
+        .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
     let numbers = match arguments.numbers {
         None => Table::numbers_default(&expression),
         Some(NumbersFrom::Stripe) => Numbers::Stripe,

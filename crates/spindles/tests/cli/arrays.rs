@@ -154,7 +154,7 @@ fn arrays_are_created_and_shown() {
     let first = run.out.lines().next().expect("a line");
     assert_eq!(
         first,
-        "array 'data' created: raid5 left-symmetric, 3 members, chunks of 32K, blocks of 4K, \
+        "array 'data' created: raid5 left-symmetric, 3 members, chunks of 32 KiB, blocks of 4 KiB, \
          holds 15.5 MiB"
     );
     assert!(
@@ -386,14 +386,14 @@ fn create_refuses_devices_it_must_not_take() {
         (
             "create x raid1(@a,@tiny)",
             &[
-                "/tiny is too small for a member of raid1 with chunks of 1M: it has 64K, and needs 2M",
+                "/tiny is too small for a member of raid1 with chunks of 1 MiB: it has 64 KiB, and needs 2 MiB",
             ],
         ),
         (
             "create x raid1(@a,@small)",
             &[
                 "/small is too small for a member",
-                "chunks of 1M: it has 512K, and needs 2M",
+                "chunks of 1 MiB: it has 512 KiB, and needs 2 MiB",
             ],
         ),
         (

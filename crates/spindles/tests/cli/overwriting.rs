@@ -88,7 +88,7 @@ fn what_is_too_small_is_told_the_size_that_will_do() {
         };
         folder.make("x", bytes);
         folder.write("x", 0, b"notes");
-        let has = format!(": it has {}K, and needs ", bytes >> 10);
+        let has = format!(": it has {} KiB, and needs ", bytes >> 10);
         folder.refuses(
             command,
             1,
@@ -99,7 +99,8 @@ fn what_is_too_small_is_told_the_size_that_will_do() {
             .split("needs ")
             .nth(1)
             .and_then(|it| it.split(';').next());
-        let needed: SizeBytes = needed.expect("a size").parse().expect("a size");
+        let needed = needed.expect("a size").replace(' ', "");
+        let needed: SizeBytes = needed.parse().expect("a size");
         folder.make("x", needed.0);
         let run = folder.run(command);
         assert_eq!(run.status, 0, "{command} with {needed}: {}", run.error);

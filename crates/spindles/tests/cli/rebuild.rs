@@ -145,7 +145,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
     nested.refuses(
         "rebuild @a @b @c --onto @small",
         1,
-        &["take new ones of at least 4M"],
+        &["take new ones of at least 4 MiB"],
     );
     for (onto, status, text) in [
         ("raid0(@new", 2, "')'"),

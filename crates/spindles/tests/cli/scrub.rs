@@ -286,7 +286,7 @@ fn rot_that_a_copy_meets_is_told_once() {
             "{}",
             run.error
         );
-        assert!(run.error.contains(": 4K found rotten"), "{}", run.error);
+        assert!(run.error.contains(": 4 KiB found rotten"), "{}", run.error);
     }
 }
 
@@ -335,7 +335,7 @@ fn what_is_not_lost_is_copied_out() {
             &[
                 &told[0],
                 &told[1],
-                "data: 8K could not be read and was left out",
+                "data: 8 KiB could not be read and was left out",
             ],
         );
         assert!(!run.error.contains("scrub repairs"), "{}", run.error);

@@ -36,7 +36,7 @@ fn an_array_gets_the_room_that_its_members_have() {
     assert!(text.contains("its members have room for 6"), "{text}");
     assert!(text.contains(": spindles grow --size max"), "{text}");
     let most = room.as_u64().expect("there is more") / 1024;
-    let most = format!("have room for {most}K at most: replace member 2 by a larger device");
+    let most = format!("have room for {most} KiB at most: replace member 2 by a larger device");
     folder.refuses("grow @d @e @f --size 1T", 1, &[&most]);
     folder.refuses("grow @d @e @f --size 5M", 1, &["can't become smaller"]);
     folder.refuses("grow @d @e @f --size 20M --chunk 64K", 2, &["--chunk"]);

@@ -113,7 +113,7 @@ fn a_spare_that_is_too_small_for_some_members_says_for_which() {
     }
     let expression = "raid0(raid1(@a,@b),raid1(@c,@d))";
     let small = format!(
-        "{} is too small for the place of {}, {}: it has 8M",
+        "{} is too small for the place of {}, {}: it has 8 MiB",
         folder.path("s"),
         folder.path("c"),
         folder.path("d")
@@ -136,7 +136,7 @@ fn a_spare_that_is_too_small_for_some_members_says_for_which() {
     assert_eq!(run.error.lines().count(), 1, "{}", run.error);
     let add = "--array @a,@b,@c,@d --json";
     let run = folder.run(&format!("spare add @t {add}")).ok();
-    let small = "/t is too small for members 0 and 1 of array 'data.1': it has 8M";
+    let small = "/t is too small for members 0 and 1 of array 'data.1': it has 8 MiB";
     for text in [
         run.error.as_str(),
         run.json()["warnings"][0].as_str().expect("a text"),
@@ -260,7 +260,7 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
     fs::remove_file(folder.path("b")).expect("it is there");
     let texts = [
         "no rebuild to go on with; ",
-        "/small: too small: it has 1M, and a member needs 8M",
+        "/small: too small: it has 1 MiB, and a member needs 8 MiB",
         "--onto",
     ];
     folder.refuses("rebuild @a @c @small", 1, &texts);
@@ -277,7 +277,7 @@ fn a_spare_that_is_too_small_is_told_by_a_rebuild() {
         1,
         &[
             "no rebuild to go on with; ",
-            "/s is too small: it has 8M, and needs 16M",
+            "/s is too small: it has 8 MiB, and needs 16 MiB",
             "--onto",
         ],
     );

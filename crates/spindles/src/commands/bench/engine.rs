@@ -11,7 +11,7 @@ use spindles_io::bench::engine::{ARRAYS, Bench, Case, Effort, Figure, Members, W
 pub(crate) static COMMAND: Command = Command {
     name: "engine",
     about: "Measure how many requests the engine carries on one core, without any disk",
-    details: "A closed loop on one thread, 1 and 32 requests in flight, chunks of 64K. Members are \
+    details: "A closed loop on one thread, 1 and 32 requests in flight, chunks of 64 KiB. Members are \
               null (nothing is stored: what remains is the software) or mem (memory). Degraded: \
               the first member is missing. device: the driver without an array. Seconds are of \
               processor time, so that other programs disturb little; medians of three slices. \

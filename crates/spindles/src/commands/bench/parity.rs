@@ -44,7 +44,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let chunk_bytes = u32::try_from(chunk.0)
         .ok()
         .filter(|bytes| (1..=CHUNK_BYTES_MAX).contains(bytes))
-        .ok_or_else(|| Usage::error(format!("--chunk {chunk}: give a size from 1 to 64M")))?;
+        .ok_or_else(|| {
+            Usage::error(format!(
+                "--chunk {}: give a size from 1 to 64M",
+                chunk.typed()
+            ))
+        })?;
     let report = measure(&Options {
         data_chunks: arguments.data,
         chunk_bytes,

@@ -108,7 +108,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     targets::check(target).map_err(Usage::error)?;
     if let Some(chunk) = arguments.chunk {
         chunk_blocks(chunk.0, BlockSize::B4096)
-            .map_err(|error| Usage::error(format!("--chunk {chunk}: {error}")))?;
+            .map_err(|error| Usage::error(format!("--chunk {}: {error}", chunk.typed())))?;
     }
     let open = arguments.device.open_options();
     let size_bytes = match arguments.size {
@@ -119,7 +119,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let chunk_bytes = arguments.operation.map(|size| {
         u32::try_from(size.0)
-            .map_err(|_| Usage::error(format!("--operation {size}: choose less than 4G")))
+            .map_err(|_| Usage::error(format!("--operation {}: choose less than 4G", size.typed())))
     });
     let workload = WorkloadSpec {
         name: name.clone(),

@@ -66,7 +66,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "name": kind.name,
             "summary": kind.summary(),
             "writes": kind.writes,
-            "chunk": SizeBytes(kind.chunk_bytes.into()).to_string(),
+            "chunk": SizeBytes(kind.chunk_bytes.into()).typed().to_string(),
             "in_flight": kind.in_flight,
             "operations": kind.operations,
         })
