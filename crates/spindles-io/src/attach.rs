@@ -4,11 +4,12 @@
 use crate::assemble::{ArrayReport, AssembleError, because};
 use crate::create::{self, CreateError};
 use crate::identity::{self, identity};
+use crate::probe::Probe;
 use crate::scan::ScanError;
 use crate::{CloseError, OpenError, Target, TooSmall};
 use spindles_block::{MemberIndex, SizeBytes};
 use spindles_engine::{CommandError, Event};
-use spindles_format::SPARE_ARRAYS_MAX;
+use spindles_format::{Found, SPARE_ARRAYS_MAX, Uuid};
 use spindles_layout::GeometryError;
 use std::io;
 use thiserror::Error;
@@ -373,13 +374,20 @@ pub(crate) fn look_at_newcomers(devices: &[&str], newcomers: &[&str]) -> Result<
     Ok(())
 }
 
-/// What devices hold that are to come to an array, which is an error unless it may be overwritten.
+/// What devices hold that are to come to an array, which is an error unless it may be overwritten, or
+/// the device is a spare of one of these arrays alone: of that array, or of those inside it.
 pub(crate) fn may_overwrite(
     newcomers: &[&str],
     overwrite: bool,
+    arrays: &[Uuid],
 ) -> Result<Vec<(String, String)>, ChangeError> {
+    let is_reserved = |device: &&&str| {
+        let found = Probe::glance(device).map(|probe| probe.found());
+        let spare = found.as_ref().and_then(Found::spare);
+        spare.is_some_and(|spare| matches!(&spare.arrays[..], [array] if arrays.contains(array)))
+    };
     let mut held = Vec::new();
-    for device in newcomers {
+    for device in newcomers.iter().filter(|device| !is_reserved(device)) {
         held.extend(create::may_overwrite(device, overwrite)?);
     }
     Ok(held)

@@ -378,7 +378,7 @@ impl Core {
         wanted: Option<MemberIndex>,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let (array, member, areas) = self.may_attach(name, wanted)?;
-        let device = self.add_blank(name, &areas)?;
+        let device = self.add_reserved(name, array, &areas)?;
         self.join(name, array, member, &areas, Node::Device(device))?;
         Ok((array, member))
     }
@@ -445,10 +445,18 @@ impl Core {
             })
     }
 
-    /// Opens a device and clears it.
-    fn add_blank(&mut self, name: &str, areas: &DeviceRecord) -> Result<DeviceIndex, AttachError> {
+    /// Opens a device and clears it for a place of that array. Until it is a member it is the array's
+    /// spare: so whoever begins anew after a crash knows whose it is.
+    fn add_reserved(
+        &mut self,
+        name: &str,
+        array: ArrayIndex,
+        areas: &DeviceRecord,
+    ) -> Result<DeviceIndex, AttachError> {
+        let record = self.array(array).engine.record();
+        let array = record.expect("an array with superblocks").uuid;
         let device = self.members.add(name)?;
-        create::clear(name, areas).map_err(|source| AttachError::Clear {
+        spare::reserve(name, array, areas).map_err(|source| AttachError::Clear {
             device: name.to_owned(),
             source,
         })?;
@@ -469,16 +477,10 @@ impl Core {
         name: &str,
     ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
         let (array, member, areas) = self.may_replace(old, name)?;
-        let record = self.array(array).engine.record();
-        let around = record
-            .expect("only arrays with superblocks were looked at")
-            .uuid;
-        let (device, uuid) = (self.members.add(name)?, Self::new_uuid(name)?);
-        // Until it is a member: so the next replacement knows whose it is.
-        spare::reserve(name, around, &areas).map_err(|source| AttachError::Clear {
-            device: name.to_owned(),
-            source,
-        })?;
+        let (device, uuid) = (
+            self.add_reserved(name, array, &areas)?,
+            Self::new_uuid(name)?,
+        );
         let beside = &mut self.arrays[array.index()];
         beside
             .members

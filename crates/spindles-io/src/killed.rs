@@ -3,6 +3,7 @@
 
 use crate::assemble::{ArrayReport, AssembleOptions, assemble};
 use crate::create::{CreateOptions, create};
+use crate::grow::{GrowOptions, grow};
 use crate::queues::{Queue, Wait};
 use crate::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use crate::rename::rename;
@@ -199,7 +200,7 @@ fn copy_all(from: &Path, to: &Path) {
 }
 
 /// A world with devices that have names of one letter, and an array made of them.
-fn world_of(array: &str, options: &CreateOptions) -> World {
+fn world_of(array: &str, options: &CreateOptions, device_bytes: u64) -> World {
     let world = World {
         folder: in_memory(),
         requests: OpenOptions {
@@ -208,7 +209,7 @@ fn world_of(array: &str, options: &CreateOptions) -> World {
         },
     };
     for name in names_in(array) {
-        world.add(name, 1 << 20);
+        world.add(name, device_bytes);
     }
     create(&world.expression(array), options, &mut |_, _| true).unwrap();
     world
@@ -236,7 +237,7 @@ fn killed_anywhere(
         checksum: (block_size == BlockSize::B4096).then_some(ChecksumKind::None),
         ..CreateOptions::new("g")
     };
-    let world = world_of(array, &options);
+    let world = world_of(array, &options, 1 << 20);
     world.run(&names_in(array).join(" "), Some(1));
     world.run(left, Some(2));
     for (name, bytes) in new {
@@ -315,7 +316,7 @@ fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
         chunk_bytes: Some(4096),
         ..CreateOptions::new("old")
     };
-    let world = world_of(array, &options);
+    let world = world_of(array, &options, 1 << 20);
     let begin = in_memory();
     copy_all(world.folder.path(), begin.path());
     let paths: Vec<String> = (names_in(array).into_iter())
@@ -359,7 +360,7 @@ fn a_replacement_that_is_killed_begins_anew() {
         chunk_bytes: Some(4096),
         ..CreateOptions::new("g")
     };
-    let world = world_of(array, &options);
+    let world = world_of(array, &options, 1 << 20);
     let all = names_in(array).join(" ");
     let others: Vec<&str> = names_in(array)
         .into_iter()
@@ -416,5 +417,50 @@ fn a_replacement_that_is_killed_begins_anew() {
         assert_eq!(byte, 2, "{what}");
         assert!(!report.is_degraded(), "{what}");
         at += 1;
+    }
+}
+
+/// The same command goes on, and nobody has to say that the new device may be overwritten.
+#[test]
+fn a_growth_or_a_rebuild_that_is_killed_needs_no_force() {
+    let options = CreateOptions {
+        chunk_bytes: Some(4096),
+        ..CreateOptions::new("g")
+    };
+    for (left, grows) in [("a b c", true), ("a b", false)] {
+        let world = world_of("raid5(a,b,c)", &options, 4 << 20);
+        world.run("a b c", Some(2));
+        world.add("x", 4 << 20);
+        let begin = in_memory();
+        copy_all(world.folder.path(), begin.path());
+        let command = || {
+            if !grows {
+                return world.rebuild(left, "x").map(drop);
+            }
+            let given: Vec<String> = left.split(' ').map(|name| world.path(name)).collect();
+            let given: Vec<&str> = given.iter().map(String::as_str).collect();
+            let options = GrowOptions {
+                assemble: world.options(),
+                add: vec![world.path("x")],
+                ..GrowOptions::default()
+            };
+            let grown = grow(&given, &options, &mut |_, _| true);
+            grown.map(drop).map_err(|error| error.to_string())
+        };
+        let (mut at, mut not_begun) = (0, 0);
+        loop {
+            copy_all(begin.path(), world.folder.path());
+            if kill(at, command).is_none() {
+                assert!(not_begun > 0, "{left}: never killed before x was a member");
+                break;
+            }
+            let found = crate::probe::Probe::open(&world.path("x")).unwrap().found();
+            not_begun += u32::from(found.record().is_err());
+            command().unwrap_or_else(|error| panic!("{left}, killed before write {at}: {error}"));
+            let (byte, report) = world.run(&format!("{left} x"), None);
+            assert_eq!(byte, 2, "{left}, killed before write {at}");
+            assert!(!report.is_degraded(), "{left}, killed before write {at}");
+            at += if at < 40 { 1 } else { 9 };
+        }
     }
 }

@@ -84,6 +84,7 @@ pub fn rebuild(
         devices,
         newcomer,
         array,
+        uuids,
     } = match look(devices, options)? {
         Looked::Ready(ready) => ready,
         Looked::Whole(report) => {
@@ -99,7 +100,9 @@ pub fn rebuild(
     };
     let wiped = match &newcomer {
         Newcomer::None => Vec::new(),
-        Newcomer::Device(onto) => attach::may_overwrite(&[onto.as_str()], options.overwrite)?,
+        Newcomer::Device(onto) => {
+            attach::may_overwrite(&[onto.as_str()], options.overwrite, &uuids)?
+        }
         Newcomer::Array(inner, _) => inner.occupied.clone(),
     };
     let mut assembling = options.assemble.clone();
@@ -189,6 +192,8 @@ struct Ready {
     devices: Vec<String>,
     newcomer: Newcomer,
     array: String,
+    /// Of the array and of those inside it.
+    uuids: Vec<Uuid>,
 }
 
 /// Looks at everything for reading only, so that what can go wrong does so before anything is written.
@@ -197,6 +202,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     let new = onto.map_or(Vec::new(), Expression::leaves);
     let (given, build) = look_with(devices, &new, options)?;
     let array = build.report.name.clone();
+    let uuids = build.report.uuids();
     let members = build.report.devices();
     let is_member = |device: &&&str| members.contains(*device);
     let goes_on = build.stack.rebuild_progress().is_some();
@@ -239,6 +245,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
         devices: devices.into_iter().map(str::to_owned).collect(),
         newcomer,
         array,
+        uuids,
     }))
 }
 

@@ -61,14 +61,14 @@ pub fn replace(
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut reading = options.assemble.clone();
     reading.open.read_only = true;
-    assemble(&devices, &reading)?
-        .target
-        .may_replace(old, onto)?;
-    let wiped = if goes_on(old, onto) {
+    let looked = assemble(&devices, &reading)?;
+    looked.target.may_replace(old, onto)?;
+    let wiped = if is_left_over(old, onto) {
         Vec::new()
     } else {
-        attach::may_overwrite(&[onto], options.overwrite)?
+        attach::may_overwrite(&[onto], options.overwrite, &looked.report.uuids())?
     };
+    drop(looked);
     let assembled = assemble(&devices, &options.assemble)?;
     let (mut target, mut report) = (assembled.target, assembled.report);
     let (array, member) = target.replace(old, onto)?;
@@ -126,15 +126,14 @@ pub fn replace(
     })
 }
 
-/// Whether that device has what an earlier replacement of `old` left on it that was killed: it is a spare of
-/// that array alone, or was told last of all that it has the place, and nobody else was told.
-fn goes_on(old: &str, onto: &str) -> bool {
+/// Whether that device was written last of all by an earlier replacement of `old` that was killed: it
+/// says that it has the place, and no other says so.
+fn is_left_over(old: &str, onto: &str) -> bool {
     let [Some(old), Some(onto)] = [old, onto].map(|it| Some(Probe::glance(it)?.found())) else {
         return false;
     };
-    match (old.record(), onto.record(), onto.spare()) {
-        (Ok((array, _)), _, Some(spare)) => spare.arrays == [array.uuid],
-        (Ok((array, member)), Ok((told, place)), None) => {
+    match (old.record(), onto.record()) {
+        (Ok((array, member)), Ok((told, place))) => {
             told.uuid == array.uuid
                 && told.follows(array)
                 && told.generation == array.generation + 1

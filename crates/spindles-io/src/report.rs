@@ -144,16 +144,6 @@ impl ArrayReport {
         }
     }
 
-    /// It and the arrays inside it.
-    pub(crate) fn uuids(&self, uuids: &mut Vec<Uuid>) {
-        uuids.push(self.uuid);
-        for member in &self.members {
-            if let MemberReport::Array(inner) = member {
-                inner.uuids(uuids);
-            }
-        }
-    }
-
     /// Whether a member of this array or of one inside it is about to get what it missed.
     pub(crate) fn has_returning(&self) -> bool {
         !self.returning.is_empty()
@@ -173,6 +163,11 @@ impl ArrayReport {
             }
         }
         arrays
+    }
+
+    /// Of it and of the arrays inside it.
+    pub(crate) fn uuids(&self) -> Vec<Uuid> {
+        self.arrays().iter().map(|array| array.uuid).collect()
     }
 
     /// The devices of it and of the arrays inside it that are members.

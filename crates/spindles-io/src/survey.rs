@@ -220,10 +220,7 @@ fn users(devices: &[&str], reports: &[ArrayReport]) -> Vec<User> {
 }
 
 fn users_by_notice(reports: &[ArrayReport]) -> Vec<User> {
-    let mut arrays = Vec::new();
-    for report in reports {
-        report.uuids(&mut arrays);
-    }
+    let arrays: Vec<_> = reports.iter().flat_map(ArrayReport::uuids).collect();
     let works = work_on(&arrays).into_iter();
     let users = works.map(|work| User {
         pid: Some(work.pid),
