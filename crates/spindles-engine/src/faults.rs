@@ -140,7 +140,9 @@ impl Engine {
             return;
         }
         let is_new = scrubs || self.queue_repair(place);
-        if is_new && self.faults.is_too_many(member, self.now) {
+        // What an array inside lost to rot is given back to it. Of its disks it judges itself.
+        let is_rot = error == MemberError::Corrupt;
+        if is_new && !is_rot && self.faults.is_too_many(member, self.now) {
             let bad_elsewhere = self.bad.members().without(member);
             if bad_elsewhere.is_empty() && self.can_spare(member) {
                 self.put_out(member, OutReason::TooManyErrors);

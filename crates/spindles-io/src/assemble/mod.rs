@@ -125,6 +125,9 @@ pub fn resync(
     Ok(Resynced { report, through })
 }
 
+/// So often an array is looked at again that another command used between looking and opening.
+const LOOKS_MAX: u32 = 20;
+
 /// As `build_of`. Devices that die meanwhile are left out, with their names.
 fn build(
     devices: &[&str],
@@ -134,12 +137,17 @@ fn build(
     let mut left = devices.to_vec();
     let mut died = Vec::new();
     let mut options = options.clone();
+    let mut looks = 1;
     loop {
         let mut all_heard_of = false;
         let error = match build_of(&left, &options, change, &mut all_heard_of) {
             Ok(mut build) => {
                 build.report.refused.extend(died);
                 return Ok(build);
+            }
+            Err(AssembleError::Changed) if looks < LOOKS_MAX => {
+                looks += 1;
+                continue;
             }
             Err(error) => error,
         };

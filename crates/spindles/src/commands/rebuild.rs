@@ -101,7 +101,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let around = rebuilt.report.arrays();
         let around = around.iter().find(|report| report.name == *array);
         let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
-        let beside = rebuilt.made.is_none()
+        let beside = arguments.onto.is_some()
+            && rebuilt.made.is_none()
             && around.is_some_and(|report| report.members.iter().any(is_array));
         let what = if beside {
             ", a single device beside arrays: rot on it is not noticed when it is read, as the array \

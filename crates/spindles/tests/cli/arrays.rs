@@ -759,3 +759,25 @@ fn resync_makes_consistent_what_was_not_closed() {
     assert!(members[1] != before, "the test wrote somewhere");
     folder.refuses("resync @a", 1, &["members 1 and 2 of 3 missing"]);
 }
+
+/// Each waits until the others are through, and takes the array as they left it.
+#[test]
+fn commands_that_come_at_once_are_done_one_after_another() {
+    let folder = Folder::new("a b c data", 16 * MIB);
+    folder.run("create pool raid5(@a,@b,@c)").ok();
+    let array = ["a", "b", "c"].map(|name| folder.path(name)).join(",");
+    let begin = |_| {
+        std::process::Command::new(env!("CARGO_BIN_EXE_spindles"))
+            .args(["copy", &folder.path("data"), &format!("array:{array}")])
+            .stdout(std::process::Stdio::null())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .expect("the binary was built")
+    };
+    let copies: Vec<_> = (0..3).map(begin).collect();
+    for copy in copies {
+        let output = copy.wait_with_output().expect("it ends");
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{error}");
+    }
+}

@@ -524,3 +524,35 @@ fn an_array_whose_beginning_is_rotten_is_written_with_force() {
         .run("copy @data array:@a,@b --bytes 64K --force --verify")
         .ok();
 }
+
+/// However much of it is rotten: an inner array that lost blocks gets them from the others, and stays.
+#[test]
+fn rot_on_arrays_inside_is_repaired_and_puts_none_out() {
+    let folder = Folder::new("a b c d data", 16 * MIB);
+    folder
+        .run("create pool raid1(raid0(@a,@b),raid0(@c,@d)) --chunk 64K")
+        .ok();
+    folder.write("data", 0, &vec![0x5a; 16 << 20]);
+    folder.run("copy @data array:@a,@b,@c,@d").ok();
+    let data = |device: &str| {
+        let area = data_area(&folder, device);
+        // What was written, without the metadata of the array around.
+        area.start + 256..area.start + 1500
+    };
+    let mut random = Random(7);
+    for (device, parity, count) in [("a", 0, 60), ("c", 1, 30)] {
+        let area = data(device);
+        for _ in 0..count {
+            let row = random.below((area.end - area.start) / 32) * 32 + 16 * parity;
+            folder.write(device, (area.start + row) * BLOCK, b"rot");
+        }
+    }
+    folder.run("scrub @a @b @c @d").ok();
+    let status = folder.run("status @a @b @c @d --json");
+    assert_eq!(
+        (status.status, &status.json()["state"]),
+        (0, &"healthy".into())
+    );
+    folder.run("copy array:@a,@b,@c,@d @out --bytes 16M").ok();
+    assert!(folder.read("out") == folder.read("data"));
+}

@@ -526,7 +526,9 @@ fn replace_by(life: &mut Life, place: usize, new: usize, kill: Option<Duration>)
             Some(0)
         };
     }
-    let stays = life.rot_left && status == Some(1);
+    // What is rotten and lost can't be copied.
+    let is_lost = life.blocks.iter().any(|block| block.may_be_lost);
+    let stays = (life.rot_left || is_lost) && status == Some(1);
     if status != Some(0) && !stays {
         life.fail("a replacement should work");
     }
