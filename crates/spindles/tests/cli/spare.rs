@@ -313,15 +313,18 @@ fn what_can_not_be_a_spare_is_refused() {
         &["too small"],
     );
     folder.refuses("create x raid1(@new,@new2) --spare @s", 1, &["there is no"]);
+    folder.make("shared", 8 * MIB);
+    folder.run("spare add @shared --shared").ok();
     folder.refuses(
-        "rebuild @a @b --onto @s",
+        "rebuild @a @b --onto @shared",
         1,
-        &["a spare of Spindles arrays"],
+        &["a spare of Spindles arrays", "--force"],
     );
     let before = folder.read("s");
     folder.run("rebuild @a @b @c @s").ok();
     assert!(folder.read("s") == before, "no place waits for it");
-    folder.run("rebuild @a @b --onto @s --force").ok();
+    // It is this array's alone.
+    folder.run("rebuild @a @b --onto @s").ok();
     same(&folder, "a s");
     folder.run("spare add @new --array @a,@b,@s").ok();
     let run = folder.run("spare remove @new").ok();

@@ -279,8 +279,9 @@ fn signal(child: &Child, name: &str) {
     assert!(sent.expect("kill is there").success());
 }
 
-/// Lets a command run step by step until `status` shows what it is doing; then it stands still.
-fn caught(folder: &Folder, arguments: &str, status: &str) -> (Child, Run) {
+/// Lets a command run step by step until `status --json` shows what it is doing, and this; then it
+/// stands still.
+fn caught(folder: &Folder, arguments: &str, status: &str, shows: &str) -> (Child, Run) {
     let here = folder.path("");
     let mut child = Command::new(env!("CARGO_BIN_EXE_spindles"))
         .args(
@@ -298,7 +299,7 @@ fn caught(folder: &Folder, arguments: &str, status: &str) -> (Child, Run) {
         signal(&child, "-STOP");
         let run = folder.run(&format!("{status} --json"));
         let what = &run.json()["users"][0]["work"]["what"];
-        if what.is_string() {
+        if what.is_string() && run.out.contains(shows) {
             return (child, run);
         }
         signal(&child, "-CONT");
@@ -318,7 +319,12 @@ fn what_is_being_done_is_told_and_how_far_it_is() {
     std::fs::write(folder.path("data"), vec![0x5a; 100 << 20]).expect("room");
     folder.run("copy @data array:@a,@b,@c").ok();
     std::fs::remove_file(folder.path("b")).expect("it is there");
-    let (mut child, run) = caught(&folder, "rebuild @a @c --onto @new", "status @a @c @new");
+    let (mut child, run) = caught(
+        &folder,
+        "rebuild @a @c --onto @new",
+        "status @a @c @new",
+        "\"rebuilding\"",
+    );
     let json = run.json();
     assert_eq!(json["users"][0]["pid"], child.id());
     let work = &json["users"][0]["work"];
@@ -349,7 +355,7 @@ fn what_is_being_done_is_told_and_how_far_it_is() {
     assert!(!run.out.contains("in use"), "{}", run.out);
     folder.run("rebuild @a @c @new").ok();
     is(&folder, "@a @c @new", 0, &["healthy, clean"]);
-    let (mut child, run) = caught(&folder, "scrub @a @c @new", "status @a @c @new");
+    let (mut child, run) = caught(&folder, "scrub @a @c @new", "status @a @c @new", "scrub");
     assert_eq!(run.json()["users"][0]["work"]["what"], "scrub");
     assert_eq!(run.status, 0);
     child.kill().expect("it is ours");
