@@ -768,7 +768,13 @@ fn commands_that_come_at_once_are_done_one_after_another() {
     let array = ["a", "b", "c"].map(|name| folder.path(name)).join(",");
     let begin = |_| {
         std::process::Command::new(env!("CARGO_BIN_EXE_spindles"))
-            .args(["copy", &folder.path("data"), &format!("array:{array}")])
+            .args([
+                "copy",
+                &folder.path("data"),
+                &format!("array:{array}"),
+                "--bytes",
+                "256K",
+            ])
             .stdout(std::process::Stdio::null())
             .stderr(std::process::Stdio::piped())
             .spawn()
