@@ -48,6 +48,8 @@ pub(crate) struct Life {
     pub(crate) checksums: bool,
     /// A single device stands in the place of an array: the array around it keeps no checksums.
     pub(crate) has_bare: bool,
+    /// It is written also where what is here may be older than what is away.
+    pub(crate) writes_degraded: bool,
     /// A scrub left rot in an array inside the array, where that one has none of its data.
     pub(crate) rot_left: bool,
     /// Members of tens and hundreds of MiB, as large as makes their metadata differ.
@@ -91,6 +93,7 @@ impl Life {
         Self {
             checksums: policy == "journal" && !random.one_in(3),
             has_bare: false,
+            writes_degraded: false,
             rot_left: false,
             policy,
             large: random.one_in(8),
@@ -173,14 +176,14 @@ impl Life {
         let expression = self.shape.expression(&mut names.iter().map(String::as_str));
         let chunk = self.random.of(&["4K", "16K", "64K"]);
         let checksum = if self.checksums { "crc32c" } else { "none" };
+        self.writes_degraded = self.random.one_in(2);
+        let degraded = if self.writes_degraded { "allow" } else { "ask" };
         let mut command = words("create pool");
         command.push(expression);
         command.extend(words(&format!(
             "--chunk {chunk} --consistency {} --checksum {checksum} --block-size {} \
-             --degraded-writes {} --json",
-            self.policy,
-            self.block_bytes,
-            self.random.of(&["allow", "ask"])
+             --degraded-writes {degraded} --json",
+            self.policy, self.block_bytes,
         )));
         if self.policy == "journal" && !self.shape.is_nested() && self.random.one_in(6) {
             let journal = self.buy(4 * MIB);
