@@ -140,7 +140,8 @@ impl Engine {
             return;
         }
         let is_new = scrubs || self.queue_repair(place);
-        // What an array inside lost to rot is given back to it. Of its disks it judges itself.
+        // Rot on an inner array is repaired by writing the blocks again. Whether one of its disks fails
+        // is for the inner array to judge.
         let is_rot = error == MemberError::Corrupt;
         if is_new && !is_rot && self.faults.is_too_many(member, self.now) {
             let bad_elsewhere = self.bad.members().without(member);

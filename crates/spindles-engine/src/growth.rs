@@ -90,7 +90,7 @@ pub enum PlanError {
         needed_bytes: u64,
         /// Bytes that there are on each member.
         headroom_bytes: u64,
-        /// The largest chunk with which there would be room, of those that come from halving the one asked for.
+        /// The largest chunk for which there is room, found by halving the one that was asked for.
         chunk: Option<SizeBytes>,
     },
 }

@@ -480,8 +480,8 @@ impl Device {
             .map(|most| small(most).with_part(part, FOR_ALL)))
     }
 
-    /// What it holds that nobody wants overwritten, if anything: this decides for every command. Whether a file holds data of no known
-    /// kind takes reading it, and is not asked with `force`, when nothing depends on that.
+    /// What it holds that nobody wants overwritten, if anything. This decides for every command. To find
+    /// out whether a file holds data of no known kind it has to be read, so that is skipped with `force`.
     fn holds(&self, force: bool) -> Result<Option<String>, OpenError> {
         let known = self.probe.holds(&self.sightings);
         if known.is_some() || force {

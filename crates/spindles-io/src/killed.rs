@@ -348,7 +348,7 @@ fn a_rename_that_is_killed_leaves_nothing_that_the_next_one_does_not_mend() {
         let again = ["new", "third"][usize::from(at % 2 == 1)];
         renamed(again).unwrap();
         assert_eq!(names(), of(again), "killed before write {at}");
-        at += 3; // All moments take a minute.
+        at += 3; // A third of the moments: all of them take a minute.
     }
 }
 

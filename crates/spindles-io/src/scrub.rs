@@ -176,9 +176,9 @@ pub fn scrub(
     })
 }
 
-/// Makes `next` one with the places on either side of it. A scrub is in several places at once, which
-/// come to their ends in any order, so some are kept `open`; the oldest is told when there are too
-/// many.
+/// Merges `next` with the places next to it. A scrub looks at several places at once and finishes them
+/// in any order, so the last few places are kept in `open`; when these are too many, the oldest is
+/// reported.
 fn join(open: &mut VecDeque<Told>, mut next: Told, tell: &mut dyn FnMut(&Told)) {
     let beside = |(at, told): (usize, &Told), next: &Told| {
         let joined = told.followed_by(next).or_else(|| next.followed_by(told));

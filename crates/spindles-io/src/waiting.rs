@@ -1,22 +1,22 @@
-//! Says for whom it is waited, where somebody sits before a command that waits.
+//! Messages about waiting: which device is in use, and by whom.
 
 use crate::survey::holders;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// So long it is waited in silence.
+/// A shorter wait is not worth a message.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
 static TELL: OnceLock<fn(&str)> = OnceLock::new();
 
-/// Has the process told, from now on, what it waits for that does not come at once. The first that asks
-/// is told.
+/// Sets the function that shows messages about waiting to the user, once for the whole process: later
+/// calls change nothing. Without one, waits are silent.
 pub fn tell_waits(tell: fn(&str)) {
     TELL.get_or_init(|| tell);
 }
 
-/// That a device is in use, by whom as far as that is known, and that it is waited for so long.
-pub(crate) fn told(device: &str, patience: Duration) {
+/// Shows that a device is in use, by whom as far as that is known, and how long it is waited for at most.
+pub(crate) fn show(device: &str, patience: Duration) {
     let Some(tell) = TELL.get() else {
         return;
     };

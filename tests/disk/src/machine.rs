@@ -398,7 +398,8 @@ impl State {
         }
     }
 
-    /// The first crash is the one that counts; another only sees to it that the client goes.
+    /// The first crash decides what is lost. Another one only answers what still hangs, so that the
+    /// client can end.
     fn crash(&mut self, crash: Crash) {
         self.crashed.get_or_insert(crash);
         if let Some(client) = self.client {

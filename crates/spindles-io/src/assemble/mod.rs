@@ -125,7 +125,8 @@ pub fn resync(
     Ok(Resynced { report, through })
 }
 
-/// So often an array is looked at again that another command used between looking and opening.
+/// An array that another command changed between our look and our opening is looked at again, at most
+/// so often.
 const LOOKS_MAX: u32 = 20;
 
 /// As `build_of`. Devices that die meanwhile are left out, with their names.

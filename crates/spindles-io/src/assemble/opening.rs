@@ -182,7 +182,7 @@ impl<'a> Opening<'a> {
             let node = add(&mut stack, device)?;
             let bytes = looked.bytes;
             let found = read_found(&mut stack, node, (*device).to_owned(), bytes);
-            // Whatever it answers now in place of what it just was.
+            // It was a member a moment ago: whatever it answers now, it can't be counted on.
             if let (Err(error), Ok(_)) = (found.record(), looked.record()) {
                 return Err(AssembleError::Died {
                     device: (*device).to_owned(),

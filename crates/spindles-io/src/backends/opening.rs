@@ -147,13 +147,13 @@ fn patiently<T>(
     mut attempt: impl FnMut() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
     let started = Instant::now();
-    let mut is_told = false;
+    let mut is_shown = false;
     loop {
         match attempt() {
             Err(errno) if errno == busy && started.elapsed() < patience => {
-                if !is_told && started.elapsed() > SILENCE {
-                    is_told = true;
-                    waiting::told(name, patience);
+                if !is_shown && started.elapsed() > SILENCE {
+                    is_shown = true;
+                    waiting::show(name, patience);
                 }
                 std::thread::sleep(PAUSE);
             }

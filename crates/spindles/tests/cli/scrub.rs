@@ -352,8 +352,8 @@ fn what_is_not_lost_is_copied_out() {
     }
 }
 
-/// Blocks beside each other are one place, in whatever order they are found, and people are told so
-/// many as they read.
+/// Adjacent blocks are reported as one range, in whatever order they are found, and a person gets at
+/// most 50 of them.
 #[test]
 fn places_are_told_as_few_as_they_are() {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
@@ -525,7 +525,7 @@ fn an_array_whose_beginning_is_rotten_is_written_with_force() {
         .ok();
 }
 
-/// However much of it is rotten: an inner array that lost blocks gets them from the others, and stays.
+/// Rot on an inner array is repaired from the other one, and never puts the inner array out.
 #[test]
 fn rot_on_arrays_inside_is_repaired_and_puts_none_out() {
     let folder = Folder::new("a b c d data", 16 * MIB);
