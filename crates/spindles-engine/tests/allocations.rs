@@ -6,14 +6,10 @@
 #[path = "../examples/instructions/null.rs"]
 mod null;
 
-use null::{BLOCK_SIZE, NOW, Null, Pending};
+use null::{Null, Pending, Promises, Setup};
 use spindles_block::{MemberError, MemberIndex, MemberSet, Operation};
-use spindles_engine::{Command, Persistence};
-use spindles_format::{
-    ArrayRecord, ChecksumKind, Features, JournalRecord, MemberRecord, MemberState, SharedAreas,
-    Text, Uuid, areas_for, give_checksums,
-};
-use spindles_layout::{Geometry, LEVELS, Level};
+use spindles_engine::Command;
+use spindles_layout::LEVELS;
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
 
@@ -30,6 +26,12 @@ unsafe impl GlobalAlloc for Counting {
         ALLOCATIONS.set(ALLOCATIONS.get() + 1);
         // SAFETY: the caller's.
         unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn alloc_zeroed(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.set(ALLOCATIONS.get() + 1);
+        // SAFETY: the caller's.
+        unsafe { System.alloc_zeroed(layout) }
     }
 
     unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
@@ -56,14 +58,17 @@ fn nothing_is_allocated_after_open() {
     for level in LEVELS {
         for members in [level.members_min, level.members_min + 3] {
             for missing in [MemberSet::EMPTY, MemberSet::from_bits(1)] {
-                for (persistent, checksum) in [
-                    (false, ChecksumKind::None),
-                    (true, ChecksumKind::None),
-                    (true, ChecksumKind::Crc32c),
-                ] {
-                    let geometry = null::geometry(level, members, CHUNK_BLOCKS);
-                    if geometry.survives(missing) {
-                        check(geometry, missing, persistent, checksum);
+                for promises in [Promises::Scratch, Promises::None, Promises::Default] {
+                    let setup = Setup {
+                        level,
+                        members,
+                        chunk_blocks: CHUNK_BLOCKS,
+                        missing,
+                        promises,
+                        depth: DEPTH,
+                    };
+                    if setup.geometry().survives(missing) {
+                        check(&setup);
                     }
                 }
             }
@@ -71,17 +76,16 @@ fn nothing_is_allocated_after_open() {
     }
 }
 
-fn check(geometry: Geometry, missing: MemberSet, persistent: bool, checksum: ChecksumKind) {
+fn check(setup: &Setup) {
     let what = format!(
-        "{} of {}, {missing:?} missing, checksums {checksum:?}",
-        geometry.level().name,
-        geometry.members()
+        "{} of {}, {:?} missing, promises {:?}",
+        setup.level.name, setup.members, setup.missing, setup.promises
     );
+    let geometry = setup.geometry();
     let stripe = u32::from(geometry.data_chunks()) * CHUNK_BLOCKS;
     let blocks = geometry.blocks();
     let last = MemberIndex(geometry.members() - 1);
-    let persistence = persistent.then(|| persistence(&geometry, checksum));
-    let mut null = Null::open(geometry, missing, persistence, DEPTH);
+    let mut null = setup.open();
     let mut random = Random(1);
 
     let before = ALLOCATIONS.get();
@@ -96,14 +100,14 @@ fn check(geometry: Geometry, missing: MemberSet, persistent: bool, checksum: Che
         finish_one(&mut null, &mut random, Err(MemberError::Medium));
     }
     request(&mut null, &mut random, blocks, stripe);
-    let failed = null.engine.command(NOW, Command::Fail(last));
+    let failed = null.engine.command(null.now, Command::Fail(last));
     null.drain();
     for _ in 0..100 {
         request(&mut null, &mut random, blocks, stripe);
     }
     null.run();
     null.engine
-        .command(NOW, Command::Close)
+        .command(null.now, Command::Close)
         .expect("it was open");
     null.drain();
     null.run();
@@ -162,58 +166,5 @@ impl Random {
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
         (self.0 >> 33) % bound
-    }
-}
-
-fn persistence(geometry: &Geometry, checksum: ChecksumKind) -> Persistence {
-    let level: &Level = geometry.level();
-    let mut member = [MemberRecord::NONE; 64];
-    let mut devices = Vec::new();
-    for position in (0..geometry.members()).map(MemberIndex) {
-        let device = areas_for(4 << 30, BLOCK_SIZE, position).expect("large enough");
-        member[usize::from(position.0)] = MemberRecord {
-            device_uuid: Uuid([position.0 + 1; 16]),
-            data_blocks: device.data_blocks(),
-            state: MemberState::Active,
-        };
-        devices.push(device);
-    }
-    let mut array = ArrayRecord {
-        uuid: Uuid([7; 16]),
-        parent: Uuid::NIL,
-        name: Text::new("test").expect("short"),
-        created_s: 0,
-        last_written_s: 0,
-        last_scrub_s: 0,
-        scrub_left_blocks: 0,
-        generation: 1,
-        session: 0,
-        past: Default::default(),
-        block_size: BLOCK_SIZE,
-        level: Text::new(level.name).expect("short"),
-        layout: Text::new(&geometry.layout_name()).expect("short"),
-        chunk_blocks: CHUNK_BLOCKS,
-        region_groups: 0,
-        members: geometry.members(),
-        clean: true,
-        degraded_writes: false,
-        consistency: Text::new("resync").expect("short"),
-        journal: JournalRecord::default(),
-        scrub_mark: spindles_block::BlockIndex(0),
-        growth: spindles_format::GrowthRecord::default(),
-        checksum: ChecksumKind::None,
-        shared: SharedAreas::of(&devices),
-        features: Features::default(),
-        member,
-    };
-    give_checksums(&mut array, &mut devices, checksum);
-    Persistence {
-        array: Box::new(array),
-        devices: devices.into_iter().map(Some).collect(),
-        changed: false,
-        extends: None,
-        journal_device: None,
-        nonce: 7,
-        opened_s: Some(1_700_000_000),
     }
 }

@@ -1,5 +1,5 @@
-//! `cargo xtask instructions`: what a request costs in the engine, in instructions. Counts, unlike
-//! times, are the same on a busy machine.
+//! `cargo xtask instructions`: what a request costs in the engine, in instructions, and what a write
+//! asks of the members. Counts, unlike times, are the same on a busy machine.
 
 use super::Task;
 use crate::process;
@@ -8,20 +8,24 @@ use std::fmt::Write as _;
 pub(crate) static TASK: Task = Task {
     name: "instructions",
     arguments: "[--check | --keep]",
-    about: "counts instructions per request; --check fails on more than are kept, --keep keeps",
+    about: "counts instructions and member I/O per request; --check holds them to those kept, --keep keeps",
     run,
 };
 
-/// Where the counts are kept: a case and its count in each line.
+/// Where the counts are kept: a case and its counts in each line.
 const KEPT: &str = "crates/spindles-engine/instructions.txt";
 const HEADER: &str = "\
+# `cargo xtask instructions --keep` rewrites this file; docs/testing.md says how it is counted.
+
 # Instructions per request through the engine and a driver that does nothing, one request at a time.
-# `cargo xtask instructions --keep` rewrites this file; the test command fails on an increase.
+# The test command fails on an increase by more than 3 %.
+";
+const MEMBER_IO_HEADER: &str = "
+# What a write asks of the members. Bytes and zeroed: for each byte of the client. Seeks: operations
+# that do not begin where the last on that member ended. The test command fails on any change.
 ";
 /// By how much a count may rise before that is a regression.
 const RISE_PERCENT_MAX: u64 = 3;
-/// Requests of the shorter of two runs; the longer has twice as many.
-const REQUESTS: u64 = 4096;
 
 fn run(arguments: &[String]) -> Result<(), String> {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -35,13 +39,21 @@ fn run(arguments: &[String]) -> Result<(), String> {
         return Err("valgrind is not installed (Debian: apt-get install valgrind)".to_owned());
     }
     let kept = std::fs::read_to_string(KEPT).unwrap_or_default();
-    let counts = count()?;
-    print!("{}", table(&counts, &kept));
+    let example = build()?;
+    let member_io = example_says(&example, &["member-io"])?;
+    let counts = count(&example)?;
+    print!(
+        "{}\n{}",
+        table(&counts, &kept),
+        differences(&member_io, &kept)
+    );
     if keep {
         let mut text = HEADER.to_owned();
         for (case, count) in &counts {
-            writeln!(text, "{case:<24} {count:>6}").expect("strings take everything");
+            writeln!(text, "{case:<32} {count:>6}").expect("strings take everything");
         }
+        text.push_str(MEMBER_IO_HEADER);
+        text.push_str(&member_io);
         std::fs::write(KEPT, text).map_err(|error| format!("{KEPT}: {error}"))?;
     }
     let risen = risen(&counts, &kept);
@@ -52,13 +64,20 @@ fn run(arguments: &[String]) -> Result<(), String> {
             risen.join(", ")
         ));
     }
-    Ok(())
+    let changed = member_io.lines().filter(|line| !is_kept(line, &kept));
+    match changed.count() {
+        count @ 1.. if check => Err(format!(
+            "{count} counts of member I/O are other than in {KEPT}: lines with + above. Mend the \
+             engine, or keep the new counts with `cargo xtask instructions --keep` and say why"
+        )),
+        _ => Ok(()),
+    }
 }
 
 type Counts = Vec<(String, u64)>;
 
-/// Instructions per request of every case of the example.
-fn count() -> Result<Counts, String> {
+/// The path of the example that is counted.
+fn build() -> Result<String, String> {
     process::cargo(&[
         "build",
         "--quiet",
@@ -69,17 +88,30 @@ fn count() -> Result<Counts, String> {
         "instructions",
     ])?;
     let folder = std::env::var("CARGO_TARGET_DIR").unwrap_or_else(|_| "target".to_owned());
-    let example = format!("{folder}/release/examples/instructions");
-    let cases = process::capture(&example, &[])?;
-    if !cases.good {
-        return Err(format!("{example}: {}", cases.output));
+    Ok(format!("{folder}/release/examples/instructions"))
+}
+
+fn example_says(example: &str, arguments: &[&str]) -> Result<String, String> {
+    let finished = process::capture(example, arguments)?;
+    if finished.good {
+        Ok(finished.output)
+    } else {
+        Err(format!("{example}: {}", finished.output))
     }
+}
+
+/// Instructions per request of every case of the example.
+fn count(example: &str) -> Result<Counts, String> {
+    let cases = example_says(example, &[])?;
     let mut counts = Counts::new();
-    for case in cases.output.lines() {
+    for line in cases.lines() {
+        let case = line.split_once(' ');
+        let case = case.and_then(|(case, requests)| Some((case, requests.parse().ok()?)));
+        let (case, requests) = case.ok_or_else(|| format!("{example}: {line}"))?;
         // Twice as many requests, once the difference: what starting and opening cost cancels.
-        let once = instructions(&example, case, REQUESTS)?;
-        let twice = instructions(&example, case, 2 * REQUESTS)?;
-        let per_request = twice.saturating_sub(once).div_ceil(REQUESTS);
+        let once = instructions(example, case, requests)?;
+        let twice = instructions(example, case, 2 * requests)?;
+        let per_request = twice.saturating_sub(once).div_ceil(requests);
         counts.push((case.to_owned(), per_request));
     }
     Ok(counts)
@@ -119,10 +151,34 @@ fn kept_count(kept: &str, case: &str) -> Option<u64> {
 }
 
 fn table(counts: &Counts, kept: &str) -> String {
-    let mut text = format!("{:<24} {:>12} {:>8}\n", "request", "instructions", "kept");
+    let mut text = format!("{:<32} {:>12} {:>8}\n", "request", "instructions", "kept");
     for (case, count) in counts {
         let kept = kept_count(kept, case).map_or("-".to_owned(), |kept| kept.to_string());
-        writeln!(text, "{case:<24} {count:>12} {kept:>8}").expect("strings take everything");
+        writeln!(text, "{case:<32} {count:>12} {kept:>8}").expect("strings take everything");
+    }
+    text
+}
+
+fn is_kept(line: &str, kept: &str) -> bool {
+    kept.lines().any(|kept| kept == line)
+}
+
+/// The lines, each that is not kept with a + after the one that is.
+fn differences(lines: &str, kept: &str) -> String {
+    // These words say which case it is.
+    let case = |line: &str| -> Vec<String> {
+        let words = line.split_whitespace().take(5);
+        words.map(str::to_owned).collect()
+    };
+    let mut text = String::new();
+    for line in lines.lines() {
+        let before = kept.lines().find(|kept| case(kept) == case(line));
+        match before {
+            Some(before) if before == line => writeln!(text, " {line}"),
+            Some(before) => writeln!(text, "-{before}\n+{line}"),
+            None => writeln!(text, "+{line}"),
+        }
+        .expect("strings take everything");
     }
     text
 }
@@ -148,6 +204,19 @@ mod tests {
         let output = "==7== Events    : Ir\n==7== Collected : 123456\n==7==\n";
         assert_eq!(collected(output), Some(123_456));
         assert_eq!(collected("==7== no such luck\n"), None);
+    }
+
+    #[test]
+    fn any_change_of_member_io_is_shown() {
+        let kept = "# comment\nraid0(4) 4k none new 1 0.00 1.00\n";
+        let line = "raid0(4) 4k none new 1 0.00 1.00";
+        assert_eq!(differences(line, kept), format!(" {line}\n"));
+        let fewer = "raid0(4) 4k none new 1 0.00 0.99";
+        assert_eq!(differences(fewer, kept), format!("-{line}\n+{fewer}\n"));
+        let other = "raid0(4) 4k none new 32 0.00 1.00";
+        assert_eq!(differences(other, kept), format!("+{other}\n"));
+        let lines = [line, fewer, other];
+        assert_eq!(lines.map(|line| is_kept(line, kept)), [true, false, false]);
     }
 
     #[test]

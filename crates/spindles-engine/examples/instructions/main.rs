@@ -1,6 +1,7 @@
-//! Requests through the engine and a driver that does nothing, one after another, for counting
-//! instructions: `instructions CASE COUNT`. Without arguments it lists the cases. See
-//! `cargo xtask instructions`.
+//! Requests through the engine and a driver that does nothing: one after another, for counting
+//! instructions (`instructions CASE COUNT`; without arguments it lists the cases, each with how
+//! many requests give a good mean), and with a count of what they ask of the members
+//! (`instructions member-io`). See `cargo xtask instructions`.
 
 #![allow(
     clippy::print_stdout,
@@ -8,9 +9,10 @@
     reason = "it is a command line"
 )]
 
+mod member_io;
 mod null;
 
-use null::Null;
+use null::{Promises, Setup};
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_layout::Level;
 use std::process::ExitCode;
@@ -18,6 +20,9 @@ use std::process::ExitCode;
 const READ: Operation = Operation::Read;
 const WRITE: Operation = Operation::Write { fua: false };
 const CHUNK_BLOCKS: u32 = 16; // 64 KiB
+const STRIPE: u32 = 4 * CHUNK_BLOCKS;
+/// Where promises are kept, requests go to this part of the array, which was written before.
+const WRITTEN_BLOCKS: u64 = 1 << 12;
 
 /// One kind of request on one kind of array.
 struct Case {
@@ -54,48 +59,72 @@ static CASES: &[Case] = &[
     case("raid5-read-4k", ("raid5", 5, 0), READ, 1),
     case("raid5-read-4k-degraded", ("raid5", 5, 1), READ, 1),
     case("raid5-write-4k", ("raid5", 5, 0), WRITE, 1),
-    case(
-        "raid5-write-stripe",
-        ("raid5", 5, 0),
-        WRITE,
-        4 * CHUNK_BLOCKS,
-    ),
+    case("raid5-write-stripe", ("raid5", 5, 0), WRITE, STRIPE),
     case("raid6-write-4k", ("raid6", 6, 0), WRITE, 1),
-    case(
-        "raid6-write-stripe",
-        ("raid6", 6, 0),
-        WRITE,
-        4 * CHUNK_BLOCKS,
-    ),
+    case("raid6-write-stripe", ("raid6", 6, 0), WRITE, STRIPE),
 ];
+
+/// Appended to the name of a case on an array with default promises. Without, there are none.
+const WITH_PROMISES: &str = "-promised";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let [name, count] = arguments.as_slice() else {
-        for case in CASES {
-            println!("{}", case.name);
+    let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    match arguments[..] {
+        [] => {
+            for (promised, requests) in [("", 4096), (WITH_PROMISES, 256)] {
+                for case in CASES {
+                    println!("{}{promised} {requests}", case.name);
+                }
+            }
+            return ExitCode::SUCCESS;
         }
-        return ExitCode::SUCCESS;
-    };
-    let case = CASES.iter().find(|case| case.name == name);
-    let (Some(case), Ok(count)) = (case, count.parse()) else {
-        eprintln!("usage: instructions [CASE COUNT]");
-        return ExitCode::from(2);
-    };
-    run(case, count);
-    ExitCode::SUCCESS
+        ["member-io"] => {
+            print!("{}", member_io::table());
+            return ExitCode::SUCCESS;
+        }
+        [name, count] => {
+            let (name, promises) = match name.strip_suffix(WITH_PROMISES) {
+                Some(name) => (name, Promises::Default),
+                None => (name, Promises::Scratch),
+            };
+            let case = CASES.iter().find(|case| case.name == name);
+            if let (Some(case), Ok(count)) = (case, count.parse()) {
+                run(case, promises, count);
+                return ExitCode::SUCCESS;
+            }
+        }
+        _ => {}
+    }
+    eprintln!("usage: instructions [CASE COUNT | member-io]");
+    ExitCode::from(2)
 }
 
-fn run(case: &Case, count: u64) {
-    let level = Level::by_name(case.level).expect("a level");
-    let geometry = null::geometry(level, case.members, CHUNK_BLOCKS);
-    let places = geometry.blocks() / u64::from(case.blocks);
+fn run(case: &Case, promises: Promises, count: u64) {
+    let setup = Setup {
+        level: Level::by_name(case.level).expect("a level"),
+        members: case.members,
+        chunk_blocks: CHUNK_BLOCKS,
+        missing: (0..case.missing).map(MemberIndex).collect::<MemberSet>(),
+        promises,
+        depth: 32,
+    };
+    let mut null = setup.open();
+    let mut blocks = setup.geometry().blocks();
+    if promises == Promises::Default {
+        blocks = WRITTEN_BLOCKS;
+        for stripe in 0..blocks / u64::from(STRIPE) {
+            null.submit(WRITE, stripe * u64::from(STRIPE), STRIPE)
+                .expect("one at a time");
+            null.run();
+        }
+    }
+    let before = null.replies;
+    let places = blocks / u64::from(case.blocks);
     assert!(
         places.is_power_of_two(),
         "so that a place costs next to nothing"
     );
-    let missing = (0..case.missing).map(MemberIndex).collect::<MemberSet>();
-    let mut null = Null::open(geometry, missing, None, 32);
     let mut random = 1_u64;
     for _ in 0..count {
         random = random
@@ -106,5 +135,5 @@ fn run(case: &Case, count: u64) {
             .expect("one at a time");
         null.run();
     }
-    assert_eq!((null.replies, null.errors), (count, 0));
+    assert_eq!((null.replies - before, null.errors), (count, 0));
 }

@@ -1,59 +1,95 @@
-//! A driver that does nothing: every member I/O and every computation is done at once.
+//! A driver that does nothing: every member I/O and every computation is done at once. All data is
+//! zeros; of what is on the members only the metadata is kept.
 
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberIoId,
-    MemberResult, MemberSet, Operation, Request, StepId,
+    BlockIndex, BlockSize, BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberIndex,
+    MemberIo, MemberIoId, MemberResult, MemberSet, Operation, Request, StepId,
 };
 use spindles_engine::{Busy, Config, Engine, Limits, Output, Persistence, Policy, ReadPolicy};
+use spindles_format::{
+    AreaKind, ArrayRecord, BITMAPS, ChecksumKind, DeviceRecord, Features, JournalRecord,
+    MemberRecord, MemberState, SharedAreas, Text, Uuid, areas_for, blank_bad_blocks, blank_bitmap,
+    give_bad_blocks, give_checksums, give_regions,
+};
 use spindles_layout::{Geometry, Level, Spec};
 use std::hint::black_box;
 
 /// What every array here is made of.
 pub(crate) const BLOCK_SIZE: BlockSize = BlockSize::B4096;
-pub(crate) const NOW: Instant = Instant(0);
+const BLOCK_BYTES: usize = 4096;
+/// What the array uses of each member.
+const MEMBER_BLOCKS: u64 = 1 << 20;
+/// With room for that and for metadata.
+const DEVICE_BYTES: u64 = 5 << 30;
+const SCRATCH: BufferId = BufferId(0);
+const METADATA: BufferId = BufferId(1);
+const CLIENT: BufferId = BufferId(2);
 /// The checksum of a block of zeros.
 const OF_ZEROS: u32 = 0x2229_2a05;
 
-/// An engine and what it has under way.
-pub(crate) struct Null {
-    pub(crate) engine: Engine,
-    pub(crate) pending: Vec<Pending>,
-    pub(crate) replies: u64,
-    pub(crate) errors: u64,
+/// What an array promises.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Promises {
+    /// Nothing, and it has no superblocks.
+    Scratch,
+    /// Nothing: as created with `--checksum none --consistency none`.
+    None,
+    /// As created by default.
+    Default,
 }
 
-/// What is under way.
-#[derive(Clone, Copy)]
-pub(crate) enum Pending {
-    Member(MemberIoId),
-    Compute(StepId),
+impl Promises {
+    fn policy(self) -> &'static Policy {
+        let named = |name| Policy::by_name(name).expect("the policy");
+        match self {
+            Self::Scratch => named("resync"),
+            Self::None => named("none"),
+            Self::Default => Policy::default_for(true),
+        }
+    }
 }
 
-/// The map of an array of `level` in its usual layout.
-pub(crate) fn geometry(level: &'static Level, members: u8, chunk_blocks: u32) -> Geometry {
-    let spec = Spec {
-        level,
-        layout: None,
-        chunk_blocks,
-        member_blocks: vec![1 << 20; members.into()],
-    };
-    Geometry::new(&spec).expect("a legal array")
+/// An array to be made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Setup {
+    pub(crate) level: &'static Level,
+    pub(crate) members: u8,
+    pub(crate) chunk_blocks: u32,
+    pub(crate) missing: MemberSet,
+    pub(crate) promises: Promises,
+    /// The most requests in flight.
+    pub(crate) depth: u32,
 }
 
-impl Null {
-    /// Opens an array for `depth` requests in flight.
-    pub(crate) fn open(
-        geometry: Geometry,
-        missing: MemberSet,
-        persistence: Option<Persistence>,
-        depth: u32,
-    ) -> Self {
-        let members = usize::from(geometry.members());
+impl Setup {
+    /// The map of the array, in the usual layout.
+    pub(crate) fn geometry(&self) -> Geometry {
+        let spec = Spec {
+            level: self.level,
+            layout: None,
+            chunk_blocks: self.chunk_blocks,
+            member_blocks: vec![MEMBER_BLOCKS; self.members.into()],
+        };
+        Geometry::new(&spec).expect("a legal array")
+    }
+
+    /// Creates the array and opens it.
+    pub(crate) fn open(&self) -> Null {
+        let geometry = self.geometry();
+        let mut data_start = vec![BlockIndex(256); self.members.into()];
+        let mut metadata = Vec::new();
+        let mut persistence = None;
+        if self.promises != Promises::Scratch {
+            let (record, devices) = self.create(&geometry);
+            data_start = devices.iter().map(DeviceRecord::data_start).collect();
+            metadata = blank(&geometry, &record, &devices);
+            persistence = Some(self.persistence(record, devices));
+        }
         let config = Config {
             geometry,
             block_size: BLOCK_SIZE,
-            missing,
-            data_start: vec![BlockIndex(256); members],
+            missing: self.missing,
+            data_start,
             persistence,
             clean: true,
             read_only: false,
@@ -61,28 +97,150 @@ impl Null {
             only_recovers: false,
             tears: false,
             force: false,
-            consistency: Policy::by_name("resync").expect("the policy"),
+            consistency: self.promises.policy(),
             read_policy: ReadPolicy::by_name("nearest").expect("the policy"),
             write_mostly: MemberSet::EMPTY,
             job_rate: spindles_engine::JOB_RATE,
             faults: spindles_engine::FaultLimits::DEFAULT,
-            limits: Limits::for_depth(depth, BLOCK_SIZE),
-            scratch: BufferId(0),
-            metadata: BufferId(1),
+            limits: Limits::for_depth(self.depth, BLOCK_SIZE),
+            scratch: SCRATCH,
+            metadata: METADATA,
             #[cfg(feature = "canary")]
             mutation: spindles_engine::Mutation::None,
         };
-        let mut null = Self {
-            engine: Engine::open(NOW, config).expect("the array opens"),
+        let now = Instant(0);
+        let mut null = Null {
+            engine: Engine::open(now, config).expect("the array opens"),
+            now,
             pending: Vec::with_capacity(1 << 16),
             replies: 0,
             errors: 0,
+            asked: None,
+            metadata,
         };
         null.drain();
         null.run();
         null
     }
 
+    /// What the superblocks of the new array say.
+    fn create(&self, geometry: &Geometry) -> (ArrayRecord, Vec<DeviceRecord>) {
+        let mut member = [MemberRecord::NONE; 64];
+        let mut devices = Vec::new();
+        for position in (0..self.members).map(MemberIndex) {
+            member[usize::from(position.0)] = MemberRecord {
+                device_uuid: Uuid([position.0 + 1; 16]),
+                data_blocks: MEMBER_BLOCKS,
+                state: MemberState::Active,
+            };
+            devices.push(areas_for(DEVICE_BYTES, BLOCK_SIZE, position).expect("large enough"));
+        }
+        let mut record = ArrayRecord {
+            uuid: Uuid([7; 16]),
+            parent: Uuid::NIL,
+            name: Text::new("test").expect("short"),
+            created_s: 0,
+            last_written_s: 0,
+            last_scrub_s: 0,
+            scrub_left_blocks: 0,
+            generation: 1,
+            session: 0,
+            past: Default::default(),
+            block_size: BLOCK_SIZE,
+            level: Text::new(self.level.name).expect("short"),
+            layout: Text::new(&geometry.layout_name()).expect("short"),
+            chunk_blocks: self.chunk_blocks,
+            region_groups: 0,
+            members: self.members,
+            clean: true,
+            degraded_writes: false,
+            consistency: Text::new(self.promises.policy().name).expect("short"),
+            journal: JournalRecord::default(),
+            scrub_mark: BlockIndex(0),
+            growth: spindles_format::GrowthRecord::default(),
+            checksum: ChecksumKind::None,
+            shared: SharedAreas::of(&devices),
+            features: Features::default(),
+            member,
+        };
+        if self.promises == Promises::Default {
+            let row_blocks = self.chunk_blocks * u32::from(geometry.data_chunks());
+            let group_bytes = u64::from(row_blocks) * u64::from(BLOCK_SIZE.bytes());
+            let groups = geometry.groups();
+            let given = give_regions(&mut record, &mut devices, groups, group_bytes);
+            assert!(given, "the bitmaps have room");
+            give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c);
+        }
+        if geometry.redundancy() > 0 {
+            give_bad_blocks(&mut record, &mut devices);
+        }
+        (record, devices)
+    }
+
+    fn persistence(&self, record: ArrayRecord, devices: Vec<DeviceRecord>) -> Persistence {
+        let is_there = |device: &DeviceRecord| !self.missing.contains(device.member);
+        Persistence {
+            array: Box::new(record),
+            devices: (devices.into_iter())
+                .map(|device| Some(device).filter(is_there))
+                .collect(),
+            changed: false,
+            extends: None,
+            journal_device: None,
+            nonce: 7,
+            opened_s: Some(1_700_000_000),
+        }
+    }
+}
+
+/// What lies before the data of each member of a new array.
+fn blank(geometry: &Geometry, record: &ArrayRecord, devices: &[DeviceRecord]) -> Vec<Vec<u8>> {
+    let mut pages = Vec::new();
+    if record.region_groups > 0 {
+        let regions = geometry.groups().div_ceil(record.region_groups.into());
+        pages.extend(BITMAPS.map(|kind| (kind, blank_bitmap(record.uuid, kind, regions))));
+    }
+    if record.has_bad_blocks() {
+        let bytes = blank_bad_blocks(record.uuid, record.bad_blocks_pages());
+        pages.push((AreaKind::BAD_BLOCKS, bytes));
+    }
+    let of_device = |device: &DeviceRecord| {
+        let mut metadata = vec![0; bytes_of(device.data_start().0)];
+        for (kind, bytes) in &pages {
+            let area = device.area(*kind).expect("a device has all areas");
+            let at = usize::try_from(area.offset_bytes).expect("small");
+            metadata[at..at + bytes.len()].copy_from_slice(bytes);
+        }
+        metadata
+    };
+    devices.iter().map(of_device).collect()
+}
+
+fn bytes_of(blocks: u64) -> usize {
+    usize::try_from(blocks).expect("64 bits") * BLOCK_BYTES
+}
+
+/// An engine and what it has under way.
+pub(crate) struct Null {
+    pub(crate) engine: Engine,
+    pub(crate) now: Instant,
+    pub(crate) pending: Vec<Pending>,
+    pub(crate) replies: u64,
+    pub(crate) errors: u64,
+    /// What the members of an array with superblocks were asked, for those who want to know.
+    pub(crate) asked: Option<Vec<MemberIo>>,
+    /// What lies before the data of each member; empty without superblocks.
+    metadata: Vec<Vec<u8>>,
+}
+
+/// What is under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Pending {
+    Member(MemberIoId),
+    Compute(StepId),
+}
+
+impl Null {
     /// Submits a request and leaves what it wants under way.
     pub(crate) fn submit(
         &mut self,
@@ -96,11 +254,11 @@ impl Null {
             block: BlockIndex(block),
             blocks,
             buffer: BufferSlice {
-                buffer: BufferId(2),
+                buffer: CLIENT,
                 first_block: 0,
             },
         };
-        self.engine.submit(NOW, request)?;
+        self.engine.submit(self.now, request)?;
         self.drain();
         Ok(())
     }
@@ -115,14 +273,14 @@ impl Null {
     /// Completes what was taken out of `pending`, a member I/O with `result`.
     pub(crate) fn complete(&mut self, pending: Pending, result: MemberResult) {
         match pending {
-            Pending::Member(id) => self.engine.complete_member(NOW, id, result),
+            Pending::Member(id) => self.engine.complete_member(self.now, id, result),
             Pending::Compute(id) => {
                 let step = black_box(self.engine.step(id));
                 if step.compute == Compute::Checksum {
-                    // All blocks are zeros.
                     self.engine.checksums_mut(id).fill(OF_ZEROS);
                 }
-                self.engine.complete_compute(NOW, id, ComputeResult::Done);
+                self.engine
+                    .complete_compute(self.now, id, ComputeResult::Done);
             }
         }
         self.drain();
@@ -132,7 +290,13 @@ impl Null {
     pub(crate) fn drain(&mut self) {
         while let Some(output) = self.engine.poll_output() {
             match output {
-                Output::Member(io) => self.pending.push(Pending::Member(black_box(io).id)),
+                Output::Member(io) => {
+                    let io = black_box(io);
+                    if !self.metadata.is_empty() {
+                        self.keep(&io);
+                    }
+                    self.pending.push(Pending::Member(io.id));
+                }
                 Output::Compute(id) => self.pending.push(Pending::Compute(id)),
                 Output::Reply(reply) => {
                     self.replies += 1;
@@ -140,6 +304,28 @@ impl Null {
                 }
                 Output::Event(_) | Output::Swap(_) => {}
             }
+        }
+    }
+
+    /// Takes and gives what lies before the data of a member.
+    #[inline(never)]
+    fn keep(&mut self, io: &MemberIo) {
+        if let Some(asked) = &mut self.asked {
+            asked.push(*io);
+        }
+        let member = &mut self.metadata[usize::from(io.member.0)];
+        let at = bytes_of(io.block.0);
+        let Some(bytes) = member.get_mut(at..at + bytes_of(io.blocks.into())) else {
+            return; // Data.
+        };
+        if !io.operation.is_write() {
+            if let Some(read) = self.engine.metadata_read(io.id) {
+                read.bytes.copy_from_slice(bytes);
+            }
+        } else if io.buffer.buffer == METADATA {
+            bytes.copy_from_slice(self.engine.metadata_of(io));
+        } else {
+            bytes.fill(0);
         }
     }
 }

@@ -1,0 +1,300 @@
+//! What writes ask of the members, counted: the same on every machine, which times are not.
+
+use crate::null::{Null, Pending, Promises, Setup};
+use spindles_block::{Instant, MemberIo, MemberSet, Operation};
+use spindles_engine::Command;
+use spindles_layout::Level;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+const MIB_BLOCKS: u32 = 256;
+const WRITE: Operation = Operation::Write { fua: false };
+/// The most requests in flight.
+const DEPTH: u32 = 32;
+/// What member I/O takes in the array's time, so that what the engine leaves for later comes.
+const ROUND_NS: u64 = 100_000;
+/// The part of the array that was written before, in blocks: 192 MiB, in whole stripes.
+const WRITTEN_BLOCKS: u64 = 3 << 14;
+/// Requests of the shorter of two runs; the longer has twice as many.
+const REQUESTS_STEADY: u64 = 2048;
+/// All in different regions.
+const REQUESTS_FIRST: u64 = 256;
+
+/// What is written at once.
+#[derive(Clone, Copy)]
+enum Size {
+    /// One after another.
+    Mib,
+    /// One after another.
+    Stripe,
+    /// Anywhere.
+    Block,
+}
+
+static CASES: &[(&str, u8, &[Size])] = &[
+    ("raid0", 4, &[Size::Mib, Size::Block]),
+    ("raid1", 2, &[Size::Mib, Size::Block]),
+    ("raid10", 4, &[Size::Mib, Size::Block]),
+    ("raid5", 4, &[Size::Stripe, Size::Mib, Size::Block]),
+    ("raid6", 6, &[Size::Stripe, Size::Mib, Size::Block]),
+];
+
+/// One kind of write to one kind of array.
+#[derive(Clone, Copy)]
+struct Case {
+    setup: Setup,
+    size: Size,
+    /// Whether every place was written before.
+    steady: bool,
+    depth: u64,
+}
+
+/// A heading, and a line for each case: five words that say which, then the counts per request.
+pub(crate) fn table() -> String {
+    let mut text = format!(
+        "{:<10}{:<8}{:<10}{:<8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
+        "# array",
+        "write",
+        "promises",
+        "places",
+        "in-flight",
+        "flushes",
+        "FUA",
+        "writes",
+        "bytes",
+        "zeroed",
+        "reads",
+        "seeks"
+    );
+    for (level, members, sizes) in CASES {
+        let level = Level::by_name(level).expect("a level");
+        for size in *sizes {
+            for (promises, steady) in [
+                (Promises::None, true),
+                (Promises::Default, true),
+                (Promises::Default, false),
+            ] {
+                for depth in [1, DEPTH] {
+                    let setup = Setup {
+                        level,
+                        members: *members,
+                        chunk_blocks: level.chunk_bytes / 4096,
+                        missing: MemberSet::EMPTY,
+                        promises,
+                        depth: DEPTH,
+                    };
+                    let case = Case {
+                        setup,
+                        size: *size,
+                        steady,
+                        depth: depth.into(),
+                    };
+                    writeln!(text, "{}", case.line()).expect("strings take everything");
+                }
+            }
+        }
+    }
+    text
+}
+
+impl Case {
+    fn line(&self) -> String {
+        let (array, size) = (
+            format!("{}({})", self.setup.level.name, self.setup.members),
+            match self.size {
+                Size::Mib => "1M",
+                Size::Stripe => "stripe",
+                Size::Block => "4k",
+            },
+        );
+        let promises = match self.setup.promises {
+            Promises::Default => "default",
+            Promises::None | Promises::Scratch => "none",
+        };
+        let places = if self.steady { "written" } else { "new" };
+        let mut line = format!(
+            "{array:<10}{size:<8}{promises:<10}{places:<8}{:>9}",
+            self.depth
+        );
+        for hundredths in self.per_request() {
+            let count = format!("{}.{:02}", hundredths / 100, hundredths % 100);
+            write!(line, "{count:>9}").expect("strings take everything");
+        }
+        line
+    }
+
+    /// Hundredths: flushes, FUA writes, writes, bytes written and made zeros for each byte of the
+    /// client, reads, and operations that do not begin where the last on that member ended.
+    fn per_request(&self) -> [u64; 7] {
+        let requests = if self.steady {
+            REQUESTS_STEADY
+        } else {
+            REQUESTS_FIRST
+        };
+        // Twice as many requests, once the difference: what opening, filling and closing cost
+        // cancels.
+        let (once, twice) = (self.tally(requests), self.tally(2 * requests));
+        let blocks = requests * u64::from(self.blocks());
+        [
+            (twice.flushes - once.flushes, requests),
+            (twice.fua - once.fua, requests),
+            (twice.writes - once.writes, requests),
+            (twice.written_blocks - once.written_blocks, blocks),
+            (twice.zeroed_blocks - once.zeroed_blocks, blocks),
+            (twice.reads - once.reads, requests),
+            (twice.seeks - once.seeks, requests),
+        ]
+        .map(|(count, per)| (count * 100 + per / 2) / per)
+    }
+
+    fn blocks(&self) -> u32 {
+        match self.size {
+            Size::Mib => MIB_BLOCKS,
+            Size::Stripe => {
+                let data_chunks = self.setup.geometry().data_chunks();
+                self.setup.chunk_blocks * u32::from(data_chunks)
+            }
+            Size::Block => 1,
+        }
+    }
+
+    /// The place of a request, counted in requests.
+    fn place(&self, request: u64) -> u64 {
+        let blocks = if self.steady {
+            WRITTEN_BLOCKS
+        } else {
+            self.setup.geometry().blocks()
+        };
+        let places = blocks / u64::from(self.blocks());
+        match self.size {
+            Size::Mib | Size::Stripe => request % places,
+            // By the golden section: all different, and none near those before.
+            Size::Block => {
+                let part = request.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+                let place = (u128::from(part) * u128::from(places)) >> 64;
+                u64::try_from(place).expect("less than places")
+            }
+        }
+    }
+
+    /// What the members are asked, up to the close of the array.
+    fn tally(&self, requests: u64) -> Tally {
+        let mut load = Load(self.setup.open());
+        load.0.asked = Some(Vec::new());
+        if self.steady {
+            let mib = u64::from(MIB_BLOCKS);
+            for place in 0..WRITTEN_BLOCKS / mib {
+                load.submit(place * mib, MIB_BLOCKS);
+                load.run_until(place + 1);
+            }
+        }
+        let before = load.0.replies;
+        let blocks = self.blocks();
+        for request in 0..requests {
+            load.submit(self.place(request) * u64::from(blocks), blocks);
+            // As many as a round answers come anew after it.
+            load.run_until(before + (request + 1).saturating_sub(self.depth - 1));
+        }
+        load.run_until(before + requests);
+        load.close();
+        assert_eq!(load.0.errors, 0);
+        Tally::of(&load.0.asked.expect("put there"))
+    }
+}
+
+/// An array whose member I/O goes in rounds: all that is under way is done, then what came of it.
+/// Computations are done at once.
+struct Load(Null);
+
+impl Load {
+    fn submit(&mut self, block: u64, blocks: u32) {
+        let taken = self.0.submit(WRITE, block, blocks);
+        taken.expect("no more in flight than the array takes");
+        self.compute();
+    }
+
+    fn run_until(&mut self, replies: u64) {
+        while self.0.replies < replies {
+            self.round();
+        }
+    }
+
+    fn close(&mut self) {
+        let closing = self.0.engine.command(self.0.now, Command::Close);
+        closing.expect("it was open");
+        self.0.drain();
+        while !self.0.pending.is_empty() {
+            self.round();
+        }
+    }
+
+    fn round(&mut self) {
+        let under_way = std::mem::take(&mut self.0.pending);
+        let next = Instant(self.0.now.0 + ROUND_NS);
+        self.0.now = match self.0.engine.poll_timeout() {
+            Some(wake) if under_way.is_empty() => wake.max(next),
+            _ => next,
+        };
+        for io in under_way {
+            self.0.complete(io, Ok(()));
+            self.compute();
+        }
+        let wake = self.0.engine.poll_timeout();
+        if wake.is_some_and(|wake| wake <= self.0.now) {
+            self.0.engine.handle_timeout(self.0.now);
+            self.0.drain();
+            self.compute();
+        }
+    }
+
+    fn compute(&mut self) {
+        let is_step = |pending: &Pending| matches!(pending, Pending::Compute(_));
+        while let Some(at) = self.0.pending.iter().position(is_step) {
+            let step = self.0.pending.remove(at);
+            self.0.complete(step, Ok(()));
+        }
+    }
+}
+
+/// What was asked of the members.
+#[derive(Default)]
+struct Tally {
+    flushes: u64,
+    fua: u64,
+    writes: u64,
+    written_blocks: u64,
+    zeroed_blocks: u64,
+    reads: u64,
+    seeks: u64,
+}
+
+impl Tally {
+    fn of(asked: &[MemberIo]) -> Self {
+        let mut tally = Self::default();
+        let mut ends = BTreeMap::new();
+        for io in asked {
+            let blocks = u64::from(io.blocks);
+            match io.operation {
+                Operation::Flush => {
+                    tally.flushes += 1;
+                    continue;
+                }
+                Operation::Read => tally.reads += 1,
+                Operation::Write { fua } => {
+                    tally.fua += u64::from(fua);
+                    tally.writes += 1;
+                    tally.written_blocks += blocks;
+                }
+                Operation::WriteZeroes { fua } => {
+                    tally.fua += u64::from(fua);
+                    tally.writes += 1;
+                    tally.zeroed_blocks += blocks;
+                }
+                Operation::Discard => tally.writes += 1,
+            }
+            let end = ends.insert(io.member, io.block.0 + blocks);
+            tally.seeks += u64::from(end != Some(io.block.0));
+        }
+        tally
+    }
+}
