@@ -2,12 +2,12 @@
 //! that its members have. A growth that was stopped goes on where it was.
 
 use crate::assemble::{
-    ArrayReport, AssembleError, AssembleOptions, Assembled, Change, MemberReport, assemble,
+    self, ArrayReport, AssembleError, AssembleOptions, Assembled, Change, MemberReport, assemble,
     assemble_to_change,
 };
 use crate::attach::{self, ChangeError};
 use crate::report::positions;
-use crate::{OpenOptions, Target, TooSmall, create, probe, settle, wipe};
+use crate::{OpenOptions, Target, TooSmall, probe, random, settle, wipe};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
 use spindles_format::{ArrayRecord, DeviceRecord};
@@ -214,7 +214,7 @@ fn enlarge(
         }
     }
     let target = assemble_to_change(devices, assembling, &change)?.target;
-    attach::close(target, &mut grown.report)?;
+    assemble::close(target, &mut grown.report)?;
     grown.bytes = assemble(devices, &looking)?.report.bytes;
     if grown.bytes == grown.report.bytes {
         return Err(ChangeError::NotRecorded { array });
@@ -377,7 +377,7 @@ fn planned(
     let block_size = BlockSize::from_bytes(report.block_bytes).expect("it is that of an array");
     let mut added = Vec::new();
     for device in new {
-        added.push((create::new_uuid()?, probe::Probe::open(device)?.bytes));
+        added.push((random::uuid()?, probe::Probe::open(device)?.bytes));
     }
     let chunk = options.chunk_bytes;
     let change = Change::Grow(GrowthTarget {
@@ -471,7 +471,7 @@ fn carry_on(
             bytes = blocks * u64::from(report.block_bytes);
         }
     }
-    let closed = attach::close(target, &mut report);
+    let closed = assemble::close(target, &mut report);
     if let Some(error) = error {
         return Err(error);
     }

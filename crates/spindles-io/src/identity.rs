@@ -42,6 +42,17 @@ pub(crate) fn share_bytes(one: &str, other: &str) -> bool {
     same_device(&[one, other]).is_some()
 }
 
+/// That two names stand for the same bytes.
+pub(crate) fn same(first: &str, second: &str) -> String {
+    if first == second {
+        format!("{first} is given twice")
+    } else if identity(first) == identity(second) {
+        format!("{first} and {second} are the same device")
+    } else {
+        format!("{first} and {second} are the same device, or parts of one that overlap")
+    }
+}
+
 /// Bytes of a file or device.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {

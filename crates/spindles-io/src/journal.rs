@@ -5,9 +5,10 @@ use crate::assemble::{
     ArrayReport, AssembleOptions, Change, JournalReport, assemble, assemble_to_change,
 };
 use crate::attach::{self, ChangeError};
-use crate::{OpenOptions, TooSmall, backends, create, probe, settle, spare};
+use crate::errors::failed;
+use crate::{OpenOptions, backends, clearing, create, labels, settle};
 use spindles_engine::{Policy, WriteHole};
-use spindles_format::{ChecksumKind, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, Uuid};
+use spindles_format::{ChecksumKind, Uuid};
 use spindles_layout::Redundancy;
 
 /// A journal that has come to another place.
@@ -44,7 +45,7 @@ pub fn add(
     let logs = Policy::by_name(report.consistency)
         .is_some_and(|policy| policy.write_hole == WriteHole::Closed);
     let bytes = create::look(device)?.bytes;
-    let record = plan(
+    let record = create::plan_journal(
         device,
         bytes,
         report.uuid,
@@ -54,7 +55,7 @@ pub fn add(
     let wiped = create::may_overwrite(device, overwrite)?;
     put_in_order(members, &report, degraded, progress)?;
     // First the device: what the superblocks name is there.
-    spare::make(device, false, &record.encode())?;
+    labels::make(device, false, &record.encode())?;
     change(members, &report, degraded, record.device_uuid)?;
     Ok(Moved { report, wiped })
 }
@@ -78,44 +79,11 @@ pub fn remove(
     change(devices, &report, degraded, Uuid::NIL)?;
     if let JournalReport::Device(device) = &report.journal {
         let held = backends::open(device, &OpenOptions::default())?;
-        let emptied = create::empty(device);
+        let emptied = clearing::empty(device);
         drop(held);
-        emptied.map_err(|source| probe::failed(device, "clear", source))?;
+        emptied.map_err(|source| failed(device, "clear", source))?;
     }
     Ok(report)
-}
-
-/// What a device says of itself that gets the journal of an array, which `logs` what it writes where
-/// there `is_something` to log.
-pub(crate) fn plan(
-    device: &str,
-    bytes: u64,
-    array: Uuid,
-    logs: bool,
-    is_something: bool,
-) -> Result<JournalDevice, create::CreateError> {
-    let why = match (logs, is_something) {
-        (_, false) => {
-            Some("an array without parity and without checksums logs nothing, so leave it out")
-        }
-        (false, true) => Some("only an array that is created with --consistency journal logs"),
-        (true, true) => None,
-    };
-    let device = device.to_owned();
-    if let Some(why) = why {
-        return Err(create::CreateError::NoJournal { device, why });
-    }
-    if bytes < JOURNAL_DEVICE_BYTES_MIN {
-        let small = TooSmall::new(&device, bytes, JOURNAL_DEVICE_BYTES_MIN);
-        return Err(small.with_part(" for a journal".to_owned(), "").into());
-    }
-    Ok(JournalDevice {
-        device_uuid: create::new_uuid()?,
-        array,
-        device_bytes: bytes,
-        stamps: 0,
-        nonce: 0,
-    })
 }
 
 /// Looks at an array without writing to it.

@@ -1,7 +1,6 @@
 //! What went wrong on the devices of arrays while these were open, for people.
 
-use crate::core::{Array, Core, Node};
-use spindles_block::{MemberError, MemberIndex, SizeBytes};
+use spindles_block::{MemberError, SizeBytes};
 use spindles_engine::{Member, MemberStatus, OutReason};
 use std::fmt;
 
@@ -29,6 +28,21 @@ pub enum Mishap {
 }
 
 impl Mishap {
+    /// Of a member with that device; `None` where nothing went wrong on it.
+    pub(crate) fn of_member(
+        array: &str,
+        device: Option<String>,
+        status: MemberStatus,
+        block_bytes: u32,
+    ) -> Option<Self> {
+        (!parts(&status, block_bytes).is_empty()).then(|| Self::Member {
+            array: array.to_owned(),
+            device,
+            status,
+            block_bytes,
+        })
+    }
+
     /// Whether a member held wrong bytes.
     #[must_use]
     pub fn is_rot(&self) -> bool {
@@ -132,37 +146,4 @@ fn why(reason: OutReason) -> &'static str {
         OutReason::TooManyErrors => "too many reads failed in a short time",
         OutReason::TooManyBadBlocks => "too many places refuse to be written",
     }
-}
-
-impl Core {
-    /// What went wrong on the devices of all arrays since they were opened.
-    pub(crate) fn mishaps(&self) -> Vec<Mishap> {
-        let of_array = |array: &Array| {
-            let device = |node: &Option<Node>| match node {
-                Some(Node::Device(device)) => Some(self.members.facts(*device).name.clone()),
-                Some(Node::Array(_)) | None => None,
-            };
-            let members = array.engine.status().members.into_iter();
-            let went_wrong = members.filter(|status| !parts(status, 1).is_empty());
-            let mut mishaps: Vec<_> = went_wrong
-                .map(|status| Mishap::Member {
-                    array: array.name.clone(),
-                    device: array.members.get(place(status.member)).and_then(device),
-                    status,
-                    block_bytes: array.engine.block_size().bytes(),
-                })
-                .collect();
-            let journal = array.journal.filter(|_| array.journal_is_out);
-            mishaps.extend(journal.map(|journal| Mishap::JournalDevice {
-                array: array.name.clone(),
-                device: self.members.facts(journal).name.clone(),
-            }));
-            mishaps
-        };
-        self.arrays.iter().flat_map(of_array).collect()
-    }
-}
-
-fn place(member: MemberIndex) -> usize {
-    usize::from(member.0)
 }

@@ -244,12 +244,3 @@ pub(crate) fn is_denied(name: &str) -> bool {
             Err(Errno::ACCESS | Errno::PERM)
         )
 }
-
-/// An error of the operating system about a device.
-pub(crate) fn failed(device: &str, action: &'static str, source: io::Error) -> OpenError {
-    OpenError::Io {
-        device: device.to_owned(),
-        action,
-        source,
-    }
-}

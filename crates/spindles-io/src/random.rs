@@ -1,7 +1,7 @@
 //! The kernel's randomness, for identities and nonces.
 
-use crate::OpenError;
-use crate::probe;
+use crate::errors::{OpenError, failed};
+use spindles_format::Uuid;
 use std::fs::File;
 use std::io::Read as _;
 
@@ -11,11 +11,16 @@ pub(crate) fn bytes<const N: usize>() -> Result<[u8; N], OpenError> {
     let mut bytes = [0; N];
     File::open(source)
         .and_then(|mut file| file.read_exact(&mut bytes))
-        .map_err(|error| probe::failed(source, "read", error))?;
+        .map_err(|error| failed(source, "read", error))?;
     Ok(bytes)
 }
 
 /// A number that nobody can guess.
 pub(crate) fn nonce() -> Result<u64, OpenError> {
     Ok(u64::from_le_bytes(bytes()?))
+}
+
+/// A new identity.
+pub(crate) fn uuid() -> Result<Uuid, OpenError> {
+    Ok(Uuid::from_random(bytes()?))
 }

@@ -1,12 +1,14 @@
 //! Rebuilds an array that nobody uses: assembled, a blank device put in the place of a missing one,
 //! filled, closed. A rebuild that was stopped goes on where it was.
 
-use crate::assemble::{ArrayReport, AssembleOptions, Build, Lost, put_together};
+use crate::assemble::{self, ArrayReport, AssembleOptions, Build, Lost, put_together};
 use crate::attach::{self, ChangeError};
-use crate::core::Vacancy;
+use crate::core::manage::Vacancy;
+pub use crate::create::Made;
 use crate::create::{Inner, Wanted};
 use crate::identity::share_bytes;
 use crate::probe::Probe;
+pub use crate::progress::RebuildProgress;
 use crate::settle;
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, geometry_of};
@@ -30,15 +32,6 @@ pub struct RebuildOptions {
     pub overwrite: bool,
 }
 
-/// How far the rebuilds of a target are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RebuildProgress {
-    /// Bytes of the arrays gone through.
-    pub done_bytes: u64,
-    /// Bytes of the arrays.
-    pub total_bytes: u64,
-}
-
 /// How a rebuild ended.
 #[derive(Clone, Debug)]
 pub struct Rebuilt {
@@ -55,17 +48,6 @@ pub struct Rebuilt {
     pub wiped: Vec<(String, String)>,
     /// The array that was made to be filled.
     pub made: Option<Made>,
-}
-
-/// A new array inside another, that was made to be filled.
-#[derive(Clone, Debug)]
-pub struct Made {
-    /// What it is called.
-    pub name: String,
-    /// Its level.
-    pub level: &'static str,
-    /// Its devices, by place.
-    pub devices: Vec<String>,
 }
 
 /// Assembles an array and fills a device, or an array made of devices, that takes the place of a missing
@@ -130,7 +112,7 @@ pub fn rebuild(
             let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
             let mut refused: Vec<String> = unfit.map(|error| error.to_string()).collect();
             refused.append(&mut report.refused);
-            attach::close(target, &mut report)?;
+            assemble::close(target, &mut report)?;
             return Err(ChangeError::NothingToRebuild { array, refused });
         }
     }
@@ -155,7 +137,7 @@ pub fn rebuild(
     let through = attach::work_through(target.as_mut(), told, progress)
         // A new array without bitmaps has redundancy of its own to be made.
         && (made.is_none() || settle(target.as_mut(), progress));
-    attach::close(target, &mut report)?;
+    assemble::close(target, &mut report)?;
     // Where one failed, a spare may have gone on.
     out.retain(|place| through && !members.contains(place));
     match out.pop() {

@@ -2,10 +2,10 @@
 //! that is alive, the member copied onto it, the place given to it, closed, and the superblock of the
 //! old device cleared. Redundancy is never less meanwhile.
 
-use crate::assemble::{ArrayReport, AssembleOptions, assemble};
+use crate::assemble::{self, ArrayReport, AssembleOptions, assemble};
 use crate::attach::{self, ChangeError};
 use crate::probe::Probe;
-use crate::{create, identity, wipe};
+use crate::{clearing, identity, wipe};
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, ReplaceEnd};
 use std::cell::Cell;
@@ -89,7 +89,7 @@ pub fn replace(
         target.stop_job("replace");
         target.work();
     }
-    attach::close(target, &mut report)?;
+    assemble::close(target, &mut report)?;
     let (old, onto) = (old.clone(), onto.clone());
     if !replaced {
         leave_empty(&onto);
@@ -148,6 +148,6 @@ fn is_left_over(old: &str, onto: &str) -> bool {
 fn leave_empty(onto: &str) {
     let found = Probe::open(onto).map(|probe| probe.found());
     if found.is_ok_and(|found| found.record().is_err()) {
-        drop(create::empty(onto));
+        drop(clearing::empty(onto));
     }
 }

@@ -3,12 +3,11 @@
 use crate::Mishap;
 use crate::clock::utc;
 use crate::notice::percent;
-use crate::scan::shell_word;
-use crate::spare::Taken;
-use crate::survey::Health;
+use crate::shell::shell_word;
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_format::{DecodeError, Uuid};
 use spindles_layout::{Level, Redundancy};
+use std::fmt;
 
 /// What an array is and what it is made of, as found at assembly.
 #[derive(Clone, Debug)]
@@ -484,4 +483,49 @@ pub enum MemberReport {
         /// on it.
         out_since: Option<u64>,
     },
+}
+
+/// How an array is, in a word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Health {
+    /// All redundancy is there.
+    Healthy,
+    /// Members are missing or not filled yet; all data can be read.
+    Degraded,
+    /// Too much is missing.
+    Failed,
+}
+
+/// A spare that an array took, or tried to.
+#[derive(Clone, Debug)]
+pub struct Taken {
+    /// The array.
+    pub array: String,
+    /// The position.
+    pub member: MemberIndex,
+    /// The spare.
+    pub device: String,
+    /// Why it did not get the place; then the next spare was tried.
+    pub error: Option<String>,
+}
+
+impl fmt::Display for Taken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            array,
+            member,
+            device,
+            error,
+        } = self;
+        match error {
+            None => write!(
+                f,
+                "array '{array}': spare {device} takes the place of member {member}"
+            ),
+            Some(error) => write!(
+                f,
+                "array '{array}': spare {device} can't take the place of member {member}: {error}"
+            ),
+        }
+    }
 }

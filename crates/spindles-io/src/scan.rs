@@ -2,19 +2,19 @@
 //! something of ours. So no member is forgotten by typing, and one that was is named.
 
 use crate::assemble::outermost;
+pub use crate::errors::{FoundArray, ScanError};
 use crate::identity::{Identity, file_below, identity, share_bytes};
 use crate::probe::{self, Probe};
+pub use crate::shell::shell_word;
 use spindles_block::MemberIndex;
 use spindles_format::{ArrayRecord, Found, Uuid};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
-use thiserror::Error;
 
 /// Where to look, separated by colons, unless whoever calls says so.
 pub const SCAN_VARIABLE: &str = "SPINDLES_SCAN";
@@ -104,76 +104,6 @@ impl Given {
     }
 }
 
-/// An array that was found.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FoundArray {
-    /// Its name; `None` where only arrays inside it were found, and it can't be read off them.
-    pub name: Option<String>,
-    /// Its identity.
-    pub uuid: Uuid,
-    /// What belongs to it, as people call it.
-    pub devices: Vec<String>,
-}
-
-impl fmt::Display for FoundArray {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.name {
-            Some(name) => write!(f, "'{name}'"),
-            None => f.write_str("one whose name can't be read, as too much of it is missing"),
-        }?;
-        write!(f, " ({}: {})", self.uuid, self.devices.join(", "))
-    }
-}
-
-/// Why it is not known which devices are meant.
-#[derive(Clone, Debug, Error)]
-#[non_exhaustive]
-pub enum ScanError {
-    /// What was typed is no list of devices.
-    #[error(transparent)]
-    List(#[from] ExpressionError),
-    /// No such device, and no such array.
-    #[error(
-        "'{name}' is neither a file nor a block device, nor the name of an array in {places}: check the name, give the devices of the array, or say with --scan where they are{}{}",
-        listed(found),
-        lines("\nNot looked at:", skipped)
-    )]
-    Unknown {
-        /// What was typed.
-        name: String,
-        /// Where was looked.
-        places: String,
-        /// What is there.
-        found: Vec<FoundArray>,
-        /// Where could not be looked, and why.
-        skipped: Vec<String>,
-    },
-    /// Several arrays of that name.
-    #[error(
-        "{} arrays are called '{name}': give the UUID of the one you mean in place of the name{}",
-        found.len(), listed(found)
-    )]
-    Ambiguous {
-        /// The name.
-        name: String,
-        /// Those that have it.
-        found: Vec<FoundArray>,
-    },
-    /// Another array has the name that one shall get.
-    #[error(
-        "there is an array '{name}' already, and commands that are given a name could not tell them apart: \
-         take another name, call that one otherwise by spindles rename, or make its devices nobody's by \
-         spindles wipe{}",
-        listed(found)
-    )]
-    Taken {
-        /// The name.
-        name: String,
-        /// Those that have it.
-        found: Vec<FoundArray>,
-    },
-}
-
 /// So many names are listed.
 const NAMES_MAX: usize = 5;
 
@@ -185,19 +115,6 @@ fn several(names: &[String]) -> Option<String> {
         more => format!(" and {more} more"),
     };
     (!first.is_empty()).then(|| first.join(", ") + &more)
-}
-
-fn listed(arrays: &[FoundArray]) -> String {
-    lines("\nFound:", arrays)
-}
-
-fn lines(title: &str, rows: &[impl fmt::Display]) -> String {
-    let mut text = String::new();
-    for (index, row) in rows.iter().enumerate() {
-        let title = if index == 0 { title } else { "" };
-        text = format!("{text}{title}\n  {row}");
-    }
-    text
 }
 
 /// Which devices are meant. What exists as a file or block device, and what has a '/' or a ':' in it,
@@ -340,18 +257,6 @@ pub fn target_of(name: &str, devices: &[&str]) -> String {
     }
     let devices: Vec<_> = devices.iter().map(|device| quoted(device)).collect();
     format!("array:{}", devices.join(","))
-}
-
-/// A text as it is typed in a shell: in single quotes where that would take a part of it for
-/// something else.
-#[must_use]
-pub fn shell_word(text: &str) -> Cow<'_, str> {
-    let is_plain = |char: char| char.is_alphanumeric() || "_-./:,=@%+".contains(char);
-    if !text.is_empty() && text.chars().all(is_plain) {
-        text.into()
-    } else {
-        format!("'{}'", text.replace('\'', r"'\''")).into()
-    }
 }
 
 /// What an argument names: one thing that exists, or several between commas, quoted as in array

@@ -1,30 +1,15 @@
 //! Scrubs an array that nobody uses: assembled, gone through, told place by place, closed.
 
 use crate::CloseError;
-use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport, assemble};
-use crate::attach;
+use crate::assemble::{self, ArrayReport, AssembleError, AssembleOptions, MemberReport, assemble};
+pub use crate::progress::ScrubProgress;
 use spindles_block::MemberIndex;
-use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub, ScrubStatus};
+use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub};
 use std::collections::VecDeque;
 use thiserror::Error;
 
 /// Places that may still grow.
 const OPEN_MAX: usize = 64;
-
-/// How far the scrubs of a target's arrays are.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct ScrubProgress {
-    /// Whether one goes on.
-    pub going: bool,
-    /// Bytes of arrays gone through.
-    pub done_bytes: u64,
-    /// Bytes of arrays.
-    pub total_bytes: u64,
-    /// Stretches of the arrays that could not be looked at, for lack of members.
-    pub failed: u64,
-    /// What was found.
-    pub found: ScrubStatus,
-}
 
 /// Something that a scrub tells.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -168,7 +153,7 @@ pub fn scrub(
     let open = open.make_contiguous();
     open.sort_by(|one, other| one.place().cmp(&other.place()));
     open.iter().for_each(tell);
-    attach::close(target, &mut report)?;
+    assemble::close(target, &mut report)?;
     Ok(Scrubbed {
         report,
         through,

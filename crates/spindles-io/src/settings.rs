@@ -1,7 +1,7 @@
 //! What of an array that lies in its superblocks may be set otherwise later.
 
-use crate::assemble::{ArrayReport, AssembleOptions, Change, assemble, assemble_to_change};
-use crate::attach::{self, ChangeError};
+use crate::assemble::{self, ArrayReport, AssembleOptions, Change, assemble, assemble_to_change};
+use crate::errors::ChangeError;
 
 /// Sets whether an array, and arrays inside it, may be written without being asked for it while members
 /// are away that could have gone on alone. An array that was not closed in order is put in order.
@@ -22,7 +22,7 @@ pub fn set_degraded_writes(
     let change = Change::DegradedWrites(allowed);
     let assembled = assemble_to_change(devices, &options, &change)?;
     let mut report = assembled.report;
-    attach::close(assembled.target, &mut report)?;
+    assemble::close(assembled.target, &mut report)?;
     options.open.read_only = true;
     let looked = assemble(devices, &options)?.report;
     if looked.degraded_writes != allowed {

@@ -3,12 +3,12 @@
 use crate::assemble::{AssembleOptions, SpareReport, assemble};
 use crate::attach::{self, ChangeError};
 use crate::create;
-use crate::probe::{self, Probe};
-use crate::{OpenError, OpenOptions, TooSmall, backends, positioned};
+use crate::errors::failed;
+use crate::probe::Probe;
+pub use crate::report::Taken;
+use crate::{OpenOptions, TooSmall, backends, clearing, labels, random};
 use spindles_block::{BlockSize, MemberIndex};
-use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid, areas_for};
-use std::fs::File;
-use std::{fmt, io};
+use spindles_format::{SpareRecord, Uuid, areas_for};
 
 /// Whose spares devices become.
 #[derive(Clone, Copy, Debug)]
@@ -30,48 +30,6 @@ pub struct Added {
     pub spares: Vec<SpareReport>,
     /// What was overwritten: device and what it was.
     pub wiped: Vec<(String, String)>,
-}
-
-/// A device that is a spare.
-#[derive(Clone, Debug)]
-pub(crate) struct Spare {
-    pub(crate) name: String,
-    pub(crate) bytes: u64,
-    pub(crate) record: SpareRecord,
-}
-
-/// A spare that an array took, or tried to.
-#[derive(Clone, Debug)]
-pub struct Taken {
-    /// The array.
-    pub array: String,
-    /// The position.
-    pub member: MemberIndex,
-    /// The spare.
-    pub device: String,
-    /// Why it did not get the place; then the next spare was tried.
-    pub error: Option<String>,
-}
-
-impl fmt::Display for Taken {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self {
-            array,
-            member,
-            device,
-            error,
-        } = self;
-        match error {
-            None => write!(
-                f,
-                "array '{array}': spare {device} takes the place of member {member}"
-            ),
-            Some(error) => write!(
-                f,
-                "array '{array}': spare {device} can't take the place of member {member}: {error}"
-            ),
-        }
-    }
 }
 
 /// Makes spares of devices. One that is a spare already serves the array as well as those before.
@@ -127,7 +85,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             (None, uuid) => {
                 wiped.extend(create::may_overwrite(device, overwrite)?);
                 SpareRecord {
-                    device_uuid: create::new_uuid()?,
+                    device_uuid: random::uuid()?,
                     device_bytes: 0,
                     arrays: uuid.into_iter().collect(),
                 }
@@ -137,11 +95,11 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         planned.push((device, known.is_some(), record));
     }
     for device in devices {
-        may_write(device)?;
+        labels::may_write(device)?;
     }
     let mut spares = Vec::new();
     for (device, is_spare, record) in planned {
-        make(device, is_spare, &record.encode())?;
+        labels::make(device, is_spare, &record.encode())?;
         spares.push(SpareReport {
             name: (*device).to_owned(),
             bytes: record.device_bytes,
@@ -155,59 +113,6 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         spares,
         wiped,
     })
-}
-
-/// Whether a device could be written to now: asked of all before the first is.
-pub(crate) fn may_write(device: &str) -> Result<(), OpenError> {
-    backends::open(device, &OpenOptions::default()).map(drop)
-}
-
-/// Makes a device say what this page does, whatever it holds; one that is so already only says it
-/// anew.
-pub(crate) fn make(
-    device: &str,
-    already: bool,
-    page: &[u8; SUPERBLOCK_BYTES],
-) -> Result<(), OpenError> {
-    // As long as it is written to, nobody else may have it.
-    let held = backends::open(device, &OpenOptions::default())?;
-    let forgotten = if already {
-        Ok(())
-    } else {
-        create::forget(device)
-    };
-    let written = forgotten.and_then(|()| put(device, page));
-    drop(held);
-    written.map_err(|source| probe::failed(device, "write to", source))
-}
-
-/// Makes a device that is held a spare of this array alone, and clears it for its place there.
-pub(crate) fn reserve(device: &str, array: Uuid, areas: &DeviceRecord) -> io::Result<()> {
-    create::clear(device, areas)?;
-    let spare = SpareRecord {
-        device_uuid: create::new_uuid().map_err(io::Error::other)?,
-        device_bytes: areas.device_bytes,
-        arrays: vec![array],
-    };
-    put(device, &spare.encode())
-}
-
-/// Makes a spare that is held this array's alone, durably, and then clears it for its place there.
-pub(crate) fn claim(
-    device: &str,
-    spare: &SpareRecord,
-    array: Uuid,
-    areas: &DeviceRecord,
-) -> io::Result<()> {
-    put(device, &spare.claimed_by(array).encode())?;
-    create::clear_spare(device, areas)
-}
-
-/// Writes what a device that is no member says of itself, durably.
-fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
-    positioned::write_all_at(&file, page, SLOT_BYTES[0])?;
-    file.sync_all()
 }
 
 /// Makes plain devices of spares.
@@ -227,45 +132,7 @@ pub fn remove(devices: &[&str]) -> Result<(), ChangeError> {
         held.push(backends::open(device, &OpenOptions::default())?);
     }
     for device in devices {
-        create::forget(device).map_err(|source| probe::failed(device, "clear", source))?;
+        clearing::forget(device).map_err(|source| failed(device, "clear", source))?;
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use spindles_format::AreaKind;
-
-    /// From then on nobody else takes it, whatever happens before it is a member.
-    #[test]
-    fn a_claimed_spare_is_one_of_that_array_alone() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("s").to_str().unwrap().to_owned();
-        std::fs::write(&path, vec![0x5a; 1 << 20]).unwrap();
-        let [one, other, own] = [1, 2, 3].map(|of| Uuid::from_random([of; 16]));
-        for arrays in [Vec::new(), vec![one, other]] {
-            let spare = SpareRecord {
-                device_uuid: own,
-                device_bytes: 1 << 20,
-                arrays,
-            };
-            make(&path, false, &spare.encode()).unwrap();
-            let found = Probe::open(&path).unwrap().found();
-            assert_eq!(found.spare(), Some(&spare));
-            let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();
-            claim(&path, &spare, one, &areas).unwrap();
-            let found = Probe::open(&path).unwrap().found();
-            assert_eq!(found.spare().map(|spare| &spare.arrays), Some(&vec![one]));
-            let bytes = std::fs::read(&path).unwrap();
-            let sums = areas.area(AreaKind::CHECKSUMS).unwrap();
-            for (from, length) in [
-                (SLOT_BYTES[1], 4096),
-                (sums.offset_bytes, sums.length_bytes),
-            ] {
-                let range = usize::try_from(from).unwrap()..usize::try_from(from + length).unwrap();
-                assert!(bytes[range].iter().all(|byte| *byte == 0));
-            }
-        }
-    }
 }

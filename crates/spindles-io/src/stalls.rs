@@ -1,7 +1,7 @@
 //! A device that does not answer for a while, for tests: its reads go to the kernel late, and so come
 //! late into memory.
 
-use crate::driver::Stack;
+use crate::Stack;
 use crate::export::{Access, Export, ExportLimits};
 use crate::queues::{Queue, Wait};
 use crate::tests::plain_config;

@@ -1,10 +1,9 @@
 //! What everything that carries block requests looks like from above: a single
 //! device, a file, memory, or an array.
 
-use crate::attach::AttachError;
-use crate::rebuild::RebuildProgress;
-use crate::scrub::ScrubProgress;
-use crate::spare::Taken;
+use crate::errors::AttachError;
+use crate::progress::{RebuildProgress, ScrubProgress};
+use crate::report::Taken;
 use crate::{CloseError, Mishap, TargetFacts, TooSmall};
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};

@@ -1,6 +1,6 @@
 //! Messages about waiting: which device is in use, and by whom.
 
-use crate::survey::holders;
+use crate::holders::holders;
 use std::sync::OnceLock;
 use std::time::Duration;
 

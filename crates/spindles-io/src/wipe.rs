@@ -1,7 +1,8 @@
 //! Takes our superblocks off devices, so that nothing takes them for members, spares or journals.
 
 use crate::attach::{self, ChangeError};
-use crate::probe::{self, Probe};
+use crate::errors::failed;
+use crate::probe::Probe;
 use crate::report::survives_more;
 use crate::{OpenOptions, backends, positioned, scan};
 use spindles_block::MemberSet;
@@ -62,7 +63,7 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     // Nobody else writes to them from here on.
     let labelled = look(devices)?;
     for device in devices {
-        clear(device).map_err(|source| probe::failed(device, "clear", source))?;
+        clear(device).map_err(|source| failed(device, "clear", source))?;
     }
     Ok(labelled)
 }

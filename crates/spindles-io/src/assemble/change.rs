@@ -1,6 +1,6 @@
 //! What an array becomes while it is assembled.
 
-use super::AssembleError;
+use crate::errors::AssembleError;
 use spindles_block::MemberSet;
 use spindles_engine::{
     Extent, GrowthTarget, Persistence, PlanError, largest, plan_abort, plan_growth, plan_size,

@@ -1,9 +1,10 @@
 //! What an array is, as the superblocks of its devices have it.
 
-use super::AssembleError;
 use super::change::{Change, Changes, back, plan, plan_larger, room};
-use super::opening::{Opening, Part};
+use super::opening::Opening;
+use super::parts::Part;
 use crate::NodeId;
+use crate::errors::AssembleError;
 use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, positions};
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_engine::{POLICIES, Policy, geometry_of};
@@ -65,10 +66,58 @@ impl Opening<'_> {
     /// What the array of these parts is, as its superblocks have it.
     pub(super) fn describe(&mut self, parts: &[Part]) -> Result<Described, AssembleError> {
         let found: Vec<Found> = parts.iter().map(|part| part.found.clone()).collect();
-        let mut assembly = choose(&found)?;
+        let assembly = choose(&found)?;
         let found = Box::new(assembly.array.clone());
-        let name = assembly.array.name.to_string();
-        let inner = assembly.array.parent != Uuid::NIL;
+        let of_arrays = parts.iter().any(|part| part.report.is_some());
+        let (assembly, changes) = self.with_change(assembly, of_arrays)?;
+        let array = &assembly.array;
+        let (geometry, policy) = understand(&assembly)?;
+        let mut refused: Vec<String> = assembly.refused.iter().map(Refusal::to_string).collect();
+        if array.parent == Uuid::NIL {
+            refused.extend(self.lost.iter().map(|lost| lost.why(parts)));
+        }
+        let journal = self.take_journal(array);
+        refused.extend(self.refuse_journals(array));
+        let mut report = report(&assembly, &geometry, policy);
+        let block_bytes = u64::from(array.block_size.bytes());
+        report.room_bytes = room(&assembly, of_arrays)
+            .map(|blocks| blocks * block_bytes)
+            .filter(|room| *room > report.bytes);
+        report.for_writing = !self.read_only && !assembly.read_only;
+        report.degraded_writes = changes.degraded_writes.unwrap_or(array.degraded_writes);
+        report.journal = match &journal {
+            Some((name, ..)) => JournalReport::Device(name.clone()),
+            None if array.journal.device == Uuid::NIL => JournalReport::Members,
+            None => JournalReport::DeviceMissing,
+        };
+        let members = (0_u8..).zip(&assembly.devices).map(|(member, index)| {
+            let part = index.map(|index| &parts[index]);
+            let lagging = assembly.lagging.contains(MemberIndex(member));
+            member_report(part, lagging, &assembly, member)
+        });
+        report.members = members.collect();
+        report.refused = refused;
+        report.damaged = (parts.iter())
+            .filter_map(|part| Some((part.found.name.clone(), part.found.damage()?)))
+            .collect();
+        Ok(Described {
+            found,
+            assembly,
+            geometry,
+            policy,
+            journal,
+            changes,
+            report,
+        })
+    }
+
+    /// An array as it shall be. Only the outermost changes in more than its name and who may write it.
+    fn with_change(
+        &mut self,
+        mut assembly: Assembly,
+        of_arrays: bool,
+    ) -> Result<(Assembly, Changes), AssembleError> {
+        let is_inner = assembly.array.parent != Uuid::NIL;
         let mut changes = Changes::default();
         match &self.change {
             Some(Change::Names(names)) => changes.name = names.get(&assembly.array.uuid).copied(),
@@ -76,14 +125,15 @@ impl Opening<'_> {
             Some(Change::Grow(_) | Change::Size(_) | Change::Abort | Change::Journal(_)) | None => {
             }
         }
-        let of_arrays = parts.iter().any(|part| part.report.is_some());
-        let array = name.clone();
-        let cant = |reason| AssembleError::CantGrow { array, reason };
-        match self.change.take_if(|_| !inner) {
+        let array = assembly.array.name.to_string();
+        let cant = |reason| AssembleError::CantGrow {
+            array: array.clone(),
+            reason,
+        };
+        match self.change.take_if(|_| !is_inner) {
             None | Some(Change::Names(_) | Change::DegradedWrites(_)) => {}
             Some(Change::Journal(device)) => changes.journal = Some(device),
             Some(Change::Abort) => {
-                let array = name.clone();
                 assembly = back(&assembly).ok_or(AssembleError::TooLate { array })?;
                 changes.aborts = true;
             }
@@ -95,87 +145,7 @@ impl Opening<'_> {
                     plan_larger(&assembly, bytes, of_arrays, self.read_only).map_err(cant)?;
             }
         }
-        let array = &assembly.array;
-        let (geometry, policy) = understand(&assembly)?;
-        let mut refused: Vec<String> = assembly.refused.iter().map(Refusal::to_string).collect();
-        if !inner {
-            refused.extend(self.lost.iter().map(|lost| lost.why(parts)));
-        }
-        let journal = self.take_journal(array);
-        refused.extend(self.refuse_journals(array));
-        let block_bytes = u64::from(array.block_size.bytes());
-        // While it grows it holds what it held.
-        let bytes = geometry.older().unwrap_or(&geometry).blocks() * block_bytes;
-        let members = (0_u8..).zip(&assembly.devices).map(|(member, index)| {
-            let part = index.map(|index| &parts[index]);
-            let lagging = assembly.lagging.contains(MemberIndex(member));
-            member_report(part, lagging, &assembly, member)
-        });
-        let not_filled = (0_u8..)
-            .zip(array.members())
-            .filter(|(_, member)| matches!(member.state, MemberState::Rebuilding { .. }));
-        let not_filled: MemberSet = not_filled.map(|(member, _)| MemberIndex(member)).collect();
-        let report = ArrayReport {
-            name,
-            uuid: array.uuid,
-            level: geometry.level(),
-            layout: geometry.layout_name(),
-            consistency: policy.name,
-            checksum: array.checksum.name(),
-            chunk_bytes: u64::from(array.chunk_blocks) * block_bytes,
-            block_bytes: array.block_size.bytes(),
-            bytes,
-            room_bytes: room(&assembly, of_arrays)
-                .map(|blocks| blocks * block_bytes)
-                .filter(|room| *room > bytes),
-            generation: array.generation,
-            last_written_s: array.last_written_s,
-            last_scrub_s: array.last_scrub_s,
-            scrub_left_bytes: array.scrub_left_blocks.saturating_mul(block_bytes),
-            scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
-            clean: array.clean,
-            failed: !geometry.survives(assembly.missing),
-            survives_more: geometry
-                .survives_more(assembly.missing.union(not_filled))
-                .unwrap_or(0),
-            read_only: assembly.read_only,
-            for_writing: !self.read_only && !assembly.read_only,
-            unheard_of: assembly.unheard_of(),
-            may_be_newer: may_be_newer(&assembly, &geometry),
-            degraded_writes: changes.degraded_writes.unwrap_or(array.degraded_writes),
-            growing: array.growth.older.as_ref().map(|older| Growing {
-                level: older.level.as_str().to_owned(),
-                members: usize::from(older.members),
-                chunk_bytes: u64::from(older.chunk_blocks) * block_bytes,
-                moved_bytes: (older.mark.0 * block_bytes).min(bytes),
-            }),
-            journal: match &journal {
-                Some((name, ..)) => JournalReport::Device(name.clone()),
-                None if array.journal.device == Uuid::NIL => JournalReport::Members,
-                None => JournalReport::DeviceMissing,
-            },
-            filled_bytes: None,
-            members: members.collect(),
-            refused,
-            damaged: (parts.iter())
-                .filter_map(|part| Some((part.found.name.clone(), part.found.damage()?)))
-                .collect(),
-            returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
-                .filter_map(|refusal| refusal.member)
-                .collect(),
-            spares: Vec::new(),
-            taken: Vec::new(),
-            mishaps: Vec::new(),
-        };
-        Ok(Described {
-            found,
-            assembly,
-            geometry,
-            policy,
-            journal,
-            changes,
-            report,
-        })
+        Ok((assembly, changes))
     }
 
     /// The device that the array has for its journal, if it was given, and is as long as it was.
@@ -219,6 +189,62 @@ impl Opening<'_> {
             }
         };
         refused.map(why).collect()
+    }
+}
+
+/// What the superblocks alone say of an array.
+fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayReport {
+    let array = &assembly.array;
+    let block_bytes = u64::from(array.block_size.bytes());
+    // While it grows it holds what it held.
+    let bytes = geometry.older().unwrap_or(geometry).blocks() * block_bytes;
+    let not_filled = (0_u8..)
+        .zip(array.members())
+        .filter(|(_, member)| matches!(member.state, MemberState::Rebuilding { .. }));
+    let not_filled: MemberSet = not_filled.map(|(member, _)| MemberIndex(member)).collect();
+    ArrayReport {
+        name: array.name.to_string(),
+        uuid: array.uuid,
+        level: geometry.level(),
+        layout: geometry.layout_name(),
+        consistency: policy.name,
+        checksum: array.checksum.name(),
+        chunk_bytes: u64::from(array.chunk_blocks) * block_bytes,
+        block_bytes: array.block_size.bytes(),
+        bytes,
+        room_bytes: None,
+        generation: array.generation,
+        last_written_s: array.last_written_s,
+        last_scrub_s: array.last_scrub_s,
+        scrub_left_bytes: array.scrub_left_blocks.saturating_mul(block_bytes),
+        scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
+        clean: array.clean,
+        failed: !geometry.survives(assembly.missing),
+        survives_more: geometry
+            .survives_more(assembly.missing.union(not_filled))
+            .unwrap_or(0),
+        read_only: assembly.read_only,
+        for_writing: false,
+        unheard_of: assembly.unheard_of(),
+        may_be_newer: may_be_newer(assembly, geometry),
+        degraded_writes: array.degraded_writes,
+        growing: array.growth.older.as_ref().map(|older| Growing {
+            level: older.level.as_str().to_owned(),
+            members: usize::from(older.members),
+            chunk_bytes: u64::from(older.chunk_blocks) * block_bytes,
+            moved_bytes: (older.mark.0 * block_bytes).min(bytes),
+        }),
+        journal: JournalReport::Members,
+        filled_bytes: None,
+        members: Vec::new(),
+        refused: Vec::new(),
+        damaged: Vec::new(),
+        returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
+            .filter_map(|refusal| refusal.member)
+            .collect(),
+        spares: Vec::new(),
+        taken: Vec::new(),
+        mishaps: Vec::new(),
     }
 }
 

@@ -1,8 +1,8 @@
 //! Devices sorted by what they say of themselves: members, spares, journals.
 
-use super::AssembleError;
+use crate::errors::AssembleError;
+use crate::labels::Spare;
 use crate::probe::Probe;
-use crate::spare::Spare;
 use crate::{OpenOptions, identity};
 use spindles_format::{DecodeError, Found, JournalDevice};
 use std::cmp::Ordering;

@@ -2,49 +2,33 @@
 //! what can't take part refused by name and reason.
 
 mod change;
+mod config;
 mod described;
-mod error;
 mod gathering;
+mod inside_out;
 mod opening;
+mod options;
+mod parts;
 
 pub(crate) use change::Change;
-pub use error::AssembleError;
-pub(crate) use error::because;
-pub(crate) use opening::{Lost, config};
+pub(crate) use config::config;
+pub use options::AssembleOptions;
+pub(crate) use parts::Lost;
 
+pub use crate::errors::AssembleError;
+use crate::labels::Spare;
 use crate::probe::Probe;
 pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
 use crate::signatures::Sighting;
-use crate::spare::Spare;
-use crate::{NodeId, OpenError, OpenOptions, Stack, Target, attach, settle};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, settle};
 use described::{may_be_newer, understand};
 use gathering::{Gathered, gather, refuse_copies};
-use opening::{Opening, Part};
+use opening::Opening;
+use parts::Part;
 use spindles_format::{
     ArrayRecord, AssembleError as ChooseError, BadBlocks, Found, JournalDevice, Uuid, choose,
 };
 use std::time::Duration;
-
-/// How an array is to be assembled. `Default` opens for writing and takes no risk.
-#[derive(Clone, Debug, Default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "each says one thing about the opening"
-)]
-pub struct AssembleOptions {
-    /// How devices are to be opened; the block size is the array's.
-    pub open: OpenOptions,
-    /// Open an unclean degraded array with parity too.
-    pub force: bool,
-    /// Write to an array also while members are away that could have gone on alone, so that what they
-    /// hold may be newer. From then on it is known that those are not.
-    pub degraded: bool,
-    /// Only put in order what a crash left: no growth and no rebuild goes on, and no member that
-    /// returns is brought up to date. With `keep_spares` nothing else is written then.
-    pub only_recovers: bool,
-    /// Leave spares alone that are given with the array.
-    pub keep_spares: bool,
-}
 
 /// An assembled array.
 pub struct Assembled {
@@ -121,7 +105,7 @@ pub fn resync(
         mut report,
     } = assemble(devices, options)?;
     let through = settle(target.as_mut(), progress);
-    attach::close(target, &mut report)?;
+    close(target, &mut report)?;
     Ok(Resynced { report, through })
 }
 
@@ -371,4 +355,14 @@ impl Build {
             report: self.report,
         }
     }
+}
+
+/// Closes an array; the report tells of spares that were taken meanwhile, and of what went wrong.
+pub(crate) fn close(
+    mut target: Box<dyn Target>,
+    report: &mut ArrayReport,
+) -> Result<(), CloseError> {
+    report.taken.extend(target.spares_taken());
+    report.mishaps = target.mishaps();
+    target.close()
 }

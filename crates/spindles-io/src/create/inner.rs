@@ -6,12 +6,13 @@
 //! has zeros where an array around it has its superblock. So nothing of what lies there is ever taken for its
 //! contents, and what was stopped halfway is made anew.
 
+use super::devices::{Device, refuse_occupied};
+use super::options::CreateOptions;
+use super::plan::{Plan, Planner};
 use super::writing::{Writing, blank_array};
-use super::{CreateError, CreateOptions, Device, Plan, Planner, refuse_occupied, wipe};
-use crate::attach::ChangeError;
-use crate::rebuild::Made;
+use crate::errors::{ChangeError, CreateError};
 use crate::signatures::Sighting;
-use crate::{NodeId, OpenOptions, Stack};
+use crate::{NodeId, OpenOptions, Stack, clearing};
 use spindles_block::MemberIndex;
 use spindles_engine::{Policy, geometry_of};
 use spindles_format::{
@@ -34,6 +35,17 @@ pub(crate) struct Wanted<'a> {
     pub(crate) like: &'a ArrayRecord,
     /// Devices of it that are left of what was there before.
     pub(crate) left: &'a [String],
+}
+
+/// A new array inside another, that was made to be filled.
+#[derive(Clone, Debug)]
+pub struct Made {
+    /// What it is called.
+    pub name: String,
+    /// Its level.
+    pub level: &'static str,
+    /// Its devices, by place.
+    pub devices: Vec<String>,
 }
 
 /// An array worked out that takes a place in another.
@@ -139,7 +151,7 @@ impl Inner {
         let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
         for (device, sightings) in self.leaves.iter().zip(&self.sightings) {
             let Some(sightings) = sightings else { continue };
-            wipe(device, sightings).map_err(|source| CreateError::Io {
+            clearing::wipe(device, sightings).map_err(|source| CreateError::Io {
                 device: device.clone(),
                 action: "clear what it holds",
                 source,

@@ -1,7 +1,8 @@
 //! What is written to the members of a new array: worked out for all of them before the first is
 //! written to, then carried out from the innermost arrays to the outermost.
 
-use super::{CreateError, Member, Plan, Sync};
+use super::plan::{Member, Plan};
+use crate::errors::CreateError;
 use crate::{NodeId, Stack, assemble, random, settle, zeros};
 use spindles_block::{BlockIndex, MemberSet};
 use spindles_engine::Config;
@@ -277,6 +278,21 @@ fn put(
         device: name.to_owned(),
         source,
     })
+}
+
+/// How data and redundancy of a new array came to agree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sync {
+    /// There is no redundancy.
+    NotNeeded,
+    /// Nothing is written yet: all reads as zeros, and redundancy is made as regions are used.
+    Unwritten,
+    /// All devices are known to hold zeros, so they agree.
+    KnownZero,
+    /// The whole array was gone through.
+    Done,
+    /// The caller stopped it.
+    Stopped,
 }
 
 /// Waits until all arrays are consistent and closes them.

@@ -6,7 +6,7 @@
     reason = "system calls on memory that is shared with other threads"
 )]
 
-use super::{Queue, Wait};
+use super::queue::{Queue, Wait};
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};

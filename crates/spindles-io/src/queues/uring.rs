@@ -3,7 +3,7 @@
 
 #![expect(unsafe_code, reason = "the kernel works on memory by address")]
 
-use super::{Queue, Wait};
+use super::queue::{Queue, Wait};
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};

@@ -1,5 +1,4 @@
-//! Why a target could not be opened or closed: each says what is wrong, with
-//! which device, and what to do next.
+//! Why a target could not be opened or closed.
 
 use std::io;
 use thiserror::Error;
@@ -120,4 +119,13 @@ pub enum CloseError {
         /// What failed.
         reason: String,
     },
+}
+
+/// An error of the operating system about a device.
+pub(crate) fn failed(device: &str, action: &'static str, source: io::Error) -> OpenError {
+    OpenError::Io {
+        device: device.to_owned(),
+        action,
+        source,
+    }
 }

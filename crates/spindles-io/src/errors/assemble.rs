@@ -1,7 +1,8 @@
 //! Why no array came of devices.
 
+use super::open::{CloseError, OpenError};
 use crate::clock::utc;
-use crate::{CloseError, OpenError, attach};
+use crate::identity::same;
 use spindles_block::RequestError;
 use spindles_engine::PlanError;
 use spindles_format::AssembleError as ChooseError;
@@ -18,7 +19,7 @@ pub enum AssembleError {
     #[error(transparent)]
     Close(#[from] CloseError),
     /// Two names for one device.
-    #[error("{}: leave one out", attach::same(first, second))]
+    #[error("{}: leave one out", same(first, second))]
     SameDevice {
         /// One name.
         first: String,
@@ -171,7 +172,7 @@ pub enum AssembleError {
 
 impl AssembleError {
     /// The same where these devices died before.
-    pub(super) fn without(mut self, died: Vec<String>) -> Self {
+    pub(crate) fn without(mut self, died: Vec<String>) -> Self {
         if let Self::Incomplete { refused, .. } | Self::UncleanDegraded { refused, .. } = &mut self
         {
             refused.extend(died);

@@ -1,0 +1,55 @@
+//! What an engine is opened with for an array with superblocks.
+
+use crate::clock::since_1970_s;
+use spindles_block::{BlockIndex, BufferId, MemberIndex, MemberSet};
+use spindles_engine::{Config, JOB_RATE, Limits, Persistence, Policy, READ_POLICIES};
+use spindles_format::{ArrayRecord, DeviceRecord};
+use spindles_layout::Geometry;
+
+/// What an engine is opened with for an array with superblocks.
+pub(crate) fn config(
+    array: &ArrayRecord,
+    records: Vec<Option<DeviceRecord>>,
+    geometry: Geometry,
+    policy: &'static Policy,
+    nonce: u64,
+    requests_max: u32,
+) -> Config {
+    let data_start = |record: &Option<DeviceRecord>| {
+        let start = record.as_ref().map(DeviceRecord::data_start);
+        start.unwrap_or(BlockIndex(0))
+    };
+    Config {
+        geometry,
+        block_size: array.block_size,
+        missing: (0_u8..)
+            .zip(&records)
+            .filter(|(_, record)| record.is_none())
+            .map(|(member, _)| MemberIndex(member))
+            .collect(),
+        data_start: records.iter().map(data_start).collect(),
+        persistence: Some(Persistence {
+            array: Box::new(array.clone()),
+            devices: records,
+            changed: false,
+            extends: None,
+            journal_device: None,
+            nonce,
+            opened_s: Some(since_1970_s()),
+        }),
+        clean: array.clean,
+        read_only: false,
+        look_only: false,
+        only_recovers: false,
+        tears: false,
+        force: false,
+        consistency: policy,
+        read_policy: READ_POLICIES[0],
+        write_mostly: MemberSet::EMPTY,
+        job_rate: JOB_RATE,
+        faults: spindles_engine::FaultLimits::DEFAULT,
+        limits: Limits::for_depth(requests_max, array.block_size),
+        scratch: BufferId::NONE,
+        metadata: BufferId::NONE,
+    }
+}

@@ -1,0 +1,235 @@
+//! One array after another is opened, inside out.
+
+use super::config::config;
+use super::described::{Described, knows};
+use super::opening::{Opening, read_found};
+use super::parts::{Lost, Part, innermost, leaves};
+use crate::errors::AssembleError;
+use crate::{NodeId, Stack, random};
+use spindles_block::MemberSet;
+use spindles_engine::{Command, Config, OpenError as EngineError};
+use spindles_format::{AssembleError as ChooseError, DecodeError, Found, SUPERBLOCK_BYTES, Uuid};
+use std::mem::take;
+
+/// What is to be done about an array that has taken no place yet.
+const GOES_ON: &str = "; the spindles rebuild that was to fill it goes on when it is given again";
+
+impl Opening<'_> {
+    /// Opens inside out whatever is a member of another array. What is left is not.
+    pub(super) fn open_inner(&mut self, mut parts: Vec<Part>) -> Result<Vec<Part>, AssembleError> {
+        while let Some(inner) = innermost(&parts) {
+            let (members, others) = parts
+                .into_iter()
+                .partition(|part: &Part| part.array() == Some(inner));
+            parts = others;
+            parts.extend(self.open(&members)?);
+        }
+        Ok(parts)
+    }
+
+    /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
+    /// around it may do without.
+    pub(super) fn open(&mut self, parts: &[Part]) -> Result<Option<Part>, AssembleError> {
+        let is_inner = parts.iter().any(|part| part.parent().is_some());
+        let mut described = match self.describe(parts) {
+            // Each of its devices is refused, with a reason.
+            Err(AssembleError::Choose(error @ ChooseError::NothingLeft { .. })) if is_inner => {
+                self.lost.extend(Lost::refused(parts, error.to_string()));
+                return Ok(None);
+            }
+            described => described?,
+        };
+        if described.report.failed {
+            let missing = described.assembly.missing;
+            return self.lacks_too_much(described, parts, missing);
+        }
+        if described.assembly.array.is_unfinished() {
+            let name = &described.report.name;
+            let why = format!("array '{name}' was being made, and is not finished{GOES_ON}");
+            self.lost.push(Lost::new(&described.assembly, parts, why));
+            return Ok(None);
+        }
+        self.may_write(&described)?;
+        let read_only = self.read_only || described.assembly.read_only;
+        if !read_only {
+            self.catch_up(&described, parts)?;
+        }
+        let config = self.config(&mut described, read_only)?;
+        match self.add_array(&described, config, parts, read_only) {
+            Ok(node) => Ok(self.opened(described, node, parts, is_inner)),
+            Err(EngineError::BeyondTolerance { missing }) => {
+                self.lacks_too_much(described, parts, missing)
+            }
+            Err(EngineError::UncleanDegraded { missing }) => Err(described.unclean(missing)),
+        }
+    }
+
+    /// Refuses to write to an array while members are away that may be newer, unless that is allowed.
+    fn may_write(&self, described: &Described) -> Result<(), AssembleError> {
+        let writes = (self.look_only || !self.read_only) && !described.assembly.read_only;
+        let is_allowed = self.options.degraded || described.assembly.array.degraded_writes;
+        if writes && !described.report.may_be_newer.is_empty() && !is_allowed {
+            return Err(described.newer_away());
+        }
+        Ok(())
+    }
+
+    /// Opens the engine of an array over its parts. Members that return get what they missed.
+    fn add_array(
+        &mut self,
+        described: &Described,
+        config: Config,
+        parts: &[Part],
+        read_only: bool,
+    ) -> Result<NodeId, EngineError> {
+        let assembly = &described.assembly;
+        let mut nodes: Vec<Option<NodeId>> = (assembly.devices.iter())
+            .map(|index| index.map(|index| parts[index].node))
+            .collect();
+        let returns = !read_only && !self.options.only_recovers;
+        let returning = (assembly.refused.iter())
+            .filter(|_| returns)
+            .filter(|refusal| knows(refusal));
+        let returning = returning.filter_map(|refusal| {
+            let (_, device) = parts[refusal.found].found.record().ok()?;
+            Some((device.member, *device, parts[refusal.found].node))
+        });
+        let returning: Vec<_> = returning.collect();
+        for (member, _, node) in &returning {
+            nodes[usize::from(member.0)] = Some(*node);
+        }
+        let journal = described.journal.as_ref().map(|(_, _, node)| *node);
+        let name = &described.report.name;
+        let node = (self.stack).add_array_with_journal(name, config, &nodes, journal)?;
+        for (member, device, _) in returning {
+            let device = Box::new(device);
+            // Where that is not possible the array goes on without it, as the refusal says.
+            let taken = self.stack.command(node, Command::Return { member, device });
+            debug_assert!(taken.is_ok(), "{taken:?}");
+        }
+        Ok(node)
+    }
+
+    /// An open array as a part of the one around it. `None` for one that holds nothing yet.
+    fn opened(
+        &mut self,
+        described: Described,
+        node: NodeId,
+        parts: &[Part],
+        is_inner: bool,
+    ) -> Option<Part> {
+        let mut report = described.report;
+        let name = &report.name;
+        let block_bytes = u64::from(described.assembly.array.block_size.bytes());
+        let bytes = self.stack.blocks(node) * block_bytes;
+        let found = read_found_of_array(&mut self.stack, node, name, bytes, is_inner);
+        if is_inner && found.record() == Err(DecodeError::NotOurs) {
+            let why = format!("array '{name}' is empty: nothing was written to it yet{GOES_ON}");
+            self.lost.push(Lost::new(&described.assembly, parts, why));
+            return None;
+        }
+        report.bytes = bytes;
+        if let Some(growing) = &mut report.growing {
+            growing.moved_bytes = growing.moved_bytes.min(bytes);
+        }
+        Some(Part {
+            node,
+            found,
+            report: Some(report),
+            leaves: leaves(parts),
+        })
+    }
+
+    /// Goes on without an inner array that lacks these members: the array around it may do so.
+    fn lacks_too_much(
+        &mut self,
+        mut described: Described,
+        parts: &[Part],
+        missing: MemberSet,
+    ) -> Result<Option<Part>, AssembleError> {
+        let error = described.incomplete(missing);
+        if described.assembly.array.parent == Uuid::NIL {
+            return Err(error);
+        }
+        let mut lost = Lost::new(&described.assembly, parts, error.to_string());
+        described.report.refused = Vec::new();
+        lost.report = Some(described.report);
+        self.lost.push(lost);
+        Ok(None)
+    }
+
+    /// What the engine of the array is opened with, with its changes in it.
+    fn config(&self, described: &mut Described, read_only: bool) -> Result<Config, AssembleError> {
+        let open = &self.options.open;
+        let assembly = &described.assembly;
+        let array = &assembly.array;
+        let drawn = match open.drawn {
+            Some(drawn) => drawn,
+            None => random::nonce()?,
+        };
+        let mut config = Config {
+            read_only,
+            // What an array around it keeps there has checksums of its own, and a replay that only
+            // writing allows is not needed to know what the arrays are.
+            look_only: self.look_only || read_only && array.parent != Uuid::NIL,
+            force: self.options.force,
+            only_recovers: self.options.only_recovers,
+            job_rate: open.job_rate,
+            ..config(
+                array,
+                assembly.records.clone(),
+                described.geometry.clone(),
+                described.policy,
+                assembly.nonce(drawn),
+                open.requests_max,
+            )
+        };
+        if let Some(persistence) = &mut config.persistence {
+            persistence.opened_s = persistence.opened_s.filter(|_| open.drawn.is_none());
+            persistence.journal_device = described.journal.as_ref().map(|(_, device, _)| *device);
+            take(&mut described.changes).apply(persistence, read_only)?;
+        }
+        Ok(config)
+    }
+
+    /// Writes the newest superblock to members that missed it.
+    fn catch_up(&mut self, described: &Described, parts: &[Part]) -> Result<(), AssembleError> {
+        let assembly = &described.assembly;
+        for member in assembly.lagging.iter() {
+            let at = usize::from(member.0);
+            let (Some(index), Some(device)) = (assembly.devices[at], &assembly.records[at]) else {
+                unreachable!("a member that lags is there");
+            };
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            spindles_format::encode(&described.found, device, &mut bytes);
+            let slot = device.slot_block(described.found.generation);
+            self.stack
+                .write(parts[index].node, slot, &bytes)
+                .map_err(|source| AssembleError::CatchUp {
+                    device: parts[index].found.name.clone(),
+                    source,
+                })?;
+        }
+        Ok(())
+    }
+}
+
+/// Inner arrays are parts of another: their contents say of which and where.
+fn read_found_of_array(
+    stack: &mut Stack,
+    node: NodeId,
+    name: &str,
+    bytes: u64,
+    is_inner: bool,
+) -> Found {
+    let name = format!("array '{name}'");
+    if is_inner {
+        read_found(stack, node, name, bytes)
+    } else {
+        Found::new(
+            name,
+            bytes,
+            [Err(DecodeError::NotOurs), Err(DecodeError::NotOurs)],
+        )
+    }
+}

@@ -1,0 +1,95 @@
+//! What an array is made of while it is assembled.
+
+use crate::NodeId;
+use crate::report::ArrayReport;
+use spindles_format::{ArrayRecord, Assembly, Found, Uuid};
+
+/// Something that may be a member: a device, or an array inside another.
+pub(super) struct Part {
+    pub(super) node: NodeId,
+    pub(super) found: Found,
+    /// Of an array.
+    pub(super) report: Option<ArrayReport>,
+    /// The devices that it is made of.
+    pub(super) leaves: Vec<String>,
+}
+
+impl Part {
+    pub(super) fn parent(&self) -> Option<Uuid> {
+        let (array, _) = self.found.record().ok()?;
+        Some(array.parent).filter(|parent| *parent != Uuid::NIL)
+    }
+
+    pub(super) fn array(&self) -> Option<Uuid> {
+        self.found.record().ok().map(|(array, _)| array.uuid)
+    }
+}
+
+/// An array that is a member of another, and of which no other array given is a member.
+pub(super) fn innermost(parts: &[Part]) -> Option<Uuid> {
+    let inner = || parts.iter().filter(|part| part.parent().is_some());
+    let holds_others = |part: &&Part| parts.iter().any(|other| other.parent() == part.array());
+    inner()
+        .find(|part| !holds_others(part))
+        .or_else(|| inner().next())?
+        .array()
+}
+
+/// An array inside another that has no part in it as it is.
+pub(crate) struct Lost {
+    pub(crate) record: ArrayRecord,
+    /// By place: the device, where that is there; of an array inside it the name.
+    pub(crate) members: Vec<Option<String>>,
+    /// The devices it is made of that are there.
+    pub(crate) leaves: Vec<String>,
+    /// Why.
+    pub(super) why: String,
+    /// What it is, where it was not opened.
+    pub(super) report: Option<ArrayReport>,
+}
+
+impl Lost {
+    pub(super) fn new(assembly: &Assembly, parts: &[Part], why: String) -> Self {
+        let members = assembly.devices.iter();
+        let name = |index: &Option<usize>| index.map(|index| parts[index].found.name.clone());
+        Self {
+            record: assembly.array.clone(),
+            members: members.map(name).collect(),
+            leaves: leaves(parts),
+            why,
+            report: None,
+        }
+    }
+
+    /// One of which no device can be used. `None` where none says what it is.
+    pub(super) fn refused(parts: &[Part], why: String) -> Option<Self> {
+        let records = parts.iter().filter_map(|part| part.found.record().ok());
+        let (record, _) = records.max_by_key(|(array, _)| array.generation)?;
+        Some(Self {
+            record: record.clone(),
+            members: vec![None; record.members().len()],
+            leaves: leaves(parts),
+            why,
+            report: None,
+        })
+    }
+
+    /// Why it has no part in the array around it, which is made of these.
+    pub(super) fn why(&self, parts: &[Part]) -> String {
+        let name = self.record.name.as_str();
+        let mut reports = parts.iter().filter_map(|part| part.report.as_ref());
+        if reports.any(|report| report.name == name) {
+            return format!(
+                "{}: outdated: array '{name}' was made anew without it; leave it out, or give it to \
+                 something else with --force",
+                self.leaves.join(", ")
+            );
+        }
+        self.why.clone()
+    }
+}
+
+pub(super) fn leaves(parts: &[Part]) -> Vec<String> {
+    let each = parts.iter().flat_map(|part| part.leaves.iter().cloned());
+    each.collect()
+}

@@ -1,0 +1,70 @@
+//! What lies on devices becomes zeros. Whoever asks for it has the device open, so that nobody else
+//! writes to it.
+
+use crate::probe::Probe;
+use crate::signatures::Sighting;
+use crate::{positioned, zeros};
+use spindles_format::{AreaKind, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
+use std::fs::File;
+use std::io;
+
+/// Clears a device that is held and about to become a member: what anybody may find on it,
+/// superblock slots and all areas of metadata included.
+pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
+    forget(device)?;
+    clear_areas(device, record)
+}
+
+/// Clears a spare that is held and about to become a member, but for that it is a spare.
+pub(crate) fn clear_spare(device: &str, record: &DeviceRecord) -> io::Result<()> {
+    let file = File::options().write(true).open(device)?;
+    positioned::write_all_at(&file, &[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
+    clear_areas(device, record)
+}
+
+/// Makes zeros of everything known on a device that is held, superblock slots included.
+pub(crate) fn forget(device: &str) -> io::Result<()> {
+    let sightings = Probe::held(device)?.sightings();
+    wipe(device, &sightings.map_err(io::Error::other)?)
+}
+
+/// Makes a device that held nothing but what is ours one that holds nothing: a file of zeros, or a
+/// block device without anything known.
+pub(crate) fn empty(device: &str) -> io::Result<()> {
+    forget(device)?;
+    let file = File::options().write(true).open(device)?;
+    let metadata = file.metadata()?;
+    if metadata.is_file() {
+        zeros::make(&file, 0, metadata.len())?;
+    }
+    file.sync_all()
+}
+
+fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {
+    let file = File::options().write(true).open(device)?;
+    for kind in BITMAPS {
+        let area = record.area(kind).expect("a member has all areas");
+        let zeros = vec![0; usize::try_from(area.length_bytes).expect("at most 128 KiB")];
+        positioned::write_all_at(&file, &zeros, area.offset_bytes)?;
+    }
+    let area = record
+        .area(AreaKind::CHECKSUMS)
+        .expect("a member has all areas");
+    zeros::make(&file, area.offset_bytes, area.length_bytes)?;
+    file.sync_all()
+}
+
+/// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
+pub(crate) fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
+    let file = File::options().write(true).open(device)?;
+    let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
+    let start = (0, SLOT_BYTES[1] + superblock);
+    let magics = sightings
+        .iter()
+        .map(|sighting| (sighting.offset_bytes, sighting.length_bytes));
+    for (offset, length) in magics.chain([start]) {
+        let zeros = vec![0; usize::try_from(length).expect("some KiB")];
+        positioned::write_all_at(&file, &zeros, offset)?;
+    }
+    file.sync_all()
+}

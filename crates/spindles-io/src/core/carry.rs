@@ -1,0 +1,617 @@
+//! What carries everything: arrays and devices, requests on their way down and
+//! results on their way up. One thread, no recursion from array to array: what is
+//! answered at once waits in a queue until the engine above has been drained.
+
+use crate::members::{DeviceIndex, DeviceIo, Members};
+use crate::queues::Wait;
+use crate::transfer::Tag;
+use crate::{Clock, OpenError, OpenOptions, compute};
+use spindles_block::{
+    BufferId, BufferSlice, Compute, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
+    MemberIoId, MemberResult, Operation, Reply, Request, RequestError, StepId,
+};
+use spindles_engine::{Command, CommandError, Config, Engine, Event, Output};
+use spindles_format::Uuid;
+use std::collections::VecDeque;
+use std::time::Duration;
+
+/// Inputs between two looks at the clock, at most: it costs as much as a small request.
+const CLOCK_EVERY: u32 = 64;
+/// Events kept until somebody asks.
+const EVENTS_MAX: usize = 4096;
+/// The owner in the tag of an operation that a client asked of a device itself.
+const CLIENT: u16 = u16::MAX;
+
+/// A device or an array.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Node {
+    Device(DeviceIndex),
+    Array(ArrayIndex),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct ArrayIndex(u16);
+
+impl ArrayIndex {
+    fn index(self) -> usize {
+        usize::from(self.0)
+    }
+}
+
+/// An array with what is under and above it.
+#[derive(Debug)]
+pub(crate) struct Array {
+    engine: Engine,
+    name: String,
+    members: Vec<Option<Node>>,
+    /// The device of its own for its journal: `JOURNAL_DEVICE`.
+    journal: Option<DeviceIndex>,
+    /// That failed while the array was open.
+    journal_is_out: bool,
+    metadata: BufferId,
+    /// The array that this one is a member of. Without one, replies go to the client.
+    parent: Option<(ArrayIndex, MemberIndex)>,
+    /// Requests of the parent that the engine has no room for yet.
+    inbox: VecDeque<Request>,
+    closed: Option<bool>,
+}
+
+impl Array {
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// What fills its places.
+    pub(crate) fn members(&self) -> &[Option<Node>] {
+        &self.members
+    }
+
+    /// The device of its own for its journal.
+    pub(crate) fn journal(&self) -> Option<DeviceIndex> {
+        self.journal
+    }
+
+    /// Whether that failed while the array was open.
+    pub(crate) fn journal_is_out(&self) -> bool {
+        self.journal_is_out
+    }
+
+    /// The array that it is a member of, and its place there.
+    pub(crate) fn parent(&self) -> Option<(ArrayIndex, MemberIndex)> {
+        self.parent
+    }
+
+    /// Whether it was closed in order, once it is closed.
+    pub(crate) fn closed(&self) -> Option<bool> {
+        self.closed
+    }
+
+    /// Whether it is to be a member of an array that there is not here.
+    pub(crate) fn is_left_over(&self) -> bool {
+        let record = self.engine.record();
+        self.parent.is_none() && record.is_some_and(|record| record.parent != Uuid::NIL)
+    }
+
+    /// Whether some of its members are arrays.
+    pub(crate) fn holds_arrays(&self) -> bool {
+        let is_array = |node: &Option<Node>| matches!(node, Some(Node::Array(_)));
+        self.members.iter().any(is_array)
+    }
+}
+
+/// What an engine is still to be told.
+#[derive(Clone, Copy, Debug)]
+enum Input {
+    /// There may be room for the next request of the parent.
+    Deliver(ArrayIndex),
+    Member(ArrayIndex, MemberIoId, MemberResult),
+    Compute(ArrayIndex, StepId, ComputeResult),
+}
+
+/// All arrays and devices, and what is on its way between them.
+#[derive(Debug)]
+pub(crate) struct Carry {
+    members: Members,
+    arrays: Vec<Array>,
+    replies: VecDeque<Reply>,
+    events: VecDeque<(ArrayIndex, Event)>,
+    /// Members went out since it was asked.
+    lost_members: bool,
+    inputs: VecDeque<Input>,
+    /// Of one step, on their way to an engine.
+    checksums: Vec<u32>,
+    clock: Clock,
+    now: Instant,
+    inputs_since: u32,
+    /// Tokens of the requests that a client has in flight on devices themselves.
+    tokens: Vec<u64>,
+    free: Vec<u32>,
+}
+
+/// There is no room.
+#[derive(Debug)]
+pub(crate) struct Full;
+
+fn tag(owner: u16, device: DeviceIndex, id: u32) -> Tag {
+    Tag(u64::from(owner) << 48 | u64::from(device.0) << 32 | u64::from(id))
+}
+
+fn low_16(bits: u64) -> u16 {
+    u16::try_from(bits & 0xFFFF).expect("16 bits")
+}
+
+fn untag(tag: Tag) -> (u16, DeviceIndex, u32) {
+    let id = u32::try_from(tag.0 & u64::from(u32::MAX)).expect("32 bits");
+    (low_16(tag.0 >> 48), DeviceIndex(low_16(tag.0 >> 32)), id)
+}
+
+impl Carry {
+    pub(crate) fn new(options: &OpenOptions) -> Result<Self, OpenError> {
+        let requests_max = options.requests_max.max(1);
+        let capacity = usize::try_from(requests_max).expect("64 bits");
+        let clock = Clock::new();
+        Ok(Self {
+            members: Members::new(options)?,
+            arrays: Vec::new(),
+            replies: VecDeque::with_capacity(capacity),
+            events: VecDeque::with_capacity(EVENTS_MAX),
+            lost_members: false,
+            inputs: VecDeque::new(),
+            checksums: Vec::new(),
+            clock,
+            now: clock.now(),
+            inputs_since: 0,
+            tokens: vec![0; capacity],
+            free: (0..requests_max).rev().collect(),
+        })
+    }
+
+    pub(crate) fn members(&self) -> &Members {
+        &self.members
+    }
+
+    pub(crate) fn members_mut(&mut self) -> &mut Members {
+        &mut self.members
+    }
+
+    pub(crate) fn array(&self, index: ArrayIndex) -> &Array {
+        &self.arrays[index.index()]
+    }
+
+    /// All arrays, each after its members.
+    pub(crate) fn arrays(&self) -> impl Iterator<Item = (ArrayIndex, &Array)> {
+        let indices = (0..=u16::MAX).map(ArrayIndex);
+        indices.zip(&self.arrays)
+    }
+
+    /// Opens a device.
+    pub(crate) fn add_device(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
+        self.members.add(name)
+    }
+
+    /// The size of a node.
+    pub(crate) fn blocks(&self, node: Node) -> u64 {
+        match node {
+            Node::Device(device) => self.members.blocks(device),
+            Node::Array(array) => self.array(array).engine.geometry().blocks(),
+        }
+    }
+
+    /// Opens an array over nodes that have no parent yet.
+    pub(crate) fn open(
+        &mut self,
+        name: &str,
+        mut config: Config,
+        members: &[Option<Node>],
+        journal: Option<DeviceIndex>,
+    ) -> Result<ArrayIndex, spindles_engine::OpenError> {
+        let index = ArrayIndex(u16::try_from(self.arrays.len()).expect("few arrays"));
+        assert_ne!(index.0, CLIENT);
+        assert_eq!(members.len(), usize::from(config.geometry.members()));
+        assert_eq!(config.block_size, self.members.block_size());
+        config.scratch = self.members.reserve();
+        config.metadata = self.members.reserve();
+        let (scratch, metadata) = (config.scratch, config.metadata);
+        let inputs = config.limits.columns + 64;
+        self.look_at_clock();
+        let engine = Engine::open(self.now, config)?;
+        let inputs = usize::try_from(inputs).expect("64 bits") * (members.len() + 4);
+        self.inputs.reserve(inputs);
+        self.checksums.reserve(engine.checksums_max());
+        self.members.provide(scratch, engine.scratch_blocks());
+        let block_bytes = usize::try_from(engine.block_size().bytes()).expect("64 bits");
+        let metadata_blocks = engine.metadata().len() / block_bytes;
+        self.members
+            .provide(metadata, u32::try_from(metadata_blocks).expect("few"));
+        self.arrays.push(Array {
+            engine,
+            name: name.to_owned(),
+            members: members.to_vec(),
+            journal,
+            journal_is_out: false,
+            metadata,
+            parent: None,
+            inbox: VecDeque::new(),
+            closed: None,
+        });
+        for (node, member) in members.iter().zip(0..) {
+            self.lead_upwards(*node, index, MemberIndex(member));
+        }
+        self.drain(index);
+        self.settle();
+        Ok(index)
+    }
+
+    /// An array that is a member from now on answers to the one around it.
+    fn lead_upwards(&mut self, node: Option<Node>, around: ArrayIndex, member: MemberIndex) {
+        let room = self.array(around).engine.member_ios_per_member_max();
+        if let Some(Node::Array(child)) = node {
+            let child = &mut self.arrays[child.index()];
+            assert!(child.parent.is_none(), "a member of one array only");
+            child.parent = Some((around, member));
+            child.inbox.reserve(usize::try_from(room).expect("64 bits"));
+        }
+    }
+
+    /// Puts a node in a place of an array.
+    pub(crate) fn put_in(&mut self, array: ArrayIndex, member: MemberIndex, node: Node) {
+        self.lead_upwards(Some(node), array, member);
+        self.arrays[array.index()].members[usize::from(member.0)] = Some(node);
+    }
+
+    /// Puts a device where an array has the one that it copies a member onto.
+    pub(crate) fn put_beside(&mut self, array: ArrayIndex, device: DeviceIndex) {
+        let array = &mut self.arrays[array.index()];
+        let place = usize::from(array.engine.newcomer().0);
+        array.members.truncate(place);
+        array.members.push(Some(Node::Device(device)));
+    }
+
+    /// Lends the node memory for reads that are hedged. Whether it has a use for it.
+    pub(crate) fn lend(&mut self, node: Node, area: BufferSlice, blocks: u32) -> bool {
+        match node {
+            Node::Device(_) => false,
+            Node::Array(array) => self.arrays[array.index()].engine.lend(area, blocks),
+        }
+    }
+
+    /// Ends what `lend` began.
+    pub(crate) fn end_lending(&mut self, node: Node) {
+        if let Node::Array(array) = node {
+            self.arrays[array.index()].engine.end_lending();
+        }
+    }
+
+    /// A client's request to a node, whose answer may name other memory if it is `exchangeable`.
+    pub(crate) fn submit(
+        &mut self,
+        node: Node,
+        request: Request,
+        exchangeable: bool,
+    ) -> Result<(), Full> {
+        match node {
+            Node::Device(device) => {
+                let slot = self.free.pop().ok_or(Full)?;
+                self.tokens[usize::try_from(slot).expect("64 bits")] = request.token;
+                let io = DeviceIo {
+                    operation: request.operation,
+                    block: request.block,
+                    blocks: request.blocks,
+                    buffer: request.buffer,
+                };
+                let started = self.members.start(tag(CLIENT, device, slot), device, &io);
+                if let Some(result) = started {
+                    self.client_done(slot, result);
+                }
+            }
+            Node::Array(array) => {
+                self.tick();
+                let engine = &mut self.arrays[array.index()].engine;
+                let taken = if exchangeable {
+                    engine.submit_exchangeable(self.now, request)
+                } else {
+                    engine.submit(self.now, request)
+                };
+                taken.map_err(|_| Full)?;
+                self.drain(array);
+                self.settle();
+            }
+        }
+        Ok(())
+    }
+
+    fn client_done(&mut self, slot: u32, result: MemberResult) {
+        self.free.push(slot);
+        self.replies.push_back(Reply {
+            token: self.tokens[usize::try_from(slot).expect("64 bits")],
+            result: result.map_err(|error| match error {
+                MemberError::Gone | MemberError::Medium => RequestError::BeyondTolerance,
+                MemberError::Corrupt => RequestError::Corrupt,
+                MemberError::NoSpace => RequestError::NoSpace,
+            }),
+            exchanged: None,
+        });
+    }
+
+    /// The arrays are put together: what they hold is to be read for what it is.
+    pub(crate) fn end_look(&mut self) {
+        let opening = |array: &Array| !array.engine.is_serving();
+        while self.arrays.iter().any(opening) && self.busy() {
+            self.turn(true);
+        }
+        for array in &mut self.arrays {
+            array.engine.end_look();
+        }
+    }
+
+    /// Asks something of an array.
+    pub(crate) fn command(
+        &mut self,
+        array: ArrayIndex,
+        command: Command,
+    ) -> Result<(), CommandError> {
+        self.look_at_clock();
+        self.arrays[array.index()]
+            .engine
+            .command(self.now, command)?;
+        self.drain(array);
+        self.settle();
+        Ok(())
+    }
+
+    /// Hands over what was started, waits if asked to, and carries what has ended as far as it
+    /// goes.
+    pub(super) fn turn(&mut self, wait: bool) {
+        let wait = match self.timeout() {
+            _ if !wait => Wait::No,
+            None => Wait::Forever,
+            Some(when) => Wait::AtMost(Duration::from_nanos(when.ns_since(self.clock.now()))),
+        };
+        self.members.turn(wait);
+        self.look_at_clock();
+        while let Some((tag, result)) = self.members.next_done() {
+            let (owner, device, id) = untag(tag);
+            if result.is_err() {
+                self.members.count_error(device);
+            }
+            if owner == CLIENT {
+                self.client_done(id, result);
+            } else {
+                let input = Input::Member(ArrayIndex(owner), MemberIoId(id), result);
+                self.inputs.push_back(input);
+            }
+        }
+        self.settle();
+        self.wake();
+    }
+
+    /// Whether members went out since this was asked last.
+    pub(super) fn lost_members(&mut self) -> bool {
+        std::mem::take(&mut self.lost_members)
+    }
+
+    /// Answers a request that goes nowhere.
+    pub(crate) fn refuse(&mut self, request: &Request, error: RequestError) {
+        self.replies.push_back(Reply {
+            token: request.token,
+            result: Err(error),
+            exchanged: None,
+        });
+    }
+
+    /// Whether there are answers for a client.
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty()
+    }
+
+    /// The next answer to a client.
+    pub(crate) fn next_reply(&mut self) -> Option<Reply> {
+        self.replies.pop_front()
+    }
+
+    /// The next thing that happened in an array.
+    pub(crate) fn next_event(&mut self) -> Option<(ArrayIndex, Event)> {
+        self.events.pop_front()
+    }
+
+    /// Whether anything is on its way without which nothing goes on.
+    pub(crate) fn busy(&self) -> bool {
+        self.members.busy() || self.timeout().is_some()
+    }
+
+    fn timeout(&self) -> Option<Instant> {
+        self.arrays
+            .iter()
+            .filter_map(|array| array.engine.poll_timeout())
+            .min()
+    }
+
+    /// Tells the engines whose time has come.
+    fn wake(&mut self) {
+        for index in (0..self.arrays.len()).map(|index| u16::try_from(index).expect("few arrays")) {
+            let engine = &mut self.arrays[usize::from(index)].engine;
+            if engine.poll_timeout().is_some_and(|when| when <= self.now) {
+                engine.handle_timeout(self.now);
+                self.drain(ArrayIndex(index));
+                self.settle();
+            }
+        }
+    }
+
+    fn look_at_clock(&mut self) {
+        self.now = self.clock.now();
+        self.inputs_since = 0;
+    }
+
+    #[inline]
+    fn tick(&mut self) {
+        self.inputs_since += 1;
+        if self.inputs_since > CLOCK_EVERY {
+            self.look_at_clock();
+        }
+    }
+
+    /// Carries results upwards until there are none.
+    fn settle(&mut self) {
+        while let Some(input) = self.inputs.pop_front() {
+            self.tick();
+            let array = match input {
+                Input::Deliver(array) => {
+                    self.deliver(array);
+                    continue;
+                }
+                Input::Member(array, id, result) => {
+                    let engine = &mut self.arrays[array.index()].engine;
+                    if let Some(read) = engine.metadata_read(id).filter(|_| result.is_ok()) {
+                        let buffers = &self.members.buffers;
+                        read.bytes
+                            .copy_from_slice(buffers.slice(read.buffer, read.blocks));
+                    }
+                    engine.complete_member(self.now, id, result);
+                    array
+                }
+                Input::Compute(array, id, result) => {
+                    let engine = &mut self.arrays[array.index()].engine;
+                    engine.complete_compute(self.now, id, result);
+                    array
+                }
+            };
+            self.drain(array);
+        }
+    }
+
+    /// Carries out what an engine wants.
+    fn drain(&mut self, index: ArrayIndex) {
+        while let Some(output) = self.arrays[index.index()].engine.poll_output() {
+            match output {
+                Output::Member(io) => self.member_io(index, &io),
+                Output::Compute(id) => {
+                    let array = &self.arrays[index.index()];
+                    let step = array.engine.step(id);
+                    let result = if step.compute == Compute::Checksum {
+                        let block_bytes = array.engine.block_size().bytes();
+                        let block_bytes = usize::try_from(block_bytes).expect("64 bits");
+                        self.checksums.clear();
+                        let sums = compute::checksums(&self.members.buffers, &step, block_bytes);
+                        self.checksums.extend(sums);
+                        let engine = &mut self.arrays[index.index()].engine;
+                        engine.checksums_mut(id).copy_from_slice(&self.checksums);
+                        ComputeResult::Done
+                    } else {
+                        compute::run(&mut self.members.buffers, &step)
+                    };
+                    self.inputs.push_back(Input::Compute(index, id, result));
+                }
+                Output::Reply(reply) => self.reply(index, reply),
+                Output::Swap(member) => {
+                    let array = &mut self.arrays[index.index()];
+                    let newcomer = usize::from(array.engine.newcomer().0);
+                    array.members.swap(usize::from(member.0), newcomer);
+                }
+                Output::Event(event) => self.event(index, event),
+            }
+        }
+    }
+
+    fn member_io(&mut self, index: ArrayIndex, io: &MemberIo) {
+        let array = &self.arrays[index.index()];
+        if io.buffer.buffer == array.metadata {
+            // The kernel gets its own copy, aligned and registered: the engine may go on.
+            let bytes = array.engine.metadata_of(io);
+            self.members
+                .buffers
+                .slice_mut(io.buffer, io.blocks)
+                .copy_from_slice(bytes);
+        }
+        let node = match array.members.get(usize::from(io.member.0)) {
+            Some(node) => *node,
+            None => array.journal.map(Node::Device),
+        };
+        // What waits for the place of a member gets nothing that was planned for the one before.
+        let node = node.filter(|_| !array.engine.is_out(io.member));
+        match node {
+            None => {
+                let gone = Input::Member(index, io.id, Err(MemberError::Gone));
+                self.inputs.push_back(gone);
+            }
+            Some(Node::Device(device)) => {
+                let operation = DeviceIo {
+                    operation: io.operation,
+                    block: io.block,
+                    blocks: io.blocks,
+                    buffer: io.buffer,
+                };
+                let tag = tag(index.0, device, io.id.0);
+                if let Some(result) = self.members.start(tag, device, &operation) {
+                    self.inputs.push_back(Input::Member(index, io.id, result));
+                }
+            }
+            Some(Node::Array(child)) => {
+                let reads = io.operation == Operation::Read;
+                let request = Request {
+                    token: u64::from(io.id.0) | u64::from(reads) << 32,
+                    operation: io.operation,
+                    block: io.block,
+                    blocks: io.blocks,
+                    buffer: io.buffer,
+                };
+                self.arrays[child.index()].inbox.push_back(request);
+                self.inputs.push_back(Input::Deliver(child));
+            }
+        }
+    }
+
+    /// Gives an array the next request of its parent, if there is room.
+    fn deliver(&mut self, index: ArrayIndex) {
+        let array = &mut self.arrays[index.index()];
+        if let Some(request) = array.inbox.front()
+            && array.engine.submit(self.now, *request).is_ok()
+        {
+            array.inbox.pop_front();
+            self.drain(index);
+        }
+    }
+
+    fn reply(&mut self, index: ArrayIndex, reply: Reply) {
+        let array = &self.arrays[index.index()];
+        let Some((parent, member)) = array.parent else {
+            self.replies.push_back(reply);
+            return;
+        };
+        if !array.inbox.is_empty() {
+            self.inputs.push_back(Input::Deliver(index));
+        }
+        debug_assert_eq!(
+            self.array(parent).members[usize::from(member.0)],
+            Some(Node::Array(index))
+        );
+        let id = u32::try_from(reply.token & u64::from(u32::MAX)).expect("32 bits");
+        let reads = reply.token >> 32 == 1;
+        // A write that failed leaves the member's contents unknown; a read only its blocks.
+        let result = reply.result.map_err(|error| match error {
+            RequestError::Corrupt => MemberError::Corrupt,
+            RequestError::NoSpace => MemberError::NoSpace,
+            RequestError::BeyondTolerance if reads => MemberError::Medium,
+            _ => MemberError::Gone,
+        });
+        self.inputs
+            .push_back(Input::Member(parent, MemberIoId(id), result));
+    }
+
+    fn event(&mut self, index: ArrayIndex, event: Event) {
+        match event {
+            Event::Closed { clean } => self.arrays[index.index()].closed = Some(clean),
+            Event::JournalDeviceOut { .. } => self.arrays[index.index()].journal_is_out = true,
+            Event::MemberOut { .. } => self.lost_members = true,
+            _ => {}
+        }
+        if self.events.len() == EVENTS_MAX {
+            self.events.pop_front();
+        }
+        self.events.push_back((index, event));
+    }
+}

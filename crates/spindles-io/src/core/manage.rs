@@ -1,0 +1,271 @@
+//! Devices take places in arrays: of what is missing, and of members that still work.
+
+use super::carry::{Array, ArrayIndex, Carry, Node};
+use crate::errors::AttachError;
+use crate::members::DeviceIndex;
+use crate::probe::Probe;
+use crate::{TooSmall, identity, labels, random};
+use spindles_block::MemberIndex;
+use spindles_engine::{Command, Member};
+use spindles_format::{ArrayRecord, DeviceRecord, Uuid, areas_to_join};
+
+/// A place of an array that waits for a device.
+pub(crate) struct Vacancy {
+    pub(crate) around: ArrayRecord,
+    pub(crate) member: MemberIndex,
+    /// An array in another place of it.
+    pub(crate) inside: Option<ArrayRecord>,
+}
+
+/// The first place that waits for a device, or the one that is wanted.
+pub(crate) fn vacancy(carry: &Carry, wanted: Option<MemberIndex>) -> Result<Vacancy, AttachError> {
+    let (index, member) = find_missing(carry, wanted)?;
+    let array = carry.array(index);
+    let record = array.engine().record();
+    let record = record.expect("only arrays with superblocks were looked at");
+    let nodes = array.members().iter().flatten();
+    let mut inside = nodes.filter_map(|node| match node {
+        Node::Array(inner) => carry.array(*inner).engine().record().cloned(),
+        Node::Device(_) => None,
+    });
+    Ok(Vacancy {
+        member,
+        inside: inside.next(),
+        around: record.clone(),
+    })
+}
+
+/// Which array it is whose place waits for a device, if it still does.
+pub(crate) fn still_waits(carry: &Carry, vacancy: &Vacancy) -> Result<ArrayIndex, AttachError> {
+    let member = vacancy.member;
+    let waits = |array: &Array| {
+        let record = array.engine().record();
+        record.is_some_and(|record| record.uuid == vacancy.around.uuid)
+            && array.engine().vacancies().contains(member)
+    };
+    let array = carry.arrays().find(|(_, array)| waits(array));
+    array
+        .map(|(index, _)| index)
+        .ok_or(AttachError::NotMissing {
+            member,
+            missing: Vec::new(),
+        })
+}
+
+/// Which place a device would take, and what would lie where on it.
+pub(crate) fn may_attach(
+    carry: &Carry,
+    name: &str,
+    wanted: Option<MemberIndex>,
+) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
+    let (array, member) = find_missing(carry, wanted)?;
+    let room = room_on(carry, name, array, member).map_err(|error| {
+        let around = carry.array(array);
+        match error {
+            AttachError::TooSmall(small) if around.holds_arrays() => {
+                let of = around.name();
+                let part = format!(
+                    " to take the place of all of member {member} of array '{of}', which is itself an array"
+                );
+                let or = ", or an array, as --onto 'raid0(DEV,DEV)', or bring back the \
+                          devices of that array";
+                AttachError::TooSmall(small.with_part(part, or))
+            }
+            error => error,
+        }
+    })?;
+    Ok((array, member, room))
+}
+
+/// Puts a device in the place of a missing one, and has it filled.
+pub(crate) fn attach(
+    carry: &mut Carry,
+    name: &str,
+    wanted: Option<MemberIndex>,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let (array, member, areas) = may_attach(carry, name, wanted)?;
+    let device = add_reserved(carry, name, array, &areas)?;
+    join(carry, name, array, member, &areas, Node::Device(device))?;
+    Ok((array, member))
+}
+
+/// Puts a node that holds nothing in that place, and has it filled.
+pub(crate) fn attach_node(
+    carry: &mut Carry,
+    name: &str,
+    node: Node,
+    vacancy: &Vacancy,
+    areas: &DeviceRecord,
+) -> Result<(), AttachError> {
+    let array = still_waits(carry, vacancy)?;
+    join(carry, name, array, vacancy.member, areas, node)
+}
+
+/// Which place a device would take from `old`, and what would lie where on it.
+pub(crate) fn may_replace(
+    carry: &Carry,
+    old: &str,
+    name: &str,
+) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
+    let identity = identity::identity(old);
+    let is_old = |node: &Option<Node>| match node {
+        Some(Node::Device(device)) => {
+            let other = &carry.members().facts(*device).name;
+            other == old || identity.is_some() && identity::identity(other) == identity
+        }
+        Some(Node::Array(_)) | None => false,
+    };
+    for (index, array) in carry.arrays() {
+        let Some(place) = array.members().iter().position(is_old) else {
+            continue;
+        };
+        let member = MemberIndex(u8::try_from(place).expect("few members"));
+        let state = array.engine().status().members[place].state;
+        if state != Member::Active || array.engine().record().is_none() {
+            break;
+        }
+        return Ok((index, member, room_on(carry, name, index, member)?));
+    }
+    let members = carry.arrays().flat_map(|(_, array)| {
+        let states = array.engine().status().members.into_iter();
+        let active = states.map(|member| member.state == Member::Active);
+        active.zip(array.members())
+    });
+    let active = members.filter_map(|(is_active, node)| match node {
+        Some(Node::Device(device)) if is_active => Some(carry.members().facts(*device)),
+        _ => None,
+    });
+    Err(AttachError::NotActive {
+        device: old.to_owned(),
+        active: active.map(|facts| facts.name.clone()).collect(),
+    })
+}
+
+/// Has the member that the device `old` is copied onto another device, which takes its place.
+pub(crate) fn replace(
+    carry: &mut Carry,
+    old: &str,
+    name: &str,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let (array, member, areas) = may_replace(carry, old, name)?;
+    let device = add_reserved(carry, name, array, &areas)?;
+    let uuid = new_uuid(name)?;
+    carry.put_beside(array, device);
+    let command = Command::Replace {
+        member,
+        device: Box::new(areas),
+        uuid,
+    };
+    command_for(carry, name, array, command)?;
+    Ok((array, member))
+}
+
+/// The first missing member: of arrays of devices before those of arrays, inner ones first. A device
+/// that is large enough stands for a whole inner array as well.
+fn find_missing(
+    carry: &Carry,
+    wanted: Option<MemberIndex>,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let of_devices = arrays_of_devices(carry);
+    let of_arrays = carry.arrays();
+    let of_arrays =
+        of_arrays.filter(|(_, array)| array.engine().record().is_some() && !array.is_left_over());
+    let missing = of_devices.chain(of_arrays).flat_map(|(index, array)| {
+        let members = array.engine().status().members.into_iter();
+        let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
+        missing.map(move |it| (index, it.member))
+    });
+    let missing: Vec<(ArrayIndex, MemberIndex)> = missing.collect();
+    let mut fit = missing.iter().copied();
+    let found = fit.find(|(_, member)| wanted.is_none_or(|wanted| wanted == *member));
+    found.ok_or_else(|| {
+        let name = |&(index, member): &(ArrayIndex, MemberIndex)| {
+            format!("member {member} of array '{}'", carry.array(index).name())
+        };
+        let mut missing: Vec<String> = missing.iter().map(name).collect();
+        missing.dedup();
+        wanted.map_or(AttachError::NothingMissing, |member| {
+            AttachError::NotMissing { member, missing }
+        })
+    })
+}
+
+/// Arrays with superblocks that have no other arrays for members.
+pub(super) fn arrays_of_devices(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)> {
+    carry
+        .arrays()
+        .filter(|(_, array)| array.engine().record().is_some() && !array.holds_arrays())
+        .filter(|(_, array)| !array.is_left_over())
+}
+
+/// What would lie where on a device that becomes this member of an array with superblocks.
+fn room_on(
+    carry: &Carry,
+    name: &str,
+    array: ArrayIndex,
+    member: MemberIndex,
+) -> Result<DeviceRecord, AttachError> {
+    let bytes = Probe::open(name)?.bytes;
+    let record = carry.array(array).engine().record();
+    let record = record.expect("only arrays with superblocks were looked at");
+    Ok(areas_to_join(record, bytes, member).map_err(TooSmall::of(name))?)
+}
+
+/// Opens a device and clears it for a place of that array. Until it is a member it is the array's
+/// spare: so whoever begins anew after a crash knows whose it is.
+fn add_reserved(
+    carry: &mut Carry,
+    name: &str,
+    array: ArrayIndex,
+    areas: &DeviceRecord,
+) -> Result<DeviceIndex, AttachError> {
+    let record = carry.array(array).engine().record();
+    let array = record.expect("an array with superblocks").uuid;
+    let device = carry.add_device(name)?;
+    labels::reserve(name, array, areas).map_err(|source| AttachError::Clear {
+        device: name.to_owned(),
+        source,
+    })?;
+    Ok(device)
+}
+
+/// Puts a node that is cleared in the place of a missing one.
+pub(super) fn join(
+    carry: &mut Carry,
+    name: &str,
+    array: ArrayIndex,
+    member: MemberIndex,
+    areas: &DeviceRecord,
+    node: Node,
+) -> Result<(), AttachError> {
+    let uuid = new_uuid(name)?;
+    carry.put_in(array, member, node);
+    let command = Command::Rebuild {
+        member,
+        device: Box::new(*areas),
+        uuid,
+    };
+    command_for(carry, name, array, command)
+}
+
+/// Asks an array to take a device.
+fn command_for(
+    carry: &mut Carry,
+    name: &str,
+    array: ArrayIndex,
+    command: Command,
+) -> Result<(), AttachError> {
+    carry
+        .command(array, command)
+        .map_err(|reason| AttachError::Refused {
+            device: name.to_owned(),
+            reason,
+        })
+}
+
+fn new_uuid(name: &str) -> Result<Uuid, AttachError> {
+    random::uuid().map_err(|error| AttachError::Clear {
+        device: name.to_owned(),
+        source: std::io::Error::other(error),
+    })
+}

@@ -1,0 +1,108 @@
+//! What arrays report of themselves: how far their jobs are, what was asked of their devices and what
+//! went wrong on these.
+
+use super::carry::{Array, Carry, Node};
+use super::tree::leaves;
+use crate::progress::{RebuildProgress, ScrubProgress};
+use crate::{Counters, Mishap};
+
+/// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
+pub(crate) fn settled_bytes(carry: &Carry) -> (u64, u64) {
+    carry.arrays().fold((0, 0), |(settled, total), (_, array)| {
+        let geometry = array.engine().geometry();
+        let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
+        // Not all, before the resync has come to its end.
+        let here = match array.engine().status().job("resync") {
+            None if array.engine().is_settled() => bytes,
+            // Not begun yet.
+            None => 0,
+            Some(resync) => resync.done_bytes.min(bytes - 1),
+        };
+        (settled + here, total + bytes)
+    })
+}
+
+/// How far the devices are that are being filled, or that members are copied onto.
+pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
+    let mut all: Option<RebuildProgress> = None;
+    for (_, array) in carry.arrays() {
+        let engine = array.engine();
+        let job = match (engine.is_rebuilding(), engine.replacing()) {
+            (true, _) => "rebuild",
+            (false, Some(_)) => "replace",
+            (false, None) => continue,
+        };
+        let total = engine.geometry().blocks() * u64::from(engine.block_size().bytes());
+        let done = engine.status().job(job).map_or(0, |job| job.done_bytes);
+        let all = all.get_or_insert(RebuildProgress {
+            done_bytes: 0,
+            total_bytes: 0,
+        });
+        all.done_bytes += done;
+        all.total_bytes += total;
+    }
+    all
+}
+
+/// How far the scrubs of all arrays are that can be scrubbed, and what they found.
+pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
+    let mut all = ScrubProgress::default();
+    for (_, array) in carry.arrays() {
+        let geometry = array.engine().geometry();
+        if !array.engine().can_scrub() {
+            continue;
+        }
+        let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
+        let status = array.engine().status();
+        all.total_bytes += bytes;
+        all.done_bytes += bytes;
+        if let Some(job) = status.job("scrub") {
+            all.going |= job.going;
+            all.failed += job.failed;
+            all.done_bytes -= bytes - job.done_bytes;
+        }
+        all.found.repaired_blocks += status.scrub.repaired_blocks;
+        all.found.left_blocks += status.scrub.left_blocks;
+        all.found.disagreements += status.scrub.disagreements;
+        all.found.made_to_agree += status.scrub.made_to_agree;
+        // Of several arrays it is enough to know whether one was interrupted.
+        all.found.mark = all.found.mark.max(status.scrub.mark);
+    }
+    all
+}
+
+/// What all devices under a node were asked, from left to right.
+pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
+    let devices = leaves(carry, node);
+    Counters {
+        devices: devices
+            .into_iter()
+            .map(|device| carry.members().counters(device))
+            .collect(),
+    }
+}
+
+/// What went wrong on the devices of all arrays since they were opened.
+pub(crate) fn mishaps(carry: &Carry) -> Vec<Mishap> {
+    let device = |device| carry.members().facts(device).name.clone();
+    let of_array = |(_, array): (_, &Array)| {
+        let block_bytes = array.engine().block_size().bytes();
+        let members = array.engine().status().members.into_iter();
+        let went_wrong = members.filter_map(|status| {
+            let node = array.members().get(usize::from(status.member.0));
+            let device = match node {
+                Some(Some(Node::Device(index))) => Some(device(*index)),
+                Some(Some(Node::Array(_)) | None) | None => None,
+            };
+            Mishap::of_member(array.name(), device, status, block_bytes)
+        });
+        let mut mishaps: Vec<_> = went_wrong.collect();
+        let journal = array.journal().filter(|_| array.journal_is_out());
+        mishaps.extend(journal.map(|journal| Mishap::JournalDevice {
+            array: array.name().to_owned(),
+            device: device(journal),
+        }));
+        mishaps
+    };
+    carry.arrays().flat_map(of_array).collect()
+}

@@ -1,0 +1,157 @@
+//! Spares that arrays were given, and that take the places of missing members.
+
+use super::carry::{ArrayIndex, Carry, Node};
+use super::manage::{arrays_of_devices, join};
+use super::tree::arrays_above;
+use crate::TooSmall;
+use crate::errors::AttachError;
+use crate::labels::{self, Spare};
+use crate::probe::Probe;
+use crate::report::{Taken, positions};
+use crate::room::FOR_ALL;
+use spindles_block::{MemberIndex, MemberSet, SizeBytes};
+use spindles_format::{DeviceRecord, SpareRecord, areas_to_join};
+
+/// The spares of all arrays.
+#[derive(Debug, Default)]
+pub(crate) struct Spares {
+    /// That nobody took, in the order in which they are to be.
+    left: Vec<Spare>,
+    /// That were taken, until somebody asks.
+    taken: Vec<Taken>,
+}
+
+impl Spares {
+    /// Gives the arrays spares, which take the places of what is missing now and later.
+    pub(crate) fn provide(&mut self, carry: &mut Carry, mut spares: Vec<Spare>) {
+        // Those that are nobody else's go first, and the smallest that will do.
+        spares.sort_by_key(|spare| (spare.record.is_shared(), spare.bytes));
+        self.left = spares;
+        self.take_places(carry);
+    }
+
+    /// Lets spares take the places of missing members.
+    pub(super) fn take_places(&mut self, carry: &mut Carry) {
+        while let Some((at, array, member, areas)) = self.next(carry) {
+            let Spare { name, .. } = self.left.remove(at);
+            let result = take(carry, &name, array, member, &areas);
+            let error = result.err().map(|error| error.to_string());
+            let array = carry.array(array).name().to_owned();
+            self.taken.push(Taken {
+                array,
+                member,
+                device: name,
+                error,
+            });
+        }
+    }
+
+    /// Spares that were taken since this was asked last.
+    pub(crate) fn taken(&mut self) -> Vec<Taken> {
+        std::mem::take(&mut self.taken)
+    }
+
+    /// A spare, the place that it is to take, and what would lie where on it.
+    fn next(&self, carry: &Carry) -> Option<(usize, ArrayIndex, MemberIndex, DeviceRecord)> {
+        for (index, array) in arrays_of_devices(carry) {
+            for member in array.engine().vacancies().iter() {
+                let record = array.engine().record().expect("only those have vacancies");
+                let fits = self.left.iter().enumerate().find_map(|(at, spare)| {
+                    let areas = areas_to_join(record, spare.bytes, member).ok()?;
+                    serves(carry, &spare.record, index).then_some((at, index, member, areas))
+                });
+                if fits.is_some() {
+                    return fits;
+                }
+            }
+        }
+        None
+    }
+}
+
+/// A spare becomes this array's alone, durably, and then takes a place in it.
+fn take(
+    carry: &mut Carry,
+    name: &str,
+    array: ArrayIndex,
+    member: MemberIndex,
+    areas: &DeviceRecord,
+) -> Result<(), AttachError> {
+    let device = carry.add_device(name)?;
+    // Nobody else can take it from here on; before, somebody may have.
+    let clear = |source| AttachError::Clear {
+        device: name.to_owned(),
+        source,
+    };
+    let found = Probe::held(name).map_err(clear)?.found();
+    let spare = found.spare().filter(|spare| serves(carry, spare, array));
+    let spare = spare.ok_or_else(|| AttachError::TakenAlready {
+        device: name.to_owned(),
+    })?;
+    let record = carry.array(array).engine().record();
+    let uuid = record.expect("it has a vacancy").uuid;
+    labels::claim(name, spare, uuid, areas).map_err(clear)?;
+    join(carry, name, array, member, areas, Node::Device(device))
+}
+
+/// Whether an array may take a spare: it, or one around it, is named by that.
+fn serves(carry: &Carry, spare: &SpareRecord, array: ArrayIndex) -> bool {
+    let is_named = |array: ArrayIndex| {
+        let record = carry.array(array).engine().record();
+        record.is_some_and(|record| spare.serves(record.uuid))
+    };
+    is_named(array) || arrays_above(carry, array).any(is_named)
+}
+
+/// For whose places a device is too small that is to be a spare: an error where for all.
+pub(crate) fn may_be_spare(
+    carry: &Carry,
+    name: &str,
+    bytes: u64,
+) -> Result<Vec<TooSmall>, TooSmall> {
+    let mut least_bytes = u64::MAX;
+    let (mut fits, mut unfit) = (false, Vec::new());
+    for (_, array) in arrays_of_devices(carry) {
+        let record = array.engine().record().expect("they have superblocks");
+        let (mut members, mut needed_bytes) = (MemberSet::EMPTY, 0);
+        for member in (0..record.members).map(MemberIndex) {
+            match areas_to_join(record, bytes, member) {
+                Ok(_) => fits = true,
+                Err(small) => {
+                    members = members.with(member);
+                    needed_bytes = small.needed_bytes.max(needed_bytes);
+                    least_bytes = small.needed_bytes.min(least_bytes);
+                }
+            }
+        }
+        if !members.is_empty() {
+            let small = TooSmall::new(name, bytes, needed_bytes);
+            let part = format!(" for {} of array '{}'", positions(members), array.name());
+            unfit.push(small.with_part(part, FOR_ALL));
+        }
+    }
+    if !fits {
+        return Err(TooSmall::new(name, bytes, least_bytes));
+    }
+    Ok(unfit)
+}
+
+/// Why a spare will never be taken by any of the arrays, if so.
+pub(crate) fn is_useless(carry: &Carry, spare: &Spare) -> Option<String> {
+    if spare.bytes < spare.record.device_bytes {
+        let Spare { bytes, record, .. } = spare;
+        return Some(format!(
+            "truncated: it has {bytes} bytes and had {} when it became a spare",
+            record.device_bytes
+        ));
+    }
+    if !arrays_of_devices(carry).any(|(index, _)| serves(carry, &spare.record, index)) {
+        return Some("it is a spare of another array".to_owned());
+    }
+    let small = may_be_spare(carry, &spare.name, spare.bytes).err()?;
+    Some(format!(
+        "too small: it has {}, and a member needs {}",
+        SizeBytes(small.lack.device_bytes),
+        SizeBytes(small.lack.needed_bytes)
+    ))
+}

@@ -1,0 +1,65 @@
+//! Which arrays and devices are members of which arrays.
+
+use super::carry::{ArrayIndex, Carry, Node};
+use crate::members::DeviceIndex;
+
+/// All devices under a node, from left to right; that of an array's journal comes after its members.
+pub(crate) fn leaves(carry: &Carry, node: Node) -> Vec<DeviceIndex> {
+    let mut todo = vec![node];
+    let mut leaves = Vec::new();
+    while let Some(node) = todo.pop() {
+        match node {
+            Node::Device(device) => leaves.push(device),
+            Node::Array(array) => {
+                let array = carry.array(array);
+                todo.extend(array.journal().map(Node::Device));
+                todo.extend(array.members().iter().rev().flatten());
+            }
+        }
+    }
+    leaves
+}
+
+/// All arrays, each before its members.
+pub(crate) fn arrays_from_the_top(carry: &Carry) -> Vec<ArrayIndex> {
+    let mut all: Vec<ArrayIndex> = carry.arrays().map(|(index, _)| index).collect();
+    all.reverse();
+    all.sort_by_key(|array| arrays_above(carry, *array).count());
+    all
+}
+
+/// The array that one is a member of, the one that this is a member of, and so on.
+pub(super) fn arrays_above(
+    carry: &Carry,
+    array: ArrayIndex,
+) -> impl Iterator<Item = ArrayIndex> + use<'_> {
+    let above = |array: &ArrayIndex| carry.array(*array).parent().map(|(parent, _)| parent);
+    std::iter::successors(above(&array), above)
+}
+
+/// Whether an array has checksums and no redundancy, and is a member of one that has: a scrub of that
+/// one reads it too, and mends what it finds.
+pub(crate) fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
+    let redundant = |array: ArrayIndex| carry.array(array).engine().geometry().redundancy() > 0;
+    carry.array(array).engine().can_scrub()
+        && !redundant(array)
+        && arrays_above(carry, array).any(redundant)
+}
+
+/// Whether the array that this one is a member of has all of its data without those that failed.
+pub(crate) fn survives(carry: &Carry, array: ArrayIndex, failed: &[ArrayIndex]) -> bool {
+    let Some((outer, _)) = carry.array(array).parent() else {
+        return false;
+    };
+    let engine = carry.array(outer).engine();
+    let status = engine.status();
+    let out = (status.members.iter())
+        .filter(|member| member.state != spindles_engine::Member::Active)
+        .map(|member| member.member);
+    let of_outer = failed
+        .iter()
+        .filter_map(|failed| carry.array(*failed).parent());
+    let of_outer = of_outer.filter(|(parent, _)| *parent == outer);
+    let lost = out.chain(of_outer.map(|(_, member)| member)).collect();
+    engine.geometry().survives(lost)
+}

@@ -1,0 +1,132 @@
+//! Devices that an array is to be made of, as they are before: what they hold that nobody wants
+//! overwritten.
+
+use crate::OpenError;
+use crate::TooSmall;
+use crate::errors::{CreateError, failed};
+use crate::probe::Probe;
+use crate::room::FOR_ALL;
+use crate::signatures::Sighting;
+use spindles_format::{DeviceRecord, areas_for};
+use std::io;
+use std::path::Path;
+
+/// A device as it is before.
+pub(super) struct Device {
+    pub(super) name: String,
+    pub(super) probe: Probe,
+    pub(super) sightings: Vec<Sighting>,
+}
+
+impl Device {
+    pub(super) fn look(name: &str) -> Result<Self, CreateError> {
+        if name.starts_with("array:") && !Path::new(name).exists() {
+            return Err(CreateError::IsAnArray {
+                device: name.to_owned(),
+            });
+        }
+        let probe = match Probe::open(name) {
+            Err(OpenError::Io { device, source, .. })
+                if source.kind() == io::ErrorKind::NotFound =>
+            {
+                return Err(CreateError::NotThere { device });
+            }
+            probe => probe?,
+        };
+        if matches!(probe.backend, "mem" | "null") {
+            return Err(CreateError::DoesNotLast {
+                device: name.to_owned(),
+            });
+        }
+        Ok(Self {
+            name: name.to_owned(),
+            sightings: probe.sightings()?,
+            probe,
+        })
+    }
+
+    /// For which of these members it has too little room: an error where for all.
+    pub(super) fn may_stand_for(
+        &self,
+        names: &[&str],
+        members: &[DeviceRecord],
+    ) -> Result<Option<TooSmall>, CreateError> {
+        let fits = |member: &DeviceRecord| {
+            areas_for(self.probe.bytes, member.block_size, member.member)
+                .is_ok_and(|areas| areas.data_blocks() >= member.data_blocks())
+        };
+        let unfit: Vec<_> = names
+            .iter()
+            .zip(members)
+            .filter(|(_, it)| !fits(it))
+            .collect();
+        let needed = unfit.iter().map(|(_, member)| member.device_bytes);
+        let small = |bytes| TooSmall::new(&self.name, self.probe.bytes, bytes);
+        if unfit.len() == members.len() {
+            let least = needed.min().expect("an array has devices");
+            return Err(small(least).into());
+        }
+        let names: Vec<&str> = unfit.iter().map(|(name, _)| **name).collect();
+        let part = format!(" for the place of {}", names.join(", "));
+        Ok(needed
+            .max()
+            .map(|most| small(most).with_part(part, FOR_ALL)))
+    }
+
+    /// What it holds that nobody wants overwritten, if anything. This decides for every command. To find
+    /// out whether a file holds data of no known kind it has to be read, so that is skipped with `force`.
+    fn holds(&self, force: bool) -> Result<Option<String>, OpenError> {
+        let known = self.probe.holds(&self.sightings);
+        if known.is_some() || force {
+            return Ok(known);
+        }
+        let data = self.probe.first_data();
+        let data = data.map_err(|source| failed(&self.name, "read", source))?;
+        Ok(data.map(|at| format!("data of no known kind, from byte {at} on")))
+    }
+}
+
+/// Looks at a device that is to be overwritten: what it holds, which is an error unless `force`.
+pub(crate) fn may_overwrite(
+    device: &str,
+    force: bool,
+) -> Result<Vec<(String, String)>, CreateError> {
+    refuse_occupied(std::iter::once(&Device::look(device)?), force)
+}
+
+/// What a file or device that is held for writing has on it that nobody wants overwritten.
+pub(crate) fn occupant_of_held(name: &str) -> Result<Option<String>, OpenError> {
+    let probe = Probe::held(name).map_err(|source| failed(name, "open", source))?;
+    let device = Device {
+        name: name.to_owned(),
+        sightings: probe.sightings()?,
+        probe,
+    };
+    device.holds(false)
+}
+
+/// Which devices hold something, and what: an error unless `force`.
+///
+/// A regular file has to be empty: it may hold anything. A block device has to be without what is
+/// known, as for the `mkfs` of any file system: reading all of a disk takes hours, and one that was
+/// wiped still holds old data.
+pub(super) fn refuse_occupied<'a>(
+    devices: impl Iterator<Item = &'a Device>,
+    force: bool,
+) -> Result<Vec<(String, String)>, CreateError> {
+    let mut occupied = Vec::new();
+    for device in devices {
+        if let Some(what) = device.holds(force)? {
+            occupied.push((device.name.clone(), what));
+        }
+    }
+    if !occupied.is_empty() && !force {
+        return Err(CreateError::Occupied { devices: occupied });
+    }
+    Ok(occupied)
+}
+
+/// Looks at a device that is to hold something new.
+pub(crate) fn look(device: &str) -> Result<Probe, CreateError> {
+    Ok(Device::look(device)?.probe)
+}

@@ -1,0 +1,252 @@
+//! New arrays: everything is looked at and worked out for all devices before anything is written
+//! to the first.
+
+mod devices;
+mod inner;
+mod options;
+mod plan;
+mod writing;
+
+pub use crate::errors::CreateError;
+pub(crate) use devices::{look, may_overwrite, occupant_of_held};
+pub use inner::Made;
+pub(crate) use inner::{Inner, Wanted};
+pub use options::CreateOptions;
+pub(crate) use plan::plan_journal;
+pub use writing::Sync;
+
+use crate::errors::NAME_BYTES_MAX;
+use crate::signatures::Sighting;
+use crate::{NodeId, OpenOptions, Stack, TooSmall, clearing, identity, labels, random};
+use devices::{Device, refuse_occupied};
+use plan::{Plan, Planner};
+use spindles_engine::Policy;
+use spindles_format::{ChecksumKind, JournalDevice, SpareRecord, Uuid};
+use spindles_layout::{Expression, Level};
+use writing::Writing;
+
+/// An array that was created.
+#[derive(Clone, Debug)]
+pub struct Created {
+    /// Its name.
+    pub name: String,
+    /// Its identity.
+    pub uuid: Uuid,
+    /// Its level.
+    pub level: &'static Level,
+    /// The layout's name; empty where the level has no choice.
+    pub layout: String,
+    /// The chunk size.
+    pub chunk_bytes: u64,
+    /// The block.
+    pub block_bytes: u32,
+    /// How many members it has.
+    pub members: u8,
+    /// What it holds.
+    pub bytes: u64,
+    /// How blocks are summed up.
+    pub checksum: ChecksumKind,
+    /// How data and redundancy came to agree.
+    pub sync: Sync,
+    /// What was overwritten with `force`: device and what it was.
+    pub wiped: Vec<(String, String)>,
+    /// Spares that are too small for some of its members.
+    pub small_spares: Vec<TooSmall>,
+    /// Members much of which is not used, since others are smaller: each with how many bytes that is.
+    pub unused: Vec<(String, u64)>,
+}
+
+/// Creates an array. While one without bitmaps is made consistent, `progress` is told how many
+/// bytes are done, of how many; with `false` it ends that, and the array stays as it is.
+pub fn create(
+    expression: &Expression,
+    options: &CreateOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Created, CreateError> {
+    check_name(&options.name)?;
+    New::plan(expression, options)?.make(options, progress)
+}
+
+/// A new array worked out. Nothing is written yet.
+struct New<'a> {
+    plan: Plan,
+    /// Its devices, from left to right.
+    leaves: Vec<&'a str>,
+    /// What is on them that has to go.
+    sightings: Vec<Vec<Sighting>>,
+    /// All of them are known to hold zeros.
+    known_zero: bool,
+    spares: Vec<(String, SpareRecord)>,
+    journal: Option<(String, JournalDevice)>,
+    small_spares: Vec<TooSmall>,
+    /// What is overwritten.
+    occupied: Vec<(String, String)>,
+}
+
+impl<'a> New<'a> {
+    /// Looks at everything and works everything out.
+    fn plan(expression: &'a Expression, options: &'a CreateOptions) -> Result<Self, CreateError> {
+        let leaves = expression.leaves();
+        let Looked {
+            devices,
+            spares,
+            journal,
+        } = Looked::at(&leaves, options)?;
+        let sizes: Vec<u64> = devices.iter().map(|device| device.probe.bytes).collect();
+        let mut planner = Planner::new(options, &sizes);
+        let mut plan = planner.array(expression, &options.name, Uuid::NIL)?;
+        let leaf_records = planner.leaf_records;
+        let mut small_spares = Vec::new();
+        for spare in &spares {
+            small_spares.extend(spare.may_stand_for(&leaves, &leaf_records)?);
+        }
+        let journal_record = journal.as_ref().map(|device| plan.plan_journal(device));
+        let journal_record = journal_record.transpose()?;
+        let newcomers = devices.iter().chain(&spares).chain(&journal);
+        let occupied = refuse_occupied(newcomers, options.force)?;
+        let mut all = devices.iter().zip(&leaf_records);
+        let known_zero = all.all(|(device, record)| {
+            let block_bytes = u64::from(record.block_size.bytes());
+            let from = record.data_start().0 * block_bytes;
+            let to = from + record.data_blocks() * block_bytes;
+            device.probe.is_hole(from, to)
+        });
+        let spares = spares.into_iter().map(|spare| {
+            let record = SpareRecord {
+                device_uuid: random::uuid()?,
+                device_bytes: spare.probe.bytes,
+                arrays: vec![plan.record.uuid],
+            };
+            Ok((spare.name, record))
+        });
+        let spares = spares.collect::<Result<Vec<_>, CreateError>>()?;
+        Ok(Self {
+            plan,
+            leaves,
+            sightings: devices.into_iter().map(|device| device.sightings).collect(),
+            known_zero,
+            spares,
+            journal: journal_record,
+            small_spares,
+            occupied,
+        })
+    }
+
+    /// Writes everything.
+    fn make(
+        self,
+        options: &CreateOptions,
+        progress: &mut dyn FnMut(u64, u64) -> bool,
+    ) -> Result<Created, CreateError> {
+        let is_redundant = self.plan.is_redundant();
+        let agrees = !is_redundant || self.known_zero;
+        let writing = Writing::plan(&self.plan, agrees, options.open.requests_max)?;
+        let (mut stack, nodes) = self.open(options)?;
+        for (device, sightings) in self.leaves.iter().zip(&self.sightings) {
+            clearing::wipe(device, sightings).map_err(|source| CreateError::Io {
+                device: (*device).to_owned(),
+                action: "clear what it holds",
+                source,
+            })?;
+        }
+        if let Some((name, device)) = &self.journal {
+            labels::make(name, false, &device.encode())?;
+        }
+        let opened = writing.write(&mut stack, &mut nodes.into_iter())?;
+        let sync = match (is_redundant, self.known_zero) {
+            (false, _) => Sync::NotNeeded,
+            (true, _) if options.consistency.is_none_or(Policy::has_regions) => Sync::Unwritten,
+            (true, true) => Sync::KnownZero,
+            (true, false) => Sync::Done,
+        };
+        let sync = writing::finish(stack, opened, sync, &options.name, progress)?;
+        for (name, record) in &self.spares {
+            let made = labels::make(name, false, &record.encode());
+            made.map_err(|source| CreateError::Spare {
+                device: name.clone(),
+                source,
+            })?;
+        }
+        Ok(self.created(sync))
+    }
+
+    /// Opens everything, so that none is in use, before the first is written to.
+    fn open(&self, options: &CreateOptions) -> Result<(Stack, Vec<NodeId>), CreateError> {
+        let mut stack = Stack::new(&OpenOptions {
+            block_size: Some(options.block_size),
+            read_only: false,
+            ..options.open.clone()
+        })?;
+        let nodes = self.leaves.iter().map(|name| stack.add_device(name));
+        let nodes = nodes.collect::<Result<Vec<_>, _>>()?;
+        let spares = self.spares.iter().map(|(name, _)| name);
+        for name in spares.chain(self.journal.iter().map(|(name, _)| name)) {
+            labels::may_write(name)?;
+        }
+        Ok((stack, nodes))
+    }
+
+    fn created(self, sync: Sync) -> Created {
+        let Plan {
+            record, geometry, ..
+        } = &self.plan;
+        let block_bytes = u64::from(record.block_size.bytes());
+        Created {
+            name: record.name.to_string(),
+            uuid: record.uuid,
+            level: geometry.level(),
+            layout: geometry.layout_name(),
+            chunk_bytes: u64::from(geometry.chunk_blocks()) * block_bytes,
+            block_bytes: record.block_size.bytes(),
+            members: record.members,
+            bytes: geometry.blocks() * block_bytes,
+            checksum: record.checksum,
+            sync,
+            unused: self.plan.unused(),
+            wiped: self.occupied,
+            small_spares: self.small_spares,
+        }
+    }
+}
+
+/// The devices of a new array as they are before.
+struct Looked {
+    devices: Vec<Device>,
+    spares: Vec<Device>,
+    journal: Option<Device>,
+}
+
+impl Looked {
+    fn at(leaves: &[&str], options: &CreateOptions) -> Result<Self, CreateError> {
+        let spares = options.spares.iter().chain(&options.journal);
+        let all: Vec<&str> = (leaves.iter().copied())
+            .chain(spares.map(String::as_str))
+            .collect();
+        if let Some((first, second)) = identity::same_device(&all) {
+            return Err(CreateError::SameDevice {
+                first: all[first].to_owned(),
+                second: all[second].to_owned(),
+            });
+        }
+        let devices = all.iter().map(|name| Device::look(name));
+        let mut devices = devices.collect::<Result<Vec<_>, _>>()?;
+        let mut spares = devices.split_off(leaves.len());
+        let journal = spares.split_off(options.spares.len()).pop();
+        Ok(Self {
+            devices,
+            spares,
+            journal,
+        })
+    }
+}
+
+pub(crate) fn check_name(name: &str) -> Result<(), CreateError> {
+    let fine = (1..=NAME_BYTES_MAX).contains(&name.len())
+        && !name.starts_with('-')
+        && !name.contains(['/', ',', ':', '"'])
+        && name.trim() == name
+        && !name.contains(char::is_control);
+    fine.then_some(()).ok_or_else(|| CreateError::Name {
+        name: name.to_owned(),
+    })
+}

@@ -1,0 +1,346 @@
+//! A new array worked out, and those inside it, from the leaves up. Nothing is written.
+
+use super::devices::Device;
+use super::options::CreateOptions;
+use crate::clock::since_1970_s;
+use crate::errors::CreateError;
+use crate::{TooSmall, random};
+use spindles_block::{BlockIndex, MemberIndex, SizeBytes};
+use spindles_engine::{Policy, WriteHole};
+use spindles_format::{
+    ArrayRecord, ChecksumKind, DeviceRecord, Features, JOURNAL_DEVICE_BYTES_MIN, JournalDevice,
+    JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, SharedAreas, Text, Uuid,
+    areas_for, device_bytes_for, give_bad_blocks, give_checksums, give_regions,
+};
+use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
+
+/// An array worked out.
+pub(super) struct Plan {
+    pub(super) record: ArrayRecord,
+    pub(super) geometry: Geometry,
+    pub(super) policy: &'static Policy,
+    pub(super) records: Vec<DeviceRecord>,
+    pub(super) members: Vec<Member>,
+    /// What people call the members.
+    pub(super) names: Vec<String>,
+}
+
+pub(super) enum Member {
+    Device,
+    Array(Box<Plan>),
+}
+
+impl Plan {
+    /// Makes a device that of the journal.
+    pub(super) fn plan_journal(
+        &mut self,
+        device: &Device,
+    ) -> Result<(String, JournalDevice), CreateError> {
+        let Device { name, probe, .. } = device;
+        let logs = self.policy.write_hole == WriteHole::Closed;
+        let sums = self.record.checksum != ChecksumKind::None;
+        let is_something = self.geometry.parity_chunks() > 0 || sums;
+        let device = plan_journal(name, probe.bytes, self.record.uuid, logs, is_something)?;
+        self.record.journal.device = device.device_uuid;
+        self.record.note_journal_device();
+        Ok((name.clone(), device))
+    }
+
+    /// Members of it, and of arrays inside it, more than a hundredth of whose room for data it does
+    /// not use, and how many bytes that is.
+    pub(super) fn unused(&self) -> Vec<(String, u64)> {
+        let mut unused = Vec::new();
+        let places = self.names.iter().zip(&self.members).zip(&self.records);
+        for (index, ((name, member), record)) in (0_u8..).zip(places) {
+            if let Member::Array(inner) = member {
+                unused.extend(inner.unused());
+            }
+            let has = record.data_blocks();
+            let left = has - self.geometry.member_blocks_used(MemberIndex(index));
+            if left > has / 100 && left >= 2 * u64::from(self.geometry.chunk_blocks()) {
+                let block_bytes = u64::from(record.block_size.bytes());
+                unused.push((name.clone(), left * block_bytes));
+            }
+        }
+        unused
+    }
+
+    pub(super) fn is_redundant(&self) -> bool {
+        self.geometry.redundancy() > 0
+            || self.members.iter().any(|member| match member {
+                Member::Device => false,
+                Member::Array(inner) => inner.is_redundant(),
+            })
+    }
+}
+
+/// Works arrays out, from the leaves up.
+pub(super) struct Planner<'a> {
+    options: &'a CreateOptions,
+    /// How long the devices are, from left to right.
+    sizes: std::slice::Iter<'a, u64>,
+    created_s: u64,
+    /// Of the devices, from left to right.
+    pub(super) leaf_records: Vec<DeviceRecord>,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(options: &'a CreateOptions, sizes: &'a [u64]) -> Self {
+        Self {
+            options,
+            sizes: sizes.iter(),
+            created_s: since_1970_s(),
+            leaf_records: Vec::new(),
+        }
+    }
+
+    pub(super) fn array(
+        &mut self,
+        expression: &Expression,
+        name: &str,
+        parent: Uuid,
+    ) -> Result<Plan, CreateError> {
+        let (level, layout, members) = match expression {
+            Expression::Leaf(device) => {
+                return Err(CreateError::NotAnArray {
+                    device: device.clone(),
+                });
+            }
+            Expression::Array {
+                level,
+                layout,
+                members,
+            } => (*level, *layout, members),
+        };
+        let uuid = random::uuid()?;
+        let block_size = self.options.block_size;
+        let mut plan_members = Vec::new();
+        let mut records = Vec::new();
+        let mut names = Vec::new();
+        for (index, member) in (0_u8..).zip(members) {
+            let (member, name, bytes) = match member {
+                Expression::Leaf(device) => {
+                    let bytes = self.sizes.next().expect("a device for every leaf");
+                    (Member::Device, device.clone(), *bytes)
+                }
+                Expression::Array { .. } => {
+                    let name = format!("{name}.{index}");
+                    let inner = self.array(member, &name, uuid)?;
+                    let bytes = inner.geometry.blocks() * u64::from(block_size.bytes());
+                    let name = format!("array '{name}'");
+                    (Member::Array(Box::new(inner)), name, bytes)
+                }
+            };
+            let bytes_max = MEMBER_BLOCKS_MAX * u64::from(block_size.bytes());
+            if bytes > bytes_max {
+                return Err(CreateError::TooLarge {
+                    device: name,
+                    bytes: SizeBytes(bytes),
+                    bytes_max: SizeBytes(bytes_max),
+                    block_bytes: block_size.bytes(),
+                });
+            }
+            let record = areas_for(bytes, block_size, MemberIndex(index))
+                .map_err(|_| self.no_room(level, layout, members.len(), &name, bytes))?;
+            if matches!(member, Member::Device) {
+                self.leaf_records.push(record);
+            }
+            plan_members.push(member);
+            records.push(record);
+            names.push(name);
+        }
+        let geometry = self.geometry(level, layout, &records, &names)?;
+        // An array of arrays has those of its members.
+        let of_devices = plan_members.iter().any(|it| matches!(it, Member::Device));
+        let checksum = match self.options.checksum() {
+            kind if of_devices => kind,
+            _ => ChecksumKind::None,
+        };
+        let sums = checksum != ChecksumKind::None;
+        let policy = self.options.consistency;
+        let policy =
+            policy.unwrap_or_else(|| Policy::default_for(geometry.parity_chunks() > 0 || sums));
+        if sums && policy.write_hole != WriteHole::Closed {
+            return Err(CreateError::Inexact {
+                policy: policy.name,
+            });
+        }
+        let mut record = self.record(&geometry, &records, policy, name, uuid, parent)?;
+        if (geometry.redundancy() > 0 || sums) && policy.has_regions() {
+            let group_bytes = u64::from(geometry.chunk_blocks())
+                * u64::from(geometry.data_chunks())
+                * u64::from(block_size.bytes());
+            if !give_regions(&mut record, &mut records, geometry.groups(), group_bytes) {
+                let least = records.iter().min_by_key(|record| record.device_bytes);
+                let least = usize::from(least.expect("an array has members").member.0);
+                return Err(CreateError::TooManyRegions {
+                    device: names[least].clone(),
+                    chunk: SizeBytes(
+                        u64::from(geometry.chunk_blocks()) * u64::from(block_size.bytes()),
+                    ),
+                });
+            }
+        }
+        if geometry.redundancy() > 0 {
+            give_bad_blocks(&mut record, &mut records);
+        }
+        give_checksums(&mut record, &mut records, checksum);
+        Ok(Plan {
+            record,
+            geometry,
+            policy,
+            records,
+            members: plan_members,
+            names,
+        })
+    }
+
+    fn geometry(
+        &self,
+        level: &'static Level,
+        layout: Option<Layout>,
+        records: &[DeviceRecord],
+        names: &[String],
+    ) -> Result<Geometry, CreateError> {
+        let block_size = self.options.block_size;
+        let chunk = self
+            .options
+            .chunk_bytes
+            .unwrap_or(u64::from(level.chunk_bytes));
+        let spec = Spec {
+            level,
+            layout,
+            chunk_blocks: chunk_blocks(chunk, block_size).map_err(CreateError::Geometry)?,
+            member_blocks: records.iter().map(DeviceRecord::data_blocks).collect(),
+        };
+        Geometry::new(&spec).map_err(|error| match error {
+            GeometryError::MemberTooSmall { member, .. } => {
+                let at = usize::from(member.0);
+                let bytes = records[at].device_bytes;
+                self.no_room(level, layout, records.len(), &names[at], bytes)
+            }
+            error => CreateError::Geometry(error),
+        })
+    }
+
+    /// How much a member needs that has too little, whatever it lacks.
+    fn no_room(
+        &self,
+        level: &'static Level,
+        layout: Option<Layout>,
+        members: usize,
+        device: &str,
+        bytes: u64,
+    ) -> CreateError {
+        let block_size = self.options.block_size;
+        let chunk = self.options.chunk_bytes;
+        let chunk = chunk.unwrap_or(u64::from(level.chunk_bytes));
+        let chunk_blocks = match chunk_blocks(chunk, block_size) {
+            Ok(blocks) => blocks,
+            Err(error) => return CreateError::Geometry(error),
+        };
+        let spec = Spec {
+            level,
+            layout,
+            chunk_blocks,
+            member_blocks: vec![0; members],
+        };
+        let blocks = match Geometry::new(&spec) {
+            Err(GeometryError::MemberTooSmall { blocks_min, .. }) => blocks_min,
+            Err(error) => return CreateError::Geometry(error),
+            Ok(_) => 1,
+        };
+        let data_bytes = blocks * u64::from(block_size.bytes());
+        let needed_bytes = device_bytes_for(data_bytes, block_size, &SharedAreas::default());
+        let part = format!(
+            " for a member of {} with chunks of {}",
+            level.name,
+            SizeBytes(chunk)
+        );
+        TooSmall::new(device, bytes, needed_bytes)
+            .with_part(part, " or a smaller --chunk")
+            .into()
+    }
+
+    fn record(
+        &self,
+        geometry: &Geometry,
+        records: &[DeviceRecord],
+        policy: &Policy,
+        name: &str,
+        uuid: Uuid,
+        parent: Uuid,
+    ) -> Result<ArrayRecord, CreateError> {
+        let mut member = [MemberRecord::NONE; 64];
+        for (place, record) in member.iter_mut().zip(records) {
+            *place = MemberRecord {
+                device_uuid: random::uuid()?,
+                data_blocks: record.data_blocks(),
+                state: MemberState::Active,
+            };
+        }
+        Ok(ArrayRecord {
+            uuid,
+            parent,
+            name: Text::new(name).ok_or_else(|| CreateError::Name {
+                name: self.options.name.clone(),
+            })?,
+            created_s: self.created_s,
+            last_written_s: self.created_s,
+            last_scrub_s: 0,
+            scrub_left_blocks: 0,
+            generation: 1,
+            session: 0,
+            past: Default::default(),
+            block_size: self.options.block_size,
+            level: Text::new(geometry.level().name).expect("level names are short"),
+            layout: Text::new(&geometry.layout_name()).expect("layout names are short"),
+            chunk_blocks: geometry.chunk_blocks(),
+            region_groups: 0,
+            members: geometry.members(),
+            clean: false,
+            degraded_writes: self.options.degraded_writes,
+            consistency: Text::new(policy.name).expect("short too"),
+            journal: JournalRecord::default(),
+            scrub_mark: BlockIndex(0),
+            growth: spindles_format::GrowthRecord::default(),
+            checksum: ChecksumKind::None,
+            shared: SharedAreas::of(records),
+            features: Features::default(),
+            member,
+        })
+    }
+}
+
+/// What a device says of itself that gets the journal of an array, which `logs` what it writes where
+/// there `is_something` to log.
+pub(crate) fn plan_journal(
+    device: &str,
+    bytes: u64,
+    array: Uuid,
+    logs: bool,
+    is_something: bool,
+) -> Result<JournalDevice, CreateError> {
+    let why = match (logs, is_something) {
+        (_, false) => {
+            Some("an array without parity and without checksums logs nothing, so leave it out")
+        }
+        (false, true) => Some("only an array that is created with --consistency journal logs"),
+        (true, true) => None,
+    };
+    let device = device.to_owned();
+    if let Some(why) = why {
+        return Err(CreateError::NoJournal { device, why });
+    }
+    if bytes < JOURNAL_DEVICE_BYTES_MIN {
+        let small = TooSmall::new(&device, bytes, JOURNAL_DEVICE_BYTES_MIN);
+        return Err(small.with_part(" for a journal".to_owned(), "").into());
+    }
+    Ok(JournalDevice {
+        device_uuid: random::uuid()?,
+        array,
+        device_bytes: bytes,
+        stamps: 0,
+        nonce: 0,
+    })
+}

@@ -1,0 +1,77 @@
+//! Why a device can't take a place of an array.
+
+use super::open::OpenError;
+use crate::TooSmall;
+use spindles_block::MemberIndex;
+use spindles_engine::CommandError;
+use std::io;
+use thiserror::Error;
+
+/// Why a device can't take the place of a missing one.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum AttachError {
+    /// The device can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// No position waits for a device.
+    #[error(
+        "no member is missing, so there is nothing to rebuild: `spindles replace` exchanges a device that works, and `spindles spare add` keeps one for later"
+    )]
+    NothingMissing,
+    /// That position does not.
+    #[error(
+        "member {member} is not missing: a device takes the place of a missing one only{}",
+        listed("; missing: ", missing)
+    )]
+    NotMissing {
+        /// The position.
+        member: MemberIndex,
+        /// Those that are, each with its array.
+        missing: Vec<String>,
+    },
+    /// The device is no member that works.
+    #[error(
+        "{device} is not an active member of this array: what is missing or not filled yet is rebuilt, not replaced{}",
+        listed("; active: ", active)
+    )]
+    NotActive {
+        /// The device.
+        device: String,
+        /// The devices that are.
+        active: Vec<String>,
+    },
+    /// The device has too little room.
+    #[error(transparent)]
+    TooSmall(#[from] TooSmall),
+    /// It can't be cleared. Nothing else was written.
+    #[error("{device}: can't clear what it holds: {source}")]
+    Clear {
+        /// The device.
+        device: String,
+        /// Why.
+        source: io::Error,
+    },
+    /// Somebody else was faster.
+    #[error("{device} is not a spare of this array any more")]
+    TakenAlready {
+        /// The device.
+        device: String,
+    },
+    /// The array does not take it.
+    #[error("the array can't take {device}: {reason}")]
+    Refused {
+        /// The device.
+        device: String,
+        /// As the engine answered.
+        reason: CommandError,
+    },
+}
+
+/// Nothing, where there is nothing to list.
+fn listed(title: &str, names: &[String]) -> String {
+    match names {
+        [] => String::new(),
+        names => format!("{title}{}", names.join(", ")),
+    }
+}

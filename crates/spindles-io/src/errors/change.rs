@@ -1,0 +1,280 @@
+//! Why the devices of an array were not changed.
+
+use super::{AssembleError, AttachError, CloseError, CreateError, OpenError, ScanError, because};
+use crate::TooSmall;
+use crate::identity::same;
+use spindles_block::{MemberIndex, SizeBytes};
+use spindles_format::SPARE_ARRAYS_MAX;
+use spindles_layout::GeometryError;
+use thiserror::Error;
+
+/// Why the devices of an array were not changed as it was asked.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum ChangeError {
+    /// There is no array, or it can't become that.
+    #[error(transparent)]
+    Assemble(#[from] AssembleError),
+    /// The array could not be closed.
+    #[error(transparent)]
+    Close(#[from] CloseError),
+    /// A new device can't be taken.
+    #[error(transparent)]
+    Device(#[from] CreateError),
+    /// A device can't be opened.
+    #[error(transparent)]
+    Open(#[from] OpenError),
+    /// Another array has that name.
+    #[error(transparent)]
+    Name(#[from] ScanError),
+    /// A new device can't take its place.
+    #[error(transparent)]
+    Attach(#[from] AttachError),
+    /// A device is given twice.
+    #[error("{}: give another one", same(first, second))]
+    SameDevice {
+        /// One name.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// Nothing is under way, members are missing, and no device was given.
+    #[error(
+        "array '{array}' has no rebuild to go on with{}: give the new device with --onto, or a spare of the array; `spindles status` shows what is missing",
+        because(refused)
+    )]
+    NothingToRebuild {
+        /// The array.
+        array: String,
+        /// What was refused, and why.
+        refused: Vec<String>,
+    },
+    /// The new device failed.
+    #[error(
+        "array '{array}': the device in the place of member {member} failed while it was filled"
+    )]
+    RebuildOut {
+        /// The array.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
+    /// `progress` stopped it.
+    #[error(
+        "array '{array}': the copy was stopped; {old} is a member as before, and {onto} is not: the next replacement begins anew"
+    )]
+    ReplaceStopped {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// The new device.
+        onto: String,
+    },
+    /// The new device failed.
+    #[error(
+        "array '{array}': {onto} failed while it was copied onto; {old} is a member as before: give another device"
+    )]
+    NewcomerFailed {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// The new device.
+        onto: String,
+    },
+    /// Not everything could be read.
+    #[error(
+        "array '{array}': {failed} places can be read neither from {old} nor from the other members, so it stays a member; what belongs to them must be written anew"
+    )]
+    Unreadable {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// How many.
+        failed: u64,
+    },
+    /// The old device went out, and the rebuild onto the new one did not come to its end.
+    #[error(
+        "array '{array}': {old} failed, and {onto} is not filled yet; `spindles rebuild` with the devices that are left and {onto} goes on"
+    )]
+    MemberLost {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+        /// The new device.
+        onto: String,
+    },
+    /// More is lost than the level survives.
+    #[error("array '{array}' failed while {old} was copied")]
+    ReplaceFailed {
+        /// The array.
+        array: String,
+        /// The member.
+        old: String,
+    },
+    /// A new device has too little room.
+    #[error(transparent)]
+    TooSmall(#[from] TooSmall),
+    /// The devices of a new array inside another are too small for its place.
+    #[error(
+        "{} too small for {} in the place of member {member} of array '{array}': {}",
+        are(new),
+        made_of(new, left),
+        match least_bytes {
+            Some(bytes) => format!("take new ones of at least {}", SizeBytes(*bytes)),
+            None => format!("what is left, {}, is too small already; leave it out", left.join(", ")),
+        }
+    )]
+    InnerTooSmall {
+        /// The array around it.
+        array: String,
+        /// Its place.
+        member: MemberIndex,
+        /// Its new devices.
+        new: Vec<String>,
+        /// Its other ones.
+        left: Vec<String>,
+        /// With new ones of this size it would be large enough, if with any.
+        least_bytes: Option<u64>,
+    },
+    /// There is no such chunk.
+    #[error("--chunk: {0}")]
+    Chunk(GeometryError),
+    /// Nothing is under way, and nothing was asked for.
+    #[error(
+        "array '{array}' is not growing: say what it shall become with --add, --chunk or --level"
+    )]
+    NothingToGrow {
+        /// The array.
+        array: String,
+    },
+    /// A new device is none.
+    #[error(
+        "{device} is a member of array '{array}' already: the new device has to be another than {}",
+        members.join(", ")
+    )]
+    AlreadyMember {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+        /// All devices that are.
+        members: Vec<String>,
+    },
+    /// Nothing is under way.
+    #[error("array '{array}' is not growing: there is nothing to give up")]
+    NothingToAbort {
+        /// The array.
+        array: String,
+    },
+    /// It grows already, to something.
+    #[error(
+        "array '{array}' grows already, to something else: let that come to its end first, with spindles grow and its devices alone, or give it up with --abort if nothing was moved yet"
+    )]
+    Growing {
+        /// The array.
+        array: String,
+    },
+    /// More devices than positions that wait for one.
+    #[error("array '{array}' grows already, and no position waits for {device}")]
+    NoPosition {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+    },
+    /// A member failed before anything was moved.
+    #[error(
+        "array '{array}': member {member} failed before anything was moved; put another device in its place with spindles grow --add"
+    )]
+    GrowthOut {
+        /// The array.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
+    /// Too much is missing.
+    #[error(
+        "array '{array}' lost more members than it survives while it grew; what was moved and what was not is known, and it goes on when they are back"
+    )]
+    GrowthFailed {
+        /// The array.
+        array: String,
+    },
+    /// It serves as many as it can.
+    #[error("{device} is a spare of {SPARE_ARRAYS_MAX} arrays already: make it a shared one")]
+    TooManyArrays {
+        /// The device.
+        device: String,
+    },
+    /// It has one already.
+    #[error(
+        "array '{array}' has its journal on {device}: take that away first, with spindles journal remove"
+    )]
+    HasJournal {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+    },
+    /// There is none to take away.
+    #[error("array '{array}' has no device of its own for its journal: nothing was changed")]
+    HasNoJournal {
+        /// The array.
+        array: String,
+    },
+    /// The superblocks could not be written.
+    #[error("array '{array}': its superblocks could not be written; nothing else was changed")]
+    NotRecorded {
+        /// The array.
+        array: String,
+    },
+    /// Not all members are there.
+    #[error(
+        "array '{array}' lacks {members}: it gets larger with all its members there; bring back what is missing, or fill its place with spindles rebuild, first"
+    )]
+    NotWhole {
+        /// The array.
+        array: String,
+        /// Which members.
+        members: String,
+    },
+    /// A member that could be there is not.
+    #[error(
+        "array '{array}' counts on member {member}, and its device was not given: give all of its devices; what is lost for good is replaced with spindles rebuild first"
+    )]
+    NotAllGiven {
+        /// The array.
+        array: String,
+        /// The position.
+        member: MemberIndex,
+    },
+    /// There is nothing of ours on it.
+    #[error("{device} has no Spindles superblock: nothing was changed on any device")]
+    NotLabelled {
+        /// The device.
+        device: String,
+    },
+    /// It is none.
+    #[error("{device} is not a spare: nothing was changed on it")]
+    NoSpare {
+        /// The device.
+        device: String,
+    },
+}
+
+fn are(devices: &[String]) -> String {
+    let verb = if devices.len() == 1 { "is" } else { "are" };
+    format!("{} {verb}", devices.join(", "))
+}
+
+fn made_of(new: &[String], left: &[String]) -> String {
+    if left.is_empty() {
+        "an array of them".to_owned()
+    } else {
+        format!("an array of {}", [new, left].concat().join(", "))
+    }
+}

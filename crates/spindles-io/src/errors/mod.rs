@@ -1,0 +1,19 @@
+//! What every failure says: what is wrong, with which device, and what to do next. Nothing here
+//! imports what can fail.
+
+mod assemble;
+mod attach;
+mod change;
+mod create;
+mod open;
+mod scan;
+
+pub use assemble::AssembleError;
+pub(crate) use assemble::because;
+pub use attach::AttachError;
+pub use change::ChangeError;
+pub use create::CreateError;
+pub(crate) use create::NAME_BYTES_MAX;
+pub(crate) use open::failed;
+pub use open::{CloseError, OpenError};
+pub use scan::{FoundArray, ScanError};

@@ -1,0 +1,108 @@
+//! What devices say of themselves that are set aside for arrays, and are no members.
+
+use crate::errors::failed;
+use crate::{OpenError, OpenOptions, backends, clearing, positioned, random};
+use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
+use std::fs::File;
+use std::io;
+
+/// A device that is a spare.
+#[derive(Clone, Debug)]
+pub(crate) struct Spare {
+    pub(crate) name: String,
+    pub(crate) bytes: u64,
+    pub(crate) record: SpareRecord,
+}
+
+/// Whether a device could be written to now: asked of all before the first is.
+pub(crate) fn may_write(device: &str) -> Result<(), OpenError> {
+    backends::open(device, &OpenOptions::default()).map(drop)
+}
+
+/// Makes a device say what this page does, whatever it holds; one that is so already only says it
+/// anew.
+pub(crate) fn make(
+    device: &str,
+    already: bool,
+    page: &[u8; SUPERBLOCK_BYTES],
+) -> Result<(), OpenError> {
+    // As long as it is written to, nobody else may have it.
+    let held = backends::open(device, &OpenOptions::default())?;
+    let forgotten = if already {
+        Ok(())
+    } else {
+        clearing::forget(device)
+    };
+    let written = forgotten.and_then(|()| put(device, page));
+    drop(held);
+    written.map_err(|source| failed(device, "write to", source))
+}
+
+/// Makes a device that is held a spare of this array alone, and clears it for its place there.
+pub(crate) fn reserve(device: &str, array: Uuid, areas: &DeviceRecord) -> io::Result<()> {
+    clearing::clear(device, areas)?;
+    let spare = SpareRecord {
+        device_uuid: random::uuid().map_err(io::Error::other)?,
+        device_bytes: areas.device_bytes,
+        arrays: vec![array],
+    };
+    put(device, &spare.encode())
+}
+
+/// Makes a spare that is held this array's alone, durably, and then clears it for its place there.
+pub(crate) fn claim(
+    device: &str,
+    spare: &SpareRecord,
+    array: Uuid,
+    areas: &DeviceRecord,
+) -> io::Result<()> {
+    put(device, &spare.claimed_by(array).encode())?;
+    clearing::clear_spare(device, areas)
+}
+
+/// Writes what a device that is no member says of itself, durably.
+fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
+    let file = File::options().write(true).open(device)?;
+    positioned::write_all_at(&file, page, SLOT_BYTES[0])?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::Probe;
+    use spindles_block::{BlockSize, MemberIndex};
+    use spindles_format::{AreaKind, areas_for};
+
+    /// From then on nobody else takes it, whatever happens before it is a member.
+    #[test]
+    fn a_claimed_spare_is_one_of_that_array_alone() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s").to_str().unwrap().to_owned();
+        std::fs::write(&path, vec![0x5a; 1 << 20]).unwrap();
+        let [one, other, own] = [1, 2, 3].map(|of| Uuid::from_random([of; 16]));
+        for arrays in [Vec::new(), vec![one, other]] {
+            let spare = SpareRecord {
+                device_uuid: own,
+                device_bytes: 1 << 20,
+                arrays,
+            };
+            make(&path, false, &spare.encode()).unwrap();
+            let found = Probe::open(&path).unwrap().found();
+            assert_eq!(found.spare(), Some(&spare));
+            let areas = areas_for(1 << 20, BlockSize::B4096, MemberIndex(0)).unwrap();
+            claim(&path, &spare, one, &areas).unwrap();
+            let found = Probe::open(&path).unwrap().found();
+            assert_eq!(found.spare().map(|spare| &spare.arrays), Some(&vec![one]));
+            let bytes = std::fs::read(&path).unwrap();
+            let sums = areas.area(AreaKind::CHECKSUMS).unwrap();
+            for (from, length) in [
+                (SLOT_BYTES[1], 4096),
+                (sums.offset_bytes, sums.length_bytes),
+            ] {
+                let range = usize::try_from(from).unwrap()..usize::try_from(from + length).unwrap();
+                assert!(bytes[range].iter().all(|byte| *byte == 0));
+            }
+        }
+    }
+}

@@ -1,0 +1,342 @@
+//! Devices and arrays put together from the leaves up.
+
+use crate::core::manage::{self, Vacancy};
+use crate::core::{Core, Node, progress, spares};
+use crate::driver::Driver;
+use crate::errors::AttachError;
+use crate::labels::Spare;
+use crate::progress::RebuildProgress;
+use crate::report::Taken;
+use crate::{DeviceFacts, OpenError, OpenOptions, Target};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, Operation, Request, RequestError,
+};
+use spindles_engine::{Command, CommandError, Config, Status};
+use spindles_format::DeviceRecord;
+
+/// A device or an array of a stack.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NodeId(Node);
+
+/// Devices and arrays that are being put together, from the leaves up, all on this thread. What
+/// is there can be read and written at once, so that an array inside another can be examined
+/// before the outer one is made.
+#[derive(Debug)]
+pub struct Stack {
+    core: Core,
+    /// For reads and writes while it is being put together.
+    buffer: Option<(BufferId, u32)>,
+}
+
+impl Stack {
+    /// Nothing yet. All that is added has the same block size, queue and buffers.
+    ///
+    /// # Errors
+    ///
+    /// When the system refuses memory.
+    pub fn new(options: &OpenOptions) -> Result<Self, OpenError> {
+        Ok(Self {
+            core: Core::new(options)?,
+            buffer: None,
+        })
+    }
+
+    /// The unit of all requests.
+    pub fn block_size(&self) -> BlockSize {
+        self.core.carry.members().block_size()
+    }
+
+    /// Opens a device: a path, `mem:SIZE` or `null:SIZE`.
+    ///
+    /// # Errors
+    ///
+    /// Says what is wrong with the device.
+    pub fn add_device(&mut self, name: &str) -> Result<NodeId, OpenError> {
+        self.core
+            .carry
+            .add_device(name)
+            .map(|device| NodeId(Node::Device(device)))
+    }
+
+    /// Adds a device of a test's own.
+    #[cfg(test)]
+    pub(crate) fn add_inline(
+        &mut self,
+        facts: DeviceFacts,
+        inline: Box<dyn crate::backends::Inline>,
+    ) -> NodeId {
+        NodeId(Node::Device(
+            self.core.carry.members_mut().add_inline(facts, inline),
+        ))
+    }
+
+    /// Puts a queue of a test's own before the one that carries I/O on files.
+    #[cfg(test)]
+    pub(crate) fn wrap_queue(
+        &mut self,
+        wrap: impl FnOnce(Box<dyn crate::queues::Queue>) -> Box<dyn crate::queues::Queue>,
+    ) {
+        self.core.carry.members_mut().wrap_queue(wrap);
+    }
+
+    /// Opens an array over nodes that are not members of another. The buffers that `config` names
+    /// are replaced by the stack's own. Work that is due at opening has begun when this returns.
+    ///
+    /// # Errors
+    ///
+    /// As the engine answers.
+    pub fn add_array(
+        &mut self,
+        name: &str,
+        config: Config,
+        members: &[Option<NodeId>],
+    ) -> Result<NodeId, spindles_engine::OpenError> {
+        self.add_array_with_journal(name, config, members, None)
+    }
+
+    /// As `add_array`, with the device that the array has for its journal.
+    pub(crate) fn add_array_with_journal(
+        &mut self,
+        name: &str,
+        config: Config,
+        members: &[Option<NodeId>],
+        journal: Option<NodeId>,
+    ) -> Result<NodeId, spindles_engine::OpenError> {
+        let journal = journal.map(|node| match node.0 {
+            Node::Device(device) => device,
+            Node::Array(_) => panic!("a journal lies on a device"),
+        });
+        let nodes: Vec<Option<Node>> = members.iter().map(|node| node.map(|node| node.0)).collect();
+        let config = Config {
+            tears: nodes.iter().flatten().any(|&node| self.tears(node)),
+            ..config
+        };
+        let array = self.core.carry.open(name, config, &nodes, journal)?;
+        Ok(NodeId(Node::Array(array)))
+    }
+
+    /// Whether a node writes less than a block at once. What a disk calls its physical sector it
+    /// writes as a whole.
+    fn tears(&self, node: Node) -> bool {
+        match node {
+            Node::Device(device) => {
+                let facts = self.core.carry.members().facts(device);
+                facts.physical_sector_bytes < self.block_size().bytes()
+            }
+            Node::Array(array) => self.core.carry.array(array).engine().tears(),
+        }
+    }
+
+    /// The size of a node.
+    pub fn blocks(&self, node: NodeId) -> u64 {
+        self.core.carry.blocks(node.0)
+    }
+
+    /// What a device is; `None` for an array.
+    pub fn device_facts(&self, node: NodeId) -> Option<&DeviceFacts> {
+        match node.0 {
+            Node::Device(device) => Some(self.core.carry.members().facts(device)),
+            Node::Array(_) => None,
+        }
+    }
+
+    /// The state of an array; `None` for a device.
+    pub fn status(&self, node: NodeId) -> Option<Status> {
+        match node.0 {
+            Node::Device(_) => None,
+            Node::Array(array) => Some(self.core.carry.array(array).engine().status()),
+        }
+    }
+
+    /// Asks something of an array.
+    ///
+    /// # Errors
+    ///
+    /// As the array answers, and for a device.
+    pub fn command(&mut self, node: NodeId, command: Command) -> Result<(), CommandError> {
+        match node.0 {
+            Node::Device(_) => Err(CommandError::NoSuchMember),
+            Node::Array(array) => self.core.carry.command(array, command),
+        }
+    }
+
+    /// Ends what `Config::look_only` began, once the arrays around others have read of those what they are.
+    pub(crate) fn end_look(&mut self) {
+        self.core.carry.end_look();
+    }
+
+    /// The first place that waits for a device, or the one that is wanted.
+    pub(crate) fn vacancy(&self, wanted: Option<MemberIndex>) -> Result<Vacancy, AttachError> {
+        manage::vacancy(&self.core.carry, wanted)
+    }
+
+    /// Whether it still does.
+    pub(crate) fn still_waits(&self, vacancy: &Vacancy) -> Result<(), AttachError> {
+        manage::still_waits(&self.core.carry, vacancy).map(drop)
+    }
+
+    /// Puts a node that holds nothing there, and has it filled.
+    pub(crate) fn attach(
+        &mut self,
+        name: &str,
+        node: NodeId,
+        vacancy: &Vacancy,
+        areas: &DeviceRecord,
+    ) -> Result<(), AttachError> {
+        manage::attach_node(&mut self.core.carry, name, node.0, vacancy, areas)
+    }
+
+    /// How far the devices are that are being filled, or that members are copied onto.
+    pub(crate) fn rebuild_progress(&self) -> Option<RebuildProgress> {
+        progress::rebuild(&self.core.carry)
+    }
+
+    /// Gives the arrays spares, which take the places of what is missing now and later.
+    pub(crate) fn provide_spares(&mut self, spares: Vec<Spare>) {
+        self.core.provide_spares(spares);
+    }
+
+    /// Spares that were taken since this was asked last.
+    pub(crate) fn spares_taken(&mut self) -> Vec<Taken> {
+        self.core.spares.taken()
+    }
+
+    /// Why a spare will never be taken by any of the arrays, if so.
+    pub(crate) fn spare_is_useless(&self, spare: &Spare) -> Option<String> {
+        spares::is_useless(&self.core.carry, spare)
+    }
+
+    /// Reads whole blocks of a node that is not a member yet, and waits for them.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn read(
+        &mut self,
+        node: NodeId,
+        block: BlockIndex,
+        into: &mut [u8],
+    ) -> Result<(), RequestError> {
+        let blocks = self.blocks_of(into.len());
+        let buffer = self.buffer_of(blocks);
+        self.run(node, Operation::Read, block, blocks, buffer)?;
+        into.copy_from_slice(self.core.carry.members().buffers.slice(buffer, blocks));
+        Ok(())
+    }
+
+    /// Writes whole blocks of a node that is not a member yet, durably, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn write(
+        &mut self,
+        node: NodeId,
+        block: BlockIndex,
+        from: &[u8],
+    ) -> Result<(), RequestError> {
+        let blocks = self.blocks_of(from.len());
+        let buffer = self.buffer_of(blocks);
+        self.core
+            .carry
+            .members_mut()
+            .buffers
+            .slice_mut(buffer, blocks)
+            .copy_from_slice(from);
+        self.run(node, Operation::Write { fua: true }, block, blocks, buffer)
+    }
+
+    /// Makes blocks of a node that is not a member yet zeros, durably, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn write_zeroes(
+        &mut self,
+        node: NodeId,
+        block: BlockIndex,
+        blocks: u32,
+    ) -> Result<(), RequestError> {
+        let operation = Operation::WriteZeroes { fua: true };
+        self.run(node, operation, block, blocks, BufferSlice::ZEROS)
+    }
+
+    /// Makes everything written to a node durable, and waits for it.
+    ///
+    /// # Errors
+    ///
+    /// As the node answers.
+    pub fn flush(&mut self, node: NodeId) -> Result<(), RequestError> {
+        self.run(node, Operation::Flush, BlockIndex(0), 0, BufferSlice::NONE)
+    }
+
+    fn blocks_of(&self, bytes: usize) -> u32 {
+        let block_bytes = usize::try_from(self.block_size().bytes()).expect("64 bits");
+        assert!(bytes.is_multiple_of(block_bytes), "whole blocks only");
+        u32::try_from(bytes / block_bytes).expect("a few blocks")
+    }
+
+    fn buffer_of(&mut self, blocks: u32) -> BufferSlice {
+        let buffer = match self.buffer {
+            Some((buffer, room)) if room >= blocks => buffer,
+            _ => {
+                let buffer = self.core.carry.members_mut().allocate(blocks.max(64));
+                self.buffer = Some((buffer, blocks.max(64)));
+                buffer
+            }
+        };
+        BufferSlice {
+            buffer,
+            first_block: 0,
+        }
+    }
+
+    fn run(
+        &mut self,
+        node: NodeId,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) -> Result<(), RequestError> {
+        let end = block.0.checked_add(u64::from(blocks));
+        if end.is_none_or(|end| end > self.blocks(node)) {
+            return Err(RequestError::OutOfRange);
+        }
+        let request = Request {
+            token: 0,
+            operation,
+            block,
+            blocks,
+            buffer,
+        };
+        self.core
+            .carry
+            .submit(node.0, request, false)
+            .expect("nothing else is in flight");
+        loop {
+            if let Some(reply) = self.core.carry.next_reply() {
+                return reply.result;
+            }
+            self.core.turn(true);
+        }
+    }
+
+    /// Makes the target whose requests go to `root`. What `root` does not need is still closed
+    /// with it.
+    #[must_use]
+    pub fn into_target(self, root: NodeId) -> Box<dyn Target> {
+        Driver::open(self.core, root.0)
+    }
+}
+
+/// Opens a single device as a target: a path, `mem:SIZE` or `null:SIZE`.
+///
+/// # Errors
+///
+/// Says what is wrong with the device.
+pub fn open_device(name: &str, options: &OpenOptions) -> Result<Box<dyn Target>, OpenError> {
+    let mut stack = Stack::new(options)?;
+    let device = stack.add_device(name)?;
+    Ok(stack.into_target(device))
+}
