@@ -12,6 +12,7 @@ mod level_names;
 mod licences;
 mod manifests;
 mod markdown;
+mod module_circles;
 mod registries;
 
 use crate::repo::Repo;
@@ -68,6 +69,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &licences::RULE,
     &manifests::RULE,
     &markdown::RULE,
+    &module_circles::RULE,
     &registries::RULE,
 ];
 
