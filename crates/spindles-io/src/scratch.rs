@@ -1,6 +1,7 @@
-//! Arrays without superblocks, for measuring and for tests: what is written to them
-//! is gone when they are closed, or at least nobody will find it again.
+//! Arrays that nobody will find again, for measuring and for tests: what is written to them
+//! is gone when they are closed, or at least lost.
 
+use crate::create::{self, CreateError, CreateOptions};
 use crate::{NodeId, OpenError, OpenOptions, Stack, Target};
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
 use spindles_engine::{Config, Limits, POLICIES, READ_POLICIES};
@@ -50,6 +51,9 @@ pub enum ScratchError {
         /// Why.
         source: spindles_engine::OpenError,
     },
+    /// It could not be created.
+    #[error(transparent)]
+    Create(#[from] CreateError),
     /// All its members are missing.
     #[error("{array} has no member that is there: name at least one device")]
     Empty {
@@ -74,6 +78,34 @@ pub fn open(
     let root = root.ok_or_else(|| ScratchError::Empty {
         array: expression.to_string(),
     })?;
+    Ok(stack.into_target(root))
+}
+
+/// As `open`, but as arrays are created by default: with superblocks, checksums and log. The
+/// devices must hold zeros.
+///
+/// # Errors
+///
+/// As `open`.
+pub fn open_created(
+    expression: &Expression,
+    options: &ScratchOptions,
+) -> Result<Box<dyn Target>, ScratchError> {
+    let mut stack = Stack::new(&options.open)?;
+    let node = |name: &str| {
+        (name != MISSING)
+            .then(|| stack.add_device(name))
+            .transpose()
+    };
+    let leaves = expression.leaves().into_iter();
+    let nodes = leaves.map(node).collect::<Result<Vec<_>, _>>()?;
+    let options = CreateOptions {
+        block_size: stack.block_size(),
+        chunk_bytes: options.chunk_bytes,
+        open: options.open.clone(),
+        ..CreateOptions::new("scratch")
+    };
+    let root = create::make(&mut stack, expression, &options, &nodes)?;
     Ok(stack.into_target(root))
 }
 

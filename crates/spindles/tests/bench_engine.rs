@@ -24,15 +24,17 @@ fn a_table_and_json_say_what_was_measured() {
     let rows: Vec<Vec<&str>> = out
         .lines()
         .skip(2)
-        .map(|line| line.split_whitespace().take(3).collect())
+        .map(|line| line.split_whitespace().take(4).collect())
         .collect();
     for row in [
-        ["raid5(3)", "null", "healthy"],
-        ["raid5(3)", "null", "degraded"],
-        ["raid5(3)", "mem", "healthy"],
-        ["raid5(3)", "mem", "degraded"],
-        ["device", "null", "healthy"],
-        ["device", "mem", "healthy"],
+        ["raid5(3)", "null", "healthy", "none"],
+        ["raid5(3)", "null", "degraded", "none"],
+        ["raid5(3)", "mem", "healthy", "none"],
+        ["raid5(3)", "mem", "healthy", "default"],
+        ["raid5(3)", "mem", "healthy", "ratio"],
+        ["raid5(3)", "mem", "degraded", "default"],
+        ["device", "null", "healthy", "none"],
+        ["device", "mem", "healthy", "none"],
     ] {
         assert!(rows.iter().any(|found| found == &row), "{row:?} in {out}");
     }
@@ -43,11 +45,26 @@ fn a_table_and_json_say_what_was_measured() {
     let rows = report["rows"].as_array().unwrap();
     assert_eq!(rows.len(), 12);
     assert_eq!(rows[0]["work"], "read 4 KiB");
+    assert_eq!(rows[0]["promises"], "none");
+    assert_eq!(rows[0]["ratio"], Value::Null);
     assert_eq!(rows[0]["request_bytes"], 4096);
     assert!(
         rows.iter()
             .all(|row| row["requests_per_s"].as_u64() > Some(0))
     );
+}
+
+#[test]
+fn default_promises_stand_beside_none() {
+    let (status, out, _) = bench(&["raid1(2)", "--members", "mem", "--json"]);
+    assert_eq!(status, Some(0));
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let rows = report["rows"].as_array().unwrap();
+    assert_eq!(rows.len(), 24);
+    for row in rows {
+        let is_default = row["promises"] == "default";
+        assert_eq!(row["ratio"].as_f64() > Some(0.0), is_default, "{row}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! How fast the engine and its driver are on one core: a closed loop over members
-//! that cost nothing (`null`) or as little as memory does (`mem`).
+//! that cost nothing (`null`) or as little as memory does (`mem`). On memory, arrays that keep
+//! nothing beyond their blocks stand beside arrays as they are created by default.
 
 use crate::clock::thread_time;
 use crate::scratch::{self, ScratchError, ScratchOptions};
@@ -93,6 +94,9 @@ pub struct Case {
     pub members: Members,
     /// Whether its first member is missing.
     pub degraded: bool,
+    /// Whether it is as arrays are created by default, with checksums and log; else it has neither,
+    /// nor superblocks.
+    pub promises: bool,
     /// Requests in flight.
     pub depth: u32,
     /// What they are.
@@ -104,6 +108,18 @@ impl Case {
         self.array == other.array
             && self.members == other.members
             && self.degraded == other.degraded
+            && self.promises == other.promises
+    }
+
+    /// Whether the two differ in their promises at most.
+    #[must_use]
+    pub fn is_beside(&self, other: &Self) -> bool {
+        let promises = other.promises;
+        *other
+            == Self {
+                promises,
+                ..self.clone()
+            }
     }
 }
 
@@ -159,10 +175,11 @@ pub fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
     let mut cases = Vec::new();
     for members in Members::ALL {
         for degraded in [false, true] {
-            let case = |depth, work| Case {
+            let case = |promises, depth, work| Case {
                 array: array.to_owned(),
                 members,
                 degraded,
+                promises,
                 depth,
                 work,
             };
@@ -170,17 +187,24 @@ pub fn cases(array: &str) -> Result<Vec<Case>, ScratchError> {
                 member_bytes: 1 << 20,
                 ..Effort::default()
             };
-            match open(&case(1, Work::Read), &small) {
+            match open(&case(false, 1, Work::Read), &small) {
                 Ok(_) => {}
                 Err(ScratchError::Engine { .. } | ScratchError::Empty { .. }) if degraded => {
                     continue;
                 }
                 Err(error) => return Err(error),
             }
-            let each = Work::ALL
-                .into_iter()
-                .flat_map(|work| [1, DEPTH_MAX].map(|depth| (depth, work)));
-            cases.extend(each.map(|(depth, work)| case(depth, work)));
+            // Promises need what was written to be read again.
+            let can_promise = members == Members::Mem && array != DEVICE;
+            for promises in [false, true] {
+                if promises && !can_promise {
+                    continue;
+                }
+                let each = Work::ALL
+                    .into_iter()
+                    .flat_map(|work| [1, DEPTH_MAX].map(|depth| (depth, work)));
+                cases.extend(each.map(|(depth, work)| case(promises, depth, work)));
+            }
         }
     }
     Ok(cases)
@@ -207,7 +231,11 @@ fn open(case: &Case, effort: &Effort) -> Result<Box<dyn Target>, ScratchError> {
         },
         chunk_bytes: Some(64 << 10),
     };
-    scratch::open(&expression, &options)
+    if case.promises {
+        scratch::open_created(&expression, &options)
+    } else {
+        scratch::open(&expression, &options)
+    }
 }
 
 fn lose_first(expression: &mut Expression) {
@@ -424,6 +452,10 @@ mod tests {
                 let figure = bench.measure(&case).unwrap();
                 assert!(figure.requests_per_s > 0, "{case:?}");
                 assert!(figure.bytes_per_s() >= figure.requests_per_s * 4096);
+                let (open, target) = bench.open.as_ref().unwrap();
+                let status = target.status();
+                let is_kept = status.is_some_and(|status| status.generation > 0);
+                assert_eq!(is_kept, open.promises, "{open:?}");
             }
         }
         assert!(cases("raid6(2)").is_err());

@@ -2,6 +2,7 @@
 //! to the first.
 
 mod devices;
+mod fresh;
 mod inner;
 mod options;
 mod plan;
@@ -9,6 +10,7 @@ mod writing;
 
 pub use crate::errors::CreateError;
 pub(crate) use devices::{look, may_overwrite, occupant_of_held};
+pub(crate) use fresh::make;
 pub use inner::Made;
 pub(crate) use inner::{Inner, Wanted};
 pub use options::CreateOptions;

@@ -211,7 +211,7 @@ impl Writing {
 }
 
 /// What all members of an array get alike: blank bitmaps and a blank list of bad blocks.
-fn shared_pages(plan: &Plan) -> Vec<(AreaKind, Rc<[u8]>)> {
+pub(super) fn shared_pages(plan: &Plan) -> Vec<(AreaKind, Rc<[u8]>)> {
     let mut pages: Vec<(AreaKind, Rc<[u8]>)> = Vec::new();
     let groups = u64::from(plan.record.region_groups);
     if groups > 0 {
@@ -266,7 +266,7 @@ pub(super) fn blank_array(
     Ok(())
 }
 
-fn put(
+pub(super) fn put(
     stack: &mut Stack,
     node: NodeId,
     block: BlockIndex,

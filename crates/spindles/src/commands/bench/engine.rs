@@ -13,9 +13,11 @@ pub(crate) static COMMAND: Command = Command {
     about: "Measure how many requests the engine carries on one core, without any disk",
     details: "A closed loop on one thread, 1 and 32 requests in flight, chunks of 64 KiB. Members are \
               null (nothing is stored: what remains is the software) or mem (memory). Degraded: \
-              the first member is missing. device: the driver without an array. Seconds are of \
+              the first member is missing. Promises: none, without checksums and log, or default, \
+              as arrays are created; ratio is the second by the first, on memory whose flush \
+              is free. device: the driver without an array. Seconds are of \
               processor time, so that other programs disturb little; medians of three slices. \
-              Takes about half a minute.\n\n\
+              Takes about a minute.\n\n\
               spindles bench engine\n\
               spindles bench engine 'raid5(4)' 'raid0(raid5(3),raid5(3))' --members null",
     hidden: false,
@@ -79,27 +81,26 @@ fn print(ui: &Ui, figures: &[Figure]) {
         a.case.array == b.case.array
             && a.case.members == b.case.members
             && a.case.degraded == b.case.degraded
+            && a.case.promises == b.case.promises
     };
-    let rows = figures.chunk_by(same_row).map(|row| {
+    let mut rows = Vec::new();
+    for row in figures.chunk_by(same_row) {
         let case = &row[0].case;
-        let state = if case.degraded { "degraded" } else { "healthy" };
-        let mut cells = vec![
-            case.array.clone(),
-            case.members.name().to_owned(),
-            state.to_owned(),
-        ];
-        cells.extend(row.iter().map(|figure| match figure.case.work {
-            Work::Read | Work::Write => format!("{}", figure.requests_per_s / 1000),
-            Work::Stripes if figure.case.members == Members::Null => "-".to_owned(),
-            Work::Stripes => tenths(figure.bytes_per_s() / 100_000_000),
-        }));
-        cells
-    });
+        rows.push(cells(case, promises(case), row.iter().map(rate)));
+        if case.promises {
+            let ratios = row.iter().map(|figure| match ratio(figure, figures) {
+                Some(ratio) => format!("{ratio:.2}"),
+                None => "-".to_owned(),
+            });
+            rows.push(cells(case, "ratio", ratios));
+        }
+    }
     ui.table(
         &[
             "array",
             "members",
             "state",
+            "promises",
             "read, 1",
             "read, 32",
             "write, 1",
@@ -107,22 +108,63 @@ fn print(ui: &Ui, figures: &[Figure]) {
             "stripes, 1",
             "stripes, 32",
         ],
-        &rows.collect::<Vec<_>>(),
+        &rows,
     );
-    let rows: Vec<Value> = figures.iter().map(record).collect();
+    let rows = figures.iter().map(|figure| record(figure, figures));
+    let rows: Vec<Value> = rows.collect();
     ui.json(&json!({ "rows": rows }));
+}
+
+/// One row of the table.
+fn cells(case: &Case, promises: &str, figures: impl Iterator<Item = String>) -> Vec<String> {
+    let state = if case.degraded { "degraded" } else { "healthy" };
+    let mut cells = vec![
+        case.array.clone(),
+        case.members.name().to_owned(),
+        state.to_owned(),
+        promises.to_owned(),
+    ];
+    cells.extend(figures);
+    cells
+}
+
+fn promises(case: &Case) -> &'static str {
+    if case.promises { "default" } else { "none" }
+}
+
+fn rate(figure: &Figure) -> String {
+    match figure.case.work {
+        Work::Read | Work::Write => format!("{}", figure.requests_per_s / 1000),
+        Work::Stripes if figure.case.members == Members::Null => "-".to_owned(),
+        Work::Stripes => tenths(figure.bytes_per_s() / 100_000_000),
+    }
+}
+
+/// How fast it is beside the same without promises; nothing for that itself.
+#[expect(
+    clippy::cast_precision_loss,
+    reason = "requests a second are far below 2^53"
+)]
+fn ratio(figure: &Figure, figures: &[Figure]) -> Option<f64> {
+    let without = |other: &&Figure| !other.case.promises && other.case.is_beside(&figure.case);
+    let without = figures
+        .iter()
+        .find(without)
+        .filter(|_| figure.case.promises);
+    without.map(|other| figure.requests_per_s as f64 / other.requests_per_s as f64)
 }
 
 fn tenths(tenths: u64) -> String {
     format!("{}.{}", tenths / 10, tenths % 10)
 }
 
-fn record(figure: &Figure) -> Value {
+fn record(figure: &Figure, figures: &[Figure]) -> Value {
     let (slowest, fastest) = figure.requests_per_s_range;
     json!({
         "array": figure.case.array,
         "members": figure.case.members.name(),
         "degraded": figure.case.degraded,
+        "promises": promises(&figure.case),
         "in_flight": figure.case.depth,
         "work": figure.case.work.name(),
         "request_bytes": figure.request_bytes,
@@ -130,5 +172,6 @@ fn record(figure: &Figure) -> Value {
         "requests_per_s_slowest": slowest,
         "requests_per_s_fastest": fastest,
         "bytes_per_s": figure.bytes_per_s(),
+        "ratio": ratio(figure, figures),
     })
 }
