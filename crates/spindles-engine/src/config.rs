@@ -18,7 +18,7 @@ pub struct Limits {
     pub hedges: u32,
     /// Length of a column that needs scratch space, in blocks.
     pub column_blocks: u32,
-    /// Pages of checksums kept in memory, 4 KiB each, for 1000 blocks of a member each.
+    /// Pages of checksums kept in memory, 4 KiB each, for 1000 blocks of a member each, or 328 where rows have sums.
     pub checksum_pages: u32,
 }
 

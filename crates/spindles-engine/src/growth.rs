@@ -7,9 +7,9 @@ use core::fmt;
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, SizeBytes};
 use spindles_format::{
-    ArrayRecord, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
-    GrowthRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, OlderMap, SharedAreas, Text,
-    TooSmall, Uuid, areas_to_hold, region_groups_for,
+    ArrayRecord, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features, GrowthRecord,
+    MEMBER_BLOCKS_MAX, MemberRecord, MemberState, OlderMap, SharedAreas, Text, TooSmall, Uuid,
+    areas_to_hold, region_groups_for,
 };
 use spindles_layout::{Geometry, GeometryError, GrowthError, Layout, Level, Redundancy, Spec};
 
@@ -281,7 +281,7 @@ pub(crate) fn staging_rows(record: &ArrayRecord) -> u64 {
     }
     let page_bytes = u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
     let page_blocks = page_bytes / block_bytes;
-    let pages = blocks.div_ceil(CHECKSUM_PAGE_BLOCKS + page_blocks);
+    let pages = blocks.div_ceil(record.entries().page_blocks() + page_blocks);
     blocks.saturating_sub(pages * page_blocks)
 }
 

@@ -3,6 +3,7 @@
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MemberIndex};
 
+use crate::checksums::checksum_area_bytes;
 use crate::{ArrayRecord, BITMAPS, ChecksumKind, SLOT_BYTES, SUPERBLOCK_BYTES, SharedAreas};
 
 /// How many areas the table has room for.
@@ -222,8 +223,7 @@ impl core::error::Error for TooSmall {}
 const KIB: u64 = 1 << 10;
 const MIB: u64 = 1 << 20;
 
-/// The most blocks that are used of a member: pages of checksums are numbered in 32 bits, and the
-/// bytes of 64 members in 64.
+/// The most blocks that are used of a member: the bytes of 64 members are numbered in 64 bits.
 pub const MEMBER_BLOCKS_MAX: u64 = 1 << 41;
 
 /// The smallest device that can be a member, whatever its block.
@@ -283,10 +283,7 @@ fn areas_with(
     let part = |divisor: u64, bytes_min: u64, bytes_max: u64| {
         (device_bytes / divisor / page * page).clamp(bytes_min, bytes_max)
     };
-    // Four bytes a block, and in each page of them room for a header.
-    let checksums = (device_bytes / u64::from(block_size.bytes()))
-        .div_ceil(1000)
-        .saturating_mul(page);
+    let checksums = checksum_area_bytes(device_bytes / u64::from(block_size.bytes()));
     let after_slots = [
         (AreaKind::DIRTY_BITMAP, part(2048, page, 128 * KIB)),
         (AreaKind::WRITTEN_BITMAP, part(2048, page, 128 * KIB)),

@@ -1,21 +1,17 @@
-//! Checksums of blocks: pages of them in an area of their own, apart from what they cover.
+//! Checksums of blocks: pages of entries in an area of their own, apart from what they cover.
 //!
 //! A page is made of parts as long as the smallest sector, so a crash leaves each part old or new,
-//! never a mixture. Each checksum stands for itself, so a mixture of old and new *parts* is as good as
+//! never a mixture. Each entry stands for itself, so a mixture of old and new *parts* is as good as
 //! any that the journal can put in order. The identity of the array is not in a part, but in its
 //! sum.
 
 use crate::crc32c::{SEED, crc32c_on};
-use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, Uuid};
+use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, RowSum, Uuid};
 
 /// The length of a page: what is read and written at once.
 pub const CHECKSUM_PAGE_BYTES: usize = 4096;
-/// Blocks of the data area whose checksums are in one page.
-pub const CHECKSUM_PAGE_BLOCKS: u64 = 1000;
 /// The length of a part of a page.
 pub const CHECKSUM_PART_BYTES: usize = 512;
-/// Blocks whose checksums are in one part.
-const CHECKSUM_PART_BLOCKS: usize = 125;
 
 /// The checksum of a block that was never written; what such a block holds is not known.
 pub const CHECKSUM_NONE: u32 = 0;
@@ -23,20 +19,148 @@ pub const CHECKSUM_NONE: u32 = 0;
 pub const CHECKSUM_LOST: u32 = u32::MAX;
 
 const PARTS: usize = CHECKSUM_PAGE_BYTES / CHECKSUM_PART_BYTES;
-const NUMBER_AT: usize = 4 * CHECKSUM_PART_BLOCKS;
+const NUMBER_AT: usize = 500;
 const GENERATION_AT: usize = NUMBER_AT + 4;
 const SUM_AT: usize = GENERATION_AT + 4;
 
 const _: () = assert!(SUM_AT + 4 == CHECKSUM_PART_BYTES);
-const _: () = assert!((PARTS * CHECKSUM_PART_BLOCKS) as u64 == CHECKSUM_PAGE_BLOCKS);
 
 /// Every field of a part, in order: offset, length, name. The table of `docs/format.md`.
 pub const CHECKSUM_FIELDS: &[(usize, usize, &str)] = &[
-    (0, 500, "checksums"),
+    (0, NUMBER_AT, "entries"),
     (500, 4, "number"),
     (504, 4, "generation"),
     (508, 4, "sum"),
 ];
+
+/// What the checksum area of a member has for each block of its data area.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Entries {
+    /// The block's checksum.
+    Checksums,
+    /// The block's checksum and, beside that of parity, the sum of its row: both land as one.
+    WithRowSums,
+}
+
+impl Entries {
+    /// The length of an entry.
+    #[inline]
+    #[must_use]
+    pub const fn bytes(self) -> usize {
+        match self {
+            Self::Checksums => 4,
+            Self::WithRowSums => 12,
+        }
+    }
+
+    /// Blocks of the data area whose entries are in one page.
+    #[inline]
+    #[must_use]
+    pub const fn page_blocks(self) -> u64 {
+        (PARTS * self.part_blocks()) as u64
+    }
+
+    /// Pages with the entries of so many blocks.
+    #[must_use]
+    pub const fn pages(self, blocks: u64) -> u64 {
+        blocks.div_ceil(self.page_blocks())
+    }
+
+    /// Blocks whose entries are in one part.
+    #[inline]
+    const fn part_blocks(self) -> usize {
+        match self {
+            Self::Checksums => NUMBER_AT / Self::Checksums.bytes(),
+            Self::WithRowSums => NUMBER_AT / Self::WithRowSums.bytes(),
+        }
+    }
+
+    /// The page of the area with the entry of a block of the data area, and the place there.
+    #[inline]
+    #[must_use]
+    pub fn find(self, block: u64) -> (u64, usize) {
+        // Each arm divides by a constant.
+        let (page, place) = match self {
+            Self::Checksums => {
+                const BLOCKS: u64 = Entries::Checksums.page_blocks();
+                (block / BLOCKS, block % BLOCKS)
+            }
+            Self::WithRowSums => {
+                const BLOCKS: u64 = Entries::WithRowSums.page_blocks();
+                (block / BLOCKS, block % BLOCKS)
+            }
+        };
+        (page, usize::try_from(place).expect("less than 1000"))
+    }
+
+    /// Where in its page the entry at `place` of the page's is.
+    #[inline]
+    fn at(self, place: usize) -> usize {
+        let (part, place) = match self {
+            Self::Checksums => {
+                const BLOCKS: usize = Entries::Checksums.part_blocks();
+                (place / BLOCKS, place % BLOCKS)
+            }
+            Self::WithRowSums => {
+                const BLOCKS: usize = Entries::WithRowSums.part_blocks();
+                (place / BLOCKS, place % BLOCKS)
+            }
+        };
+        part * CHECKSUM_PART_BYTES + place * self.bytes()
+    }
+
+    /// The checksum at `place` of the page's.
+    #[inline]
+    #[must_use]
+    pub fn checksum_in(self, page: &[u8], place: usize) -> u32 {
+        let bytes = page[self.at(place)..].first_chunk();
+        u32::from_le_bytes(*bytes.expect("a place within the page"))
+    }
+
+    /// Changes the checksum at `place` of the page's, and not the row sum beside it.
+    #[inline]
+    pub fn set_checksum_in(self, page: &mut [u8], place: usize, checksum: u32) {
+        let at = self.at(place);
+        page[at..at + 4].copy_from_slice(&checksum.to_le_bytes());
+    }
+
+    /// The row sum at `place` of the page's: 0 where the block is no parity, or nothing was kept.
+    ///
+    /// # Panics
+    ///
+    /// If entries have none.
+    #[inline]
+    #[must_use]
+    pub fn row_sum_in(self, page: &[u8], place: usize) -> RowSum {
+        assert_eq!(self, Self::WithRowSums, "the array keeps row sums");
+        let bytes = page[self.at(place) + 4..].first_chunk();
+        RowSum(u64::from_le_bytes(*bytes.expect("a place within the page")))
+    }
+
+    /// Changes a whole entry at `place` of the page's. The row sum is left out where entries have none.
+    #[inline]
+    pub fn set_in(self, page: &mut [u8], place: usize, checksum: u32, row_sum: RowSum) {
+        self.set_checksum_in(page, place, checksum);
+        if self == Self::WithRowSums {
+            let at = self.at(place) + 4;
+            page[at..at + 8].copy_from_slice(&row_sum.0.to_le_bytes());
+        }
+    }
+
+    /// Every entry of a page is lost: it can't be read.
+    pub fn lose(self, page: &mut [u8]) {
+        for part in parts(page) {
+            self.lose_part(part);
+        }
+    }
+
+    fn lose_part(self, part: &mut [u8; CHECKSUM_PART_BYTES]) {
+        part.fill(0);
+        for place in 0..self.part_blocks() {
+            self.set_checksum_in(part, place, CHECKSUM_LOST);
+        }
+    }
+}
 
 /// How the blocks of an array are summed up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -80,8 +204,14 @@ impl ChecksumKind {
     }
 }
 
-/// Gives a new array checksums. The checksum areas of all members are then to be made zeros.
-pub fn give_checksums(array: &mut ArrayRecord, devices: &mut [DeviceRecord], kind: ChecksumKind) {
+/// Gives a new array checksums, with row sums if it has parity or may grow to a level that has.
+/// The checksum areas of all members are then to be made zeros.
+pub fn give_checksums(
+    array: &mut ArrayRecord,
+    devices: &mut [DeviceRecord],
+    kind: ChecksumKind,
+    row_sums: bool,
+) {
     if kind == ChecksumKind::None {
         return;
     }
@@ -89,15 +219,22 @@ pub fn give_checksums(array: &mut ArrayRecord, devices: &mut [DeviceRecord], kin
         device.set_version(AreaKind::CHECKSUMS, 1);
     }
     array.checksum = kind;
+    array.row_sums = row_sums;
     array.features.refuse |= Features::CHECKSUMS;
 }
 
-/// Whether the checksum area of a device has room for all blocks of its data area.
+/// Whether the checksum area of a device has room for the entries of all blocks of its data area, row
+/// sums included: every device has, whatever its array keeps.
 #[must_use]
 pub fn room_for_checksums(device: &DeviceRecord) -> bool {
-    let pages = device.data_blocks().div_ceil(CHECKSUM_PAGE_BLOCKS);
     let area = device.area(AreaKind::CHECKSUMS);
-    area.is_some_and(|area| area.length_bytes / CHECKSUM_PAGE_BYTES as u64 >= pages)
+    area.is_some_and(|area| area.length_bytes >= checksum_area_bytes(device.data_blocks()))
+}
+
+/// The length of a checksum area for so many blocks.
+pub(crate) fn checksum_area_bytes(blocks: u64) -> u64 {
+    let pages = Entries::WithRowSums.pages(blocks);
+    pages.saturating_mul(CHECKSUM_PAGE_BYTES as u64)
 }
 
 /// How a checksum is kept: two values have meanings of their own.
@@ -110,28 +247,8 @@ pub const fn stored_checksum(crc: u32) -> u32 {
     }
 }
 
-/// Where in its page the checksum of the block at `place` of the page's blocks is.
-#[inline]
-fn at(place: usize) -> usize {
-    place / CHECKSUM_PART_BLOCKS * CHECKSUM_PART_BYTES + place % CHECKSUM_PART_BLOCKS * 4
-}
-
-/// The checksum of the block at `place` of the page's blocks.
-#[inline]
-#[must_use]
-pub fn checksum_in(page: &[u8], place: usize) -> u32 {
-    let bytes = page[at(place)..].first_chunk();
-    u32::from_le_bytes(*bytes.expect("a place within the page"))
-}
-
-/// Changes the checksum of the block at `place` of the page's blocks.
-#[inline]
-pub fn set_checksum_in(page: &mut [u8], place: usize, checksum: u32) {
-    page[at(place)..at(place) + 4].copy_from_slice(&checksum.to_le_bytes());
-}
-
 /// Makes a page ready to be written: page `number` of the area of a member.
-pub fn seal_checksums(array: Uuid, number: u32, generation: u64, page: &mut [u8]) {
+pub fn seal_checksums(array: Uuid, number: u64, generation: u64, page: &mut [u8]) {
     let generation = generation.to_le_bytes();
     for (part, number) in parts(page).iter_mut().zip(numbers(number)) {
         part[NUMBER_AT..GENERATION_AT].copy_from_slice(&number.to_le_bytes());
@@ -143,14 +260,14 @@ pub fn seal_checksums(array: Uuid, number: u32, generation: u64, page: &mut [u8]
 
 /// Looks at a page that was read: what is not as it was written, or another page's, is lost. Whether
 /// all was good. A part of zeros is one that was never written.
-pub fn open_checksums(array: Uuid, number: u32, page: &mut [u8]) -> bool {
+pub fn open_checksums(entries: Entries, array: Uuid, number: u64, page: &mut [u8]) -> bool {
     let mut good = true;
     for (part, number) in parts(page).iter_mut().zip(numbers(number)) {
         let is_good = part[NUMBER_AT..GENERATION_AT] == number.to_le_bytes()
             && part[SUM_AT..] == sum(array, part).to_le_bytes();
         if !is_good && *part != [0; CHECKSUM_PART_BYTES] {
             good = false;
-            part[..NUMBER_AT].fill(0xff);
+            entries.lose_part(part);
         }
     }
     good
@@ -161,10 +278,13 @@ fn parts(page: &mut [u8]) -> &mut [[u8; CHECKSUM_PART_BYTES]] {
     page.as_chunks_mut().0
 }
 
-/// The numbers of the parts of a page.
-fn numbers(page: u32) -> impl Iterator<Item = u32> {
-    let first = page.wrapping_mul(u32::try_from(PARTS).expect("8"));
-    (0..).map(move |part| first.wrapping_add(part))
+/// The numbers of the parts of a page: 32 bits of them are enough to tell neighbours apart.
+fn numbers(page: u64) -> impl Iterator<Item = u32> {
+    let first = page.wrapping_mul(PARTS as u64);
+    (first..).take(PARTS).map(|part| {
+        let [a, b, c, d, ..] = part.to_le_bytes();
+        u32::from_le_bytes([a, b, c, d])
+    })
 }
 
 /// What a part that begins with these bytes ends with.
@@ -177,12 +297,33 @@ mod tests {
     use super::*;
 
     const ARRAY: Uuid = Uuid([0xa5; 16]);
-    const LAST: usize = PARTS * CHECKSUM_PART_BLOCKS - 1;
+    const ALL: [Entries; 2] = [Entries::Checksums, Entries::WithRowSums];
 
-    fn page() -> [u8; CHECKSUM_PAGE_BYTES] {
+    /// The places of a page, and what `page` has there.
+    fn filling(entries: Entries) -> impl Iterator<Item = (usize, u32, RowSum)> {
+        let row_sum = move |place: u64| match entries {
+            Entries::Checksums => RowSum(0),
+            Entries::WithRowSums => RowSum(u64::MAX - place),
+        };
+        let places = (0..entries.page_blocks()).zip(7..);
+        places.map(move |(place, checksum)| {
+            let at = usize::try_from(place).expect("small");
+            (at, checksum, row_sum(place))
+        })
+    }
+
+    fn entry_in(entries: Entries, page: &[u8], place: usize) -> (u32, RowSum) {
+        let row_sum = match entries {
+            Entries::Checksums => RowSum(0),
+            Entries::WithRowSums => entries.row_sum_in(page, place),
+        };
+        (entries.checksum_in(page, place), row_sum)
+    }
+
+    fn page(entries: Entries) -> [u8; CHECKSUM_PAGE_BYTES] {
         let mut page = [0; CHECKSUM_PAGE_BYTES];
-        for (place, checksum) in (0..=LAST).zip(7..) {
-            set_checksum_in(&mut page, place, checksum);
+        for (place, checksum, row_sum) in filling(entries) {
+            entries.set_in(&mut page, place, checksum, row_sum);
         }
         seal_checksums(ARRAY, 3, 9, &mut page);
         page
@@ -190,40 +331,81 @@ mod tests {
 
     #[test]
     fn what_is_written_is_read() {
-        let mut bytes = page();
-        assert!(open_checksums(ARRAY, 3, &mut bytes));
-        for (place, checksum) in (0..=LAST).zip(7..) {
-            assert_eq!(checksum_in(&bytes, place), checksum);
+        for entries in ALL {
+            let mut bytes = page(entries);
+            assert!(open_checksums(entries, ARRAY, 3, &mut bytes));
+            for (place, checksum, row_sum) in filling(entries) {
+                assert_eq!(entry_in(entries, &bytes, place), (checksum, row_sum));
+                entries.set_checksum_in(&mut bytes, place, !checksum);
+                assert_eq!(entry_in(entries, &bytes, place), (!checksum, row_sum));
+            }
+            let mut blank = [0; CHECKSUM_PAGE_BYTES];
+            assert!(open_checksums(entries, ARRAY, 3, &mut blank));
+            for (place, ..) in filling(entries) {
+                assert_eq!(entry_in(entries, &blank, place), (CHECKSUM_NONE, RowSum(0)));
+            }
         }
-        let mut blank = [0; CHECKSUM_PAGE_BYTES];
-        assert!(open_checksums(ARRAY, 3, &mut blank));
-        assert_eq!(checksum_in(&blank, LAST), CHECKSUM_NONE);
+    }
+
+    /// What `docs/format.md` says.
+    #[test]
+    fn every_block_has_its_place() {
+        for (entries, bytes, of_part, of_page) in [
+            (Entries::Checksums, 4, 125, 1000),
+            (Entries::WithRowSums, 12, 41, 328),
+        ] {
+            assert_eq!(entries.bytes(), bytes);
+            assert_eq!(entries.page_blocks(), of_page);
+            for block in (0..3 * of_page).chain([(1 << 41) - 1]) {
+                let (page, place) = entries.find(block);
+                assert_eq!(page * of_page + place as u64, block);
+                let expected = place / of_part * 512 + place % of_part * bytes;
+                assert_eq!(entries.at(place), expected);
+                assert!(place / of_part < PARTS);
+            }
+        }
     }
 
     #[test]
     fn other_pages_and_arrays_are_lost() {
-        for (array, number) in [(ARRAY, 2), (Uuid([0xa4; 16]), 3)] {
-            let mut bytes = page();
-            assert!(!open_checksums(array, number, &mut bytes));
-            for place in 0..=LAST {
-                assert_eq!(checksum_in(&bytes, place), CHECKSUM_LOST);
+        for entries in ALL {
+            let is_lost = |page: &[u8]| {
+                filling(entries)
+                    .all(|(place, ..)| entry_in(entries, page, place) == (CHECKSUM_LOST, RowSum(0)))
+            };
+            let far = 3 + (1 << 29); // Its parts have the same numbers, of 32 bits.
+            assert!(open_checksums(entries, ARRAY, far, &mut page(entries)));
+            for (array, number) in [(ARRAY, 2), (ARRAY, 4), (Uuid([0xa4; 16]), 3)] {
+                let mut bytes = page(entries);
+                assert!(!open_checksums(entries, array, number, &mut bytes));
+                assert!(is_lost(&bytes));
             }
+            let mut bytes = page(entries);
+            entries.lose(&mut bytes);
+            assert!(is_lost(&bytes));
         }
     }
 
     /// Every wrong byte is found, and costs the part that it is in.
     #[test]
     fn every_wrong_byte_is_found() {
-        let good = page();
-        for at in 0..CHECKSUM_PAGE_BYTES {
-            for flip in [1, 0x80, 0xff] {
-                let mut bytes = good;
-                bytes[at] ^= flip;
-                assert!(!open_checksums(ARRAY, 3, &mut bytes), "{at} ^ {flip:#x}");
-                for (place, checksum) in (0..=LAST).zip(7..) {
-                    let is_hit = place / CHECKSUM_PART_BLOCKS == at / CHECKSUM_PART_BYTES;
-                    let expected = if is_hit { CHECKSUM_LOST } else { checksum };
-                    assert_eq!(checksum_in(&bytes, place), expected);
+        for entries in ALL {
+            let good = page(entries);
+            for at in 0..CHECKSUM_PAGE_BYTES {
+                for flip in [1, 0x80, 0xff] {
+                    let mut bytes = good;
+                    bytes[at] ^= flip;
+                    let opened = open_checksums(entries, ARRAY, 3, &mut bytes);
+                    assert!(!opened, "{at} ^ {flip:#x}");
+                    for (place, checksum, row_sum) in filling(entries) {
+                        let is_hit = place / entries.part_blocks() == at / CHECKSUM_PART_BYTES;
+                        let expected = if is_hit {
+                            (CHECKSUM_LOST, RowSum(0))
+                        } else {
+                            (checksum, row_sum)
+                        };
+                        assert_eq!(entry_in(entries, &bytes, place), expected);
+                    }
                 }
             }
         }

@@ -22,6 +22,7 @@ mod journal;
 mod journal_device;
 mod page;
 mod record;
+mod row_sum;
 mod shared;
 mod spare;
 mod text;
@@ -41,9 +42,9 @@ pub use bitmap::{
     blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for, uniform_bitmap,
 };
 pub use checksums::{
-    CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES,
-    CHECKSUM_PART_BYTES, ChecksumKind, checksum_in, give_checksums, open_checksums,
-    room_for_checksums, seal_checksums, set_checksum_in, stored_checksum,
+    CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, CHECKSUM_PART_BYTES,
+    ChecksumKind, Entries, give_checksums, open_checksums, room_for_checksums, seal_checksums,
+    stored_checksum,
 };
 pub use choose::{Found, choose};
 pub use crc32c::{CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, crc32c};
@@ -57,6 +58,7 @@ pub use record::{
     ArrayRecord, Features, JournalRecord, MemberRecord, MemberState, PAST_SESSIONS_MAX,
     PastSession, Uuid,
 };
+pub use row_sum::RowSum;
 pub use shared::SharedAreas;
 pub use spare::{SPARE_ARRAYS_MAX, SPARE_FIELDS, SpareRecord};
 pub use text::Text;

@@ -1,6 +1,6 @@
 //! What all members of an array say alike.
 
-use crate::{ChecksumKind, GrowthRecord, SharedAreas, Text};
+use crate::{ChecksumKind, Entries, GrowthRecord, SharedAreas, Text};
 use core::fmt;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 
@@ -226,6 +226,8 @@ pub struct ArrayRecord {
     pub growth: GrowthRecord,
     /// How blocks are summed up. Goes with `Features::CHECKSUMS`.
     pub checksum: ChecksumKind,
+    /// Whether the sums of rows are kept beside the checksums of parity. Goes with checksums.
+    pub row_sums: bool,
     /// How much of the areas is used that all members use alike.
     pub shared: SharedAreas,
     /// Features in use.
@@ -260,6 +262,16 @@ impl ArrayRecord {
     #[must_use]
     pub const fn has_bad_blocks(&self) -> bool {
         self.features.refuse & Features::BAD_BLOCKS != 0
+    }
+
+    /// What the checksum areas have for each block, where blocks have checksums.
+    #[must_use]
+    pub const fn entries(&self) -> Entries {
+        if self.row_sums {
+            Entries::WithRowSums
+        } else {
+            Entries::Checksums
+        }
     }
 
     /// How many pages the list of bad blocks has; 0 for an array without.

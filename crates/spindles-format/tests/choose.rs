@@ -67,6 +67,7 @@ fn array(members: u8, identity: u8) -> ArrayRecord {
         scrub_mark: BlockIndex(0),
         growth: spindles_format::GrowthRecord::default(),
         checksum: spindles_format::ChecksumKind::None,
+        row_sums: false,
         shared: spindles_format::SharedAreas::of(&[device]),
         features: Features::default(),
         member,

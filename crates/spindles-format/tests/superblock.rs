@@ -47,6 +47,7 @@ fn sample() -> (ArrayRecord, DeviceRecord) {
         scrub_mark: BlockIndex(0),
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
+        row_sums: false,
         shared: SharedAreas::of(&[device]),
         features: Features::default(),
         member,
@@ -185,6 +186,9 @@ fn impossible_contents_are_refused() {
     all(32, &[4], checksums);
     let kind = "its blocks have checksums of a kind that there is not";
     all(4056, &[2], kind);
+    let row_sums = "it neither keeps row sums nor keeps none";
+    all(4059, &[2], row_sums);
+    all(4059, &[1], "it has row sums without checksums");
     all(
         member(0) + 16 + 5,
         &[3],
@@ -224,6 +228,7 @@ fn checksums_without_room_are_refused() {
         &mut array,
         std::slice::from_mut(&mut device),
         ChecksumKind::Crc32c,
+        true,
     );
     let decoded = decode(&encoded(&array, &device));
     assert_eq!(decoded, Ok((array.clone(), device)));
@@ -331,6 +336,7 @@ prop_compose! {
             scrub_mark: BlockIndex(created_s.rotate_left(13)),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
+            row_sums: false,
             shared: SharedAreas::of(&[device]),
             features: Features { read_only, ..Features::default() },
             member,
@@ -359,7 +365,8 @@ prop_compose! {
             array.note_growth();
         }
         if created_s % 3 == 0 {
-            give_checksums(&mut array, std::slice::from_mut(&mut device), ChecksumKind::Crc32c);
+            let devices = std::slice::from_mut(&mut device);
+            give_checksums(&mut array, devices, ChecksumKind::Crc32c, created_s % 2 == 0);
         }
         (array, device)
     }

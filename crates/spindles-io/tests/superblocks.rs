@@ -226,6 +226,30 @@ fn every_level_reads_back_through_every_assembly() {
     }
 }
 
+/// Where there is parity, or may be after a growth, there is room for what proves its rows.
+#[test]
+fn arrays_that_may_have_parity_have_row_sums() {
+    for level in LEVELS {
+        let names = &["a", "b", "c", "d", "e"][..usize::from(level.members_min.max(2))];
+        for checksum in [None, options().checksum] {
+            let folder = Folder::new(names, 2 * MIB);
+            let options = CreateOptions {
+                checksum,
+                ..options()
+            };
+            let text = format!("{}({})", level.name, names.join(","));
+            create(&folder.expression(&text), &options, &mut |_, _| true).unwrap();
+            let found = examine(&folder.path("a")).unwrap().found;
+            let (array, _) = found.record().unwrap();
+            let may_have = match level.redundancy {
+                Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => true,
+                Redundancy::None | Redundancy::Copies => false,
+            };
+            assert_eq!(array.row_sums, may_have && checksum.is_none(), "{text}");
+        }
+    }
+}
+
 #[test]
 fn nested_arrays_are_assembled_inside_out() {
     let names = ["a", "b", "c", "d", "e", "f"];

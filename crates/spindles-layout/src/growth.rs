@@ -4,7 +4,7 @@
 //! all are in the order of the array's blocks and none changes its number while the mark moves.
 //! Only *live* groups count: of the new map those below the mark, of the old one those from it on.
 
-use crate::{Geometry, GroupIndex, Level, Redundancy};
+use crate::{Geometry, GroupIndex, Level};
 use alloc::boxed::Box;
 use core::fmt;
 use core::ops::Range;
@@ -96,11 +96,7 @@ impl Geometry {
     pub fn growing_from(mut self, old: Self, mark: BlockIndex) -> Result<Self, GrowthError> {
         for geometry in [&old, &self] {
             let level = geometry.level();
-            let grows = match level.redundancy {
-                Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => true,
-                Redundancy::None | Redundancy::Copies => false,
-            };
-            if !grows {
+            if !level.grows() {
                 return Err(GrowthError::Level { level });
             }
         }

@@ -115,6 +115,15 @@ impl Level {
         Self::by_name(name).ok_or_else(|| GeometryError::UnknownLevel(name.to_owned()))
     }
 
+    /// Whether arrays of it can grow: by members, or to another level. Any that can has parity, or may
+    /// get it.
+    pub const fn grows(&self) -> bool {
+        match self.redundancy {
+            Redundancy::CopyOnEveryMember | Redundancy::Parity(_) => true,
+            Redundancy::None | Redundancy::Copies => false,
+        }
+    }
+
     /// The layout to take when none is asked for.
     pub fn layout_default(&'static self) -> Layout {
         Layout {

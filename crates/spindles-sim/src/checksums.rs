@@ -5,8 +5,8 @@ use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, Uuid, block_checksum,
-    checksum_in, open_checksums, seal_checksums, set_checksum_in, stored_checksum,
+    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, Entries, Uuid, block_checksum,
+    open_checksums, seal_checksums, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex, Role, Slot};
 use std::collections::BTreeSet;
@@ -16,6 +16,8 @@ use std::collections::BTreeSet;
 pub struct Checksums {
     /// The array's identity.
     pub array: Uuid,
+    /// What there is for each block.
+    pub entries: Entries,
     /// The first block of the checksum area on each member.
     pub starts: Vec<BlockIndex>,
 }
@@ -48,12 +50,15 @@ impl Decay {
 impl Stack {
     /// The blocks of the page with the checksum of a block of a member's data area, its number, and
     /// the place in it.
-    fn page_of(&self, start: BlockIndex, offset: BlockIndex) -> (BlockIndex, u32, usize) {
-        let page = offset.0 / CHECKSUM_PAGE_BLOCKS;
+    fn page_of(
+        &self,
+        checksums: &Checksums,
+        member: usize,
+        offset: BlockIndex,
+    ) -> (BlockIndex, u64, usize) {
+        let (page, place) = checksums.entries.find(offset.0);
         let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
-        let place = usize::try_from(offset.0 % CHECKSUM_PAGE_BLOCKS).expect("small");
-        let number = u32::try_from(page).expect("few");
-        (start.plus(page * blocks), number, place)
+        (checksums.starts[member].plus(page * blocks), page, place)
     }
 
     fn page_bytes(&self, disk: usize, first: BlockIndex, view: View) -> Vec<u8> {
@@ -79,11 +84,12 @@ impl Stack {
         ) else {
             return;
         };
-        let uuid = checksums.array;
-        let (first, number, place) = self.page_of(checksums.starts[at], offset);
+        let (uuid, entries) = (checksums.array, checksums.entries);
+        let (first, number, place) = self.page_of(checksums, at, offset);
         let mut page = self.page_bytes(disk, first, View::Current);
-        assert!(open_checksums(uuid, number, &mut page), "it was made blank");
-        set_checksum_in(&mut page, place, stored_checksum(block_checksum(bytes)));
+        let good = open_checksums(entries, uuid, number, &mut page);
+        assert!(good, "it was made blank");
+        entries.set_checksum_in(&mut page, place, stored_checksum(block_checksum(bytes)));
         seal_checksums(uuid, number, 1, &mut page);
         for (block, bytes) in (first.0..).zip(page.chunks_exact(self.block_bytes)) {
             self.put_disk_block(disk, BlockIndex(block), bytes);
@@ -149,14 +155,14 @@ impl Stack {
         view: View,
     ) -> (u32, u32) {
         let start = self.arrays[array].data_start[member];
-        let (first, number, place) = self.page_of(checksums.starts[member], offset);
+        let (first, number, place) = self.page_of(checksums, member, offset);
         let mut page = self.page_bytes(disk, first, view);
-        open_checksums(checksums.array, number, &mut page);
+        open_checksums(checksums.entries, checksums.array, number, &mut page);
         let mut bytes = vec![0; self.block_bytes];
         let block = start.plus(offset.0);
         self.disk_block(disk, block, view, &mut bytes);
         let found = stored_checksum(block_checksum(&bytes));
-        (checksum_in(&page, place), found)
+        (checksums.entries.checksum_in(&page, place), found)
     }
 
     /// Whether the checksum that is kept of a block of a disk is that of these bytes.
@@ -184,7 +190,7 @@ impl Stack {
         let (Some(checksums), Below::Disk(disk)) = (&this.checksums, this.members[at]) else {
             return false;
         };
-        let (page, _, _) = self.page_of(checksums.starts[at], offset);
+        let (page, _, _) = self.page_of(checksums, at, offset);
         let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
         let sectors = self.sectors(disk, page).start..self.sectors(disk, page.plus(blocks)).start;
         this.damaged.is_some() && {

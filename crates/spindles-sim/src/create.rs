@@ -14,10 +14,9 @@ use crate::world::World;
 use spindles_block::{BlockIndex, BlockSize, MEMBERS_MAX, MemberIndex, MemberSet};
 use spindles_engine::Policy;
 use spindles_format::{
-    AreaKind, ArrayRecord, Assembly, BITMAPS, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES,
-    ChecksumKind, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState,
-    SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, areas_to_join, blank_bad_blocks, blank_bitmap,
-    give_bad_blocks, give_checksums, give_regions,
+    AreaKind, ArrayRecord, Assembly, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
+    Features, JournalRecord, MemberRecord, MemberState, SUPERBLOCK_BYTES, SharedAreas, Text, Uuid,
+    areas_to_join, blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{Geometry, Spec};
 use std::collections::{BTreeMap, BTreeSet};
@@ -194,7 +193,8 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
         }
     }
     if sums {
-        give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c);
+        let row_sums = array.geometry.level().grows();
+        give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c, row_sums);
     }
     let device = (index == world.stack.top() && logs)
         .then(|| journal_device::device_for(options, &record))
@@ -288,7 +288,7 @@ fn blank_checksums(
         starts.push(BlockIndex(first));
         let zeros = vec![0; world.stack.block_bytes];
         // Of a large disk no more than its part of the array needs.
-        let pages = device.data_blocks().div_ceil(CHECKSUM_PAGE_BLOCKS).min(64);
+        let pages = record.entries().pages(device.data_blocks()).min(64);
         let bytes = pages * u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
         for block in first..first + bytes.min(area.length_bytes) / block_bytes {
             (world.stack).put_raw(array, member, BlockIndex(block), &zeros);
@@ -296,6 +296,7 @@ fn blank_checksums(
     }
     world.stack.arrays[array].checksums = Some(Checksums {
         array: record.uuid,
+        entries: record.entries(),
         starts,
     });
 }
@@ -340,6 +341,7 @@ pub(crate) fn fresh_record(
         scrub_mark: BlockIndex(0),
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
+        row_sums: false,
         shared: SharedAreas::of(devices),
         features: Features::default(),
         member,

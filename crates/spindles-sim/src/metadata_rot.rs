@@ -5,8 +5,8 @@ use crate::{stack::View, world::World};
 use core::ops::Range;
 use spindles_block::BlockIndex;
 use spindles_format::{
-    AreaKind, ArrayRecord, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, DeviceRecord,
-    JOURNAL_HEADER_BYTES, JournalHeader, SLOT_BYTES, SUPERBLOCK_BYTES, decode,
+    AreaKind, ArrayRecord, CHECKSUM_PAGE_BYTES, DeviceRecord, JOURNAL_HEADER_BYTES, JournalHeader,
+    SLOT_BYTES, SUPERBLOCK_BYTES, decode,
 };
 
 /// How many of the last batches of a member are in danger.
@@ -100,7 +100,7 @@ impl World {
             if let Some(area) = device.area(*kind) {
                 let bytes = match *kind {
                     AreaKind::CHECKSUMS => {
-                        let pages = device.data_blocks().div_ceil(CHECKSUM_PAGE_BLOCKS);
+                        let pages = record.entries().pages(device.data_blocks());
                         pages * u64::try_from(CHECKSUM_PAGE_BYTES).expect("4096")
                     }
                     shared => record.shared.bytes(shared),

@@ -159,6 +159,7 @@ impl Setup {
             scrub_mark: BlockIndex(0),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
+            row_sums: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,
@@ -169,7 +170,8 @@ impl Setup {
             let groups = geometry.groups();
             let given = give_regions(&mut record, &mut devices, groups, group_bytes);
             assert!(given, "the bitmaps have room");
-            give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c);
+            let row_sums = geometry.level().grows();
+            give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c, row_sums);
         }
         if geometry.redundancy() > 0 {
             give_bad_blocks(&mut record, &mut devices);

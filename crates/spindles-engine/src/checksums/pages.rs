@@ -23,9 +23,8 @@ use spindles_block::{
     BlockIndex, BlockSize, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    AreaKind, CHECKSUM_LOST, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
-    Uuid, block_checksum, checksum_in, open_checksums, seal_checksums, set_checksum_in,
-    stored_checksum,
+    AreaKind, CHECKSUM_LOST, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, Uuid,
+    block_checksum, open_checksums, seal_checksums, stored_checksum,
 };
 
 /// No frame, or the end of a list.
@@ -35,11 +34,14 @@ const WRITES_MAX: u32 = 16;
 /// Flushes of the engine that may wait for pages at once: one of each purpose.
 const DEFERRED_MAX: usize = 16;
 
+/// Pages that have the entries of `ROWS_MAX` rows of a member, at most.
+const HELD_MAX: usize = 3;
+
 /// Room for a page.
 #[derive(Clone, Copy, Debug)]
 struct Frame {
     member: MemberIndex,
-    page: u32,
+    page: u64,
     /// The next in the bucket.
     next: u32,
     state: State,
@@ -84,13 +86,13 @@ impl Frame {
     }
 }
 
-/// Pages that a holder needs for one slot: of one member, one or two.
+/// Pages that a holder needs for one slot: of one member, at most `HELD_MAX`.
 #[derive(Clone, Copy, Debug)]
 struct Want {
     slot: u8,
     member: MemberIndex,
-    first: u32,
-    last: u32,
+    first: u64,
+    last: u64,
 }
 
 /// Who needs pages: a column, or a member whose rows are being made zeros.
@@ -123,6 +125,7 @@ enum Flush {
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
     array: Uuid,
+    pub(crate) entries: Entries,
     /// Where the checksums of each member begin.
     starts: Vec<BlockIndex>,
     /// Blocks of a page on the member.
@@ -148,7 +151,7 @@ pub(crate) struct Pages {
     /// Something changed for who waits for room.
     room: bool,
     /// For each holder and slot.
-    held: Vec<[u32; 2]>,
+    held: Vec<[u32; HELD_MAX]>,
     slots: usize,
     wanted: Vec<Want>,
     loads: Vec<u32>,
@@ -185,13 +188,15 @@ impl Pages {
         let members = persistence.devices.len();
         let page_bytes = u32::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
         let page_blocks = page_bytes / block_size.bytes();
-        let frames = pages.max(2 * u32::from(slots));
+        let holder_max = HELD_MAX * usize::from(slots);
+        let frames = pages.max(u32::try_from(holder_max).expect("few"));
         let buckets = frames.next_power_of_two().max(2);
         let holders = index(columns) + members;
         let starts = persistence.devices.iter();
         let zeros = vec![0; index(block_size.bytes())];
         Some(Self {
             array: persistence.array.uuid,
+            entries: persistence.array.entries(),
             starts: starts.map(|device| start(device.as_ref())).collect(),
             page_blocks,
             place: buffer.reserve(1, frames * page_blocks),
@@ -213,10 +218,10 @@ impl Pages {
             ],
             waiting: VecDeque::with_capacity(holders),
             room: false,
-            held: vec![[NONE; 2]; holders * usize::from(slots)],
+            held: vec![[NONE; HELD_MAX]; holders * usize::from(slots)],
             slots: usize::from(slots),
             wanted: Vec::with_capacity(usize::from(slots)),
-            loads: Vec::with_capacity(2 * usize::from(slots)),
+            loads: Vec::with_capacity(holder_max),
             of_zeros: block_checksum(&zeros),
             complete: persistence.array.region_groups > 0,
         })
@@ -233,20 +238,21 @@ impl Pages {
         let want = Want {
             slot,
             member,
-            first: page_of(first.0),
-            last: page_of(last),
+            first: self.entries.find(first.0).0,
+            last: self.entries.find(last).0,
         };
-        assert!(want.last - want.first < 2, "two pages at most");
+        let pages = usize::try_from(want.last - want.first).map(|further| further + 1);
+        assert!(pages.is_ok_and(|pages| pages <= HELD_MAX), "few rows");
         self.wanted.push(want);
     }
 
-    fn bucket(&self, member: MemberIndex, page: u32) -> usize {
-        let key = u64::from(page) << 8 | u64::from(member.0);
+    fn bucket(&self, member: MemberIndex, page: u64) -> usize {
+        let key = page << 8 | u64::from(member.0);
         let hash = key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift;
         usize::try_from(hash).expect("less than the number of buckets")
     }
 
-    fn find(&self, member: MemberIndex, page: u32) -> Option<u32> {
+    fn find(&self, member: MemberIndex, page: u64) -> Option<u32> {
         let mut at = self.heads[self.bucket(member, page)];
         while at != NONE {
             let frame = &self.frames[index(at)];
@@ -320,7 +326,7 @@ impl Pages {
         let mut missing = 0;
         for at in 0..self.wanted.len() {
             let want = self.wanted[at];
-            let mut held = [NONE; 2];
+            let mut held = [NONE; HELD_MAX];
             for (held, page) in held.iter_mut().zip(want.first..=want.last) {
                 match self.find(want.member, page) {
                     Some(frame) => {
@@ -401,7 +407,7 @@ impl Pages {
         let slots = core::mem::take(&mut self.holders[index(holder)].slots);
         for slot in slots.iter() {
             let place = self.place_of(holder, slot);
-            for at in core::mem::replace(&mut self.held[place], [NONE; 2]) {
+            for at in core::mem::replace(&mut self.held[place], [NONE; HELD_MAX]) {
                 if at != NONE {
                     self.unpin(at);
                 }
@@ -409,12 +415,11 @@ impl Pages {
         }
     }
 
-    /// The frame that has the checksum of a block, and where in it.
+    /// The frame that has the entry of a block, and where in it; `first` is the first that is held.
     fn find_held(&self, holder: u32, slot: u8, first: u64, block: u64) -> (u32, usize) {
-        let which = usize::from(page_of(block) != page_of(first));
-        let at = self.held[self.place_of(holder, slot)][which];
-        let place = usize::try_from(block % CHECKSUM_PAGE_BLOCKS).expect("small");
-        (at, place)
+        let (page, place) = self.entries.find(block);
+        let which = usize::try_from(page - self.entries.find(first).0).expect("few");
+        (self.held[self.place_of(holder, slot)][which], place)
     }
 
     fn start_of(&self, at: u32) -> u32 {
@@ -459,7 +464,7 @@ impl Pages {
     ) -> u32 {
         let (at, place) = self.find_held(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
-        checksum_in(bytes, place)
+        self.entries.checksum_in(bytes, place)
     }
 
     /// What is kept of `blocks` blocks from `first` on that are held.
@@ -521,7 +526,7 @@ impl Pages {
     ) {
         let (at, place) = self.find_held(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
-        set_checksum_in(bytes, place, kept);
+        self.entries.set_checksum_in(bytes, place, kept);
         let frame = &mut self.frames[index(at)];
         assert_eq!(frame.state, State::Good, "a page that is held is there");
         if frame.dirty == 0 {
@@ -614,12 +619,6 @@ impl Pages {
     }
 }
 
-/// The page of a block of the data area.
-#[inline]
-fn page_of(block: u64) -> u32 {
-    u32::try_from(block / CHECKSUM_PAGE_BLOCKS).expect("an area has less than 2^32 pages")
-}
-
 /// Where the checksums of a device begin.
 fn start(device: Option<&DeviceRecord>) -> BlockIndex {
     let area = device.and_then(|device| {
@@ -689,7 +688,7 @@ impl Engine {
         let pages = self.pages.as_ref().expect("there are pages");
         let frame = &pages.frames[index(at)];
         let start = pages.starts[usize::from(frame.member.0)];
-        let page = u64::from(frame.page) * u64::from(pages.page_blocks);
+        let page = frame.page * u64::from(pages.page_blocks);
         let io = MemberIo {
             id: MemberIoId(SYSTEM_IO | PAGE_IO | at),
             member: frame.member,
@@ -715,7 +714,7 @@ impl Engine {
             id: MemberIoId(SYSTEM_IO | PAGE_IO | NEWCOMER | at),
             member: newcomer,
             operation: Operation::Write { fua: false },
-            block: first.plus(u64::from(frame.page) * u64::from(pages.page_blocks)),
+            block: first.plus(frame.page * u64::from(pages.page_blocks)),
             blocks: pages.page_blocks,
             buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
         };
@@ -758,11 +757,9 @@ impl Engine {
         let frame = &mut pages.frames[index(at)];
         frame.state = State::Good;
         if result.is_ok() {
-            open_checksums(pages.array, frame.page, page);
+            open_checksums(pages.entries, pages.array, frame.page, page);
         } else {
-            for place in 0..usize::try_from(CHECKSUM_PAGE_BLOCKS).expect("1000") {
-                set_checksum_in(page, place, CHECKSUM_LOST);
-            }
+            pages.entries.lose(page);
         }
         let member = frame.member;
         let mut holder = core::mem::replace(&mut frame.waiter, NONE);

@@ -40,9 +40,8 @@ use spindles_block::{
     Operation, RequestError,
 };
 use spindles_format::{
-    AreaKind, CHECKSUM_LOST, CHECKSUM_PAGE_BLOCKS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
-    GrowthRecord, Text, checksum_in, open_checksums, seal_checksums, set_checksum_in,
-    stored_checksum,
+    AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, GrowthRecord, Text,
+    open_checksums, seal_checksums, stored_checksum,
 };
 use spindles_layout::{Geometry, GroupIndex};
 
@@ -155,7 +154,10 @@ impl Grow {
             grow.buffer_blocks = u32::try_from(blocks).expect("looked at when it was planned");
             if array.is_some_and(|array| array.checksum != ChecksumKind::None) {
                 let rows = blocks / u64::from(geometry.data_chunks());
-                let blocks = sum_pages(rows) * page_blocks(block_size);
+                let entries = array
+                    .map(|array| array.entries())
+                    .expect("it has checksums");
+                let blocks = sum_pages(entries, rows) * page_blocks(block_size);
                 grow.sums = Some(metadata.reserve(geometry.members(), blocks));
             }
             if array.is_some_and(|array| array.growth_is_planned()) {
@@ -209,8 +211,8 @@ fn page_blocks(block_size: BlockSize) -> u32 {
 }
 
 /// Pages with the checksums of so many rows.
-fn sum_pages(rows: u64) -> u32 {
-    u32::try_from(rows.div_ceil(CHECKSUM_PAGE_BLOCKS)).expect("a window is short")
+fn sum_pages(entries: Entries, rows: u64) -> u32 {
+    u32::try_from(entries.pages(rows)).expect("a window is short")
 }
 
 fn headroom(device: Option<&DeviceRecord>) -> BlockIndex {
@@ -490,13 +492,18 @@ impl Engine {
 
     // ---- checksums of what is staged ------------------------------------------------------------
 
+    /// What pages have for each block.
+    fn entries(&self) -> Entries {
+        let pages = self.pages.as_ref().expect("blocks have checksums");
+        pages.entries
+    }
+
     /// The page and the place in it of the checksum of a block that is staged, `offset` in the data
     /// area otherwise.
     fn staged_sum(&self, offset: u64) -> (Range<usize>, usize) {
         let row = offset - self.grow.first_row;
-        let page = usize::try_from(row / CHECKSUM_PAGE_BLOCKS).expect("a window is short");
-        let place = usize::try_from(row % CHECKSUM_PAGE_BLOCKS).expect("1000");
-        let start = page * CHECKSUM_PAGE_BYTES;
+        let (page, place) = self.entries().find(row);
+        let start = usize::try_from(page).expect("a window is short") * CHECKSUM_PAGE_BYTES;
         (start..start + CHECKSUM_PAGE_BYTES, place)
     }
 
@@ -505,14 +512,14 @@ impl Engine {
         let (Some(place), Some(pages)) = (self.grow.sums, self.pages.as_ref()) else {
             return;
         };
-        let of_zeros = pages.of_zeros;
+        let (of_zeros, entries) = (pages.of_zeros, pages.entries);
         let first = self.block_of_slot(id, slot).0;
         let member = self.groups[index(id)].slots()[usize::from(slot)].member;
         for row in 0..self.columns[index(id)].blocks {
             let sum = sums.map_or(of_zeros, |first| self.checksums[first + index(row)]);
             let (page, at) = self.staged_sum(first + u64::from(row));
             let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
-            set_checksum_in(page, at, stored_checksum(sum));
+            entries.set_checksum_in(page, at, stored_checksum(sum));
         }
     }
 
@@ -527,14 +534,15 @@ impl Engine {
             .zip(sums)
             .all(|(offset, &sum)| {
                 let (page, at) = self.staged_sum(offset);
-                checksum_in(&bytes[page], at) == stored_checksum(sum)
+                self.entries().checksum_in(&bytes[page], at) == stored_checksum(sum)
             })
     }
 
     /// Pages with the checksums of the window under way, on each member.
     fn window_sum_pages(&self) -> u32 {
         let Range { start, end } = self.grow.window;
-        sum_pages((end - start) / u64::from(self.geometry.data_chunks()))
+        let rows = (end - start) / u64::from(self.geometry.data_chunks());
+        sum_pages(self.entries(), rows)
     }
 
     /// What is staged gets its checksums.
@@ -551,7 +559,8 @@ impl Engine {
         };
         for member in active.iter() {
             let bytes = self.metadata_buffer.bytes_mut(place, member.0);
-            for (number, page) in (0..pages).zip(bytes.chunks_exact_mut(CHECKSUM_PAGE_BYTES)) {
+            for (number, page) in (0..pages.into()).zip(bytes.chunks_exact_mut(CHECKSUM_PAGE_BYTES))
+            {
                 seal_checksums(array, number, generation, page);
             }
             self.staged_sums_io(member, place, Operation::Write { fua: false });
@@ -587,14 +596,13 @@ impl Engine {
         if loads {
             let persistence = self.metadata.persistence.as_ref().expect("it grows");
             let array = persistence.array.uuid;
+            let entries = self.entries();
             let bytes = self.metadata_buffer.bytes_mut(place, member.0);
             for (number, page) in (0..).zip(bytes.chunks_exact_mut(CHECKSUM_PAGE_BYTES)) {
                 if result.is_ok() {
-                    open_checksums(array, number, page);
-                    continue;
-                }
-                for at in 0..usize::try_from(CHECKSUM_PAGE_BLOCKS).expect("1000") {
-                    set_checksum_in(page, at, CHECKSUM_LOST);
+                    open_checksums(entries, array, number, page);
+                } else {
+                    entries.lose(page);
                 }
             }
         }

@@ -231,10 +231,10 @@ fn pages_are_read_no_more_often_than_they_must() {
         member_blocks: vec![16_000; 3],
         ..spec("raid5", 3)
     };
-    for (pages, most) in [(64, 0), (12, 80)] {
+    for (pages, most) in [(160, 0), (36, 80)] {
         let (mut world, model) = filled(&setup(&spec, pages, 9));
         let blocks = world.engine.geometry().blocks();
-        for block in (0..blocks).step_by(500) {
+        for block in (0..blocks).step_by(37) {
             world.read(block, 1).unwrap();
         }
         world.trace = Some(Vec::new());
@@ -250,8 +250,31 @@ fn pages_are_read_no_more_often_than_they_must() {
         let loads = trace.iter().filter(is_read).filter(is_page).count();
         assert_eq!(reads - loads, 500, "data is read once");
         assert!(loads * 100 <= most * 500, "{loads} pages for 500 blocks");
-        // Of 48 pages 12 fit: three reads in four find theirs gone.
+        // Of 147 pages 36 fit: three reads in four find theirs gone.
         assert!(most == 0 || loads * 100 > 70 * 500, "{loads} pages");
+    }
+}
+
+/// With row sums as many rows as go at once have their entries in up to three pages.
+#[test]
+fn long_runs_have_their_checksums_in_three_pages() {
+    for (level, members) in [("raid1", 2), ("raid5", 3)] {
+        for pages in [0, 64] {
+            let spec = Spec {
+                chunk_blocks: 1024,
+                member_blocks: vec![2048; members],
+                ..spec(level, members)
+            };
+            let mut setup = setup(&spec, pages, 5);
+            setup.column_blocks = 512;
+            let (mut world, model) = filled(&setup);
+            let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
+            assert!(world.read(0, blocks).unwrap() == model);
+            rot(&mut world, 0, 1000);
+            scrub(&mut world);
+            assert!(world.close());
+            assert_eq!(world.wrong_checksums(), [], "{level}");
+        }
     }
 }
 

@@ -12,8 +12,8 @@ use spindles_engine::{
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
     JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, SharedAreas, Text,
-    Uuid, areas_for, blank_bad_blocks, blank_bitmap, block_checksum, checksum_in, decode,
-    give_bad_blocks, give_checksums, give_regions, open_checksums, stored_checksum,
+    Uuid, areas_for, blank_bad_blocks, blank_bitmap, block_checksum, decode, give_bad_blocks,
+    give_checksums, give_regions, open_checksums, stored_checksum,
 };
 use spindles_layout::{Geometry, Spec};
 use spindles_parity::Located;
@@ -330,6 +330,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             scrub_mark: BlockIndex(0),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
+            row_sums: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,
@@ -360,7 +361,8 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
     }
     if setup.checksum_pages.is_some() {
         let mut devices: Vec<_> = persistence.devices.iter().copied().flatten().collect();
-        give_checksums(&mut persistence.array, &mut devices, ChecksumKind::Crc32c);
+        let (kind, row_sums) = (ChecksumKind::Crc32c, geometry.level().grows());
+        give_checksums(&mut persistence.array, &mut devices, kind, row_sums);
         persistence.devices = devices.into_iter().map(Some).collect();
     }
     persistence
@@ -683,12 +685,11 @@ impl World {
             let start = usize::try_from(self.data_start[member]).unwrap() * BLOCK;
             let area = usize::try_from(self.checksum_start(member)).unwrap() * BLOCK;
             for (block, contents) in bytes[start..].chunks_exact(BLOCK).enumerate() {
-                let page = block / 1000;
-                let at = area + page * CHECKSUM_PAGE_BYTES;
+                let (page, place) = record.entries().find(block as u64);
+                let at = area + usize::try_from(page).unwrap() * CHECKSUM_PAGE_BYTES;
                 let mut page_bytes = bytes[at..at + CHECKSUM_PAGE_BYTES].to_vec();
-                let number = u32::try_from(page).unwrap();
-                open_checksums(record.uuid, number, &mut page_bytes);
-                let kept = checksum_in(&page_bytes, block % 1000);
+                open_checksums(record.entries(), record.uuid, page, &mut page_bytes);
+                let kept = record.entries().checksum_in(&page_bytes, place);
                 if kept != 0 && kept != stored_checksum(block_checksum(contents)) {
                     wrong.push((member, block));
                 }

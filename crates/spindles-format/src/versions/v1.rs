@@ -32,6 +32,7 @@ const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
 const JOURNAL_ON_DEVICE_AT: usize = 4057;
 const DEGRADED_WRITES_AT: usize = 4058;
+const ROW_SUMS_AT: usize = 4059;
 const TIMES_AT: usize = 4064;
 const SHARED_AT: usize = 4080;
 const CHECKSUM_AT: usize = SUPERBLOCK_BYTES - 4;
@@ -84,7 +85,8 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4056, 1, "checksum kind"),
     (4057, 1, "journal on its device"),
     (4058, 1, "degraded writes"),
-    (4059, 5, "reserved"),
+    (4059, 1, "row sums"),
+    (4060, 4, "reserved"),
     (4064, 8, "last written"),
     (4072, 8, "last scrub"),
     (4080, 2, "bitmap length"),
@@ -209,6 +211,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     Writer(&mut out[JOURNAL_DEVICE_AT..]).bytes(&array.journal.device.0);
     out[CHECKSUM_KIND_AT] = array.checksum.number();
     out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
+    out[ROW_SUMS_AT] = u8::from(array.row_sums);
     out[DEGRADED_WRITES_AT] = u8::from(array.degraded_writes);
     let mut writer = Writer(&mut out[TIMES_AT..]);
     writer.u64(array.last_written_s);
@@ -350,6 +353,12 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         !has_checksums || in_use(AreaKind::CHECKSUMS) && room_for_checksums(&device),
         "it has checksums and no room for them",
     )?;
+    let row_sums = bytes[ROW_SUMS_AT];
+    ensure(row_sums < 2, "it neither keeps row sums nor keeps none")?;
+    ensure(
+        row_sums == 0 || has_checksums,
+        "it has row sums without checksums",
+    )?;
 
     let growth = bytes[GROWTH_AT..]
         .first_chunk()
@@ -443,6 +452,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
         growth,
         checksum,
+        row_sums: row_sums == 1,
         shared,
         features,
         member,

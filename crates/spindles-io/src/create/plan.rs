@@ -184,7 +184,8 @@ impl<'a> Planner<'a> {
         if geometry.redundancy() > 0 {
             give_bad_blocks(&mut record, &mut records);
         }
-        give_checksums(&mut record, &mut records, checksum);
+        let row_sums = geometry.level().grows();
+        give_checksums(&mut record, &mut records, checksum, row_sums);
         Ok(Plan {
             record,
             geometry,
@@ -305,6 +306,7 @@ impl<'a> Planner<'a> {
             scrub_mark: BlockIndex(0),
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
+            row_sums: false,
             shared: SharedAreas::of(records),
             features: Features::default(),
             member,

@@ -62,7 +62,9 @@ impl Explorer<'_> {
             give_bad_blocks(&mut array, &mut devices);
         }
         if scenario.checksums {
-            give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c); // Fresh disks are zeros.
+            let row_sums = scenario.geometry.level().grows();
+            // Fresh disks are zeros.
+            give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c, row_sums);
         }
         if scenario.journal_device {
             array.journal.device = JOURNAL_DEVICE.device_uuid;

@@ -180,8 +180,9 @@ fn describe_member(
         )
     ));
     let clean = if array.clean { "clean" } else { "unclean" };
+    let row_sums = if array.row_sums { ", row sums" } else { "" };
     ui.line(format!(
-        "  generation {}, {clean}, consistency policy {}, checksums {}",
+        "  generation {}, {clean}, consistency policy {}, checksums {}{row_sums}",
         array.generation,
         array.consistency,
         array.checksum.name()
@@ -242,6 +243,7 @@ fn describe_member(
         "clean": array.clean,
         "consistency": array.consistency.as_str(),
         "checksum": array.checksum.name(),
+        "row_sums": array.row_sums,
         "level": array.level.as_str(),
         "layout": layout,
         "chunk_bytes": chunk_bytes,
