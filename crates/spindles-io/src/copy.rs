@@ -330,7 +330,7 @@ impl CopyEnd {
     /// When it does, or that can't be known.
     pub fn check_unoccupied(&mut self) -> Result<(), CopyError> {
         let devices = self.target().map(|target| &target.facts().devices);
-        let is_fresh = |device: &DeviceFacts| matches!(device.backend, "mem" | "null");
+        let is_fresh = |device: &DeviceFacts| !device.backend.outlives_process;
         let is_array = |target: &dyn Target| target.facts().array.is_some();
         let looked = if self.target().is_some_and(is_array) {
             self.first_sighting()

@@ -70,8 +70,21 @@ pub struct ArrayFacts {
     pub missing: MemberSet,
     /// Chunks of a redundancy group that hold data.
     pub data_chunks: u8,
-    /// Chunks of a redundancy group beside these.
+    /// The other chunks of a redundancy group.
     pub redundancy: u8,
+}
+
+/// What is the same of all devices of a backend: a part of its row.
+#[derive(Debug, PartialEq, Eq)]
+pub struct BackendFacts {
+    /// Its name in records.
+    pub name: &'static str,
+    /// Whether a device is still there, with what it holds, when the process has ended. One that is
+    /// not is another each time it is opened, and holds nothing.
+    pub outlives_process: bool,
+    /// Whether a device can only be addressed in its own sectors. A file is also read and written
+    /// through the page cache.
+    pub whole_sectors_only: bool,
 }
 
 /// What a device is.
@@ -79,8 +92,8 @@ pub struct ArrayFacts {
 pub struct DeviceFacts {
     /// What the user called it.
     pub name: String,
-    /// The backend's name: `file`, `device`, `mem`, `null`.
-    pub backend: &'static str,
+    /// What it is a device of.
+    pub backend: &'static BackendFacts,
     /// Its size.
     pub bytes: u64,
     /// The unit in which it is addressed and in which a write may tear.
@@ -95,4 +108,10 @@ pub struct DeviceFacts {
     pub rotational: Option<bool>,
     /// The physical device underneath, for example `sda`; `memory` for memory.
     pub physical_device: Option<String>,
+    /// Whether write-zeroes costs no more than a command, however long it is: no bytes move to the
+    /// device. True for memory; for a block device whose queue takes such a command, since the
+    /// kernel itself writes the zeros of one that does not; and for a file on a file system of a
+    /// kind that punches holes. False where that is not known, as on overlays and network file
+    /// systems. A device may still refuse: then the zeros are written.
+    pub zeroes_without_moving_bytes: bool,
 }

@@ -65,7 +65,7 @@ pub use areas::Areas;
 pub use backends::{BACKENDS, Backend};
 pub use clock::{Clock, utc};
 pub use errors::{CloseError, OpenError};
-pub use facts::{ArrayFacts, DeviceFacts, TargetFacts};
+pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use mishaps::Mishap;
 pub use options::{Direct, IoChoice, OpenOptions};
 pub use room::TooSmall;

@@ -83,7 +83,7 @@ impl Members {
     pub(crate) fn add(&mut self, name: &str) -> Result<DeviceIndex, OpenError> {
         let opened = backends::open(name, &self.options)?;
         let block_bytes = self.block_size.bytes();
-        if opened.facts.backend == "device" && opened.facts.sector_bytes > block_bytes {
+        if opened.facts.backend.whole_sectors_only && opened.facts.sector_bytes > block_bytes {
             return Err(OpenError::BlockSize {
                 device: name.to_owned(),
                 sector_bytes: opened.facts.sector_bytes,

@@ -24,6 +24,9 @@ impl Physical {
     }
 }
 
+/// How many bytes one command makes zeros of at most; 0 where there is no such command.
+const WRITE_ZEROES: &str = "queue/write_zeroes_max_bytes";
+
 /// A loop device on a file on a loop device on a file... as deep as anybody goes.
 const DEPTH_MAX: u32 = 8;
 
@@ -38,16 +41,34 @@ pub(crate) fn is_write_protected(major: u32, minor: u32) -> bool {
     text(Path::new(&file)).as_deref() == Some("1")
 }
 
+/// Whether the block device of that number makes zeros of its own, so that the kernel need not write
+/// them.
+pub(crate) fn zeroes_without_moving_bytes(major: u32, minor: u32) -> bool {
+    makes_zeros(Path::new("/sys"), major, minor)
+}
+
+fn makes_zeros(sys: &Path, major: u32, minor: u32) -> bool {
+    let most = disk(sys, major, minor).and_then(|disk| text(&disk.join(WRITE_ZEROES)));
+    most.and_then(|bytes| bytes.parse().ok())
+        .is_some_and(|bytes: u64| bytes > 0)
+}
+
+/// The folder of a block device; of a partition that of its disk.
+fn disk(sys: &Path, major: u32, minor: u32) -> Option<PathBuf> {
+    let mut folder = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))).ok()?;
+    if folder.join("partition").exists() {
+        folder.pop();
+    }
+    Some(folder)
+}
+
 fn beneath(sys: &Path, major: u32, minor: u32, depth: u32) -> Physical {
     if major == 0 {
         return anonymous(major, minor, depth);
     }
-    let Ok(mut folder) = fs::canonicalize(sys.join(format!("dev/block/{major}:{minor}"))) else {
+    let Some(folder) = disk(sys, major, minor) else {
         return Physical::default();
     };
-    if folder.join("partition").exists() {
-        folder.pop();
-    }
     if depth < DEPTH_MAX {
         if let Some(file) = text(&folder.join("loop/backing_file"))
             && let Ok(numbers) = device_numbers(Path::new(&file))
@@ -167,6 +188,17 @@ mod tests {
         assert_eq!(found.logical_bytes, Some(512));
         assert_eq!(found.medium_bytes, Some(4096));
         assert_eq!(beneath(sys.path(), 8, 9, 0), Physical::default());
+        let zeroes = |most: &str| {
+            fs::write(disk.join(WRITE_ZEROES), most).unwrap();
+            makes_zeros(sys.path(), 8, 2)
+        };
+        assert!(
+            !makes_zeros(sys.path(), 8, 2),
+            "of one that does not say so"
+        );
+        assert!(!zeroes("0\n"));
+        assert!(zeroes("33553920\n"));
+        assert!(!makes_zeros(sys.path(), 8, 9));
     }
 
     /// What a medium writes as a whole is not guessed to be more than a sector.

@@ -21,8 +21,8 @@ use std::time::Duration;
 pub(crate) struct Probe {
     pub(crate) name: String,
     pub(crate) bytes: u64,
-    /// The backend's name.
-    pub(crate) backend: &'static str,
+    /// Whether it is still there when the process has ended.
+    pub(crate) outlives_process: bool,
     /// `None` for what lives in memory: it is fresh each time.
     file: Option<File>,
     /// The file below a loop device.
@@ -48,7 +48,7 @@ impl Probe {
         Ok(Self {
             name: opened.facts.name,
             bytes: opened.facts.bytes,
-            backend: opened.facts.backend,
+            outlives_process: opened.facts.backend.outlives_process,
             file,
             _held: opened.held,
         })
@@ -73,7 +73,7 @@ impl Probe {
         Ok(Self {
             name: name.to_owned(),
             bytes: seek(&file, SeekFrom::End(0))?,
-            backend: "file",
+            outlives_process: true,
             file: Some(file),
             _held: Vec::new(),
         })
@@ -82,21 +82,20 @@ impl Probe {
     /// A regular file or a block device that may carry something of ours, whoever has it. `None` for
     /// anything else, and for what can't be read. Never waits for one that nobody writes to.
     pub(crate) fn glance(name: &str) -> Option<Self> {
-        let is_device = |mode| match FileType::from_raw_mode(mode) {
-            FileType::RegularFile => Some("file"),
-            FileType::BlockDevice => Some("device"),
-            _ => None,
+        let may_carry = |mode| {
+            let kind = FileType::from_raw_mode(mode);
+            matches!(kind, FileType::RegularFile | FileType::BlockDevice).then_some(())
         };
-        is_device(stat(name).ok()?.st_mode)?;
+        may_carry(stat(name).ok()?.st_mode)?;
         // Something else may have taken its name meanwhile.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
         let file = File::from(open(name, flags, Mode::empty()).ok()?);
-        let backend = is_device(fstat(&file).ok()?.st_mode)?;
+        may_carry(fstat(&file).ok()?.st_mode)?;
         let bytes = seek(&file, SeekFrom::End(0)).ok()?;
         Some(Self {
             name: name.to_owned(),
             bytes,
-            backend,
+            outlives_process: true,
             file: Some(file),
             _held: Vec::new(),
         })
@@ -221,7 +220,7 @@ impl Probe {
         let Some(file) = &self.file else {
             return true;
         };
-        if self.backend != "file" {
+        if !file.metadata().is_ok_and(|it| it.is_file()) {
             return false;
         }
         match seek(file, SeekFrom::Data(from_bytes)) {

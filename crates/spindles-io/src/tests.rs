@@ -2,7 +2,7 @@
 //! under arrays of arrays.
 
 use crate::backends::Inline;
-use crate::{DeviceFacts, NodeId, OpenOptions, Stack, Target};
+use crate::{BackendFacts, DeviceFacts, NodeId, OpenOptions, Stack, Target};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberError, MemberIndex, MemberResult,
     MemberSet, Operation, Request, RequestError,
@@ -12,6 +12,12 @@ use spindles_layout::{Geometry, Level, Spec};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::rc::Rc;
+
+static FAULTY: BackendFacts = BackendFacts {
+    name: "faulty",
+    outlives_process: false,
+    whole_sectors_only: false,
+};
 
 const BYTES: usize = 256 << 10;
 
@@ -116,7 +122,7 @@ impl Bench {
         let faults = Faults::default();
         let facts = DeviceFacts {
             name: "faulty".to_owned(),
-            backend: "faulty",
+            backend: &FAULTY,
             bytes: BYTES.try_into().unwrap(),
             sector_bytes: 512,
             physical_sector_bytes: 512,
@@ -124,6 +130,7 @@ impl Bench {
             direct_reason: None,
             rotational: None,
             physical_device: None,
+            zeroes_without_moving_bytes: false,
         };
         let device = Faulty {
             bytes: vec![0; BYTES],

@@ -10,8 +10,11 @@
 mod common;
 
 use common::{Loop, pattern, run, skip};
+use rustix::fs::{FallocateFlags, MemfdFlags, fallocate, ftruncate, memfd_create};
 use spindles_block::{BlockIndex, BlockSize, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_io::{BACKENDS, Direct, IoChoice, OpenError, OpenOptions, Stack, Target, open_device};
+use std::os::fd::AsRawFd as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 
 const BYTES: u64 = 4 << 20;
@@ -151,7 +154,7 @@ fn options(io: IoChoice, block_size: BlockSize) -> OpenOptions {
 fn check(name: &str, backend: &str, options: &OpenOptions) {
     let mut target = open_device(name, options).unwrap();
     let facts = target.facts().clone();
-    assert_eq!(facts.devices[0].backend, backend);
+    assert_eq!(facts.devices[0].backend.name, backend);
     let expected_io = match (backend, options.io) {
         ("mem" | "null", _) => "inline",
         (_, IoChoice::Threads) => "threads",
@@ -174,7 +177,7 @@ fn every_backend_keeps_its_promises() {
     {
         for backend in BACKENDS {
             for direct in [Direct::Auto, Direct::Never] {
-                let name = format!("{}-{io:?}-{size:?}-{direct:?}", backend.name);
+                let name = format!("{}-{io:?}-{size:?}-{direct:?}", backend.facts.name);
                 let Some(made) = backend.fresh(folder.path(), &name, BYTES) else {
                     continue;
                 };
@@ -182,7 +185,7 @@ fn every_backend_keeps_its_promises() {
                     direct,
                     ..options(io, size)
                 };
-                check(&made.unwrap(), backend.name, &options);
+                check(&made.unwrap(), backend.facts.name, &options);
             }
         }
     }
@@ -221,9 +224,41 @@ fn loop_devices_keep_the_promises_too() {
             let target = open_device(&device.0, &read_only).unwrap();
             assert_eq!(target.facts().devices[0].sector_bytes, sector_bytes);
             assert!(target.facts().devices[0].direct);
+            let queue = device.0.replace("/dev/", "/sys/block/") + "/queue/write_zeroes_max_bytes";
+            let most = std::fs::read_to_string(queue).unwrap();
+            let is_free = target.facts().devices[0].zeroes_without_moving_bytes;
+            assert_eq!(is_free, most.trim() != "0");
             drop(target);
         }
     }
+}
+
+/// Where zeros are said to move no bytes, that is so; and a file that is opened stays as it is.
+#[test]
+fn it_is_known_whether_zeros_move_bytes() {
+    let is_free = |name: &str| {
+        let target = open_device(name, &OpenOptions::default()).unwrap();
+        target.facts().devices[0].zeroes_without_moving_bytes
+    };
+    assert!(is_free("mem:1M"));
+    assert!(is_free("null:1M"));
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("file");
+    std::fs::write(&path, pattern(1, 100_000)).unwrap();
+    let changed = || {
+        let data = std::fs::metadata(&path).unwrap();
+        (data.ctime(), data.ctime_nsec(), data.blocks())
+    };
+    let before = changed();
+    let said = is_free(path.to_str().unwrap());
+    assert_eq!(changed(), before);
+    let file = std::fs::OpenOptions::new().write(true).open(&path).unwrap();
+    let flags = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
+    let punched = fallocate(&file, flags, 0, 65536).is_ok();
+    assert!(punched || !said);
+    let in_memory = memfd_create("memory", MemfdFlags::empty()).unwrap();
+    ftruncate(&in_memory, 1 << 20).unwrap();
+    assert!(is_free(&format!("/proc/self/fd/{}", in_memory.as_raw_fd())));
 }
 
 /// A file that was cut off behind the target's back.
@@ -313,11 +348,11 @@ fn what_is_busy_for_a_moment_is_waited_for() {
     let path = folder.path().join("held").to_str().unwrap().to_owned();
     std::fs::write(&path, [0; 4096]).unwrap();
     let held = open_device(&path, &OpenOptions::default()).unwrap();
-    let impatient = OpenOptions {
-        patience: std::time::Duration::ZERO,
+    let at_once = OpenOptions {
+        busy_timeout: std::time::Duration::ZERO,
         ..OpenOptions::default()
     };
-    let refused = open_device(&path, &impatient).err();
+    let refused = open_device(&path, &at_once).err();
     assert!(
         matches!(refused, Some(OpenError::Busy { .. })),
         "{refused:?}"

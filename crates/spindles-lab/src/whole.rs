@@ -38,7 +38,7 @@ impl Whole {
         let window = measured.window.expect("it ran");
         let only = facts.devices.first();
         let backend = match only.map(|device| device.backend) {
-            Some(memory @ ("mem" | "null")) => memory,
+            Some(memory) if !memory.outlives_process => memory.name,
             _ => facts.io,
         };
         Self {
@@ -61,7 +61,7 @@ impl Whole {
             },
             io_reason: facts.io_reason.clone(),
             files_in_memory: facts.devices.iter().any(|device| {
-                device.backend == "file" && device.physical_device.as_deref() == Some(MEMORY)
+                device.backend.outlives_process && device.physical_device.as_deref() == Some(MEMORY)
             }),
         }
     }

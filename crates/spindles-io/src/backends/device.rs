@@ -3,14 +3,18 @@
 use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
 use crate::identity::file_below;
-use crate::physical::{is_write_protected, physical};
-use crate::{DeviceFacts, OpenError, OpenOptions};
+use crate::physical::{is_write_protected, physical, zeroes_without_moving_bytes};
+use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, ioctl_blkpbszget, ioctl_blksszget};
 use rustix::fs::{major, minor, seek, stat};
 use std::os::fd::OwnedFd;
 
 pub(super) static BACKEND: Backend = Backend {
-    name: "device",
+    facts: BackendFacts {
+        name: "device",
+        outlives_process: true,
+        whole_sectors_only: true,
+    },
     syntax: "/dev/NAME",
     summary: "a block device",
     matches: |name| {
@@ -51,7 +55,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         held,
         facts: DeviceFacts {
             name: name.to_owned(),
-            backend: BACKEND.name,
+            backend: &BACKEND.facts,
             bytes,
             sector_bytes,
             physical_sector_bytes: ioctl_blkpbszget(&file).unwrap_or(sector_bytes),
@@ -59,6 +63,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             direct_reason,
             rotational: physical.rotational,
             physical_device: physical.name,
+            zeroes_without_moving_bytes: zeroes_without_moving_bytes(major, minor),
         },
         medium: Medium::File(file),
     })

@@ -3,12 +3,16 @@
 use super::opening::{self, Opening};
 use super::{Backend, Medium, Opened};
 use crate::physical::physical;
-use crate::{DeviceFacts, OpenError, OpenOptions};
-use rustix::fs::{FileType, fstat, major, minor, stat};
+use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
+use rustix::fs::{FileType, FsWord, fstat, fstatfs, major, minor, stat};
 use std::fs::File;
 
 pub(super) static BACKEND: Backend = Backend {
-    name: "file",
+    facts: BackendFacts {
+        name: "file",
+        outlives_process: true,
+        whole_sectors_only: false,
+    },
     syntax: "PATH",
     summary: "a regular file",
     matches: |_| true,
@@ -21,6 +25,19 @@ pub(super) static BACKEND: Backend = Backend {
             .map_err(|_| std::io::ErrorKind::InvalidFilename.into())
     }),
 };
+
+/// File systems that punch holes in all of their versions that are in use, by the number that `statfs`
+/// says: ext3 and ext4, XFS, Btrfs, F2FS, bcachefs, ZFS and tmpfs. Not those that pass it on to another,
+/// as overlays, FUSE and network file systems do.
+const ZEROING: &[FsWord] = &[
+    0xEF53,
+    0x5846_5342,
+    0x9123_683E,
+    0xF2F5_2010,
+    0xCA45_1A4E,
+    0x2FC1_2FC1,
+    0x0102_1994,
+];
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
     // Before it is opened: that of a pipe waits for another program.
@@ -40,7 +57,7 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
         held,
         facts: DeviceFacts {
             name: name.to_owned(),
-            backend: BACKEND.name,
+            backend: &BACKEND.facts,
             bytes: u64::try_from(status.st_size).unwrap_or(0),
             sector_bytes: physical.logical_bytes.unwrap_or(512),
             physical_sector_bytes: physical.whole_bytes(),
@@ -48,9 +65,16 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             direct_reason,
             rotational: physical.rotational,
             physical_device: physical.name,
+            zeroes_without_moving_bytes: fstatfs(&file).is_ok_and(|it| makes_zeros(it.f_type)),
         },
         medium: Medium::File(file),
     })
+}
+
+/// Whether a file system makes zeros of a part of a file without writing any. That is known of its kind:
+/// to try it would change when the file was written last.
+fn makes_zeros(file_system: FsWord) -> bool {
+    ZEROING.contains(&file_system)
 }
 
 fn refuse_others(name: &str, mode: u32) -> Result<(), OpenError> {
@@ -72,5 +96,18 @@ fn not_a_file(kind: FileType) -> Option<&'static str> {
         FileType::Fifo => Some("a pipe"),
         FileType::Socket => Some("a socket"),
         _ => Some("neither a file nor a block device"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use rustix::fs::{PROC_SUPER_MAGIC, statfs};
+
+    #[test]
+    fn file_systems_that_are_not_known_make_no_zeros() {
+        assert!(!makes_zeros(PROC_SUPER_MAGIC));
+        assert!(!makes_zeros(statfs("/sys").unwrap().f_type));
+        assert!(!makes_zeros(0x794C_7630), "an overlay may lie on anything");
     }
 }

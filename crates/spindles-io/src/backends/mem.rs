@@ -4,11 +4,15 @@
 
 use super::{Backend, Inline, Medium, Opened};
 use crate::buffers::Region;
-use crate::{DeviceFacts, OpenError, OpenOptions};
+use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use spindles_block::{MemberResult, SizeBytes};
 
 pub(super) static BACKEND: Backend = Backend {
-    name: "mem",
+    facts: BackendFacts {
+        name: "mem",
+        outlives_process: false,
+        whole_sectors_only: false,
+    },
     syntax: "mem:SIZE",
     summary: "memory of this process, zeros at first; takes what is written only",
     matches: |name| name.starts_with(PREFIX),
@@ -36,7 +40,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
         held: Vec::new(),
         facts: DeviceFacts {
             name: name.to_owned(),
-            backend: BACKEND.name,
+            backend: &BACKEND.facts,
             bytes,
             sector_bytes: 512,
             physical_sector_bytes: 4096,
@@ -44,6 +48,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
             direct_reason: None,
             rotational: Some(false),
             physical_device: Some("memory".to_owned()),
+            zeroes_without_moving_bytes: true,
         },
         medium: Medium::Inline(Box::new(Mem(region))),
     })

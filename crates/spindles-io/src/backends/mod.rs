@@ -6,7 +6,7 @@ mod mem;
 mod null;
 mod opening; // Not a row: what file and device share.
 
-use crate::{DeviceFacts, OpenError, OpenOptions};
+use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::stat;
 use spindles_block::MemberResult;
 use std::fmt::{self, Debug};
@@ -19,8 +19,8 @@ type Fresh = fn(&Path, &str, u64) -> io::Result<String>;
 
 /// A kind of device.
 pub struct Backend {
-    /// Its name in records.
-    pub name: &'static str,
+    /// What is the same of all its devices.
+    pub facts: BackendFacts,
     /// How a user writes one.
     pub syntax: &'static str,
     /// One line for help texts.
@@ -40,6 +40,19 @@ pub static BACKENDS: &[&Backend] = &[
 ];
 
 impl Backend {
+    /// The one that would open what the user wrote.
+    ///
+    /// # Panics
+    ///
+    /// Never: the last row takes what is left.
+    #[must_use]
+    pub fn of(name: &str) -> &'static Self {
+        BACKENDS
+            .iter()
+            .find(|backend| (backend.matches)(name))
+            .expect("the last row takes what is left")
+    }
+
     /// Makes a new device of this kind, of so many bytes, in a folder where that matters, and says
     /// how it is written; `None` for what nobody can make.
     pub fn fresh(&self, folder: &Path, name: &str, bytes: u64) -> Option<io::Result<String>> {
@@ -49,7 +62,7 @@ impl Backend {
 
 impl Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "Backend({})", self.name)
+        write!(f, "Backend({})", self.facts.name)
     }
 }
 
@@ -101,9 +114,5 @@ pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenErro
     if name.is_empty() {
         return Err(OpenError::NoName);
     }
-    let backend = BACKENDS
-        .iter()
-        .find(|backend| (backend.matches)(name))
-        .expect("the last row takes what is left");
-    (backend.open)(name, options)
+    (Backend::of(name).open)(name, options)
 }

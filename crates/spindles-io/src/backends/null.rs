@@ -2,11 +2,15 @@
 //! request through everything above it is what remains.
 
 use super::{Backend, Inline, Medium, Opened};
-use crate::{DeviceFacts, OpenError, OpenOptions};
+use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use spindles_block::{MemberResult, SizeBytes};
 
 pub(super) static BACKEND: Backend = Backend {
-    name: "null",
+    facts: BackendFacts {
+        name: "null",
+        outlives_process: false,
+        whole_sectors_only: false,
+    },
     syntax: "null:SIZE",
     summary: "stores nothing and answers at once; reads leave the buffer as it is",
     matches: |name| name.starts_with(PREFIX),
@@ -26,7 +30,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
         held: Vec::new(),
         facts: DeviceFacts {
             name: name.to_owned(),
-            backend: BACKEND.name,
+            backend: &BACKEND.facts,
             bytes,
             sector_bytes: 512,
             physical_sector_bytes: 4096,
@@ -34,6 +38,7 @@ fn open(name: &str, _options: &OpenOptions) -> Result<Opened, OpenError> {
             direct_reason: None,
             rotational: Some(false),
             physical_device: None,
+            zeroes_without_moving_bytes: true,
         },
         medium: Medium::Inline(Box::new(Null)),
     })

@@ -33,7 +33,7 @@ impl Device {
             }
             probe => probe?,
         };
-        if matches!(probe.backend, "mem" | "null") {
+        if !probe.outlives_process {
             return Err(CreateError::DoesNotLast {
                 device: name.to_owned(),
             });

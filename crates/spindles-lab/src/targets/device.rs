@@ -2,6 +2,7 @@
 //! hardware controller's or another software's array.
 
 use super::{Kind, Needs, Raw};
+use spindles_io::Backend;
 
 pub(super) static KIND: Kind = Kind {
     name: "device",
@@ -27,7 +28,7 @@ pub(super) static KIND: Kind = Kind {
 
 /// Those that hold something when they are opened.
 pub(super) fn named(devices: &[&str]) -> Vec<String> {
-    let fresh = |device: &str| device.starts_with("mem:") || device.starts_with("null:");
+    let fresh = |device: &str| !Backend::of(device).facts.outlives_process;
     devices
         .iter()
         .filter(|device| !fresh(device))

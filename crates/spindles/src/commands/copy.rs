@@ -15,7 +15,7 @@ use spindles_block::SizeBytes;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::reading::assemble_to_read;
-use spindles_io::{Mishap, OpenOptions};
+use spindles_io::{Backend, Mishap, OpenOptions};
 
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -307,9 +307,7 @@ fn open_target(
     ui: &Ui,
 ) -> anyhow::Result<(CopyEnd, bool)> {
     let name = arguments.to.as_str();
-    let in_file_system = !["array:", "mem:", "null:"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix));
+    let in_file_system = !name.starts_with("array:") && Backend::of(name).facts.outlives_process;
     let created = in_file_system && CopyEnd::prepare_file(name, bytes)?;
     let to = open(name, devices, false, arguments, warnings, ui)?;
     Ok((to, created))
