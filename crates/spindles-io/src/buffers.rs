@@ -2,9 +2,9 @@
 //! for direct I/O, and never moved.
 //!
 //! The kernel and the threads of the pool read and write this memory by address
-//! while an operation is in flight. Nothing here takes notice of that: it is as
-//! if another process shared the memory, and the contract of `Target` says that
-//! what is seen of such bytes meanwhile is any mixture.
+//! while an operation is in flight. Nothing here prevents that: it is as
+//! if another process shared the memory. By the contract of `Target`, such bytes
+//! read as any mixture of old and new meanwhile.
 
 #![expect(
     unsafe_code,

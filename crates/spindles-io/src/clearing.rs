@@ -1,5 +1,4 @@
-//! What lies on devices becomes zeros. Whoever asks for it has the device open, so that nobody else
-//! writes to it.
+//! Clears what lies on devices. The caller has the device open, so that no other program writes to it.
 
 use crate::probe::Probe;
 use crate::signatures::Sighting;

@@ -6,7 +6,7 @@ use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::facts::DeviceFacts;
 use crate::identity::same_device;
 use crate::signatures::look;
-use crate::{CloseError, Mishap, OpenError, OpenOptions, Target, open_device, positioned};
+use crate::{CloseError, Incident, OpenError, OpenOptions, Target, open_device, positioned};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
@@ -30,7 +30,7 @@ pub struct CopyEnd {
     /// Bytes that could not be read, in order, where what can't be read is left out.
     left_out: Option<Vec<Range<u64>>>,
     /// What had gone wrong when it was about to be compared, for which it is read once more.
-    before_comparing: Vec<Mishap>,
+    before_comparing: Vec<Incident>,
 }
 
 /// The last bytes of a file, less than a block.
@@ -262,12 +262,12 @@ impl CopyEnd {
     }
 
     /// What went wrong on its devices; rot that was met by a copy and then by a comparison once.
-    pub fn mishaps(&self) -> Vec<Mishap> {
-        let mut mishaps = self.target().map_or(Vec::new(), Target::mishaps);
-        for mishap in &mut mishaps {
-            mishap.count_rot_once(&self.before_comparing);
+    pub fn incidents(&self) -> Vec<Incident> {
+        let mut incidents = self.target().map_or(Vec::new(), Target::incidents);
+        for incident in &mut incidents {
+            incident.count_rot_once(&self.before_comparing);
         }
-        mishaps
+        incidents
     }
 
     /// Its size.
@@ -540,7 +540,7 @@ pub fn compare(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), CopyError> {
     check(from, to, bytes)?;
-    from.before_comparing = from.target().map_or(Vec::new(), Target::mishaps);
+    from.before_comparing = from.target().map_or(Vec::new(), Target::incidents);
     run(Phase::Comparing, from, to, bytes, progress)
 }
 
@@ -820,7 +820,7 @@ impl Pipeline<'_> {
         self.end_piece(index);
     }
 
-    /// Lets go of a piece of which nothing is in flight.
+    /// Frees a piece that has nothing in flight.
     fn end_piece(&mut self, index: usize) {
         let piece = self.pieces[index];
         let in_flight = |leg: Option<Leg>| leg.is_some_and(|leg| !leg.answered);

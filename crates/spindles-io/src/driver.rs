@@ -1,11 +1,11 @@
-//! The target that comes of devices and arrays that were put together.
+//! A target over a stack of devices and arrays.
 
 use crate::core::{ArrayIndex, Core, Node, manage, progress, spares, tree};
 use crate::errors::AttachError;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
-use crate::{ArrayFacts, Busy, CloseError, Counters, Mishap, Target, TargetFacts, TooSmall};
+use crate::{ArrayFacts, Busy, CloseError, Counters, Incident, Target, TargetFacts, TooSmall};
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
 };
@@ -235,8 +235,8 @@ impl Target for Driver {
         busy
     }
 
-    fn settled_bytes(&self) -> (u64, u64) {
-        progress::settled_bytes(&self.core.carry)
+    fn in_sync_bytes(&self) -> (u64, u64) {
+        progress::in_sync_bytes(&self.core.carry)
     }
 
     fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
@@ -294,8 +294,8 @@ impl Target for Driver {
         taken
     }
 
-    fn mishaps(&self) -> Vec<Mishap> {
-        progress::mishaps(&self.core.carry)
+    fn incidents(&self) -> Vec<Incident> {
+        progress::incidents(&self.core.carry)
     }
 
     fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {

@@ -117,7 +117,7 @@ impl Access {
         (narrow(before), narrow(after))
     }
 
-    /// Whether it changes part of a block, whose rest must not change meanwhile.
+    /// Whether it writes a part of a block, the rest of which must stay as it is.
     fn is_partial_write(&self, block_bytes: u32) -> bool {
         self.operation.is_write() && self.bytes > 0 && self.margins(block_bytes) != (0, 0)
     }
@@ -264,7 +264,7 @@ impl Export {
         }
     }
 
-    /// Lets go of a slot whose answer has been used.
+    /// Frees a slot whose answer has been used.
     pub fn give_back(&mut self, id: SlotId) {
         let slot = &mut self.slots[usize::from(id.0)];
         assert_eq!(slot.phase, Phase::Answered);

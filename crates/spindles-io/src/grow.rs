@@ -1,4 +1,4 @@
-//! Grows an array that nobody uses: more members, another chunk size, another level; or all the room
+//! Grows an array that is not in use: more members, another chunk size, another level; or all the room
 //! that its members have. A growth that was stopped goes on where it was.
 
 use crate::assemble::{
@@ -7,7 +7,7 @@ use crate::assemble::{
 };
 use crate::attach::{self, ChangeError};
 use crate::report::positions;
-use crate::{OpenOptions, Target, TooSmall, probe, random, settle, wipe};
+use crate::{OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
 use spindles_format::{ArrayRecord, DeviceRecord};
@@ -61,8 +61,8 @@ pub struct Grown {
     pub wiped: Vec<(String, String)>,
 }
 
-/// Assembles an array and lets it become what `options` say, or goes on with that. `progress` is
-/// told how many bytes are moved and how many there are; with `false` it stops the growth.
+/// Assembles an array and lets it become what `options` say, or goes on with that. `progress`
+/// gets how many bytes are moved and how many there are; with `false` it stops the growth.
 ///
 /// # Errors
 ///
@@ -81,7 +81,7 @@ pub fn grow(
     let asked: Vec<&str> = options.add.iter().map(String::as_str).collect();
     let (already, added) = members_already(devices, &asked, &assembling);
     let devices = &[devices, &already].concat()[..];
-    attach::look_at_newcomers(devices, &added)?;
+    attach::look_at_new(devices, &added)?;
     let Assembled { target, report } = assemble(devices, &assembling)?;
     let array = report.name.clone();
     let changes =
@@ -139,7 +139,7 @@ pub fn grow(
     if let Some(change) = change {
         if !report.is_clean() || report.is_degraded() {
             let mut found = assemble(devices, &assembling)?.target;
-            let through = settle(found.as_mut(), progress);
+            let through = await_resync(found.as_mut(), progress);
             found.close()?;
             if !through {
                 return Ok(Grown {
@@ -207,7 +207,7 @@ fn enlarge(
     }
     if !grown.report.is_clean() {
         let mut found = assemble(devices, assembling)?.target;
-        grown.through = settle(found.as_mut(), progress);
+        grown.through = await_resync(found.as_mut(), progress);
         found.close()?;
         if !grown.through {
             return Ok(grown);
@@ -274,7 +274,7 @@ fn becomes(report: &ArrayReport, options: &GrowOptions) -> bool {
         && layout.is_none_or(|layout| layout == report.layout)
 }
 
-/// A growth that was given up.
+/// A growth that was abandoned.
 #[derive(Clone, Debug)]
 pub struct Aborted {
     /// The array, as it was found.
@@ -319,11 +319,11 @@ pub fn abort(
         })
     };
     let (new, old): (Vec<&str>, Vec<&str>) = devices.iter().partition(|device| is_new(device));
-    // Whether it is not too late, before anything is written. Without the new devices nothing moves.
+    // Whether it may still be abandoned, before anything is written. Without the new devices nothing moves.
     drop(assemble_to_change(&old, &looking, &Change::Abort)?);
     if !report.is_clean() {
         let mut found = assemble(&old, &writing)?.target;
-        settle(found.as_mut(), progress);
+        await_resync(found.as_mut(), progress);
         found.close()?;
     }
     assemble_to_change(&old, &writing, &Change::Abort)?

@@ -57,7 +57,7 @@ pub(crate) fn same(first: &str, second: &str) -> String {
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Place {
     identity: Identity,
-    /// `None` for some part of it, nobody knows which.
+    /// `None` for an unknown part of it.
     bytes: Option<Range<u64>>,
 }
 

@@ -6,7 +6,7 @@ use std::fmt;
 
 /// What went wrong on one device since its array was opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Mishap {
+pub enum Incident {
     /// On a member.
     Member {
         /// The array.
@@ -27,7 +27,7 @@ pub enum Mishap {
     },
 }
 
-impl Mishap {
+impl Incident {
     /// Of a member with that device; `None` where nothing went wrong on it.
     pub(crate) fn of_member(
         array: &str,
@@ -55,7 +55,7 @@ impl Mishap {
         let Self::Member { array, status, .. } = self else {
             return;
         };
-        let first = earlier.iter().find_map(|mishap| match mishap {
+        let first = earlier.iter().find_map(|incident| match incident {
             Self::Member {
                 array: of,
                 status: earlier,
@@ -73,7 +73,7 @@ impl Mishap {
     }
 }
 
-impl fmt::Display for Mishap {
+impl fmt::Display for Incident {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Member {
@@ -142,7 +142,7 @@ fn why(reason: OutReason) -> &'static str {
             "no space is left where it lies: free some, and `spindles rebuild` gives it what it lacks"
         }
         OutReason::Error(MemberError::Corrupt) => "what it holds is damaged",
-        OutReason::Command => "as it was told",
+        OutReason::Command => "as a command asked",
         OutReason::TooManyErrors => "too many reads failed in a short time",
         OutReason::TooManyBadBlocks => "too many places refuse to be written",
     }

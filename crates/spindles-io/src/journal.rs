@@ -1,12 +1,12 @@
-//! The device of its own for a journal: an array that nobody uses gets one, or loses it. What says so
-//! is one write of superblocks of an array that is clean, so that nothing that is logged counts.
+//! Gives an array that is not in use a device for its journal, or takes it away. That is one write of
+//! superblocks, of a clean array, so that the log holds nothing that is needed.
 
 use crate::assemble::{
     ArrayReport, AssembleOptions, Change, JournalReport, assemble, assemble_to_change,
 };
 use crate::attach::{self, ChangeError};
 use crate::errors::failed;
-use crate::{OpenOptions, backends, clearing, create, labels, settle};
+use crate::{OpenOptions, await_resync, backends, clearing, create, labels};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::{ChecksumKind, Uuid};
 use spindles_layout::Redundancy;
@@ -114,7 +114,7 @@ pub(crate) fn put_in_order(
 ) -> Result<(), ChangeError> {
     if !report.is_clean() {
         let mut found = assemble(devices, &options(degraded))?.target;
-        settle(found.as_mut(), progress);
+        await_resync(found.as_mut(), progress);
         found.close()?;
     }
     Ok(())

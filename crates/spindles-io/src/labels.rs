@@ -19,8 +19,8 @@ pub(crate) fn may_write(device: &str) -> Result<(), OpenError> {
     backends::open(device, &OpenOptions::default()).map(drop)
 }
 
-/// Makes a device say what this page does, whatever it holds; one that is so already only says it
-/// anew.
+/// Writes the page that says what a device is. What else the device holds is cleared first, unless it
+/// has such a page `already`.
 pub(crate) fn make(
     device: &str,
     already: bool,
@@ -95,10 +95,10 @@ mod tests {
             let found = Probe::open(&path).unwrap().found();
             assert_eq!(found.spare().map(|spare| &spare.arrays), Some(&vec![one]));
             let bytes = std::fs::read(&path).unwrap();
-            let sums = areas.area(AreaKind::CHECKSUMS).unwrap();
+            let checksums = areas.area(AreaKind::CHECKSUMS).unwrap();
             for (from, length) in [
                 (SLOT_BYTES[1], 4096),
-                (sums.offset_bytes, sums.length_bytes),
+                (checksums.offset_bytes, checksums.length_bytes),
             ] {
                 let range = usize::try_from(from).unwrap()..usize::try_from(from + length).unwrap();
                 assert!(bytes[range].iter().all(|byte| *byte == 0));

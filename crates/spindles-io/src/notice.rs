@@ -60,13 +60,13 @@ pub struct Notice {
     what: String,
     arrays: String,
     started: Instant,
-    /// What was done when it was first told.
+    /// What was done at the first update.
     first_bytes: Option<u64>,
-    told: Option<Instant>,
+    updated: Option<Instant>,
 }
 
 impl Notice {
-    /// Puts one up. `None` where that is not possible: nobody depends on it.
+    /// Writes a notice. `None` where that is not possible; notices are not essential.
     #[must_use]
     pub fn put(what: &str, arrays: &[Uuid]) -> Option<Self> {
         let folder = own_folder()?;
@@ -90,19 +90,22 @@ impl Notice {
             arrays: arrays.join(" "),
             started: Instant::now(),
             first_bytes: None,
-            told: None,
+            updated: None,
         };
         flock(&notice.file, FlockOperation::LockExclusive).ok()?;
         Some(notice)
     }
 
     /// How far it is. Cheap: call it as often as you like.
-    pub fn tell(&mut self, done_bytes: u64, total_bytes: u64) {
+    pub fn update(&mut self, done_bytes: u64, total_bytes: u64) {
         let first = *self.first_bytes.get_or_insert(done_bytes);
-        if self.told.is_some_and(|told| told.elapsed() < INTERVAL) {
+        if self
+            .updated
+            .is_some_and(|updated| updated.elapsed() < INTERVAL)
+        {
             return;
         }
-        self.told = Some(Instant::now());
+        self.updated = Some(Instant::now());
         let elapsed_ms = self.started.elapsed().as_millis();
         let left = u128::from(total_bytes.saturating_sub(done_bytes)) * elapsed_ms;
         let left = left.checked_div(u128::from(done_bytes.saturating_sub(first)) * 1000);
@@ -125,7 +128,7 @@ impl Drop for Notice {
 }
 
 /// What is being done with these arrays, as far as whoever asks may know. Only notices of the same user
-/// and of the administrator are believed.
+/// and of the administrator are trusted.
 #[must_use]
 pub fn work_on(arrays: &[Uuid]) -> Vec<Work> {
     let arrays: Vec<String> = arrays.iter().map(Uuid::to_string).collect();
@@ -209,7 +212,7 @@ fn own_folder() -> Option<PathBuf> {
     })
 }
 
-/// Whose folder it is, if that is this user or the administrator, and nobody else may write there.
+/// The owner of a folder, if that is this user or the administrator and no other user may write there.
 fn trusted(folder: &Path) -> Option<u32> {
     let metadata = fs::symlink_metadata(folder).ok()?;
     let owner = metadata.uid();
@@ -246,7 +249,7 @@ mod tests {
             return;
         };
         assert_eq!(work_on(&[array]), []);
-        notice.tell(100, 400);
+        notice.update(100, 400);
         let work = work_on(&[array]).remove(0);
         assert_eq!(
             (work.pid, work.what.as_str()),
@@ -256,8 +259,8 @@ mod tests {
         notice.started = Instant::now()
             .checked_sub(Duration::from_secs(50))
             .expect("uptime");
-        notice.told = None;
-        notice.tell(200, 400);
+        notice.updated = None;
+        notice.update(200, 400);
         assert_eq!(work_on(&[array])[0].left_s, Some(100));
         assert_eq!(work_on(&[Uuid([99; 16])]), []);
         // What is not locked is nobody's any more.

@@ -12,19 +12,19 @@ pub struct OpenOptions {
     pub read_only: bool,
     /// With `read_only`: look at files that another program may have locked and be writing to.
     pub unlocked: bool,
-    /// Requests in flight at most. Each costs an array scratch space for a column of its stripe,
+    /// Requests in flight at most. Each costs an array scratch space for a stripe range,
     /// reserved and registered at opening: 64 KiB a chunk.
     pub requests_max: u32,
-    /// What jobs such as a resync are guaranteed beside clients, in bytes of each member per
+    /// What jobs such as a resync are guaranteed while there are clients, in bytes of each member per
     /// second; while no client waits they go as fast as they can.
     pub job_rate: u64,
     /// What carries the I/O of files and devices.
     pub io: IoChoice,
     /// Whether to go past the page cache.
     pub direct: Direct,
-    /// How long a device may still look busy: the kernel ends what a program that was killed had in flight
+    /// How long a busy device is waited for: the kernel ends what a program that was killed had in flight
     /// before others get its devices, and a slow disk takes seconds for that.
-    pub patience: Duration,
+    pub busy_timeout: Duration,
     /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests:
     /// then no times are noted either. `None` for the kernel's randomness.
     pub drawn: Option<u64>,
@@ -40,7 +40,7 @@ impl Default for OpenOptions {
             job_rate: spindles_engine::JOB_RATE,
             io: IoChoice::Auto,
             direct: Direct::Auto,
-            patience: Duration::from_secs(5),
+            busy_timeout: Duration::from_secs(5),
             drawn: None,
         }
     }

@@ -57,11 +57,11 @@ impl Probe {
     /// The same for a device that somebody may be writing to: superblocks can be read at any
     /// moment, since a torn one doesn't pass for a good one.
     pub(crate) fn peek(name: &str) -> Result<Self, OpenError> {
-        let impatient = OpenOptions {
-            patience: Duration::ZERO,
+        let at_once = OpenOptions {
+            busy_timeout: Duration::ZERO,
             ..OpenOptions::default()
         };
-        match Self::open_with(name, &impatient) {
+        match Self::open_with(name, &at_once) {
             Err(busy @ OpenError::Busy { .. }) => Self::held(name).map_err(|_| busy),
             result => result,
         }

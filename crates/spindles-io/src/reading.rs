@@ -1,13 +1,14 @@
-//! Arrays that are opened to be read, by who writes nothing to them.
+//! Opens arrays for commands that only read.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Assembled, assemble};
 use crate::report::positions;
 
-/// Assembles an array that is only read. One that a crash left is opened for writing all the same, so that
-/// what is read once stays: what was being written is put in order, and nothing else is done, neither a
-/// growth nor a rebuild goes on, no spare is taken. That members are away is then noted on the others,
-/// which `tell` says before it happens. Where those could have gone on alone it is not done, unless
-/// `options` or the array allow it; neither is it with `options.force`.
+/// Assembles an array that is only read. An unclean array is opened for writing first, so that what is
+/// read once stays: recovery runs, and nothing else. No growth or rebuild continues, and no spare is
+/// taken. The superblocks then record which members are missing; `warn` says so before it happens.
+///
+/// Recovery is skipped with `options.force`, and while missing members may be newer, unless `options`
+/// or the array allow it.
 ///
 /// # Errors
 ///
@@ -15,7 +16,7 @@ use crate::report::positions;
 pub fn assemble_to_read(
     devices: &[&str],
     options: &AssembleOptions,
-    tell: &mut dyn FnMut(String),
+    warn: &mut dyn FnMut(String),
 ) -> Result<Assembled, AssembleError> {
     let mut options = options.clone();
     options.open.read_only = true;
@@ -26,7 +27,7 @@ pub fn assemble_to_read(
     }
     let arrays = report.arrays();
     if !options.degraded && arrays.iter().any(|array| array.must_ask_to_write()) {
-        tell(format!(
+        warn(format!(
             "array '{}' was not closed in order, and is not put in order while members are away that \
              may be newer: what was being written then may not be readable; --degraded goes on \
              without those members",
@@ -36,7 +37,7 @@ pub fn assemble_to_read(
     }
     for array in arrays {
         if let Some(line) = before_recovering(array) {
-            tell(line);
+            warn(line);
         }
     }
     drop(looked);

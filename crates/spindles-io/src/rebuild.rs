@@ -1,15 +1,15 @@
-//! Rebuilds an array that nobody uses: assembled, a blank device put in the place of a missing one,
+//! Rebuilds an array that is not in use: assembled, a blank device put in the place of a missing one,
 //! filled, closed. A rebuild that was stopped goes on where it was.
 
 use crate::assemble::{self, ArrayReport, AssembleOptions, Build, Lost, put_together};
 use crate::attach::{self, ChangeError};
+use crate::await_resync;
 use crate::core::manage::Vacancy;
 pub use crate::create::Made;
 use crate::create::{Inner, Wanted};
 use crate::identity::share_bytes;
 use crate::probe::Probe;
 pub use crate::progress::RebuildProgress;
-use crate::settle;
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, geometry_of};
 use spindles_format::Uuid;
@@ -21,10 +21,10 @@ use std::cmp::Reverse;
 pub struct RebuildOptions {
     /// How the array is to be assembled.
     pub assemble: AssembleOptions,
-    /// The device that takes the place, or the array: one of devices that hold nothing, or are left of
-    /// the one that was there. Where what is missing is an array that lacks a device, that is made
-    /// anew with this one. `None` goes on with a rebuild that was stopped, and gives members
-    /// that came back what they missed.
+    /// The device that takes the place. An array may take it too: of blank devices, or of those left
+    /// of the array that was there. Where that array lacks one device only, giving the device alone
+    /// creates it again. `None` continues a rebuild that was stopped, and brings members that came
+    /// back up to date.
     pub onto: Option<Expression>,
     /// The position; `None` for the first that is missing.
     pub member: Option<MemberIndex>,
@@ -64,7 +64,7 @@ pub fn rebuild(
 ) -> Result<Rebuilt, ChangeError> {
     let Ready {
         devices,
-        newcomer,
+        replacement,
         array,
         uuids,
     } = match look(devices, options)? {
@@ -80,18 +80,18 @@ pub fn rebuild(
             });
         }
     };
-    let wiped = match &newcomer {
-        Newcomer::None => Vec::new(),
-        Newcomer::Device(onto) => {
+    let wiped = match &replacement {
+        Replacement::None => Vec::new(),
+        Replacement::Device(onto) => {
             attach::may_overwrite(&[onto.as_str()], options.overwrite, &uuids)?
         }
-        Newcomer::Array(inner, _) => inner.occupied.clone(),
+        Replacement::Array(inner, _) => inner.occupied.clone(),
     };
     let mut assembling = options.assemble.clone();
-    assembling.keep_spares = !matches!(newcomer, Newcomer::None);
+    assembling.keep_spares = !matches!(replacement, Replacement::None);
     let given: Vec<&str> = devices.iter().map(String::as_str).collect();
     let mut build = put_together(&given, &assembling)?;
-    if let Newcomer::Array(inner, vacancy) = &newcomer {
+    if let Replacement::Array(inner, vacancy) = &replacement {
         build.stack.still_waits(vacancy)?;
         let node = inner.make(&mut build.stack, &vacancy.around)?;
         let name = format!("array '{}'", inner.name());
@@ -99,14 +99,14 @@ pub fn rebuild(
     }
     let assembled = build.into_assembled();
     let (mut target, mut report) = (assembled.target, assembled.report);
-    match &newcomer {
-        Newcomer::Device(onto) => {
+    match &replacement {
+        Replacement::Device(onto) => {
             target.attach(onto, options.member)?;
         }
-        Newcomer::Array(..) => {}
+        Replacement::Array(..) => {}
         // What returned may have what it missed already.
-        Newcomer::None if target.rebuild_progress().is_some() || report.has_returning() => {}
-        Newcomer::None => {
+        Replacement::None if target.rebuild_progress().is_some() || report.has_returning() => {}
+        Replacement::None => {
             // A spare that would do for another place is too small for this one.
             let spares = report.spares.iter();
             let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
@@ -116,13 +116,13 @@ pub fn rebuild(
             return Err(ChangeError::NothingToRebuild { array, refused });
         }
     }
-    let made = match newcomer {
-        Newcomer::Array(inner, _) => Some(inner.made()),
-        Newcomer::None | Newcomer::Device(_) => None,
+    let made = match replacement {
+        Replacement::Array(inner, _) => Some(inner.made()),
+        Replacement::None | Replacement::Device(_) => None,
     };
     let (mut started, mut members, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = 0;
-    let told = &mut |array: String, event| {
+    let on_event = &mut |array: String, event| {
         match event {
             Event::RebuildStarted { member } => started.push((array, member)),
             Event::RebuildDone { member } => members.push((array, member)),
@@ -134,9 +134,9 @@ pub fn rebuild(
         }
         failed == 0
     };
-    let through = attach::work_through(target.as_mut(), told, progress)
+    let through = attach::work_through(target.as_mut(), on_event, progress)
         // A new array without bitmaps has redundancy of its own to be made.
-        && (made.is_none() || settle(target.as_mut(), progress));
+        && (made.is_none() || await_resync(target.as_mut(), progress));
     assemble::close(target, &mut report)?;
     // Where one failed, a spare may have gone on.
     out.retain(|place| through && !members.contains(place));
@@ -154,7 +154,7 @@ pub fn rebuild(
 }
 
 /// What is to be filled.
-enum Newcomer {
+enum Replacement {
     /// What was begun, members that returned, and spares.
     None,
     Device(String),
@@ -172,7 +172,7 @@ enum Looked {
 /// What a rebuild is to be done with.
 struct Ready {
     devices: Vec<String>,
-    newcomer: Newcomer,
+    replacement: Replacement,
     array: String,
     /// Of the array and of those inside it.
     uuids: Vec<Uuid>,
@@ -189,8 +189,8 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     let is_member = |device: &&&str| members.contains(*device);
     let goes_on = build.stack.rebuild_progress().is_some();
     let all_are_members = new.iter().all(|device| is_member(&device));
-    let (devices, newcomer) = match onto {
-        _ if goes_on && all_are_members => (given, Newcomer::None),
+    let (devices, replacement) = match onto {
+        _ if goes_on && all_are_members => (given, Replacement::None),
         None if !build.report.is_degraded() => {
             return Ok(Looked::Whole(Box::new(build.report)));
         }
@@ -201,7 +201,7 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
                 let refused = build.report.refused;
                 return Err(ChangeError::NothingToRebuild { array, refused });
             }
-            (given, Newcomer::None)
+            (given, Replacement::None)
         }
         Some(_) if new.iter().any(|device| is_member(&device)) => {
             let device = new.iter().find(is_member).map_or("", |device| device);
@@ -214,18 +214,18 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
             });
         }
         Some(onto) => {
-            let newcomer = look_at(onto, build, options)?;
-            let is_other = |device: &&str| match &newcomer {
-                Newcomer::Array(inner, _) => !inner.leaves.iter().any(|leaf| leaf == device),
-                Newcomer::Device(new) => new != device,
-                Newcomer::None => true,
+            let replacement = look_at(onto, build, options)?;
+            let is_other = |device: &&str| match &replacement {
+                Replacement::Array(inner, _) => !inner.leaves.iter().any(|leaf| leaf == device),
+                Replacement::Device(new) => new != device,
+                Replacement::None => true,
             };
-            (given.into_iter().filter(is_other).collect(), newcomer)
+            (given.into_iter().filter(is_other).collect(), replacement)
         }
     };
     Ok(Looked::Ready(Ready {
         devices: devices.into_iter().map(str::to_owned).collect(),
-        newcomer,
+        replacement,
         array,
         uuids,
     }))
@@ -241,7 +241,7 @@ fn look_with<'a>(
     let is_array = matches!(options.onto, Some(Expression::Array { .. }));
     let is_other = |device: &&str| !is_array || !new.iter().any(|new| share_bytes(new, device));
     let (devices, of_both): (Vec<&str>, Vec<&str>) = devices.iter().copied().partition(is_other);
-    attach::look_at_newcomers(&devices, new)?;
+    attach::look_at_new(&devices, new)?;
     let is_ours = |new: &&&str| {
         of_both.iter().any(|device| share_bytes(new, device)) || is_related(new, &devices)
     };
@@ -277,7 +277,7 @@ fn look_at(
     onto: &Expression,
     build: Build,
     options: &RebuildOptions,
-) -> Result<Newcomer, ChangeError> {
+) -> Result<Replacement, ChangeError> {
     let vacancy = build.stack.vacancy(options.member)?;
     let place = format!("{}.{}", vacancy.around.name, vacancy.member);
     let of_place = |lost: &&Lost| lost.record.name.as_str() == place;
@@ -292,7 +292,7 @@ fn look_at(
         let device = onto.leaves().concat();
         let target = build.into_assembled().target;
         target.may_attach(&device, options.member)?;
-        return Ok(Newcomer::Device(device));
+        return Ok(Replacement::Device(device));
     };
     let leaves = expression.leaves();
     let is_leaf = |device: &&String| leaves.contains(&device.as_str());
@@ -311,7 +311,7 @@ fn look_at(
         left: &left,
     };
     let inner = Inner::plan(&wanted, &options.assemble.open, options.overwrite)?;
-    Ok(Newcomer::Array(Box::new(inner), Box::new(vacancy)))
+    Ok(Replacement::Array(Box::new(inner), Box::new(vacancy)))
 }
 
 /// Whether a device is a member of the array of these, or of one around or inside it.

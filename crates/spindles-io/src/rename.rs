@@ -1,4 +1,4 @@
-//! Gives an array that nobody uses another name. Arrays inside it are named after it.
+//! Renames an array that is not in use. Arrays inside it are named after it.
 
 use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport, assemble_to_change};
 use crate::attach::ChangeError;
@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// Gives the array of these devices this name, which no other array in `places` may have, as
 /// `scan::resolve` takes them. `progress` gets how far an array that was not closed
-/// in order is put in order. The array as it was found.
+/// in order is put in order. Returns the array as it was found.
 ///
 /// # Errors
 ///

@@ -1,5 +1,5 @@
-//! Replaces a member of an array that nobody uses: assembled, a blank device put beside a member
-//! that is alive, the member copied onto it, the place given to it, closed, and the superblock of the
+//! Replaces a member of an array that is not in use: assembled, the member that works copied onto
+//! a blank replacement device, the place given to it, closed, and the superblock of the
 //! old device cleared. Redundancy is never less meanwhile.
 
 use crate::assemble::{self, ArrayReport, AssembleOptions, assemble};
@@ -41,7 +41,7 @@ pub struct Replaced {
 }
 
 /// Assembles an array and copies a member that works onto a device that takes its place. `progress`
-/// is told how many bytes of the array are done and how many there are; with `false` it stops.
+/// gets how many bytes of the array are done and how many there are; with `false` it stops.
 ///
 /// # Errors
 ///
@@ -57,7 +57,7 @@ pub fn replace(
     if identity::same_device(&[devices.as_slice(), &[old]].concat()).is_none() {
         devices.push(old);
     }
-    attach::look_at_newcomers(&devices, &[onto])?;
+    attach::look_at_new(&devices, &[onto])?;
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut reading = options.assemble.clone();
     reading.open.read_only = true;
@@ -73,7 +73,7 @@ pub fn replace(
     let (mut target, mut report) = (assembled.target, assembled.report);
     let (array, member) = target.replace(old, onto)?;
     let (mut replaced, mut rebuilt, ended) = (false, false, Cell::new(None));
-    let told = &mut |of: String, event| {
+    let on_event = &mut |of: String, event| {
         match event {
             _ if of != array => {}
             Event::ReplaceDone { .. } => replaced = true,
@@ -84,7 +84,7 @@ pub fn replace(
         }
         true
     };
-    while !attach::work_through(target.as_mut(), told, progress) && ended.get().is_none() {
+    while !attach::work_through(target.as_mut(), on_event, progress) && ended.get().is_none() {
         // Nothing is stopped before it has begun. A rebuild that it became goes on next time.
         target.stop_job("replace");
         target.work();
@@ -104,7 +104,7 @@ pub fn replace(
             return Err(ChangeError::MemberLost { array, old, onto });
         }
         Some(ReplaceEnd::NewcomerLost(_)) => {
-            return Err(ChangeError::NewcomerFailed { array, old, onto });
+            return Err(ChangeError::ReplacementFailed { array, old, onto });
         }
         Some(ReplaceEnd::Unreadable { failed }) => {
             return Err(ChangeError::Unreadable { array, old, failed });
@@ -126,17 +126,17 @@ pub fn replace(
     })
 }
 
-/// Whether that device was written last of all by an earlier replacement of `old` that was killed: it
-/// says that it has the place, and no other says so.
+/// Whether an earlier replacement of `old` was killed right after it wrote to `onto`, so that only the
+/// superblock there says that `onto` has the place.
 fn is_left_over(old: &str, onto: &str) -> bool {
     let [Some(old), Some(onto)] = [old, onto].map(|it| Some(Probe::glance(it)?.found())) else {
         return false;
     };
     match (old.record(), onto.record()) {
-        (Ok((array, member)), Ok((told, place))) => {
-            told.uuid == array.uuid
-                && told.follows(array)
-                && told.generation == array.generation + 1
+        (Ok((array, member)), Ok((newest, place))) => {
+            newest.uuid == array.uuid
+                && newest.follows(array)
+                && newest.generation == array.generation + 1
                 && place.member == member.member
         }
         _ => false,

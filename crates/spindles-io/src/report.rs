@@ -1,6 +1,6 @@
-//! What an array is and what it is made of, for whoever uses it.
+//! What an array is and what it is made of, for users.
 
-use crate::Mishap;
+use crate::Incident;
 use crate::clock::utc;
 use crate::notice::percent;
 use crate::shell::shell_word;
@@ -26,7 +26,7 @@ pub struct ArrayReport {
     pub layout: String,
     /// The consistency policy's name.
     pub consistency: &'static str,
-    /// How blocks are summed up.
+    /// The checksum of blocks.
     pub checksum: &'static str,
     /// The chunk size.
     pub chunk_bytes: u64,
@@ -38,7 +38,7 @@ pub struct ArrayReport {
     pub room_bytes: Option<u64>,
     /// The generation of its superblocks.
     pub generation: u64,
-    /// When its superblocks were last written, in seconds since 1970; 0 where nobody knew the time.
+    /// When its superblocks were last written, in seconds since 1970; 0 where the time was not known.
     pub last_written_s: u64,
     /// When a scrub of it last came to its end, in seconds since 1970; 0 for never.
     pub last_scrub_s: u64,
@@ -57,32 +57,32 @@ pub struct ArrayReport {
     pub read_only: bool,
     /// Whether it is open for writing.
     pub for_writing: bool,
-    /// Members that it counts on, and of which nothing was given.
+    /// Active members of which no device was given.
     pub unheard_of: MemberSet,
-    /// Those, where they hold by themselves all data of the array: they may have gone on alone.
+    /// The same, where they hold all data of the array by themselves: they may be newer.
     pub may_be_newer: MemberSet,
-    /// Whether it may be written all the same, without being asked for it.
+    /// Whether it may be written without those members, without `--degraded`.
     pub degraded_writes: bool,
-    /// What it was before it began to grow, while it does.
+    /// While it grows: what it was before.
     pub growing: Option<Growing>,
     /// Where its journal lies, if it logs.
     pub journal: JournalReport,
-    /// Of an array inside another, while it is being filled: below which byte of that it is good.
+    /// Of an array inside another, while it is being rebuilt: bytes of the outer one that are done.
     pub filled_bytes: Option<u64>,
     /// Every position.
     pub members: Vec<MemberReport>,
     /// Devices and arrays that can't take part, and why.
     pub refused: Vec<String>,
-    /// Its devices one of whose two superblocks is damaged, and how.
+    /// Devices with one damaged superblock of two, and the damage.
     pub damaged: Vec<(String, DecodeError)>,
-    /// Members of those that get what they missed as soon as the array is open for writing.
+    /// Refused members that catch up as soon as the array is open for writing.
     pub returning: MemberSet,
     /// Spares that were given, for it and for arrays inside it.
     pub spares: Vec<SpareReport>,
     /// What of them takes a place since it was opened.
     pub taken: Vec<Taken>,
     /// What went wrong on its devices, and on those of arrays inside it, while it was open.
-    pub mishaps: Vec<Mishap>,
+    pub incidents: Vec<Incident>,
 }
 
 /// A device that may take the place of a missing member.
@@ -231,8 +231,8 @@ impl ArrayReport {
         }
     }
 
-    /// When what is to be done goes on, where nobody else has the array: now, or `by` a command on
-    /// the `outermost` array.
+    /// When pending work of an array that is not in use continues: now, or with the command `by` on the
+    /// `outermost` array.
     fn when(&self, by: &str, outermost: &str) -> String {
         if self.for_writing {
             "now".to_owned()
@@ -244,7 +244,7 @@ impl ArrayReport {
         }
     }
 
-    /// What to tell whoever uses the array: one line for each thing that is not as it should be,
+    /// What whoever uses the array has to know: one line for each thing that is not as it should be,
     /// inner arrays first.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
@@ -389,7 +389,7 @@ impl ArrayReport {
         .collect()
     }
 
-    /// What can be done about what is missing, as long as nobody has the array.
+    /// What can be done about missing members of an array that is not in use.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
         let name = &self.name;
@@ -420,7 +420,7 @@ impl ArrayReport {
     }
 }
 
-/// What becomes of an array that loses more, so many of which it survives.
+/// Says how many more members may be lost.
 pub(crate) fn survives_more(members: u8) -> String {
     match members {
         0 => "it is not safe from further losses".to_owned(),

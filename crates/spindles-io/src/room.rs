@@ -37,7 +37,7 @@ impl TooSmall {
         }
     }
 
-    /// A device with so much and what it needs.
+    /// A device, its size and the size it needs.
     pub(crate) fn new(device: &str, device_bytes: u64, needed_bytes: u64) -> Self {
         Self::of(device)(Lack {
             device_bytes,

@@ -1,4 +1,4 @@
-//! Scrubs an array that nobody uses: assembled, gone through, told place by place, closed.
+//! Scrubs an array that is not in use: assembled, gone through, each place reported, closed.
 
 use crate::CloseError;
 use crate::assemble::{self, ArrayReport, AssembleError, AssembleOptions, MemberReport, assemble};
@@ -8,12 +8,12 @@ use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub};
 use std::collections::VecDeque;
 use thiserror::Error;
 
-/// Places that may still grow.
+/// Findings that neighbours may still be joined to.
 const OPEN_MAX: usize = 64;
 
-/// Something that a scrub tells.
+/// Something that a scrub reports.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Told {
+pub enum Finding {
     /// A place of a member where something was wrong.
     Place {
         /// The array.
@@ -92,8 +92,8 @@ pub enum ScrubError {
     },
 }
 
-/// Assembles an array and scrubs it, and arrays inside it. `tell` gets each place, neighbouring
-/// ones as one; `progress` how many bytes are done and how many there are, and with `false` it stops
+/// Assembles an array and scrubs it, and arrays inside it. `report_finding` gets each
+/// finding, neighbouring ones as one; `progress` how many bytes are done and how many there are, and with `false` it stops
 /// the scrub.
 ///
 /// # Errors
@@ -103,7 +103,7 @@ pub fn scrub(
     devices: &[&str],
     options: &AssembleOptions,
     scrub: Scrub,
-    tell: &mut dyn FnMut(&Told),
+    report_finding: &mut dyn FnMut(&Finding),
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Scrubbed, ScrubError> {
     let assembled = assemble(devices, options)?;
@@ -120,8 +120,8 @@ pub fn scrub(
     let (mut through, mut below) = (true, false);
     let state = loop {
         while let Some((name, event)) = target.next_event() {
-            if let Some(told) = report.find(&name).and_then(|array| tells(array, &event)) {
-                join(&mut open, told, tell);
+            if let Some(finding) = report.find(&name).and_then(|array| finding(array, &event)) {
+                join(&mut open, finding, report_finding);
             }
         }
         let state = target.scrub_progress();
@@ -152,7 +152,7 @@ pub fn scrub(
     };
     let open = open.make_contiguous();
     open.sort_by(|one, other| one.place().cmp(&other.place()));
-    open.iter().for_each(tell);
+    open.iter().for_each(report_finding);
     assemble::close(target, &mut report)?;
     Ok(Scrubbed {
         report,
@@ -164,12 +164,16 @@ pub fn scrub(
 /// Merges `next` with the places next to it. A scrub looks at several places at once and finishes them
 /// in any order, so the last few places are kept in `open`; when these are too many, the oldest is
 /// reported.
-fn join(open: &mut VecDeque<Told>, mut next: Told, tell: &mut dyn FnMut(&Told)) {
-    let beside = |(at, told): (usize, &Told), next: &Told| {
-        let joined = told.followed_by(next).or_else(|| next.followed_by(told));
+fn join(open: &mut VecDeque<Finding>, mut next: Finding, report_finding: &mut dyn FnMut(&Finding)) {
+    let neighbours = |(at, finding): (usize, &Finding), next: &Finding| {
+        let joined = finding
+            .followed_by(next)
+            .or_else(|| next.followed_by(finding));
         Some((at, joined?))
     };
-    while let Some((at, joined)) = (open.iter().enumerate()).find_map(|told| beside(told, &next)) {
+    while let Some((at, joined)) =
+        (open.iter().enumerate()).find_map(|finding| neighbours(finding, &next))
+    {
         open.remove(at);
         next = joined;
     }
@@ -177,11 +181,11 @@ fn join(open: &mut VecDeque<Told>, mut next: Told, tell: &mut dyn FnMut(&Told)) 
     if open.len() > OPEN_MAX
         && let Some(oldest) = open.pop_front()
     {
-        tell(&oldest);
+        report_finding(&oldest);
     }
 }
 
-impl Told {
+impl Finding {
     /// Both as one, where `next` begins where this ends, and is the same otherwise.
     fn followed_by(&self, next: &Self) -> Option<Self> {
         let (Self::Place { bytes: more, .. } | Self::Disagreement { bytes: more, .. }) = next
@@ -197,14 +201,14 @@ impl Told {
                     array_offset_bytes,
                     ..
                 },
-                Self::Place { bytes: sum, .. },
+                Self::Place { bytes: total, .. },
             ) => {
                 *offset_bytes += *bytes;
                 if let Some(offset_bytes) = array_offset_bytes {
                     *offset_bytes += *bytes;
                 }
                 *bytes = *more;
-                *sum += *more;
+                *total += *more;
             }
             (
                 Self::Disagreement {
@@ -212,18 +216,18 @@ impl Told {
                     bytes,
                     ..
                 },
-                Self::Disagreement { bytes: sum, .. },
+                Self::Disagreement { bytes: total, .. },
             ) => {
                 *offset_bytes += *bytes;
                 *bytes = *more;
-                *sum += *more;
+                *total += *more;
             }
             _ => return None,
         }
         (expected == *next).then_some(joined)
     }
 
-    /// By whom and where it is.
+    /// Array, member and offset.
     fn place(&self) -> (&str, &str, u64) {
         match self {
             Self::Place {
@@ -242,7 +246,7 @@ impl Told {
     }
 }
 
-fn tells(array: &ArrayReport, event: &Event) -> Option<Told> {
+fn finding(array: &ArrayReport, event: &Event) -> Option<Finding> {
     let block_bytes = u64::from(array.block_bytes);
     let name = array.name.clone();
     let member = |member: MemberIndex| match &array.members[usize::from(member.0)] {
@@ -251,7 +255,7 @@ fn tells(array: &ArrayReport, event: &Event) -> Option<Told> {
         MemberReport::Missing { .. } => format!("member {member}"),
     };
     match *event {
-        Event::Found(found) => Some(Told::Place {
+        Event::Found(found) => Some(Finding::Place {
             array: name,
             member: member(found.member),
             offset_bytes: found.block.0 * block_bytes,
@@ -266,13 +270,13 @@ fn tells(array: &ArrayReport, event: &Event) -> Option<Told> {
             block,
             blocks,
             made_to_agree,
-        } => Some(Told::Disagreement {
+        } => Some(Finding::Disagreement {
             array: name,
             offset_bytes: block.0 * block_bytes,
             bytes: u64::from(blocks) * block_bytes,
             made_to_agree,
         }),
-        Event::MemberOut { member: out, .. } => Some(Told::Out {
+        Event::MemberOut { member: out, .. } => Some(Finding::Out {
             array: name,
             member: member(out),
         }),

@@ -22,11 +22,11 @@ pub enum For<'a> {
 /// Spares that there are now.
 #[derive(Clone, Debug)]
 pub struct Added {
-    /// The name and identity of the array whose they are to be; `None` for shared ones.
+    /// Name and UUID of the array that they belong to; `None` for shared spares.
     pub array: Option<(String, Uuid)>,
-    /// What is not as it should be with that array, and with the devices given for it.
+    /// Warnings about that array and the devices given for it.
     pub warnings: Vec<String>,
-    /// What they are now: one that was shared before still is.
+    /// The spares; one that was shared before still is.
     pub spares: Vec<SpareReport>,
     /// What was overwritten: device and what it was.
     pub wiped: Vec<(String, String)>,

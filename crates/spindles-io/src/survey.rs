@@ -1,5 +1,5 @@
-//! How an array is, whoever has it: as the engine sees it where nobody does; from its superblocks alone
-//! where another program does, or where too much is missing. Nothing is written.
+//! The state of an array, in use or not. The engine reports it where the array can be opened; the
+//! superblocks alone where another program has it or too much is missing. Nothing is written.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe};
 pub use crate::holders::User;
@@ -82,7 +82,7 @@ fn in_use(devices: &[&str]) -> Result<Survey, AssembleError> {
     let open = OpenOptions {
         read_only: true,
         unlocked: true,
-        patience: Duration::ZERO,
+        busy_timeout: Duration::ZERO,
         ..OpenOptions::default()
     };
     let reports = describe(devices, &open)?;
@@ -103,7 +103,7 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
     let mut options = AssembleOptions {
         open: OpenOptions {
             read_only: true,
-            patience: Duration::ZERO,
+            busy_timeout: Duration::ZERO,
             ..OpenOptions::default()
         },
         ..AssembleOptions::default()
@@ -134,8 +134,8 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
     })
 }
 
-/// Whether another program has one of the devices for itself. Asked twice: one that only looks does so
-/// for a moment.
+/// Whether another program holds one of the devices exclusively. Checked twice, since one that only
+/// looks holds it for a moment.
 fn is_in_use(devices: &[&str]) -> bool {
     let mut busy = devices.iter().filter(|device| is_busy(device)).peekable();
     if busy.peek().is_none() {

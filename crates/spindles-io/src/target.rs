@@ -4,7 +4,7 @@
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
-use crate::{CloseError, Mishap, TargetFacts, TooSmall};
+use crate::{CloseError, Incident, TargetFacts, TooSmall};
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -53,7 +53,7 @@ pub trait Target {
         false
     }
 
-    /// Ends all lending: other memory may be lent from now on. A late read may still fill what was
+    /// Ends all lending: other memory may be lent from now on. A straggler may still fill what was
     /// lent before, or given for it.
     fn end_lending(&mut self) {}
 
@@ -83,7 +83,7 @@ pub trait Target {
         Err(CommandError::NoSuchMember)
     }
 
-    /// The next thing worth telling that happened in an array, with the array's name.
+    /// The next event of an array, with the array's name.
     fn next_event(&mut self) -> Option<(String, Event)> {
         None
     }
@@ -95,8 +95,8 @@ pub trait Target {
     }
 
     /// Of how many bytes of the target's arrays redundancy agrees with data, and of how many there
-    /// are: unequal while a resync is under way or could not settle some place.
-    fn settled_bytes(&self) -> (u64, u64) {
+    /// are: unequal while a resync is under way or left some place out of sync.
+    fn in_sync_bytes(&self) -> (u64, u64) {
         (0, 0)
     }
 
@@ -166,7 +166,7 @@ pub trait Target {
     }
 
     /// What went wrong on the devices of its arrays since the target was opened. Allocates.
-    fn mishaps(&self) -> Vec<Mishap> {
+    fn incidents(&self) -> Vec<Incident> {
         Vec::new()
     }
 
@@ -202,8 +202,8 @@ pub trait Target {
         None
     }
 
-    /// Answers what is in flight, makes everything durable, marks an array as clean, lets go of
-    /// the devices.
+    /// Answers what is in flight, makes everything durable, marks an array as clean, closes the
+    /// devices.
     ///
     /// # Errors
     ///
@@ -211,12 +211,11 @@ pub trait Target {
     fn close(self: Box<Self>) -> Result<(), CloseError>;
 }
 
-/// Waits until redundancy agrees with data in all arrays of a target. `progress` is told how many
-/// bytes are done and how many there are; with `false` it stops the waiting. Whether it went
-/// through.
-pub fn settle(target: &mut dyn Target, progress: &mut dyn FnMut(u64, u64) -> bool) -> bool {
+/// Waits until redundancy agrees with data in all arrays of a target. `progress` gets how many bytes
+/// are done and how many there are; with `false` it stops the waiting. Returns whether all are in sync.
+pub fn await_resync(target: &mut dyn Target, progress: &mut dyn FnMut(u64, u64) -> bool) -> bool {
     loop {
-        let (settled, total) = target.settled_bytes();
+        let (settled, total) = target.in_sync_bytes();
         let goes_on = progress(settled, total);
         if settled == total {
             return true;

@@ -49,7 +49,7 @@ fn device_bytes(file: &OwnedFd) -> u64 {
     }
 }
 
-/// What a file can do beside reading and writing; learnt from its refusals.
+/// Which calls a file supports in addition to reads and writes; learnt from its refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Abilities {
     /// Punching holes.

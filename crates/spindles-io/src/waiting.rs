@@ -7,17 +7,17 @@ use std::time::Duration;
 /// A shorter wait is not worth a message.
 pub(crate) const SILENCE: Duration = Duration::from_secs(1);
 
-static TELL: OnceLock<fn(&str)> = OnceLock::new();
+static REPORT: OnceLock<fn(&str)> = OnceLock::new();
 
 /// Sets the function that shows messages about waiting to the user, once for the whole process: later
 /// calls change nothing. Without one, waits are silent.
-pub fn tell_waits(tell: fn(&str)) {
-    TELL.get_or_init(|| tell);
+pub fn report_waits(report: fn(&str)) {
+    REPORT.get_or_init(|| report);
 }
 
 /// Shows that a device is in use, by whom as far as that is known, and how long it is waited for at most.
-pub(crate) fn show(device: &str, patience: Duration) {
-    let Some(tell) = TELL.get() else {
+pub(crate) fn show(device: &str, busy_timeout: Duration) {
+    let Some(report) = REPORT.get() else {
         return;
     };
     let users = holders(&[device]).into_iter().map(|user| {
@@ -28,8 +28,8 @@ pub(crate) fn show(device: &str, patience: Duration) {
         pid + &command.unwrap_or_default()
     });
     let users: Vec<String> = users.collect();
-    let seconds = patience.as_secs();
-    tell(&format!(
+    let seconds = busy_timeout.as_secs();
+    report(&format!(
         "{device} is in use{}: waiting up to {seconds} s for it",
         users.join(" and")
     ));

@@ -17,7 +17,7 @@ fn at_once(read_only: bool) -> AssembleOptions {
     AssembleOptions {
         open: OpenOptions {
             read_only,
-            patience: Duration::ZERO,
+            busy_timeout: Duration::ZERO,
             ..OpenOptions::default()
         },
         ..AssembleOptions::default()

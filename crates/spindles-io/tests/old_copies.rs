@@ -6,7 +6,7 @@ use spindles_engine::POLICIES;
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{AssembleOptions, Assembled, assemble, examine};
 use spindles_io::create::{CreateOptions, create};
-use spindles_io::{OpenOptions, Target, settle};
+use spindles_io::{OpenOptions, Target, await_resync};
 use spindles_layout::Expression;
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt as _;
@@ -102,9 +102,9 @@ fn crashed(level: &str, checksum: ChecksumKind) -> Folder {
 fn is_resynchronised(folder: &Folder, given: &[&str], case: &str) -> String {
     let mut found = folder.open(given).unwrap();
     let mut warnings = found.report.warnings();
-    warnings.extend(found.target.mishaps().iter().map(ToString::to_string));
-    settle(found.target.as_mut(), &mut |_, _| true);
-    warnings.extend(found.target.mishaps().iter().map(ToString::to_string));
+    warnings.extend(found.target.incidents().iter().map(ToString::to_string));
+    await_resync(found.target.as_mut(), &mut |_, _| true);
+    warnings.extend(found.target.incidents().iter().map(ToString::to_string));
     found.target.close().unwrap();
     for missing in DEVICES {
         let left: Vec<&str> = DEVICES

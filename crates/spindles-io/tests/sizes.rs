@@ -13,7 +13,7 @@ use spindles_io::grow::{GrowOptions, Grown, NewSize, grow};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
 use spindles_io::replace::{ReplaceOptions, replace};
 use spindles_io::scrub::scrub;
-use spindles_io::{Target, settle};
+use spindles_io::{Target, await_resync};
 use spindles_layout::Expression;
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt as _, MetadataExt as _};
@@ -172,7 +172,7 @@ impl Devices {
     fn compare(&self, names: &[&str], seed: u64) -> ArrayState {
         let mut target = self.open(names).target;
         transfer(target.as_mut(), seed, false);
-        assert!(settle(target.as_mut(), &mut |_, _| true));
+        assert!(await_resync(target.as_mut(), &mut |_, _| true));
         while target.rebuild_progress().is_some() {
             assert!(target.work(), "a rebuild ends");
         }

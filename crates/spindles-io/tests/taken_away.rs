@@ -332,7 +332,7 @@ fn one(
         Fault::Gone | Fault::WriteProtected => (MemberError::Gone, "it does not answer"),
     };
     assert_eq!(why, Some(OutReason::Error(expected)), "{what}");
-    let told: Vec<_> = target.mishaps().iter().map(ToString::to_string).collect();
+    let told: Vec<_> = target.incidents().iter().map(ToString::to_string).collect();
     let out = format!("member {victim}: out of the array, {words}");
     assert!(
         matches!(&told[..], [told] if told.contains(&out)),

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
 use spindles_engine::Member;
-use spindles_io::Mishap;
+use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
@@ -162,13 +162,13 @@ pub(crate) fn shape(
 
 /// Notes what became of devices: what went wrong, spares that were taken, and what was overwritten.
 pub(crate) fn note_devices(
-    mishaps: &[Mishap],
+    incidents: &[Incident],
     taken: &[Taken],
     wiped: &[(String, String)],
     ui: &Ui,
 ) {
-    for mishap in mishaps {
-        ui.note(mishap);
+    for incident in incidents {
+        ui.note(incident);
     }
     for taken in taken {
         ui.note(taken);
@@ -179,9 +179,9 @@ pub(crate) fn note_devices(
 }
 
 /// What went wrong on devices, as JSON.
-pub(crate) fn mishaps(mishaps: &[Mishap]) -> Value {
-    let mishaps = mishaps.iter().map(|mishap| match mishap {
-        Mishap::Member {
+pub(crate) fn incidents(incidents: &[Incident]) -> Value {
+    let incidents = incidents.iter().map(|incident| match incident {
+        Incident::Member {
             array,
             device,
             status,
@@ -200,11 +200,11 @@ pub(crate) fn mishaps(mishaps: &[Mishap]) -> Value {
                 "hedged_reads": status.hedged_reads,
             })
         }
-        Mishap::JournalDevice { array, device } => {
+        Incident::JournalDevice { array, device } => {
             json!({ "array": array, "device": device, "out": true })
         }
     });
-    mishaps.collect()
+    incidents.collect()
 }
 
 /// So many places are named at most to people.

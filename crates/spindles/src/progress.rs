@@ -77,7 +77,7 @@ impl Progress {
     /// How far the work is. Cheap: call it as often as you like.
     pub(crate) fn set(&mut self, done: u64) {
         if let Some(notice) = &mut self.notice {
-            notice.tell(done, self.total);
+            notice.update(done, self.total);
         }
         if let Some(bar) = &self.bar {
             bar.set_position(done);

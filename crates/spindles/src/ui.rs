@@ -169,7 +169,7 @@ pub(crate) fn write_error(text: &str) {
 }
 
 /// What is waited for; also while a bar is shown.
-pub(crate) fn tell_waits(what: &str) {
+pub(crate) fn report_waits(what: &str) {
     write_error(&format!("spindles: {what}\n"));
 }
 

@@ -10,7 +10,7 @@ use spindles_io::attach::ChangeError;
 use spindles_io::create::{CreateError, CreateOptions, create};
 use spindles_io::grow::{GrowOptions, grow};
 use spindles_io::scrub::{ScrubError, scrub};
-use spindles_io::{Direct, IoChoice, OpenOptions, Target, settle};
+use spindles_io::{Direct, IoChoice, OpenOptions, Target, await_resync};
 use spindles_layout::Expression;
 use std::collections::BTreeSet;
 use std::process::ExitCode;
@@ -273,7 +273,7 @@ impl<'a> Client<'a> {
             Work::Read { settles } => {
                 self.read_all()?;
                 // Where a block is lost, its redundancy stays what it is.
-                let settled = !settles || settle(self.target.as_mut(), &mut |_, _| true);
+                let settled = !settles || await_resync(self.target.as_mut(), &mut |_, _| true);
                 if !settled && !self.ledger.any_may_fail() {
                     return Err(Ended::finding(
                         "redundancy does not come to agree with data",

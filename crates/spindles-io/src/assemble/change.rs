@@ -90,8 +90,7 @@ fn devices(assembly: &Assembly, of_arrays: bool) -> Result<Vec<DeviceRecord>, Pl
     Ok(devices)
 }
 
-/// What an array was found to be, with the record that it begins to grow with; as it was found where
-/// that is only looked at.
+/// The assembly with the record that a growth begins with. Unchanged for reading only.
 pub(super) fn plan(
     assembly: &Assembly,
     target: &GrowthTarget,
@@ -102,7 +101,7 @@ pub(super) fn plan(
     planned(assembly, array, read_only)
 }
 
-/// What an array was found to be, with the record of it larger, as `plan`; and what it was.
+/// As `plan`, with the record of the larger array; and what it extends.
 pub(super) fn plan_larger(
     assembly: &Assembly,
     bytes: Option<u64>,
@@ -141,8 +140,8 @@ fn planned(
     Ok(planned)
 }
 
-/// What an array was found to be, with the record of what it was before it began to grow. `None` where
-/// it does not grow, or where a part of it has moved.
+/// The assembly with the record from before its growth. `None` where it does not grow, or where a part
+/// of it has moved.
 pub(super) fn back(assembly: &Assembly) -> Option<Assembly> {
     let mut back = assembly.clone();
     back.array = plan_abort(&assembly.array)?;

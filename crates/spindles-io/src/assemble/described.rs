@@ -13,7 +13,7 @@ use spindles_format::{
 };
 use spindles_layout::{Geometry, Level, Redundancy};
 
-/// What an array is whose superblocks were looked at.
+/// An array as its superblocks describe it.
 pub(super) struct Described {
     /// As the superblocks have it.
     pub(super) found: Box<ArrayRecord>,
@@ -244,7 +244,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
             .collect(),
         spares: Vec::new(),
         taken: Vec::new(),
-        mishaps: Vec::new(),
+        incidents: Vec::new(),
     }
 }
 
@@ -288,8 +288,8 @@ fn member_report(
     }
 }
 
-/// Members of which nothing is here, where they hold by themselves all data of the array: they may have gone
-/// on alone.
+/// Active members that were not given, if they hold all data of the array by themselves: another
+/// machine may have written to them.
 pub(super) fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSet {
     let unheard_of = assembly.unheard_of();
     let others = MemberSet::all(geometry.members()).difference(unheard_of);

@@ -20,7 +20,7 @@ use crate::labels::Spare;
 use crate::probe::Probe;
 pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, settle};
+use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, await_resync};
 use described::{may_be_newer, understand};
 use gathering::{Gathered, gather, refuse_copies};
 use opening::Opening;
@@ -88,7 +88,7 @@ pub(crate) fn assemble_to_change(
 pub struct Resynced {
     /// The array, as it was found.
     pub report: ArrayReport,
-    /// Whether it went through; otherwise `progress` stopped it, and it begins anew next time.
+    /// Whether it went through; otherwise `progress` stopped it, and it starts over next time.
     pub through: bool,
 }
 
@@ -104,7 +104,7 @@ pub fn resync(
         mut target,
         mut report,
     } = assemble(devices, options)?;
-    let through = settle(target.as_mut(), progress);
+    let through = await_resync(target.as_mut(), progress);
     close(target, &mut report)?;
     Ok(Resynced { report, through })
 }
@@ -200,7 +200,7 @@ fn build_of(
         *all_heard_of = true;
     }
     let mut build = new(&open, false)?;
-    // What took force to open may still get its members back, and with them what is in doubt.
+    // What took force to open may still get its members back, and with them what was being written.
     let forced = options.force && build.report.is_degraded() && !build.report.is_clean();
     build.provide_spares(spares, options.keep_spares || forced);
     Ok(build)
@@ -212,7 +212,7 @@ pub(crate) fn outermost(devices: &[&str]) -> Result<Option<ArrayRecord>, Assembl
     let open = OpenOptions {
         read_only: true,
         unlocked: true,
-        patience: Duration::ZERO,
+        busy_timeout: Duration::ZERO,
         ..OpenOptions::default()
     };
     let gathered = gather(devices, &open)?;
@@ -357,12 +357,12 @@ impl Build {
     }
 }
 
-/// Closes an array; the report tells of spares that were taken meanwhile, and of what went wrong.
+/// Closes an array; the report gets the spares that were taken meanwhile, and what went wrong.
 pub(crate) fn close(
     mut target: Box<dyn Target>,
     report: &mut ArrayReport,
 ) -> Result<(), CloseError> {
     report.taken.extend(target.spares_taken());
-    report.mishaps = target.mishaps();
+    report.incidents = target.incidents();
     target.close()
 }

@@ -35,12 +35,12 @@ pub(super) fn innermost(parts: &[Part]) -> Option<Uuid> {
         .array()
 }
 
-/// An array inside another that has no part in it as it is.
+/// An array inside another that can't take part in it.
 pub(crate) struct Lost {
     pub(crate) record: ArrayRecord,
-    /// By place: the device, where that is there; of an array inside it the name.
+    /// By position: the device, if it was given, or the name of the array inside it.
     pub(crate) members: Vec<Option<String>>,
-    /// The devices it is made of that are there.
+    /// Its devices that were given.
     pub(crate) leaves: Vec<String>,
     /// Why.
     pub(super) why: String,
@@ -61,7 +61,7 @@ impl Lost {
         }
     }
 
-    /// One of which no device can be used. `None` where none says what it is.
+    /// An array none of whose devices can be used. `None` where no superblock of it can be read.
     pub(super) fn refused(parts: &[Part], why: String) -> Option<Self> {
         let records = parts.iter().filter_map(|part| part.found.record().ok());
         let (record, _) = records.max_by_key(|(array, _)| array.generation)?;

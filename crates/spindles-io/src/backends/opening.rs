@@ -45,9 +45,9 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         OFlags::RDWR
     };
     let flags = access | flags | OFlags::CLOEXEC;
-    let patience = options.patience;
+    let busy_timeout = options.busy_timeout;
     let open = |flags| {
-        patiently(name, patience, Errno::BUSY, || {
+        retry_while_busy(name, busy_timeout, Errno::BUSY, || {
             rustix::fs::open(name, flags, Mode::empty())
         })
     };
@@ -98,7 +98,7 @@ pub(super) fn lock(
         FlockOperation::NonBlockingLockExclusive
     };
     // Some network file systems have no locks: any other refusal says nothing.
-    match patiently(name, options.patience, Errno::WOULDBLOCK, || {
+    match retry_while_busy(name, options.busy_timeout, Errno::WOULDBLOCK, || {
         flock(file, lock)
     }) {
         Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
@@ -118,7 +118,7 @@ pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedF
     }
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for device in loop_devices_on(name) {
-        let opened = patiently(&device, options.patience, Errno::BUSY, || {
+        let opened = retry_while_busy(&device, options.busy_timeout, Errno::BUSY, || {
             rustix::fs::open(&device, flags, Mode::empty())
         });
         match opened {
@@ -139,10 +139,10 @@ pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedF
 /// So long it is waited between two attempts.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// Tries again while the answer is `busy`, for so long, and says so when that takes longer.
-fn patiently<T>(
+/// Tries again while the answer is `busy`, at most for `busy_timeout`; a wait that is not short is shown.
+fn retry_while_busy<T>(
     name: &str,
-    patience: Duration,
+    busy_timeout: Duration,
     busy: Errno,
     mut attempt: impl FnMut() -> Result<T, Errno>,
 ) -> Result<T, Errno> {
@@ -150,10 +150,10 @@ fn patiently<T>(
     let mut is_shown = false;
     loop {
         match attempt() {
-            Err(errno) if errno == busy && started.elapsed() < patience => {
+            Err(errno) if errno == busy && started.elapsed() < busy_timeout => {
                 if !is_shown && started.elapsed() > SILENCE {
                     is_shown = true;
-                    waiting::show(name, patience);
+                    waiting::show(name, busy_timeout);
                 }
                 std::thread::sleep(PAUSE);
             }
@@ -162,7 +162,7 @@ fn patiently<T>(
     }
 }
 
-/// Why direct I/O can't serve blocks of that size, if so. A kernel that does not say is believed
+/// Why direct I/O can't serve blocks of that size, if so. A kernel that does not say is trusted
 /// to: it answers each misplaced access with an error.
 fn too_coarse(file: &OwnedFd, block_size: Option<BlockSize>) -> Option<String> {
     let block_bytes = block_size.unwrap_or(BlockSize::B4096).bytes();

@@ -1,4 +1,4 @@
-//! What `spindles bench` measures beside workloads.
+//! What `spindles bench` measures that is no workload.
 
 pub mod engine;
 pub mod parity;

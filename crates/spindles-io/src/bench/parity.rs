@@ -1,4 +1,4 @@
-//! How fast each parity kernel of this machine is, beside a plain copy.
+//! How fast each parity kernel of this machine is, compared with a plain copy.
 //!
 //! Every round measures all cases, in an order of its own, so that the noise of a shared machine
 //! falls on all of them alike; what is reported is the median over rounds.

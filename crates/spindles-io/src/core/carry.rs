@@ -103,7 +103,7 @@ impl Array {
     }
 }
 
-/// What an engine is still to be told.
+/// An input that an engine has not got yet.
 #[derive(Clone, Copy, Debug)]
 enum Input {
     /// There may be room for the next request of the parent.
@@ -242,7 +242,7 @@ impl Carry {
             self.lead_upwards(*node, index, MemberIndex(member));
         }
         self.drain(index);
-        self.settle();
+        self.carry_results();
         Ok(index)
     }
 
@@ -264,7 +264,7 @@ impl Carry {
     }
 
     /// Puts a device where an array has the one that it copies a member onto.
-    pub(crate) fn put_beside(&mut self, array: ArrayIndex, device: DeviceIndex) {
+    pub(crate) fn put_replacement(&mut self, array: ArrayIndex, device: DeviceIndex) {
         let array = &mut self.arrays[array.index()];
         let place = usize::from(array.engine.newcomer().0);
         array.members.truncate(place);
@@ -318,7 +318,7 @@ impl Carry {
                 };
                 taken.map_err(|_| Full)?;
                 self.drain(array);
-                self.settle();
+                self.carry_results();
             }
         }
         Ok(())
@@ -337,7 +337,7 @@ impl Carry {
         });
     }
 
-    /// The arrays are put together: what they hold is to be read for what it is.
+    /// Ends the look at arrays that were opened with `look_only`: from here on they serve reads as usual.
     pub(crate) fn end_look(&mut self) {
         let opening = |array: &Array| !array.engine.is_serving();
         while self.arrays.iter().any(opening) && self.busy() {
@@ -359,7 +359,7 @@ impl Carry {
             .engine
             .command(self.now, command)?;
         self.drain(array);
-        self.settle();
+        self.carry_results();
         Ok(())
     }
 
@@ -385,7 +385,7 @@ impl Carry {
                 self.inputs.push_back(input);
             }
         }
-        self.settle();
+        self.carry_results();
         self.wake();
     }
 
@@ -430,14 +430,14 @@ impl Carry {
             .min()
     }
 
-    /// Tells the engines whose time has come.
+    /// Calls the engines whose time has come.
     fn wake(&mut self) {
         for index in (0..self.arrays.len()).map(|index| u16::try_from(index).expect("few arrays")) {
             let engine = &mut self.arrays[usize::from(index)].engine;
             if engine.poll_timeout().is_some_and(|when| when <= self.now) {
                 engine.handle_timeout(self.now);
                 self.drain(ArrayIndex(index));
-                self.settle();
+                self.carry_results();
             }
         }
     }
@@ -456,7 +456,7 @@ impl Carry {
     }
 
     /// Carries results upwards until there are none.
-    fn settle(&mut self) {
+    fn carry_results(&mut self) {
         while let Some(input) = self.inputs.pop_front() {
             self.tick();
             let array = match input {
@@ -496,8 +496,9 @@ impl Carry {
                         let block_bytes = array.engine.block_size().bytes();
                         let block_bytes = usize::try_from(block_bytes).expect("64 bits");
                         self.checksums.clear();
-                        let sums = compute::checksums(&self.members.buffers, &step, block_bytes);
-                        self.checksums.extend(sums);
+                        let checksums =
+                            compute::checksums(&self.members.buffers, &step, block_bytes);
+                        self.checksums.extend(checksums);
                         let engine = &mut self.arrays[index.index()].engine;
                         engine.checksums_mut(id).copy_from_slice(&self.checksums);
                         ComputeResult::Done
@@ -509,8 +510,8 @@ impl Carry {
                 Output::Reply(reply) => self.reply(index, reply),
                 Output::Swap(member) => {
                     let array = &mut self.arrays[index.index()];
-                    let newcomer = usize::from(array.engine.newcomer().0);
-                    array.members.swap(usize::from(member.0), newcomer);
+                    let replacement = usize::from(array.engine.newcomer().0);
+                    array.members.swap(usize::from(member.0), replacement);
                 }
                 Output::Event(event) => self.event(index, event),
             }

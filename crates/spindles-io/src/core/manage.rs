@@ -35,7 +35,7 @@ pub(crate) fn vacancy(carry: &Carry, wanted: Option<MemberIndex>) -> Result<Vaca
     })
 }
 
-/// Which array it is whose place waits for a device, if it still does.
+/// The array of a vacancy, if that still waits for a device.
 pub(crate) fn still_waits(carry: &Carry, vacancy: &Vacancy) -> Result<ArrayIndex, AttachError> {
     let member = vacancy.member;
     let waits = |array: &Array| {
@@ -150,7 +150,7 @@ pub(crate) fn replace(
     let (array, member, areas) = may_replace(carry, old, name)?;
     let device = add_reserved(carry, name, array, &areas)?;
     let uuid = new_uuid(name)?;
-    carry.put_beside(array, device);
+    carry.put_replacement(array, device);
     let command = Command::Replace {
         member,
         device: Box::new(areas),
@@ -212,7 +212,7 @@ fn room_on(
 }
 
 /// Opens a device and clears it for a place of that array. Until it is a member it is the array's
-/// spare: so whoever begins anew after a crash knows whose it is.
+/// spare: so a command that is repeated after a crash finds whose it is.
 fn add_reserved(
     carry: &mut Carry,
     name: &str,

@@ -4,10 +4,10 @@
 use super::carry::{Array, Carry, Node};
 use super::tree::leaves;
 use crate::progress::{RebuildProgress, ScrubProgress};
-use crate::{Counters, Mishap};
+use crate::{Counters, Incident};
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
-pub(crate) fn settled_bytes(carry: &Carry) -> (u64, u64) {
+pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
     carry.arrays().fold((0, 0), |(settled, total), (_, array)| {
         let geometry = array.engine().geometry();
         let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
@@ -83,7 +83,7 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
 }
 
 /// What went wrong on the devices of all arrays since they were opened.
-pub(crate) fn mishaps(carry: &Carry) -> Vec<Mishap> {
+pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
     let device = |device| carry.members().facts(device).name.clone();
     let of_array = |(_, array): (_, &Array)| {
         let block_bytes = array.engine().block_size().bytes();
@@ -94,15 +94,15 @@ pub(crate) fn mishaps(carry: &Carry) -> Vec<Mishap> {
                 Some(Some(Node::Device(index))) => Some(device(*index)),
                 Some(Some(Node::Array(_)) | None) | None => None,
             };
-            Mishap::of_member(array.name(), device, status, block_bytes)
+            Incident::of_member(array.name(), device, status, block_bytes)
         });
-        let mut mishaps: Vec<_> = went_wrong.collect();
+        let mut incidents: Vec<_> = went_wrong.collect();
         let journal = array.journal().filter(|_| array.journal_is_out());
-        mishaps.extend(journal.map(|journal| Mishap::JournalDevice {
+        incidents.extend(journal.map(|journal| Incident::JournalDevice {
             array: array.name().to_owned(),
             device: device(journal),
         }));
-        mishaps
+        incidents
     };
     carry.arrays().flat_map(of_array).collect()
 }

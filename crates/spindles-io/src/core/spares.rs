@@ -15,16 +15,16 @@ use spindles_format::{DeviceRecord, SpareRecord, areas_to_join};
 /// The spares of all arrays.
 #[derive(Debug, Default)]
 pub(crate) struct Spares {
-    /// That nobody took, in the order in which they are to be.
+    /// Not taken yet, in the order in which they are to be.
     left: Vec<Spare>,
-    /// That were taken, until somebody asks.
+    /// Taken since `taken` was called last.
     taken: Vec<Taken>,
 }
 
 impl Spares {
     /// Gives the arrays spares, which take the places of what is missing now and later.
     pub(crate) fn provide(&mut self, carry: &mut Carry, mut spares: Vec<Spare>) {
-        // Those that are nobody else's go first, and the smallest that will do.
+        // Spares of one array before shared ones, small ones before large ones.
         spares.sort_by_key(|spare| (spare.record.is_shared(), spare.bytes));
         self.left = spares;
         self.take_places(carry);
@@ -103,7 +103,7 @@ fn serves(carry: &Carry, spare: &SpareRecord, array: ArrayIndex) -> bool {
     is_named(array) || arrays_above(carry, array).any(is_named)
 }
 
-/// For whose places a device is too small that is to be a spare: an error where for all.
+/// The places that a new spare is too small for: an error if it is for all.
 pub(crate) fn may_be_spare(
     carry: &Carry,
     name: &str,

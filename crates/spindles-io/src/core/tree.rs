@@ -37,8 +37,8 @@ pub(super) fn arrays_above(
     std::iter::successors(above(&array), above)
 }
 
-/// Whether an array has checksums and no redundancy, and is a member of one that has: a scrub of that
-/// one reads it too, and mends what it finds.
+/// Whether a scrub of an array around this one repairs it too: it has checksums and no redundancy, and
+/// that one has redundancy.
 pub(crate) fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
     let redundant = |array: ArrayIndex| carry.array(array).engine().geometry().redundancy() > 0;
     carry.array(array).engine().can_scrub()

@@ -1,5 +1,5 @@
-//! Devices that an array is to be made of, as they are before: what they hold that nobody wants
-//! overwritten.
+//! Devices that an array is to be made of, before anything is written: what they hold that must not be
+//! overwritten without being asked for.
 
 use crate::OpenError;
 use crate::TooSmall;

@@ -4,7 +4,7 @@
 //! Some of these may be left of an array that was in that place before. From the first write on they
 //! are members of the new one, which is of the first generation until it is opened, and before that
 //! has zeros where an array around it has its superblock. So nothing of what lies there is ever taken for its
-//! contents, and what was stopped halfway is made anew.
+//! contents, and a creation that was stopped begins again.
 
 use super::devices::{Device, refuse_occupied};
 use super::options::CreateOptions;
@@ -131,7 +131,7 @@ impl Inner {
         self.plan.record.name.as_str()
     }
 
-    /// What is told of it when it is made.
+    /// What is reported of it when it is made.
     pub(crate) fn made(&self) -> Made {
         Made {
             name: self.name().to_owned(),
@@ -166,9 +166,9 @@ impl Inner {
             let area = self.areas.area(kind).expect("a member has all areas");
             (area.offset_bytes, area.length_bytes)
         };
-        let sums = (around.checksum != ChecksumKind::None).then(|| of(AreaKind::CHECKSUMS));
+        let checksums = (around.checksum != ChecksumKind::None).then(|| of(AreaKind::CHECKSUMS));
         let start = (0, SLOT_BYTES[1] + superblock);
-        for (from, bytes) in [start].into_iter().chain(BITMAPS.map(of)).chain(sums) {
+        for (from, bytes) in [start].into_iter().chain(BITMAPS.map(of)).chain(checksums) {
             blank_array(stack, node, &name, from, bytes)?;
         }
         Ok(node)

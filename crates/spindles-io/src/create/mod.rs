@@ -46,7 +46,7 @@ pub struct Created {
     pub members: u8,
     /// What it holds.
     pub bytes: u64,
-    /// How blocks are summed up.
+    /// The checksum of blocks.
     pub checksum: ChecksumKind,
     /// How data and redundancy came to agree.
     pub sync: Sync,
@@ -54,11 +54,11 @@ pub struct Created {
     pub wiped: Vec<(String, String)>,
     /// Spares that are too small for some of its members.
     pub small_spares: Vec<TooSmall>,
-    /// Members much of which is not used, since others are smaller: each with how many bytes that is.
+    /// Members with much unused room, because others are smaller, and how many bytes that is.
     pub unused: Vec<(String, u64)>,
 }
 
-/// Creates an array. While one without bitmaps is made consistent, `progress` is told how many
+/// Creates an array. While one without bitmaps is made consistent, `progress` gets how many
 /// bytes are done, of how many; with `false` it ends that, and the array stays as it is.
 pub fn create(
     expression: &Expression,
@@ -104,8 +104,8 @@ impl<'a> New<'a> {
         }
         let journal_record = journal.as_ref().map(|device| plan.plan_journal(device));
         let journal_record = journal_record.transpose()?;
-        let newcomers = devices.iter().chain(&spares).chain(&journal);
-        let occupied = refuse_occupied(newcomers, options.force)?;
+        let all = devices.iter().chain(&spares).chain(&journal);
+        let occupied = refuse_occupied(all, options.force)?;
         let mut all = devices.iter().zip(&leaf_records);
         let known_zero = all.all(|(device, record)| {
             let block_bytes = u64::from(record.block_size.bytes());

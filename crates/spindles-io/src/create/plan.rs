@@ -38,16 +38,16 @@ impl Plan {
     ) -> Result<(String, JournalDevice), CreateError> {
         let Device { name, probe, .. } = device;
         let logs = self.policy.write_hole == WriteHole::Closed;
-        let sums = self.record.checksum != ChecksumKind::None;
-        let is_something = self.geometry.parity_chunks() > 0 || sums;
+        let checksums = self.record.checksum != ChecksumKind::None;
+        let is_something = self.geometry.parity_chunks() > 0 || checksums;
         let device = plan_journal(name, probe.bytes, self.record.uuid, logs, is_something)?;
         self.record.journal.device = device.device_uuid;
         self.record.note_journal_device();
         Ok((name.clone(), device))
     }
 
-    /// Members of it, and of arrays inside it, more than a hundredth of whose room for data it does
-    /// not use, and how many bytes that is.
+    /// Members, also of arrays inside it, with more than a hundredth of their data area unused, and how
+    /// many bytes that is.
     pub(super) fn unused(&self) -> Vec<(String, u64)> {
         let mut unused = Vec::new();
         let places = self.names.iter().zip(&self.members).zip(&self.records);
@@ -156,17 +156,17 @@ impl<'a> Planner<'a> {
             kind if of_devices => kind,
             _ => ChecksumKind::None,
         };
-        let sums = checksum != ChecksumKind::None;
+        let checksums = checksum != ChecksumKind::None;
         let policy = self.options.consistency;
-        let policy =
-            policy.unwrap_or_else(|| Policy::default_for(geometry.parity_chunks() > 0 || sums));
-        if sums && policy.write_hole != WriteHole::Closed {
+        let policy = policy
+            .unwrap_or_else(|| Policy::default_for(geometry.parity_chunks() > 0 || checksums));
+        if checksums && policy.write_hole != WriteHole::Closed {
             return Err(CreateError::Inexact {
                 policy: policy.name,
             });
         }
         let mut record = self.record(&geometry, &records, policy, name, uuid, parent)?;
-        if (geometry.redundancy() > 0 || sums) && policy.has_regions() {
+        if (geometry.redundancy() > 0 || checksums) && policy.has_regions() {
             let group_bytes = u64::from(geometry.chunk_blocks())
                 * u64::from(geometry.data_chunks())
                 * u64::from(block_size.bytes());
@@ -314,8 +314,8 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// What a device says of itself that gets the journal of an array, which `logs` what it writes where
-/// there `is_something` to log.
+/// The record of a device that gets the journal of an array. `logs` says that the array's policy has
+/// a journal, `is_something` that its parity or checksums need one.
 pub(crate) fn plan_journal(
     device: &str,
     bytes: u64,

@@ -3,7 +3,7 @@
 
 use super::plan::{Member, Plan};
 use crate::errors::CreateError;
-use crate::{NodeId, Stack, assemble, random, settle, zeros};
+use crate::{NodeId, Stack, assemble, await_resync, random, zeros};
 use spindles_block::{BlockIndex, MemberSet};
 use spindles_engine::Config;
 use spindles_format::{
@@ -14,10 +14,10 @@ use spindles_layout::Group;
 use std::fs::File;
 use std::rc::Rc;
 
-/// An inner array is made zeros by so much at once.
+/// The most that one write-zeroes of an inner array clears.
 const ZEROS_BYTES: u32 = 16 << 20;
 
-/// All that is written to the members of one array, and what it is opened with then.
+/// What is written to the members of one array, and the configuration it is opened with.
 pub(super) struct Writing {
     name: String,
     members: Vec<MemberWriting>,
@@ -62,14 +62,14 @@ impl Writing {
                 );
                 (of(*kind).offset_bytes, Rc::clone(bytes))
             });
-            let sums = of(AreaKind::CHECKSUMS);
+            let checksums = of(AreaKind::CHECKSUMS);
             let mut superblock = vec![0; SUPERBLOCK_BYTES];
             spindles_format::encode(&array, record, &mut superblock);
             members.push(MemberWriting {
                 name: name.clone(),
                 pages: slots.chain(pages).collect(),
                 zeros: (array.checksum != ChecksumKind::None)
-                    .then_some((sums.offset_bytes, sums.length_bytes)),
+                    .then_some((checksums.offset_bytes, checksums.length_bytes)),
                 superblock: (record.slot_block(array.generation), superblock),
                 inner,
             });
@@ -78,7 +78,7 @@ impl Writing {
         let config = if is_ready {
             None
         } else {
-            // What is not clean is made so here and now, also where nobody would do so later.
+            // An unclean array is resynced now, also with a policy that never resyncs.
             let mut policies = spindles_engine::POLICIES.iter();
             let resyncs = policies.find(|policy| policy.resync_after_crash);
             let policy = if array.clean {
@@ -99,7 +99,7 @@ impl Writing {
             config,
         };
         if array.parent != Uuid::NIL {
-            // Before it is opened nobody may take what an earlier array left there for its contents.
+            // What an earlier array left there must not be read as this one's contents.
             for slot in SLOT_BYTES {
                 writing.blank(plan, slot, u64::try_from(SUPERBLOCK_BYTES).expect("4096"));
             }
@@ -136,8 +136,8 @@ impl Writing {
         }
     }
 
-    /// Makes the devices members of the array before anything else is written to them. None is without
-    /// a superblock meanwhile: neither of what it was nor of what it becomes.
+    /// Makes the devices members of the array before anything else is written to them. Each has
+    /// a valid superblock at any moment, of what it was or of what it becomes.
     pub(super) fn label(
         &self,
         stack: &mut Stack,
@@ -307,7 +307,7 @@ pub(super) fn finish(
         return Ok(sync); // Nothing was opened: all is durable.
     };
     let mut target = stack.into_target(root);
-    if sync == Sync::Done && !settle(target.as_mut(), progress) {
+    if sync == Sync::Done && !await_resync(target.as_mut(), progress) {
         return Ok(Sync::Stopped);
     }
     target.close().map_err(|source| CreateError::Close {

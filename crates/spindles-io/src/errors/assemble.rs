@@ -36,7 +36,7 @@ pub enum AssembleError {
         first: String,
         /// The other.
         second: String,
-        /// The one that was logged on last longer ago, where they tell.
+        /// The one that was logged on last longer ago, where their stamps differ.
         older: Option<String>,
     },
     /// A device carries something else.
@@ -85,7 +85,7 @@ pub enum AssembleError {
         /// What was refused, and why.
         refused: Vec<String>,
     },
-    /// It was not closed, and with members missing parity can't tell what was in flight.
+    /// It was not closed, and with members missing parity can't show what was in flight.
     #[error(
         "array '{array}' was not closed in order and {missing} of {members} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use --force to open it all the same and check the data yourself",
         if *lacks_journal { ", and the device of its journal too" } else { "" },
@@ -181,7 +181,7 @@ impl AssembleError {
     }
 }
 
-/// When each of two halves was last written, which often tells who is to be kept.
+/// When each of two halves was last written, which often decides who is to be kept.
 fn last_written(error: &ChooseError) -> String {
     let ChooseError::SplitBrain { one, other, .. } = error else {
         return String::new();

@@ -8,7 +8,7 @@ use spindles_format::SPARE_ARRAYS_MAX;
 use spindles_layout::GeometryError;
 use thiserror::Error;
 
-/// Why the devices of an array were not changed as it was asked.
+/// Why the devices of an array were not changed.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum ChangeError {
@@ -75,7 +75,7 @@ pub enum ChangeError {
     #[error(
         "array '{array}': {onto} failed while it was copied onto; {old} is a member as before: give another device"
     )]
-    NewcomerFailed {
+    ReplacementFailed {
         /// The array.
         array: String,
         /// The member.

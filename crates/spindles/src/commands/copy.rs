@@ -15,7 +15,7 @@ use spindles_block::SizeBytes;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::reading::assemble_to_read;
-use spindles_io::{Backend, Mishap, OpenOptions};
+use spindles_io::{Backend, Incident, OpenOptions};
 
 use std::ops::{ControlFlow, Range};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -112,17 +112,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if copied.is_ok() {
         finish_resync(&mut to, ui, &interrupted);
     }
-    let mut mishaps = Vec::new();
+    let mut incidents = Vec::new();
     for end in [&mut from, &mut to] {
-        let new = end.mishaps();
+        let new = end.incidents();
         if let Some(target) = end.target_mut() {
             arrays::note_devices(&new, &target.spares_taken(), &[], ui);
         }
-        mishaps.extend(new);
+        incidents.extend(new);
     }
     // What was read in spite of its rot was made of what is sound; of the rest that is not known.
     let all_read = copied.is_ok() && from.left_out().is_empty();
-    if all_read && from.mishaps().iter().any(Mishap::is_rot) {
+    if all_read && from.incidents().iter().any(Incident::is_rot) {
         ui.note(format!(
             "{}: what is rotten stays so, as it was only read; spindles scrub repairs it",
             arguments.from
@@ -175,7 +175,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "bytes": bytes.end - bytes.start,
         })).collect::<Vec<_>>(),
         "warnings": warnings,
-        "mishaps": arrays::mishaps(&mishaps),
+        "incidents": arrays::incidents(&incidents),
     }));
     if lost_bytes > 0 {
         bail!(
@@ -233,12 +233,12 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
     let Some(target) = to.target_mut() else {
         return;
     };
-    let (settled, total) = target.settled_bytes();
+    let (settled, total) = target.in_sync_bytes();
     if settled == total {
         return;
     }
     let mut bar: Option<Bar> = None;
-    let settled = spindles_io::settle(target, &mut |done, total| {
+    let settled = spindles_io::await_resync(target, &mut |done, total| {
         bar.get_or_insert_with(|| ui.progress("resync", total, Unit::Bytes))
             .set(done);
         !interrupted.load(Ordering::Relaxed)

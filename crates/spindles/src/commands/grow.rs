@@ -110,7 +110,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut on_progress = ui.until_interrupted("grow")?;
     let grown = grow(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);
-    arrays::note_devices(&grown.report.mishaps, &grown.report.taken, &grown.wiped, ui);
+    arrays::note_devices(
+        &grown.report.incidents,
+        &grown.report.taken,
+        &grown.wiped,
+        ui,
+    );
     let name = &grown.report.name;
     if let Some(reason) = &grown.as_large {
         ui.line(format!("array '{name}' stays as it is: {reason}"));
@@ -132,7 +137,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": name,
         "uuid": grown.report.uuid.to_string(),
-        "mishaps": arrays::mishaps(&grown.report.mishaps),
+        "incidents": arrays::incidents(&grown.report.incidents),
         "bytes_before": grown.report.bytes,
         "bytes": grown.bytes,
         "already": grown.already,

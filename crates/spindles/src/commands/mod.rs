@@ -142,7 +142,7 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
         }
     };
     let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
-    spindles_io::tell_waits(crate::ui::tell_waits);
+    spindles_io::report_waits(crate::ui::report_waits);
     let result =
         run_one_of(COMMANDS, &matches, &ui).expect("clap lets no other than our commands through");
     let Err(error) = result else {

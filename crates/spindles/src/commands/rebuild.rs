@@ -81,7 +81,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let rebuilt = rebuild(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);
     arrays::note_devices(
-        &rebuilt.report.mishaps,
+        &rebuilt.report.incidents,
         &rebuilt.report.taken,
         &rebuilt.wiped,
         ui,
@@ -125,7 +125,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": name,
         "uuid": rebuilt.report.uuid.to_string(),
-        "mishaps": arrays::mishaps(&rebuilt.report.mishaps),
+        "incidents": arrays::incidents(&rebuilt.report.incidents),
         "made": rebuilt.made.as_ref().map(|made| json!({
             "array": made.name,
             "level": made.level,

@@ -84,7 +84,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.note(warning);
     }
     arrays::note_devices(
-        &replaced.report.mishaps,
+        &replaced.report.incidents,
         &[], // Warned of.
         &replaced.wiped,
         ui,
@@ -108,7 +108,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": replaced.report.name,
         "uuid": replaced.report.uuid.to_string(),
-        "mishaps": arrays::mishaps(&replaced.report.mishaps),
+        "incidents": arrays::incidents(&replaced.report.incidents),
         "array": replaced.array,
         "member": replaced.member.0,
         "old": old,

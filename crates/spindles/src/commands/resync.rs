@@ -50,7 +50,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut on_progress = ui.until_interrupted("resync")?;
     let resynced = resync(&arrays::names(&devices), &options, &mut on_progress)?;
     drop(on_progress);
-    arrays::note_devices(&resynced.report.mishaps, &resynced.report.taken, &[], ui);
+    arrays::note_devices(&resynced.report.incidents, &resynced.report.taken, &[], ui);
     let name = &resynced.report.name;
     if !resynced.through {
         bail!("array '{name}': the resync was stopped, and goes on next time");
@@ -63,7 +63,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ui.json(&json!({
         "name": name,
         "uuid": resynced.report.uuid.to_string(),
-        "mishaps": arrays::mishaps(&resynced.report.mishaps),
+        "incidents": arrays::incidents(&resynced.report.incidents),
         "was_clean": resynced.report.clean,
         "consistent": true,
     }));

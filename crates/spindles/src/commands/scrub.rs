@@ -11,16 +11,16 @@ use serde_json::{Value, json};
 use spindles_engine::{Fate, Flaw, Repair, Scrub};
 use spindles_io::OpenOptions;
 use spindles_io::assemble::AssembleOptions;
-use spindles_io::scrub::{Scrubbed, Told, scrub};
+use spindles_io::scrub::{Finding, Scrubbed, scrub};
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
     about: "Read an array as a whole, compare it, and repair what is known to be wrong",
     details: "Finds what has gone wrong unnoticed: places that can't be read, and places that hold \
-              other bytes than were written. Each is told. What can't be read is made anew from the \
+              other bytes than were written. Each is reported. What can't be read is recomputed from the \
               rest. Of three copies or more, and with two parities or more, it can be known which \
               one is rotten, and it is repaired. With one parity, or two copies, it can't: the \
-              place is told and nothing is changed, because parity made anew from rotten data \
+              place is reported and nothing is changed, because parity recomputed from rotten data \
               would only hide it, and destroy what could have brought the data back. Restore such \
               a place from a backup.\n\n\
               Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
@@ -38,7 +38,7 @@ struct Arguments {
     /// Begin at the start, not where the last scrub was stopped
     #[arg(long)]
     restart: bool,
-    /// Tell, and change nothing
+    /// Report, and change nothing
     #[arg(long, conflicts_with = "trust_data")]
     check: bool,
     /// Where it can't be known what is rotten, take the data for the truth, or the first copy, and
@@ -87,11 +87,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &arrays::names(&devices),
         &options,
         wanted,
-        &mut |told| {
+        &mut |finding| {
             if places.len() < PLACES_MAX {
-                ui.line(text(told));
+                ui.line(text(finding));
             }
-            places.push(value(told));
+            places.push(value(finding));
         },
         &mut on_progress,
     )?;
@@ -166,9 +166,9 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
     found.left_blocks + found.disagreements > 0
 }
 
-fn text(told: &Told) -> String {
-    match told {
-        Told::Place {
+fn text(finding: &Finding) -> String {
+    match finding {
+        Finding::Place {
             member,
             offset_bytes,
             bytes,
@@ -191,7 +191,7 @@ fn text(told: &Told) -> String {
             let lost = lost.unwrap_or_default();
             format!("{member}: {bytes} bytes at {offset_bytes} {flaw}: {fate}{lost}")
         }
-        Told::Disagreement {
+        Finding::Disagreement {
             array,
             offset_bytes,
             bytes,
@@ -207,13 +207,13 @@ fn text(told: &Told) -> String {
                  {offset_bytes}: {fate}"
             )
         }
-        Told::Out { array, member } => format!("array '{array}': {member} is out"),
+        Finding::Out { array, member } => format!("array '{array}': {member} is out"),
     }
 }
 
-fn value(told: &Told) -> Value {
-    match told {
-        Told::Place {
+fn value(finding: &Finding) -> Value {
+    match finding {
+        Finding::Place {
             array,
             member,
             offset_bytes,
@@ -237,7 +237,7 @@ fn value(told: &Told) -> Value {
                 Fate::Left => "left",
             },
         }),
-        Told::Disagreement {
+        Finding::Disagreement {
             array,
             offset_bytes,
             bytes,
@@ -249,7 +249,7 @@ fn value(told: &Told) -> Value {
             "bytes": bytes,
             "fate": if *made_to_agree { "made to agree" } else { "left" },
         }),
-        Told::Out { array, member } => json!({
+        Finding::Out { array, member } => json!({
             "what": "out",
             "array": array,
             "member": member,

@@ -241,23 +241,23 @@ fn what_is_rotten_is_read_right() {
         let run = folder
             .run(&format!("copy array:{target} @back --bytes {bytes} --json"))
             .ok();
-        let mishaps = run.json()["mishaps"].clone();
+        let incidents = run.json()["incidents"].clone();
         assert!(folder.read("back") == folder.read("source"), "{expression}");
         // It says which devices hold it, each once, and what is done about it.
-        let mishaps = mishaps.as_array().expect("some");
-        assert!(!mishaps.is_empty(), "{expression}");
-        for mishap in mishaps {
-            let rotten = &mishap["rotten_bytes"];
+        let incidents = incidents.as_array().expect("some");
+        assert!(!incidents.is_empty(), "{expression}");
+        for incident in incidents {
+            let rotten = &incident["rotten_bytes"];
             let bytes = rotten.as_u64().expect("a number");
-            assert!((BLOCK..=40 * BLOCK).contains(&bytes), "{mishap}");
+            assert!((BLOCK..=40 * BLOCK).contains(&bytes), "{incident}");
             assert_eq!(
-                (mishap["out"].as_bool(), mishap["failed_reads"].as_u64()),
+                (incident["out"].as_bool(), incident["failed_reads"].as_u64()),
                 (Some(false), Some(0))
             );
-            let device = mishap["device"].as_str().expect("a name");
+            let device = incident["device"].as_str().expect("a name");
             assert_eq!(run.error.matches(device).count(), 2, "{}", run.error);
         }
-        assert_eq!(run.error.matches(" found rotten").count(), mishaps.len());
+        assert_eq!(run.error.matches(" found rotten").count(), incidents.len());
         assert!(
             run.error.contains("spindles scrub repairs it"),
             "{}",
