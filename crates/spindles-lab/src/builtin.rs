@@ -20,6 +20,10 @@ pub static BUILTINS: &[&Builtin] = &[
         text: include_str!("../../../experiments/mirrors-vs-parity.toml"),
     },
     &Builtin {
+        name: "consistency-cost",
+        text: include_str!("../../../experiments/consistency-cost.toml"),
+    },
+    &Builtin {
         name: "rebuild-under-load",
         text: include_str!("../../../experiments/rebuild-under-load.toml"),
     },
