@@ -7,6 +7,7 @@ use serde::Deserialize;
 use spindles_block::SizeBytes;
 use spindles_engine::{POLICIES, Policy};
 use spindles_format::ChecksumKind;
+use spindles_io::{BACKENDS, Backend};
 use spindles_measure::Stage;
 use spindles_workload::{KINDS, Kind, Params, Streams};
 use std::collections::BTreeSet;
@@ -56,12 +57,38 @@ pub struct Experiment {
 pub enum Members {
     /// Files in a temporary folder.
     Files,
-    /// Memory.
-    Memory,
-    /// Nothing: writes vanish, reads give zeros.
-    Null,
+    /// New devices of a backend whose devices end with the process.
+    Fresh(&'static Backend),
     /// These devices or files, in this order. What they hold is lost.
     Devices(Vec<String>),
+}
+
+impl Members {
+    /// The word for `Files`.
+    pub const FILES: &str = "files";
+
+    /// Each word for members of a kind, and what they are.
+    pub fn words() -> impl Iterator<Item = (&'static str, &'static str)> {
+        let fresh = fresh().map(|backend| (backend.facts.name, backend.summary));
+        std::iter::once((Self::FILES, "files in a temporary folder")).chain(fresh)
+    }
+
+    /// What a word means.
+    #[must_use]
+    pub fn of_word(word: &str) -> Option<Self> {
+        if word == Self::FILES {
+            return Some(Self::Files);
+        }
+        fresh()
+            .find(|backend| backend.facts.name == word)
+            .map(Self::Fresh)
+    }
+}
+
+/// Backends whose devices end with the process.
+fn fresh() -> impl Iterator<Item = &'static Backend> {
+    let backends = BACKENDS.iter().copied();
+    backends.filter(|backend| !backend.facts.outlives_process)
 }
 
 /// One side of the comparison.
@@ -498,22 +525,21 @@ impl Reader<'_> {
             paths.filter(|paths| !paths.is_empty())
         };
         let members = match value.get_ref() {
-            Value::String(word) => match word.as_str() {
-                "files" => Some(Members::Files),
-                "mem" => Some(Members::Memory),
-                "null" => Some(Members::Null),
-                _ => None,
-            },
+            Value::String(word) => Members::of_word(word),
             Value::Array(list) => paths(list).map(Members::Devices),
             _ => None,
         };
         let Some(members) = members else {
+            let words: Vec<String> = Members::words()
+                .map(|(word, _)| format!("\"{word}\""))
+                .collect();
             return Err(self.at(
                 &value.span(),
                 format!(
-                    "members = {} is not possible: use \"files\", \"mem\", \"null\" or a list \
-                     of devices such as [\"/dev/sdb\", \"/dev/sdc\"]",
-                    value.get_ref()
+                    "members = {} is not possible: use {} or a list of devices such as \
+                     [\"/dev/sdb\", \"/dev/sdc\"]",
+                    value.get_ref(),
+                    words.join(", ")
                 ),
             ));
         };

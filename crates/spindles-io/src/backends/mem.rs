@@ -14,7 +14,7 @@ pub(super) static BACKEND: Backend = Backend {
         whole_sectors_only: false,
     },
     syntax: "mem:SIZE",
-    summary: "memory of this process, zeros at first; takes what is written only",
+    summary: "memory of this process, zeros at first, taken as it is written",
     matches: |name| name.starts_with(PREFIX),
     open,
     fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes).typed()))),

@@ -60,6 +60,14 @@ impl Backend {
     }
 }
 
+impl PartialEq for Backend {
+    fn eq(&self, other: &Self) -> bool {
+        self.facts == other.facts
+    }
+}
+
+impl Eq for Backend {}
+
 impl Debug for Backend {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Backend({})", self.facts.name)

@@ -202,8 +202,14 @@ impl Pool {
     ) -> io::Result<Self> {
         let (scratch, names) = match members {
             Members::Devices(paths) => (None, paths.clone()),
-            Members::Memory => (None, vec![format!("mem:{bytes}"); count]),
-            Members::Null => (None, vec![format!("null:{bytes}"); count]),
+            Members::Fresh(backend) => {
+                let numbers = 0..count;
+                let made = numbers.filter_map(|number| {
+                    let name = format!("member{number}");
+                    backend.fresh(folder, &name, bytes)
+                });
+                (None, made.collect::<io::Result<_>>()?)
+            }
             Members::Files if count == 0 => (None, Vec::new()),
             Members::Files => {
                 let scratch = Scratch::new(folder)?;

@@ -5,6 +5,7 @@ use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
 use anyhow::anyhow;
+use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use spindles_block::{BlockSize, SizeBytes};
 use spindles_lab::{Experiment, Members, WorkloadSpec, targets};
@@ -67,8 +68,8 @@ struct Arguments {
           value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
     /// What arrays are made of that count their members
-    #[arg(long, value_name = "WHAT", value_enum, default_value_t = MembersOf::Files)]
-    members: MembersOf,
+    #[arg(long, value_name = "WHAT", value_parser = members(), default_value = Members::FILES)]
+    members: Members,
     /// Chunk of the array [default: the level's]
     #[arg(long, value_name = "SIZE")]
     chunk: Option<SizeBytes>,
@@ -84,14 +85,11 @@ struct Arguments {
     view: measuring::ViewArguments,
 }
 
-#[derive(Clone, Copy, clap::ValueEnum)]
-enum MembersOf {
-    /// Files in a temporary folder
-    Files,
-    /// Memory
-    Mem,
-    /// Nothing: writes vanish, reads give zeros
-    Null,
+/// The kinds of members, with a line of help each.
+fn members() -> impl TypedValueParser<Value = Members> {
+    let words = Members::words().map(|(word, what)| PossibleValue::new(word).help(what));
+    PossibleValuesParser::new(words)
+        .map(|word| Members::of_word(&word).expect("it is one of the words"))
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
@@ -136,11 +134,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let experiment = Experiment {
         seed: arguments.seed,
         blocks: arguments.runs,
-        members: match arguments.members {
-            MembersOf::Files => Members::Files,
-            MembersOf::Mem => Members::Memory,
-            MembersOf::Null => Members::Null,
-        },
+        members: arguments.members,
         folder: arguments.folder,
         ..Experiment::of_one(target, workload, arguments.chunk.map(|size| size.0))
     };
