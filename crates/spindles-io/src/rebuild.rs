@@ -1,7 +1,7 @@
 //! Rebuilds an array that is not in use: assembled, a blank device put in the place of a missing one,
 //! filled, closed. A rebuild that was stopped goes on where it was.
 
-use crate::assemble::{self, ArrayReport, AssembleOptions, Build, Lost, put_together};
+use crate::assemble::{self, ArrayReport, AssembleOptions, Assembled, Build, Lost, put_together};
 use crate::attach::{self, ChangeError};
 use crate::await_resync;
 use crate::core::manage::Vacancy;
@@ -97,29 +97,45 @@ pub fn rebuild(
         let name = format!("array '{}'", inner.name());
         build.stack.attach(&name, node, vacancy, &inner.areas)?;
     }
-    let assembled = build.into_assembled();
-    let (mut target, mut report) = (assembled.target, assembled.report);
-    match &replacement {
-        Replacement::Device(onto) => {
-            target.attach(onto, options.member)?;
-        }
-        Replacement::Array(..) => {}
-        // What returned may have what it missed already.
-        Replacement::None if target.rebuild_progress().is_some() || report.has_returning() => {}
-        Replacement::None => {
-            // A spare that would do for another place is too small for this one.
-            let spares = report.spares.iter();
-            let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
-            let mut refused: Vec<String> = unfit.map(|error| error.to_string()).collect();
-            refused.append(&mut report.refused);
-            assemble::close(target, &mut report)?;
-            return Err(ChangeError::NothingToRebuild { array, refused });
-        }
-    }
+    let mut assembled = build.into_assembled();
     let made = match replacement {
+        Replacement::Device(onto) => {
+            assembled.target.attach(&onto, options.member)?;
+            None
+        }
         Replacement::Array(inner, _) => Some(inner.made()),
-        Replacement::None | Replacement::Device(_) => None,
+        // What returned may have what it missed already.
+        Replacement::None
+            if assembled.target.rebuild_progress().is_some()
+                || assembled.report.has_returning() =>
+        {
+            None
+        }
+        Replacement::None => return Err(nothing_to_rebuild(assembled, array)?),
     };
+    let rebuilt = fill(assembled, made, progress)?;
+    Ok(Rebuilt { wiped, ..rebuilt })
+}
+
+/// Closes an array none of whose places is being filled. A spare that would do for another place is too
+/// small for this one.
+fn nothing_to_rebuild(assembled: Assembled, array: String) -> Result<ChangeError, ChangeError> {
+    let (target, mut report) = (assembled.target, assembled.report);
+    let spares = report.spares.iter();
+    let unfit = spares.filter_map(|spare| target.may_attach(&spare.name, None).err());
+    let mut refused: Vec<String> = unfit.map(|error| error.to_string()).collect();
+    refused.append(&mut report.refused);
+    assemble::close(target, &mut report)?;
+    Ok(ChangeError::NothingToRebuild { array, refused })
+}
+
+/// Works until all places are filled, or `progress` stops that, and closes the array.
+fn fill(
+    assembled: Assembled,
+    made: Option<Made>,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Rebuilt, ChangeError> {
+    let (mut target, mut report) = (assembled.target, assembled.report);
     let (mut started, mut members, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = 0;
     let on_event = &mut |array: String, event| {
@@ -147,7 +163,7 @@ pub fn rebuild(
             members,
             through,
             failed,
-            wiped,
+            wiped: Vec::new(),
             made,
         }),
     }

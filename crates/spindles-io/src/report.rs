@@ -286,60 +286,10 @@ impl ArrayReport {
                  counts: {why}"
             )
         }));
-        let missing = self.missing();
-        if self.failed {
-            let survives = match &self.growing {
-                Some(growing) => format!("it survives while it grows from {}", growing.level),
-                None => format!("{} survives", self.level.name),
-            };
-            lines.push(format!(
-                "array '{name}' has failed: {} of {} missing, more than {survives}; bring back enough \
-                 of them, or restore it from a backup",
-                positions(missing),
-                self.members.len(),
-            ));
-        } else if !missing.is_empty() {
-            lines.push(format!(
-                "array '{name}' is degraded: {} of {} missing; {}; {}",
-                positions(missing),
-                self.members.len(),
-                self.age(),
-                survives_more(self.survives_more),
-            ));
-        }
+        lines.extend(self.loss());
         lines.extend(self.taken.iter().map(ToString::to_string));
-        for (index, member) in self.members.iter().enumerate() {
-            if let MemberReport::Device {
-                filled_bytes: Some(filled),
-                ..
-            } = member
-                && !in_use
-            {
-                let percent = percent(*filled, self.bytes);
-                lines.push(format!(
-                    "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
-                     done; that goes on {}",
-                    self.when("rebuild", outermost)
-                ));
-            }
-        }
-        if let Some(growing) = self.growing.as_ref().filter(|_| !in_use) {
-            let percent = percent(growing.moved_bytes, self.bytes);
-            lines.push(format!(
-                "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
-                 that goes on {}",
-                growing.level,
-                growing.members,
-                SizeBytes(growing.chunk_bytes),
-                self.when("grow", outermost)
-            ));
-        }
-        if !self.clean && !in_use && !self.failed && self.level.redundancy != Redundancy::None {
-            lines.push(format!(
-                "array '{name}' was not closed in order, by a crash or a command that was killed: what \
-                 its members disagree on since is settled {}",
-                self.when("resync", outermost)
-            ));
+        if !in_use {
+            lines.extend(self.unfinished(outermost));
         }
         if self.journal == JournalReport::DeviceMissing {
             lines.push(format!(
@@ -352,6 +302,73 @@ impl ArrayReport {
             lines.push(format!(
                 "array '{name}' uses a feature that this version can't write: it is open for \
                  reading only"
+            ));
+        }
+        lines
+    }
+
+    /// What is missing, if anything.
+    fn loss(&self) -> Option<String> {
+        let name = &self.name;
+        let missing = self.missing();
+        if self.failed {
+            let survives = match &self.growing {
+                Some(growing) => format!("it survives while it grows from {}", growing.level),
+                None => format!("{} survives", self.level.name),
+            };
+            Some(format!(
+                "array '{name}' has failed: {} of {} missing, more than {survives}; bring back enough \
+                 of them, or restore it from a backup",
+                positions(missing),
+                self.members.len(),
+            ))
+        } else if !missing.is_empty() {
+            Some(format!(
+                "array '{name}' is degraded: {} of {} missing; {}; {}",
+                positions(missing),
+                self.members.len(),
+                self.age(),
+                survives_more(self.survives_more),
+            ))
+        } else {
+            None
+        }
+    }
+
+    /// What goes on when the array is next open for writing.
+    fn unfinished(&self, outermost: &str) -> Vec<String> {
+        let name = &self.name;
+        let mut lines = Vec::new();
+        for (index, member) in self.members.iter().enumerate() {
+            if let MemberReport::Device {
+                filled_bytes: Some(filled),
+                ..
+            } = member
+            {
+                let percent = percent(*filled, self.bytes);
+                lines.push(format!(
+                    "array '{name}' is degraded: member {index} is being rebuilt, {percent} % is \
+                     done; that goes on {}",
+                    self.when("rebuild", outermost)
+                ));
+            }
+        }
+        if let Some(growing) = &self.growing {
+            let percent = percent(growing.moved_bytes, self.bytes);
+            lines.push(format!(
+                "array '{name}' grows from {} on {} members in chunks of {}: {percent} % is moved; \
+                 that goes on {}",
+                growing.level,
+                growing.members,
+                SizeBytes(growing.chunk_bytes),
+                self.when("grow", outermost)
+            ));
+        }
+        if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
+            lines.push(format!(
+                "array '{name}' was not closed in order, by a crash or a command that was killed: what \
+                 its members disagree on since is settled {}",
+                self.when("resync", outermost)
             ));
         }
         lines

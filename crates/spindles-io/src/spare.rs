@@ -54,6 +54,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             Some(assemble(members, &looking)?)
         }
     };
+    let uuid = array.as_ref().map(|array| array.report.uuid);
     let mut wiped = Vec::new();
     let mut warnings = array.as_ref().map(|array| array.report.warnings());
     let mut planned = Vec::new();
@@ -72,23 +73,15 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         probes.push(probe);
     }
     for (device, probe) in devices.iter().zip(probes) {
-        let uuid = array.as_ref().map(|array| array.report.uuid);
         let known = probe.found().spare().cloned();
-        let mut record = match (&known, uuid) {
-            (Some(known), None) => known.serving_all(),
-            (Some(known), Some(uuid)) => {
-                let too_many = || ChangeError::TooManyArrays {
-                    device: (*device).to_owned(),
-                };
-                known.serving(uuid).ok_or_else(too_many)?
-            }
-            (None, uuid) => {
-                wiped.extend(create::may_overwrite(device, overwrite)?);
-                SpareRecord {
-                    device_uuid: random::uuid()?,
-                    device_bytes: 0,
-                    arrays: uuid.into_iter().collect(),
-                }
+        let mut record = if let Some(known) = &known {
+            serving_too(known, device, uuid)?
+        } else {
+            wiped.extend(create::may_overwrite(device, overwrite)?);
+            SpareRecord {
+                device_uuid: random::uuid()?,
+                device_bytes: 0,
+                arrays: uuid.into_iter().collect(),
             }
         };
         record.device_bytes = probe.bytes;
@@ -113,6 +106,22 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         spares,
         wiped,
     })
+}
+
+/// A spare that serves an array as well as those before, or any.
+fn serving_too(
+    known: &SpareRecord,
+    device: &str,
+    array: Option<Uuid>,
+) -> Result<SpareRecord, ChangeError> {
+    match array {
+        None => Ok(known.serving_all()),
+        Some(uuid) => known
+            .serving(uuid)
+            .ok_or_else(|| ChangeError::TooManyArrays {
+                device: device.to_owned(),
+            }),
+    }
 }
 
 /// Makes plain devices of spares.

@@ -118,28 +118,7 @@ impl<'a> Planner<'a> {
         let mut records = Vec::new();
         let mut names = Vec::new();
         for (index, member) in (0_u8..).zip(members) {
-            let (member, name, bytes) = match member {
-                Expression::Leaf(device) => {
-                    let bytes = self.sizes.next().expect("a device for every leaf");
-                    (Member::Device, device.clone(), *bytes)
-                }
-                Expression::Array { .. } => {
-                    let name = format!("{name}.{index}");
-                    let inner = self.array(member, &name, uuid)?;
-                    let bytes = inner.geometry.blocks() * u64::from(block_size.bytes());
-                    let name = format!("array '{name}'");
-                    (Member::Array(Box::new(inner)), name, bytes)
-                }
-            };
-            let bytes_max = MEMBER_BLOCKS_MAX * u64::from(block_size.bytes());
-            if bytes > bytes_max {
-                return Err(CreateError::TooLarge {
-                    device: name,
-                    bytes: SizeBytes(bytes),
-                    bytes_max: SizeBytes(bytes_max),
-                    block_bytes: block_size.bytes(),
-                });
-            }
+            let (member, name, bytes) = self.member(member, name, index, uuid)?;
             let record = areas_for(bytes, block_size, MemberIndex(index))
                 .map_err(|_| self.no_room(level, layout, members.len(), &name, bytes))?;
             if matches!(member, Member::Device) {
@@ -150,8 +129,68 @@ impl<'a> Planner<'a> {
             names.push(name);
         }
         let geometry = self.geometry(level, layout, &records, &names)?;
-        // An array of arrays has those of its members.
         let of_devices = plan_members.iter().any(|it| matches!(it, Member::Device));
+        let (checksum, policy) = self.promises(&geometry, of_devices)?;
+        let mut record = self.record(&geometry, &records, policy, name, uuid, parent)?;
+        give_areas(
+            &mut record,
+            &mut records,
+            &geometry,
+            policy,
+            checksum,
+            &names,
+        )?;
+        Ok(Plan {
+            record,
+            geometry,
+            policy,
+            records,
+            members: plan_members,
+            names,
+        })
+    }
+
+    /// A member of the array of that name and identity: what it is, what people call it and its size.
+    fn member(
+        &mut self,
+        member: &Expression,
+        array: &str,
+        index: u8,
+        parent: Uuid,
+    ) -> Result<(Member, String, u64), CreateError> {
+        let block_size = self.options.block_size;
+        let (member, name, bytes) = match member {
+            Expression::Leaf(device) => {
+                let bytes = self.sizes.next().expect("a device for every leaf");
+                (Member::Device, device.clone(), *bytes)
+            }
+            Expression::Array { .. } => {
+                let name = format!("{array}.{index}");
+                let inner = self.array(member, &name, parent)?;
+                let bytes = inner.geometry.blocks() * u64::from(block_size.bytes());
+                let name = format!("array '{name}'");
+                (Member::Array(Box::new(inner)), name, bytes)
+            }
+        };
+        let bytes_max = MEMBER_BLOCKS_MAX * u64::from(block_size.bytes());
+        if bytes > bytes_max {
+            return Err(CreateError::TooLarge {
+                device: name,
+                bytes: SizeBytes(bytes),
+                bytes_max: SizeBytes(bytes_max),
+                block_bytes: block_size.bytes(),
+            });
+        }
+        Ok((member, name, bytes))
+    }
+
+    /// Checksum and consistency policy of an array.
+    fn promises(
+        &self,
+        geometry: &Geometry,
+        of_devices: bool,
+    ) -> Result<(ChecksumKind, &'static Policy), CreateError> {
+        // An array of arrays has those of its members.
         let checksum = match self.options.checksum() {
             kind if of_devices => kind,
             _ => ChecksumKind::None,
@@ -165,35 +204,7 @@ impl<'a> Planner<'a> {
                 policy: policy.name,
             });
         }
-        let mut record = self.record(&geometry, &records, policy, name, uuid, parent)?;
-        if (geometry.redundancy() > 0 || checksums) && policy.has_regions() {
-            let group_bytes = u64::from(geometry.chunk_blocks())
-                * u64::from(geometry.data_chunks())
-                * u64::from(block_size.bytes());
-            if !give_regions(&mut record, &mut records, geometry.groups(), group_bytes) {
-                let least = records.iter().min_by_key(|record| record.device_bytes);
-                let least = usize::from(least.expect("an array has members").member.0);
-                return Err(CreateError::TooManyRegions {
-                    device: names[least].clone(),
-                    chunk: SizeBytes(
-                        u64::from(geometry.chunk_blocks()) * u64::from(block_size.bytes()),
-                    ),
-                });
-            }
-        }
-        if geometry.redundancy() > 0 {
-            give_bad_blocks(&mut record, &mut records);
-        }
-        let row_sums = geometry.level().grows();
-        give_checksums(&mut record, &mut records, checksum, row_sums);
-        Ok(Plan {
-            record,
-            geometry,
-            policy,
-            records,
-            members: plan_members,
-            names,
-        })
+        Ok((checksum, policy))
     }
 
     fn geometry(
@@ -312,6 +323,38 @@ impl<'a> Planner<'a> {
             member,
         })
     }
+}
+
+/// Gives an array what it keeps beside its data on each member.
+fn give_areas(
+    record: &mut ArrayRecord,
+    records: &mut [DeviceRecord],
+    geometry: &Geometry,
+    policy: &Policy,
+    checksum: ChecksumKind,
+    names: &[String],
+) -> Result<(), CreateError> {
+    if (geometry.redundancy() > 0 || checksum != ChecksumKind::None) && policy.has_regions() {
+        let group_bytes = u64::from(geometry.chunk_blocks())
+            * u64::from(geometry.data_chunks())
+            * u64::from(record.block_size.bytes());
+        if !give_regions(record, records, geometry.groups(), group_bytes) {
+            let least = records.iter().min_by_key(|record| record.device_bytes);
+            let least = usize::from(least.expect("an array has members").member.0);
+            return Err(CreateError::TooManyRegions {
+                device: names[least].clone(),
+                chunk: SizeBytes(
+                    u64::from(geometry.chunk_blocks()) * u64::from(record.block_size.bytes()),
+                ),
+            });
+        }
+    }
+    if geometry.redundancy() > 0 {
+        give_bad_blocks(record, records);
+    }
+    let row_sums = geometry.level().grows();
+    give_checksums(record, records, checksum, row_sums);
+    Ok(())
 }
 
 /// The record of a device that gets the journal of an array. `logs` says that the array's policy has
