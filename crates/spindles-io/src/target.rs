@@ -215,9 +215,9 @@ pub trait Target {
 /// are done and how many there are; with `false` it stops the waiting. Returns whether all are in sync.
 pub fn await_resync(target: &mut dyn Target, progress: &mut dyn FnMut(u64, u64) -> bool) -> bool {
     loop {
-        let (settled, total) = target.in_sync_bytes();
-        let goes_on = progress(settled, total);
-        if settled == total {
+        let (in_sync, total) = target.in_sync_bytes();
+        let goes_on = progress(in_sync, total);
+        if in_sync == total {
             return true;
         }
         if !goes_on || !target.work() {

@@ -8,7 +8,7 @@ use crate::{Counters, Incident};
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
 pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
-    carry.arrays().fold((0, 0), |(settled, total), (_, array)| {
+    carry.arrays().fold((0, 0), |(in_sync, total), (_, array)| {
         let geometry = array.engine().geometry();
         let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
         // Not all, before the resync has come to its end.
@@ -18,7 +18,7 @@ pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
             None => 0,
             Some(resync) => resync.done_bytes.min(bytes - 1),
         };
-        (settled + here, total + bytes)
+        (in_sync + here, total + bytes)
     })
 }
 
