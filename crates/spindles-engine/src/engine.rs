@@ -256,8 +256,7 @@ impl Engine {
             Journal::new(
                 persistence,
                 wants,
-                // Copies without checksums are not logged: where both are, nothing is.
-                sums || parity && geometry.older().is_none_or(|old| old.parity_chunks() > 0),
+                parity,
                 config.block_size,
                 all_columns,
                 &mut metadata_buffer,
@@ -271,6 +270,8 @@ impl Engine {
         // Where blocks have checksums nothing is believed that nothing vouches for.
         let without_log = !clean && !logged && sums && journal.is_some();
         let replays = (logged || without_log) && !config.read_only;
+        // Whether all that is written is logged.
+        let all_parity = geometry.older().is_none_or(|old| old.parity_chunks() > 0);
         let needed = match (geometry.older(), geometry.mark()) {
             // What was added has no part yet.
             (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
@@ -290,10 +291,10 @@ impl Engine {
             let block_size = config.block_size;
             Pages::new(persistence, block_size, slots, all_columns, pages, buffer)
         });
-        let sums = usize::from(shape.slots) * index(limits.column_blocks);
+        let sums_of_rows = usize::from(shape.slots) * index(limits.column_blocks);
         let checksums_of_column = match (&pages, &journal) {
-            (Some(_), _) => sums.max(SUMS_MIN),
-            (None, Some(_)) => sums,
+            (Some(_), _) => sums_of_rows.max(SUMS_MIN),
+            (None, Some(_)) => sums_of_rows,
             (None, None) => 0,
         };
         let sums_max = u32::try_from(checksums_of_column).expect("some pages of them");
@@ -328,7 +329,7 @@ impl Engine {
             read_only: config.read_only,
             only_recovers: config.only_recovers,
             unreplayed: (logged || without_log) && config.read_only && !config.look_only,
-            believes: (logged || without_log) && config.look_only,
+            believes: !clean && sums && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
             read_policy: config.read_policy,
@@ -379,7 +380,7 @@ impl Engine {
             rebuild: Rebuild::default(),
             replace: Replace::new(region_count),
             scrub: ScrubState::default(),
-            all_settled: clean || logged || config.read_only,
+            all_settled: clean || logged && all_parity || config.read_only,
             closing: Closing::Open,
             reads_chosen: 0,
             #[cfg(feature = "canary")]
@@ -515,7 +516,7 @@ impl Engine {
 
     /// Ends what `Config::look_only` began: from here on reads of blocks that wait for a replay fail.
     pub fn end_look(&mut self) {
-        self.unreplayed |= self.believes;
+        self.unreplayed |= self.believes && self.journal.is_some();
         self.believes = false;
     }
 

@@ -30,6 +30,7 @@ pub mod mutation;
 pub mod output;
 pub mod plan;
 pub mod read_policies;
+mod recovery;
 mod regions;
 mod requests;
 pub mod slots;

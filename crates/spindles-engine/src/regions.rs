@@ -358,7 +358,9 @@ impl Engine {
     #[cold]
     fn mark_region(&mut self, region: u64) -> bool {
         let whole = self.lost.is_empty();
-        let logged = self.journals() && !self.journals_on_device();
+        let older = self.geometry.older();
+        let all_parity = older.is_none_or(|old| old.parity_chunks() > 0);
+        let logged = all_parity && self.journals() && !self.journals_on_device();
         let unneeded = whole && (!self.policy.resync_after_crash || logged);
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {

@@ -8,7 +8,7 @@ use crate::attach::{self, ChangeError};
 use crate::errors::failed;
 use crate::{OpenOptions, await_resync, backends, clearing, create, labels};
 use spindles_engine::{Policy, WriteHole};
-use spindles_format::{ChecksumKind, Uuid};
+use spindles_format::Uuid;
 use spindles_layout::Redundancy;
 
 /// A journal that has come to another place.
@@ -45,13 +45,7 @@ pub fn add(
     let logs = Policy::by_name(report.consistency)
         .is_some_and(|policy| policy.write_hole == WriteHole::Closed);
     let bytes = create::look(device)?.bytes;
-    let record = create::plan_journal(
-        device,
-        bytes,
-        report.uuid,
-        logs,
-        parity || report.checksum != ChecksumKind::None.name(),
-    )?;
+    let record = create::plan_journal(device, bytes, report.uuid, logs, parity)?;
     let wiped = create::may_overwrite(device, overwrite)?;
     put_in_order(members, &report, degraded, progress)?;
     // First the device: what the superblocks name is there.

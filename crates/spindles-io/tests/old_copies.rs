@@ -242,7 +242,6 @@ fn a_journal_that_is_old_or_rotten_counts_as_missing() {
     for (level, checksum) in [
         ("raid5", ChecksumKind::None),
         ("raid5", ChecksumKind::Crc32c),
-        ("raid1", ChecksumKind::Crc32c),
     ] {
         let case = format!("{level}, {}, an old copy", checksum.name());
         let folder = crashed(level, checksum);

@@ -13,7 +13,6 @@ mod charts;
 mod figures;
 mod jobs;
 pub mod outputs;
-mod own_baselines;
 mod sections;
 mod svg;
 mod words;

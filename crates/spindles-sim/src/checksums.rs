@@ -439,6 +439,39 @@ impl World {
         })
     }
 
+    /// What decayed in a region in doubt is as it was, where it may be taken for a write under way
+    /// (docs/consistency.md, the named gaps): beside blocks with `unflushed` sectors, and where no
+    /// redundancy is left.
+    pub(crate) fn cure_gaps(&mut self, unflushed: &BTreeSet<u64>) {
+        let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
+        places.retain(|&(disk, block)| {
+            let block = BlockIndex(block);
+            let Some((array, group, row)) = self.row_of(disk, block) else {
+                return false;
+            };
+            let this = &self.stack.arrays[array];
+            let others = group.slots().iter().filter(|slot| {
+                let at = usize::from(slot.member.0);
+                let there = !this.lost.contains(slot.member);
+                there
+                    && match this.members[at] {
+                        Below::Array(_) => true,
+                        Below::Disk(other) => {
+                            let start = this.data_start[at];
+                            let block = start.plus(slot.offset.0 + u64::from(row));
+                            other != disk && !self.stack.is_rotten(other, block)
+                        }
+                    }
+            });
+            let alone = others.count() < usize::from(group.data_chunks);
+            group.parity_chunks == 0
+                && (alone || self.is_in_doubt(disk, block, unflushed))
+                && self.stack.is_dirty(array, group.index, View::Current)
+        });
+        self.stack
+            .cure(|disk, block| places.contains(&(disk, block.0)));
+    }
+
     /// Whether the budget has room for a block that rots: as for one that can't be read, where
     /// checksums find it, and nobody is about to write it, or was when a crash came that may have torn
     /// it.

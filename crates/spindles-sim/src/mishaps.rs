@@ -337,6 +337,8 @@ impl World {
             }
         }
         self.stop();
+        let unflushed = self.client.history.in_doubt(true).into_iter().collect();
+        self.cure_gaps(&unflushed);
         self.in_doubt.extend(self.client.history.in_doubt(power));
         if power {
             self.client.history.power_lost();

@@ -22,7 +22,7 @@ use spindles_format::{
 };
 use spindles_layout::Geometry;
 use spindles_workload::history::Initial;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// What came of a run.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -310,6 +310,7 @@ pub(crate) fn open(world: &mut World) -> bool {
     world.log.entry(now, crate::log::Entry::Open { session });
     world.closed.fill(None);
     keep_outdated_disks_apart(world);
+    world.cure_gaps(&BTreeSet::new());
     (0..world.stack.arrays.len()).all(|array| {
         let above = world.stack.arrays[array].above;
         open_array(world, array)

@@ -43,7 +43,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::ReuseJournalUnflushed, "history", 800),
     (Mutation::SkipDeviceMark, "dirty_bits", 200),
     (Mutation::TrustLostJournal, "history", 8000),
-    (Mutation::SkipPagesOfDurable, "availability", 400),
+    (Mutation::SkipPagesOfDurable, "history", 2000),
     (Mutation::VouchBlindly, "history", 4000),
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
@@ -114,13 +114,14 @@ fn scenario(mutation: Mutation) -> Fixed {
             faults: Some(Vec::new()),
             ..Fixed::default()
         },
-        // The same with checksums, which are all that is left then; and with rot beside them.
+        // Copies of which one rots, and the power is lost: durable checksums tell which.
         Mutation::SkipPagesOfDurable => Fixed {
-            level: Level::by_name("raid0"),
+            level: Level::by_name("raid1"),
+            members: Some(2),
             checksums: Some(true),
-            journal_device: Some(true),
+            requests: Some(60),
             ending: Some(Ending::PowerLoss),
-            faults: Some(Vec::new()),
+            faults: Some(Fault::by_name("rot_met").into_iter().collect()),
             ..Fixed::default()
         },
         Mutation::VouchBlindly => Fixed {

@@ -279,8 +279,3 @@ fn parity_with_a_journal_of_its_own() {
 fn parity_with_checksums_and_a_journal_of_its_own() {
     kill_rounds("raid5", 4, 1, ChecksumKind::Crc32c, true);
 }
-
-#[test]
-fn a_mirror_with_checksums_and_a_journal_of_its_own() {
-    kill_rounds("raid1", 2, 1, ChecksumKind::Crc32c, true);
-}

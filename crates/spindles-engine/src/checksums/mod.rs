@@ -64,6 +64,9 @@ impl Engine {
             }
             return self.direct_disagrees(id);
         }
+        if column.settling.is_under_way() {
+            return self.settling_verified(id);
+        }
         let rotten = if blind {
             SlotSet::EMPTY
         } else {

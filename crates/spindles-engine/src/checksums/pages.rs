@@ -23,8 +23,8 @@ use spindles_block::{
     BlockIndex, BlockSize, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    AreaKind, CHECKSUM_LOST, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, Uuid,
-    block_checksum, open_checksums, seal_checksums, stored_checksum,
+    AreaKind, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
+    Entries, Uuid, block_checksum, open_checksums, seal_checksums, stored_checksum,
 };
 
 /// No frame, or the end of a list.
@@ -454,6 +454,17 @@ impl Pages {
         kept == stored_checksum(sum) || kept == 0 && !self.complete
     }
 
+    /// The checksum that is kept of one of the blocks from `first` on that are held, if there is one.
+    pub(crate) fn known_at(
+        &self,
+        buffer: &MetadataBuffer,
+        of: (u32, u8, BlockIndex),
+        block: BlockIndex,
+    ) -> Option<u32> {
+        let kept = self.kept_at(buffer, of, block);
+        (![CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept)).then_some(kept)
+    }
+
     /// What is kept of one of the blocks from `first` on that are held.
     #[inline]
     pub(crate) fn kept_at(
@@ -857,7 +868,9 @@ impl Engine {
 
     /// The same for the flush of a column, where a durable write is one only with its checksums.
     pub(crate) fn defers_flush_of_column(&mut self, id: u32) -> bool {
-        let counts = self.checksums_count();
+        let settles = self.columns[index(id)].settling.is_under_way();
+        let copies = self.shape.copies || self.geometry.older().is_some();
+        let counts = settles || self.checksums_count(copies);
         let Some(pages) = &mut self.pages else {
             return false;
         };

@@ -75,7 +75,10 @@ impl Engine {
         match column.phase {
             Phase::Reading if column.read_failed => {
                 column.read_failed = false;
-                if column.ask == Ask::Scrub {
+                if column.settling.is_under_way() {
+                    // What can't be read of some rows says nothing of the others.
+                    self.halve(id);
+                } else if column.ask == Ask::Scrub {
                     self.narrow(id);
                 }
                 self.plan_column(id);

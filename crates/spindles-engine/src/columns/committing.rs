@@ -46,14 +46,15 @@ impl Engine {
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling what has only one copy left, or lost its parity, is done without a write.
-            if given_up || self.columns[index(id)].ask == Ask::Write {
+            let asked = !self.columns[index(id)].settling.is_under_way();
+            if given_up || asked && self.columns[index(id)].ask == Ask::Write {
                 self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
             }
             return self.acknowledge(id);
         }
         let column = &mut self.columns[index(id)];
         if column.log_half.is_none() {
-            if column.ask == Ask::Write && self.journals() && !self.grow.is_moving() {
+            if self.must_log(id) {
                 self.columns[index(id)].summed = false;
                 return self.begin_log(id, writes);
             }
@@ -84,6 +85,17 @@ impl Engine {
             let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
             self.write_beside(id, slot, operation, source);
         }
+    }
+
+    /// Whether what a column is about to write is logged first: parts of rows, so that parity always
+    /// belongs to the data beside it.
+    fn must_log(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        column.ask == Ask::Write
+            && !column.shape.copies
+            && !column.settling.is_under_way()
+            && self.journals()
+            && !self.grow.is_moving()
     }
 
     /// Whether nothing can be written any more.
@@ -140,7 +152,8 @@ impl Engine {
     /// How `slot` of a column is written.
     fn slot_write(&self, id: u32, slot: u8) -> Operation {
         let (fua, zeros) = self.write_kind(id);
-        let fua = fua && !self.is_durable_by_flush(id);
+        let settles = || self.columns[index(id)].settling.is_under_way();
+        let fua = fua && !settles() && !self.is_durable_by_flush(id);
         let data = slot < self.shape(id).data || self.shape(id).copies;
         let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
         match zeros {
@@ -151,7 +164,10 @@ impl Engine {
 
     /// Whether a column writes durably, by a flush after its checksums are written too.
     pub(super) fn is_durable_by_flush(&self, id: u32) -> bool {
-        self.checksums_count() && self.columns[index(id)].ask == Ask::Write && self.write_kind(id).0
+        let column = &self.columns[index(id)];
+        self.checksums_count(column.shape.copies)
+            && column.ask == Ask::Write
+            && self.write_kind(id).0
     }
 
     /// Whether a column writes durably, and which operation stands for zeros.

@@ -14,6 +14,9 @@ impl Engine {
         if !self.shape(id).copies && not_held.count() > parity {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
         }
+        if self.columns[index(id)].settling.is_under_way() {
+            return self.acknowledge(id);
+        }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
         self.columns[index(id)].was_bad = was_bad;
         if was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
@@ -61,6 +64,9 @@ impl Engine {
     /// The rows are done; on to the next, or the end.
     pub(crate) fn finish_rows(&mut self, id: u32) {
         self.log_done(id);
+        if self.columns[index(id)].settling.is_under_way() {
+            return self.rows_settled(id);
+        }
         let column = &mut self.columns[index(id)];
         column.low += column.blocks;
         if column.low < column.end && column.error.is_none() {
@@ -140,7 +146,7 @@ impl Engine {
 
     /// Flushes all members before a column is answered that wrote.
     #[cold]
-    fn flush_for(&mut self, id: u32) {
+    pub(crate) fn flush_for(&mut self, id: u32) {
         self.columns[index(id)].phase = Phase::Flushing;
         self.flush_of_column(id);
     }

@@ -29,6 +29,7 @@ mod planning;
 use crate::{
     Engine, index,
     plan::{Ask, Plan, Shape, Strategy, Work},
+    recovery::rows::Settling,
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
@@ -114,7 +115,7 @@ pub(crate) struct Column {
     /// Of the reads under way, one failed.
     read_failed: bool,
     pub(crate) corrupt: bool,
-    mismatch: bool,
+    pub(crate) mismatch: bool,
     /// What it read without a lock did not fit to its checksums.
     pub(crate) suspect: bool,
     /// What is to be written is summed up, and goes to its place without being logged.
@@ -152,6 +153,8 @@ pub(crate) struct Column {
     was_bad: bool,
     /// The number of the flush of all members that it waits for.
     pub(crate) flush: u64,
+    /// How far its rows are put in order after a crash.
+    pub(crate) settling: Settling,
 }
 
 impl Column {
@@ -206,6 +209,7 @@ impl Column {
             intent: false,
             was_bad: false,
             flush: 0,
+            settling: Settling::No,
             sources: 0,
             targets: 0,
         }
@@ -257,6 +261,7 @@ impl Column {
         self.overruled = SlotSet::EMPTY;
         self.refused = SlotSet::EMPTY;
         self.summed = false;
+        self.settling = Settling::No;
     }
 }
 impl Engine {

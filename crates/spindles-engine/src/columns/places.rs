@@ -180,6 +180,9 @@ impl Engine {
         if column.zeros.contains(slot) {
             return BufferSlice::ZEROS;
         }
+        if column.settling.is_under_way() && column.shape.slots > 1 {
+            return self.row(id, slot);
+        }
         if column.ask == Ask::Read {
             if self.shape(id).copies {
                 // The copy that is the truth.
@@ -196,6 +199,7 @@ impl Engine {
     /// Where the data of `slot` are as they shall be after the plan.
     pub(super) fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
         let column = &self.columns[index(id)];
+        // Rows with parity are not settled this way, and copies have no new place.
         if column.ask == Ask::Write && column.touched.contains(slot) {
             return self.client(id, slot);
         }

@@ -4,6 +4,7 @@ use super::{Column, Owner, Phase};
 use crate::{
     Engine, Mutation, index,
     plan::{Ask, Health, Strategy, plan},
+    recovery::rows::Settling,
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
@@ -33,8 +34,10 @@ impl Engine {
         let not_held = self.slots_not_held(id, low + blocks);
         let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
         let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
-        let settled =
-            (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
+        let settled = (self.settled(group, low + blocks)
+            || self.grow.is_staged(group)
+            || self.columns[index(id)].settling == Settling::Done)
+            && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
             let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
@@ -80,6 +83,9 @@ impl Engine {
             return self.finish(id);
         }
 
+        if !settled && written && self.must_settle(id) {
+            return self.begin_settling(id);
+        }
         let health = Health {
             // A scrub leaves what a rebuild has not come to yet to the rebuild.
             missing: if ask == Ask::Scrub { not_held } else { missing },

@@ -750,7 +750,7 @@ impl Engine {
         column.phase = Phase::Reading;
         column.plan.strategy = Strategy::Reconstruct;
         if settling {
-            return self.begin_settling();
+            return self.begin_settling_logged();
         }
         let (written, mut end) = self.not_final(low);
         let replay = self.replay.as_ref().expect("a replay is under way");

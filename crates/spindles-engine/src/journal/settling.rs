@@ -54,7 +54,7 @@ enum Verdict {
 
 impl Engine {
     /// What is in place is about to be read: its checksums are needed too.
-    pub(super) fn begin_settling(&mut self) {
+    pub(super) fn begin_settling_logged(&mut self) {
         self.replay().made = SlotSet::EMPTY;
         let id = self.replay().column;
         let there = self.shape(id).all().minus(self.missing_slots(id));

@@ -80,12 +80,12 @@ pub(super) struct Vouching {
 }
 
 impl Engine {
-    /// Whether a durable write is one only when its checksums are durable too: where the log may be
-    /// lost, they are all that tells of it.
-    pub(crate) fn checksums_count(&self) -> bool {
+    /// Whether a durable write is one only when its checksums are durable too: where it is not logged,
+    /// or the log may be lost, they are all that tells of it.
+    pub(crate) fn checksums_count(&self, copies: bool) -> bool {
         let journal = self.journal.as_ref();
         self.has_checksums()
-            && journal.is_some_and(|journal| journal.home.is_device())
+            && (copies || journal.is_some_and(|journal| journal.home.is_device()))
             && !self.mutated(Mutation::SkipPagesOfDurable)
     }
 

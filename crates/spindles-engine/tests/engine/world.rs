@@ -606,10 +606,20 @@ impl World {
         self.result(token)
     }
 
-    /// Writes a block, and goes on only until that is answered.
-    pub(crate) fn write_and_no_more(&mut self, block: u64, bytes: &[u8; BLOCK]) {
+    /// Flushes, and goes on only until that is answered.
+    pub(crate) fn flush_and_no_more(&mut self) {
+        let token = self.submit(Operation::Flush, 0, Vec::new(), 0);
+        while self.replies.is_empty() {
+            self.step();
+        }
+        self.result(token).unwrap();
+    }
+
+    /// Writes blocks, and goes on only until that is answered.
+    pub(crate) fn write_and_no_more(&mut self, block: u64, bytes: &[u8]) {
         let fua = false;
-        let token = self.submit(Operation::Write { fua }, block, bytes.to_vec(), 1);
+        let blocks = u32::try_from(bytes.len() / BLOCK).unwrap();
+        let token = self.submit(Operation::Write { fua }, block, bytes.to_vec(), blocks);
         while self.replies.is_empty() {
             self.step();
         }

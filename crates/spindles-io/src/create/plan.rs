@@ -38,9 +38,8 @@ impl Plan {
     ) -> Result<(String, JournalDevice), CreateError> {
         let Device { name, probe, .. } = device;
         let logs = self.policy.write_hole == WriteHole::Closed;
-        let checksums = self.record.checksum != ChecksumKind::None;
-        let is_something = self.geometry.parity_chunks() > 0 || checksums;
-        let device = plan_journal(name, probe.bytes, self.record.uuid, logs, is_something)?;
+        let parity = self.geometry.parity_chunks() > 0;
+        let device = plan_journal(name, probe.bytes, self.record.uuid, logs, parity)?;
         self.record.journal.device = device.device_uuid;
         self.record.note_journal_device();
         Ok((name.clone(), device))
@@ -358,18 +357,16 @@ fn give_areas(
 }
 
 /// The record of a device that gets the journal of an array. `logs` says that the array's policy has
-/// a journal, `is_something` that its parity or checksums need one.
+/// a journal, `parity` that there is something to log.
 pub(crate) fn plan_journal(
     device: &str,
     bytes: u64,
     array: Uuid,
     logs: bool,
-    is_something: bool,
+    parity: bool,
 ) -> Result<JournalDevice, CreateError> {
-    let why = match (logs, is_something) {
-        (_, false) => {
-            Some("an array without parity and without checksums logs nothing, so leave it out")
-        }
+    let why = match (logs, parity) {
+        (_, false) => Some("an array without parity logs nothing, so leave it out"),
         (false, true) => Some("only an array that is created with --consistency journal logs"),
         (true, true) => None,
     };

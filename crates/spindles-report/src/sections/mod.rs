@@ -7,7 +7,6 @@ mod environment;
 mod headline;
 mod jobs;
 mod overview;
-mod own_baselines;
 mod records;
 
 pub(crate) use doubts::listed as listed_doubts;
@@ -92,7 +91,6 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &overview::SECTION,
     &charts::SECTION,
     &comparison::SECTION,
-    &own_baselines::SECTION,
     &jobs::SECTION,
     &doubts::SECTION,
     &environment::SECTION,

@@ -502,7 +502,8 @@ impl Explorer<'_> {
         let atoms = machine.buffer(number, 1);
         for (atom, content) in (first..).zip(atoms) {
             if !done {
-                let nothing_lost = machine.lost().is_empty() && !machine.log_is_lost;
+                let nothing_lost = machine.lost().is_empty() && !machine.log_is_lost
+                    || !self.scenario.has_parity();
                 if !legal.is_lost(atom) && (nothing_lost || !legal.is_flying(atom)) {
                     return Err(format!("block {block} can't be read"));
                 }

@@ -129,8 +129,8 @@ impl Scenario {
 
     /// Writes to members that the requests need, roughly: what an enumeration grows with. What is
     /// in flight when a member drops out may land or not, which counts as more; closing the write
-    /// hole takes each write twice, or more with a device for that, and with checksums each row of a
-    /// discard is logged by itself.
+    /// hole, and writing checksums, takes each write twice, or more with a device for that, and with
+    /// checksums each row of a discard is logged by itself.
     pub fn member_writes(&self) -> u32 {
         let chunks = |blocks: &Range<u64>| {
             let chunk = u64::from(CHUNK_BLOCKS);
@@ -153,13 +153,13 @@ impl Scenario {
                 _ => 0,
             },
         });
-        writes.sum::<u32>() << u32::from(self.is_logged()) << u32::from(self.journal_device)
+        let twice = self.is_logged() || self.checksums;
+        writes.sum::<u32>() << u32::from(twice) << u32::from(self.journal_device)
     }
 
     /// Whether writes are logged.
     pub(super) fn is_logged(&self) -> bool {
-        let logs = self.has_parity() || self.checksums;
-        self.policy.write_hole == WriteHole::Closed && logs
+        self.policy.write_hole == WriteHole::Closed && self.has_parity()
     }
 
     /// Every set of members that may be missing besides `lost`.
@@ -243,7 +243,7 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
                         events: Vec::new(),
                     };
                     let logs = policy.write_hole == WriteHole::Closed;
-                    let can_log = logs && (whole.has_parity() || checksums);
+                    let can_log = logs && whole.has_parity();
                     if (!regions || policy.has_regions())
                         && (!checksums || logs)
                         && (!journal_device || can_log)

@@ -73,8 +73,8 @@ struct Arguments {
     /// A device that takes the place of a lost member by itself; may be given several times
     #[arg(long = "spare", value_name = "DEV")]
     spares: Vec<String>,
-    /// A device of its own for the journal, a fast one: what parity and checksums need is logged there
-    /// and not on the members. Where it is lost the members log, and nothing that was durable is
+    /// A device of its own for the journal, a fast one: what parity needs is logged there and
+    /// not on the members. Where it is lost the members log, and nothing that was durable is
     /// lost
     #[arg(long, value_name = "DEV")]
     journal: Option<String>,

@@ -12,10 +12,7 @@ fn an_array_has_its_journal_on_a_device_of_its_own() {
     let before = folder.read("j");
     for (refused, why) in [
         ("raid5(@a,@b,@c) --journal @small", "too small"),
-        (
-            "raid1(@a,@b) --journal @j --checksum none",
-            "without parity and without checksums",
-        ),
+        ("raid1(@a,@b) --journal @j", "without parity logs nothing"),
         (
             "raid5(@a,@b,@c) --journal @j --consistency resync",
             "--consistency journal",
@@ -223,7 +220,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
 fn why_a_device_does_not_get_the_journal_is_told() {
     let folder = Folder::new("a b c j", 16 * MIB);
     folder.run("create m raid1(@a,@b) --checksum none").ok();
-    let refused = "/j can't have the journal: an array without parity and without checksums";
+    let refused = "/j can't have the journal: an array without parity";
     folder.refuses("journal add @j --array @a,@b", 1, &[refused]);
     folder
         .run("create m raid5(@a,@b,@c) --consistency resync --force")

@@ -93,11 +93,11 @@ fn a_new_array_says_what_it_is_called() {
     let listed = |devices: &str| format!("array:{devices}");
     for (create, target) in [
         (
-            "pool raid1(a,b) --spare spare --journal journal",
+            "pool raid5(a,b) --spare spare --journal journal",
             listed("pool"),
         ),
         (
-            "listed raid1(e,f) --journal journal --force",
+            "listed raid5(e,f) --journal journal --force",
             listed("listed"),
         ),
         ("comma raid1(\"c,d\",g)", listed("comma")),

@@ -13,7 +13,7 @@ const TAKING: &[&str] = &[
     "create one concat(@x)",
     "create two raid1(@free,@x)",
     "create two raid1(@free,@other) --spare @x",
-    "create two raid1(@free,@other) --journal @x",
+    "create two raid5(@free,@other) --journal @x",
     "spare add @x --shared",
     "spare add @free @x --shared",
     "spare add @x --array @a,@b,@c",
@@ -137,7 +137,7 @@ fn one_device_under_two_names_is_one_device() {
         &format!("create x raid1({whole},{})", again.0),
         &format!("create x raid1(@other,{})", second.0),
         &format!("create x raid1(@x,@free) --spare {whole}"),
-        &format!("create x raid1(@x,@free) --journal {whole}"),
+        &format!("create x raid5(@x,@free) --journal {whole}"),
         &format!("spare add @free {whole} --shared"),
     ] {
         folder.refuses(command, 2, &["the same device", whole_or(command, whole)]);
