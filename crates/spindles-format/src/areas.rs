@@ -279,6 +279,8 @@ fn areas_with(
         0x40_0000..0x400_0000 => 64 * KIB,
         _ => MIB,
     };
+    // What data can't use sets nothing aside: otherwise a device a little larger might hold less.
+    let device_bytes = device_bytes / alignment * alignment;
     // A part of the device, in whole pages and within bounds.
     let part = |divisor: u64, bytes_min: u64, bytes_max: u64| {
         (device_bytes / divisor / page * page).clamp(bytes_min, bytes_max)
@@ -316,7 +318,7 @@ fn areas_with(
         };
         free_from = push(kind, free_from, end_bytes - free_from);
     }
-    let data_end = device_bytes / alignment * alignment;
+    let data_end = device_bytes;
     if data_end <= free_from {
         return Err(TooSmall {
             device_bytes,
@@ -386,6 +388,34 @@ pub fn areas_to_join(
 mod tests {
     extern crate std;
     use super::*;
+
+    /// A device that is larger takes the place of any that is aligned alike, from 4 MiB on.
+    #[test]
+    fn larger_devices_hold_no_less() {
+        let page = superblock_bytes();
+        let sizes = [
+            (4 * MIB..64 * MIB).step_by(usize::try_from(page).unwrap()),
+            (64 * MIB..192 * MIB).step_by(usize::try_from(5 * page).unwrap()),
+        ];
+        for sizes in sizes {
+            for block_size in [BlockSize::B512, BlockSize::B4096] {
+                let blocks = |bytes| {
+                    areas_for(bytes, block_size, MemberIndex(0))
+                        .unwrap()
+                        .data_blocks()
+                };
+                let mut held = 0;
+                for device_bytes in sizes.clone() {
+                    let now = blocks(device_bytes);
+                    assert!(
+                        now >= held,
+                        "{device_bytes} bytes hold {now} blocks, less than {held}"
+                    );
+                    held = now;
+                }
+            }
+        }
+    }
 
     /// Devices of every size up to 80 MiB and some that are larger.
     #[test]
