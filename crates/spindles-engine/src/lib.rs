@@ -19,6 +19,7 @@ pub mod consistency;
 mod engine;
 mod extension;
 mod faults;
+mod flushes;
 mod growth;
 mod hedges;
 pub mod jobs;

@@ -393,6 +393,9 @@ impl Engine {
         if slot.pairing != Pairing::Single {
             return self.answer_paired(request);
         }
+        if slot.operation.is_write() {
+            self.flushes.write_answered();
+        }
         let reply = Reply {
             token: slot.token,
             result: match slot.error {
@@ -412,7 +415,7 @@ impl Engine {
         column.phase = Phase::Flushing;
         column.owner = Owner::Request(request);
         column.ask = Ask::Write;
-        let skip = self.mutated(Mutation::SkipFlush);
+        let skip = self.flushes.is_all_durable() || self.mutated(Mutation::SkipFlush);
         self.flush_members(id, skip);
     }
 }

@@ -86,6 +86,11 @@ const BEYOND: &[(&str, u8)] = &[
         2,
     ),
     ("raid1(3) journal regions checksums: write 0+1, close", 2),
+    ("raid1(2) journal regions checksums: write 0+1, flush", 2),
+    (
+        "raid1(2) journal regions checksums: write 0+3, write durably 0+1",
+        2,
+    ),
     (
         "raid10:near 2(3) journal regions checksums: write 0+1, member 0 drops out",
         2,

@@ -90,6 +90,9 @@ impl Engine {
                 if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
                     self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
                 }
+                if self.columns[index(id)].error.is_none() {
+                    self.flushes.ended(self.columns[index(id)].covers);
+                }
                 self.members_flushed(id);
                 self.acknowledge(id);
             }

@@ -165,6 +165,7 @@ impl Engine {
     }
 
     fn flush_of_column(&mut self, id: u32) {
+        self.columns[index(id)].covers = self.flushes.begins();
         if !self.defers_flush_of_column(id) {
             self.send_flush_of_column(id);
         }

@@ -153,6 +153,8 @@ pub(crate) struct Column {
     was_bad: bool,
     /// The number of the flush of all members that it waits for.
     pub(crate) flush: u64,
+    /// What the flush of all members covers that it waits for: see `Flushes`.
+    pub(crate) covers: u64,
     /// How far its rows are put in order after a crash.
     pub(crate) settling: Settling,
 }
@@ -209,6 +211,7 @@ impl Column {
             intent: false,
             was_bad: false,
             flush: 0,
+            covers: 0,
             settling: Settling::No,
             sources: 0,
             targets: 0,

@@ -322,6 +322,29 @@ fn after_a_crash_blocks_have_the_checksums_of_what_they_hold() {
     }
 }
 
+/// Checksums and blocks go to the members once. A flush after that asks nobody.
+#[test]
+fn a_flush_with_nothing_to_flush_asks_nobody() {
+    for (level, members) in [("raid0", 3), ("raid1", 2), ("raid5", 3)] {
+        let setup = Setup {
+            policy: "journal",
+            ..setup(&spec(level, members), 16, 15)
+        };
+        let (mut world, _) = filled(&setup);
+        let flushes = |world: &mut World| {
+            world.trace = Some(Vec::new());
+            world.flush_and_no_more();
+            let trace = world.trace.take().unwrap();
+            trace.iter().filter(|io| io.contains("flush")).count()
+        };
+        for _ in 0..2 {
+            world.write_and_no_more(0, &[7; BLOCK]);
+            assert!(flushes(&mut world) >= members, "{level}");
+            assert_eq!(flushes(&mut world), 0, "{level}");
+        }
+    }
+}
+
 /// Checksums that are durable tell the copy that is right. A block that stands alone is taken as it is:
 /// it may have been torn.
 #[test]
