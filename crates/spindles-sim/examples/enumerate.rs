@@ -71,7 +71,7 @@ fn to_json(scenario: &str, summary: &Summary, took: Duration) -> String {
         summary.openings,
         summary.old,
         summary.new,
-        summary.errors,
+        summary.errors_unlogged + summary.errors_without_log + summary.errors_again,
         summary.refused,
         summary.undecidable,
         findings.join(",")

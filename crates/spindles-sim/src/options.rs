@@ -154,6 +154,11 @@ pub struct Mix {
     pub hot_percent: u32,
 }
 
+/// Whether the engine logs the contents of whole rows where nothing else would make them good: on
+/// groups that lack a member, and of arrays without checksums. Where it does not, these may be lost as
+/// other unlogged rows may.
+pub const ROWS_ARE_LOGGED: bool = false;
+
 /// All of a run.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -8,7 +8,7 @@ use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, Event, Scenario};
 use super::store::{Content, Store, mix};
 use super::way::{Step, describe_left};
 use super::{Bounds, Finding, Summary};
-use spindles_block::{MemberSet, Operation};
+use spindles_block::{BlockIndex, MemberSet, Operation};
 use spindles_engine::{OpenError, WriteHole};
 use spindles_format::DeviceRecord;
 use std::collections::{BTreeMap, BTreeSet};
@@ -56,7 +56,7 @@ pub(super) struct Explorer<'a> {
 /// Enumerates a scenario, up to the first finding.
 pub fn explore(scenario: &Scenario, bounds: &Bounds) -> Summary {
     let mut store = Store::new(ATOM_BYTES);
-    let candidates = Candidates::new(scenario, &mut store, ATOM_BYTES);
+    let candidates = Candidates::new(scenario, bounds, &mut store, ATOM_BYTES);
     let mut explorer = Explorer {
         scenario,
         bounds,
@@ -108,10 +108,8 @@ impl Explorer<'_> {
     /// Everything that may happen from here on.
     fn moment(&mut self, moment: &Moment) -> Found {
         let asked = moment.asked.iter().fold(0, |hash, asked| {
-            mix(
-                hash,
-                u64::from(asked.after) << 1 | u64::from(asked.answered),
-            )
+            let flags = u64::from(asked.whole) << 1 | u64::from(asked.answered);
+            mix(hash, u64::from(asked.after) << 2 | flags)
         });
         if !self.moments.insert(mix(moment.machine.hash(), asked)) {
             return Ok(());
@@ -184,6 +182,7 @@ impl Explorer<'_> {
         moment.asked.push(Asked {
             answered: has_no_answer,
             after,
+            whole: moment.machine.lost().is_empty(),
         });
         match event {
             Event::Ask {
@@ -284,9 +283,17 @@ impl Explorer<'_> {
                 })
                 .collect();
             let mut chosen = Vec::new();
-            let rest = mix(legal.hash(), without);
+            let flushed = legal.with_rows_flushed();
+            let [rest, rest_flushed] = [&legal, &flushed].map(|legal| mix(legal.hash(), without));
+            let may_be_out = self.bounds.rows_are_logged && !later && legal.has_unlogged();
             let hash = media.durable_hash();
             self.every_loss(&losses, &mut chosen, hash, &mut |explorer, chosen, hash| {
+                let is_out = may_be_out && explorer.is_out(&media.with(chosen), lost);
+                let (legal, rest) = if is_out {
+                    (&flushed, rest_flushed)
+                } else {
+                    (&legal, rest)
+                };
                 if !explorer.is_fresh(mix(hash, rest), left) {
                     return Ok(());
                 }
@@ -309,6 +316,16 @@ impl Explorer<'_> {
             })?;
         }
         Ok(())
+    }
+
+    /// Whether somebody knows durably that one of these members is out.
+    fn is_out(&mut self, media: &Media, lost: MemberSet) -> bool {
+        let others = MemberSet::all(self.scenario.members()).difference(lost);
+        !lost.is_empty()
+            && others.iter().any(|member| {
+                let counts_on = self.assemblies.counts_on(&self.store, media, member);
+                counts_on.is_some_and(|members| !lost.difference(members).is_empty())
+            })
     }
 
     /// Of each disk one of its losses, of all disks together one torn write.
@@ -502,13 +519,19 @@ impl Explorer<'_> {
         let atoms = machine.buffer(number, 1);
         for (atom, content) in (first..).zip(atoms) {
             if !done {
-                let nothing_lost = machine.lost().is_empty() && !machine.log_is_lost
-                    || !self.scenario.has_parity();
-                if !legal.is_lost(atom) && (nothing_lost || !legal.is_flying(atom)) {
+                let place = self.scenario.geometry.locate(BlockIndex(block)).member;
+                let without_log = machine.log_is_lost && self.scenario.has_parity();
+                let count = if legal.is_lost(atom) {
+                    &mut self.summary.errors_again
+                } else if legal.is_unlogged(atom) && machine.lost().contains(place) {
+                    &mut self.summary.errors_unlogged
+                } else if legal.is_flying(atom) && without_log {
+                    &mut self.summary.errors_without_log
+                } else {
                     return Err(format!("block {block} can't be read"));
-                }
+                };
+                *count += 1;
                 legal.lose(atom);
-                self.summary.errors += 1;
                 continue;
             }
             let stable = self.scenario.is_ruled();
@@ -549,7 +572,7 @@ impl Explorer<'_> {
         self.way.push(Step::Closed);
         machine.close(&mut self.store);
         machine.settle(&mut self.store, |_, _| Ok(()))?;
-        if machine.closed.is_none() || machine.closed == Some(false) && !legal.any_flying() {
+        if machine.closed.is_none() || machine.closed == Some(false) && !legal.may_lose() {
             return Err(format!("closed: {:?}", machine.closed));
         }
         machine.media.lose_caches();

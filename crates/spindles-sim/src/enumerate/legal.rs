@@ -1,9 +1,11 @@
 //! What each atom of the array may hold: the rules of `docs/consistency.md` over a few requests,
 //! told independently of the history that long runs keep.
 
+use super::Bounds;
 use super::scenario::{ATOMS_PER_BLOCK, Event, Scenario};
 use super::store::{Content, Store, ZEROS, mix};
-use spindles_block::Operation;
+use spindles_block::{BlockIndex, Operation};
+use spindles_layout::Group;
 use spindles_workload::stamp::Stamp;
 
 /// The contents before the first event, as a candidate.
@@ -15,6 +17,8 @@ pub(super) struct Asked {
     pub(super) answered: bool,
     /// The events that were answered when it was asked; of a close, when it was answered.
     pub(super) after: u8,
+    /// Whether all members were there when it was asked.
+    pub(super) whole: bool,
 }
 
 /// The candidates of every atom: what the base and each event leave there.
@@ -23,6 +27,11 @@ pub(super) struct Candidates {
     /// For each atom, each candidate's content; `None` where the event leaves it alone.
     atoms: Vec<Vec<Option<Content>>>,
     events: Vec<Event>,
+    /// For each atom, the events that write all data of its row, as bits of candidates: they go
+    /// unlogged.
+    rows: Vec<u8>,
+    /// Whether those count for this only that are asked while all members are there.
+    degraded_are_logged: bool,
 }
 
 /// What an atom turned out to be.
@@ -47,6 +56,10 @@ pub(super) struct Legal {
     flying: u64,
     /// Atoms with a write that is not durable: all that power loss catches in flight or in caches.
     volatile: u64,
+    /// Atoms of unlogged whole rows that are not durable, and were not read since the crash.
+    unlogged: u64,
+    /// The same when power is lost.
+    unlogged_power: u64,
     /// Atoms that answered an error, which stays.
     lost: u64,
 }
@@ -55,8 +68,29 @@ fn bit(event: usize) -> u8 {
     1 << (event + 1)
 }
 
+/// The events that write the whole row of a block.
+fn whole_rows(scenario: &Scenario, block: u64) -> u8 {
+    let location = scenario.geometry.locate(BlockIndex(block));
+    let mut group = Group::empty();
+    scenario.geometry.group_into(location.group, &mut group);
+    let chunks = (0..u64::from(group.data_chunks)).map(|chunk| chunk * u64::from(group.blocks));
+    let row = chunks.map(|chunk| group.first_block.0 + chunk + u64::from(location.block_in_chunk));
+    let row: Vec<u64> = row.collect();
+    let writes = scenario.events.iter().enumerate();
+    let writes = writes.filter(|(_, event)| {
+        let written = event.asks().filter(|(operation, _)| operation.is_write());
+        written.is_some_and(|(_, blocks)| row.iter().all(|block| blocks.contains(block)))
+    });
+    writes.fold(0, |bits, (event, _)| bits | bit(event))
+}
+
 impl Candidates {
-    pub(super) fn new(scenario: &Scenario, store: &mut Store, atom_bytes: usize) -> Self {
+    pub(super) fn new(
+        scenario: &Scenario,
+        bounds: &Bounds,
+        store: &mut Store,
+        atom_bytes: usize,
+    ) -> Self {
         let blocks = scenario.geometry.blocks();
         let atoms = (0..blocks * ATOMS_PER_BLOCK).map(|atom| {
             let mut stamp = |write| {
@@ -84,9 +118,19 @@ impl Candidates {
             candidates.extend(events);
             candidates
         });
+        let logged = !scenario.is_logged() || bounds.rows_are_logged && !scenario.checksums;
+        let rows = (0..blocks * ATOMS_PER_BLOCK).map(|atom| {
+            if logged {
+                0
+            } else {
+                whole_rows(scenario, atom / ATOMS_PER_BLOCK)
+            }
+        });
         Self {
             atoms: atoms.collect(),
             events: scenario.events.clone(),
+            rows: rows.collect(),
+            degraded_are_logged: bounds.rows_are_logged,
         }
     }
 
@@ -131,7 +175,15 @@ impl Candidates {
             power: Vec::with_capacity(self.atoms.len()),
             flying: 0,
             volatile: 0,
+            unlogged: 0,
+            unlogged_power: 0,
             lost: 0,
+        };
+        let asked_whole = asked.iter().enumerate().filter(|(_, state)| state.whole);
+        let asked_whole = if self.degraded_are_logged {
+            asked_whole.fold(0, |bits, (event, _)| bits | bit(event))
+        } else {
+            u8::MAX
         };
         for atom in 0..self.atoms.len() {
             let (mut all, mut under_answered, mut under_durable) = (BASE, 0, 0);
@@ -147,8 +199,12 @@ impl Candidates {
                     under_durable |= under;
                 }
             }
-            legal.now.push(all & !under_answered);
+            let now = all & !under_answered;
             let power = all & !under_durable;
+            let unlogged = self.rows[atom] & asked_whole & !durable;
+            legal.unlogged |= u64::from(now & unlogged != 0) << atom;
+            legal.unlogged_power |= u64::from(power & unlogged != 0) << atom;
+            legal.now.push(now);
             if power & !durable & !BASE != 0 {
                 legal.volatile |= 1 << atom;
             }
@@ -177,6 +233,8 @@ impl Candidates {
             legal.power[atom] = matching;
             legal.flying &= !(1 << atom);
             legal.volatile &= !(1 << atom);
+            legal.unlogged &= !(1 << atom);
+            legal.unlogged_power &= !(1 << atom);
         }
         match matching & BASE {
             0 => Verdict::New,
@@ -218,6 +276,7 @@ impl Legal {
         Self {
             now: self.power.clone(),
             flying: self.flying | self.volatile,
+            unlogged: self.unlogged_power,
             ..self.clone()
         }
     }
@@ -241,20 +300,147 @@ impl Legal {
     }
 
     /// Whether a write of the atom was in flight at the crash, and no read has told what came of
-    /// it: with members missing it may be lost.
+    /// it: without the log of it, it may be lost.
     pub(super) fn is_flying(&self, atom: usize) -> bool {
         self.flying >> atom & 1 == 1
     }
 
-    pub(super) fn any_flying(&self) -> bool {
-        self.flying != 0
+    /// Whether it was part of an unlogged whole row that was not durable when the crash came, and no
+    /// read has told what came of it: on a missing member it may be lost.
+    pub(super) fn is_unlogged(&self, atom: usize) -> bool {
+        self.unlogged >> atom & 1 == 1
+    }
+
+    /// Whether anything may be lost.
+    pub(super) fn may_lose(&self) -> bool {
+        self.flying | self.unlogged != 0
+    }
+
+    /// A member failed before the crash, and that is durable: so is all that was unlogged then.
+    pub(super) fn with_rows_flushed(&self) -> Self {
+        Self {
+            unlogged: 0,
+            unlogged_power: 0,
+            ..self.clone()
+        }
+    }
+
+    /// Whether there is an unlogged row that is not durable.
+    pub(super) fn has_unlogged(&self) -> bool {
+        self.unlogged | self.unlogged_power != 0
     }
 
     pub(super) fn hash(&self) -> u64 {
         let masks = self.now.iter().zip(&self.power);
         masks.fold(
-            mix(mix(mix(3, self.flying), self.volatile), self.lost),
+            [
+                self.flying,
+                self.volatile,
+                self.unlogged,
+                self.unlogged_power,
+                self.lost,
+            ]
+            .into_iter()
+            .fold(3, mix),
             |hash, (now, power)| mix(hash, u64::from(*now) << 8 | u64::from(*power)),
         )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::scenario::{ATOM_BYTES, scenarios};
+    use super::*;
+
+    const BOUNDS: Bounds = Bounds {
+        member_writes_max: u32::MAX,
+        rows_are_logged: true,
+        ..Bounds::SHORT
+    };
+
+    /// Rows of two blocks: 0 and 2, 1 and 3.
+    fn candidates(events: &str, bounds: &Bounds) -> Candidates {
+        let name = format!("raid5:left-symmetric(3) journal{events}");
+        let mut all = scenarios(bounds).into_iter();
+        let scenario = all.find(|scenario| scenario.to_string() == name);
+        let scenario = scenario.expect("it is in the table");
+        Candidates::new(&scenario, bounds, &mut Store::new(ATOM_BYTES), ATOM_BYTES)
+    }
+
+    fn asked(answered: bool, after: u8, whole: bool) -> Asked {
+        Asked {
+            answered,
+            after,
+            whole,
+        }
+    }
+
+    /// The blocks that may be lost on a missing member: after the process crashed, after power loss.
+    fn unlogged(candidates: &Candidates, asked: &[Asked]) -> [Vec<usize>; 2] {
+        let legal = candidates.legal(asked);
+        [legal.clone(), legal.after_power_loss()].map(|legal| {
+            let atoms = (0..candidates.atoms()).filter(|atom| legal.is_unlogged(*atom));
+            let mut blocks: Vec<_> = atoms.map(|atom| atom / 2).collect();
+            blocks.dedup();
+            blocks
+        })
+    }
+
+    #[test]
+    fn only_whole_rows_that_are_not_durable_may_be_lost() {
+        let row = || vec![0, 1, 2, 3];
+        let events = candidates(" regions checksums: write 0+4, flush", &BOUNDS);
+        for answered in [false, true] {
+            let write = asked(answered, 0, true);
+            assert_eq!(unlogged(&events, &[write]), [row(), row()]);
+        }
+        let write = asked(true, 0, true);
+        let flush_before = asked(true, 0, true);
+        assert_eq!(unlogged(&events, &[write, flush_before]), [row(), row()]);
+        let flush = asked(true, 1, true);
+        assert_eq!(unlogged(&events, &[write, flush]), [vec![], vec![]]);
+        // Of a group that lacked a member when it was asked.
+        let degraded = asked(false, 0, false);
+        assert_eq!(unlogged(&events, &[degraded]), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn parts_of_rows_may_not() {
+        let whole = asked(false, 0, true);
+        let part = candidates(" regions checksums: write 0+1, flush", &BOUNDS);
+        assert_eq!(unlogged(&part, &[whole]), [vec![], vec![]]);
+        // The row of blocks 1 and 3 is whole, of the other the end only.
+        let mixed = candidates(" regions checksums: zero durably 1+3, close", &BOUNDS);
+        assert_eq!(unlogged(&mixed, &[whole]), [vec![1, 3], vec![1, 3]]);
+        assert_eq!(unlogged(&mixed, &[asked(true, 0, true)]), [vec![], vec![]]);
+        // A part that was answered lies over the row, but power loss may take it.
+        let over = candidates(" regions checksums: write 0+4, write 0+1", &BOUNDS);
+        let (row, part) = (asked(true, 0, true), asked(true, 1, true));
+        let expected = [vec![1, 2, 3], vec![0, 1, 2, 3]];
+        assert_eq!(unlogged(&over, &[row, part]), expected);
+        let over = candidates(" regions checksums: write 0+4, write durably 0+1", &BOUNDS);
+        let expected = [vec![1, 2, 3], vec![1, 2, 3]];
+        assert_eq!(unlogged(&over, &[row, part]), expected);
+    }
+
+    #[test]
+    fn without_checksums_every_row_is_logged() {
+        let write = asked(false, 0, true);
+        let none = candidates(": write 0+4, flush", &BOUNDS);
+        assert_eq!(unlogged(&none, &[write]), [vec![], vec![]]);
+    }
+
+    #[test]
+    fn what_was_read_or_flushed_before_a_member_was_out_is_lost_no_more() {
+        let events = candidates(" regions checksums: write 0+4, flush", &BOUNDS);
+        let mut legal = events.legal(&[asked(true, 0, true)]);
+        assert!(!legal.with_rows_flushed().has_unlogged());
+        let written = events.content(0, 1).expect("it is written");
+        assert_eq!(events.judge(&mut legal, 0, written, true), Verdict::New);
+        let left = [legal.clone(), legal.after_power_loss()].map(|legal| {
+            let of_block: [bool; 2] = [0, 1].map(|atom| legal.is_unlogged(atom));
+            of_block
+        });
+        assert_eq!(left, [[false, true]; 2]);
     }
 }

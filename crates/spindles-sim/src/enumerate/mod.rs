@@ -20,6 +20,7 @@ mod scenario;
 mod store;
 mod way;
 
+use crate::options::ROWS_ARE_LOGGED;
 pub use explore::explore;
 pub use scenario::{Event, Scenario, scenarios};
 use spindles_engine::Mutation;
@@ -39,6 +40,8 @@ pub struct Bounds {
     pub later_crash_share: u64,
     /// Whether there are larger arrays too, and all requests for each layout.
     pub all_arrays: bool,
+    /// See `ROWS_ARE_LOGGED`.
+    pub rows_are_logged: bool,
     /// The fault planted in the engine; needs the feature `canary`.
     pub mutation: Mutation,
 }
@@ -51,6 +54,7 @@ impl Bounds {
         member_writes_max: 4,
         later_crash_share: 64,
         all_arrays: false,
+        rows_are_logged: ROWS_ARE_LOGGED,
         mutation: Mutation::None,
     };
 
@@ -61,6 +65,7 @@ impl Bounds {
         member_writes_max: u32::MAX,
         later_crash_share: 1,
         all_arrays: true,
+        rows_are_logged: ROWS_ARE_LOGGED,
         mutation: Mutation::None,
     };
 }
@@ -80,8 +85,12 @@ pub struct Summary {
     pub old: u64,
     /// Reads of written places that returned what was written.
     pub new: u64,
-    /// Reads that were answered with an error, where one is legal.
-    pub errors: u64,
+    /// Errors of blocks on a missing member, of unlogged whole rows that were not durable.
+    pub errors_unlogged: u64,
+    /// Errors of blocks that were being written, after a crash that took the device with the log.
+    pub errors_without_log: u64,
+    /// Errors of blocks that had answered one before.
+    pub errors_again: u64,
     /// Openings that were refused, where that is legal.
     pub refused: u64,
     /// Openings left out, because nobody there could tell that a member is outdated.
@@ -110,7 +119,9 @@ impl Summary {
         self.openings += other.openings;
         self.old += other.old;
         self.new += other.new;
-        self.errors += other.errors;
+        self.errors_unlogged += other.errors_unlogged;
+        self.errors_without_log += other.errors_without_log;
+        self.errors_again += other.errors_again;
         self.refused += other.refused;
         self.undecidable += other.undecidable;
         self.findings.extend(other.findings);
@@ -121,15 +132,17 @@ impl fmt::Display for Summary {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} scenarios, {} moments, {} states, {} openings; reads: {} old, {} new, {} errors; \
-             {} refused, {} undecidable; {} findings",
+            "{} scenarios, {} moments, {} states, {} openings; reads: {} old, {} new; errors: {} of \
+             unlogged rows, {} without the log, {} again; {} refused, {} undecidable; {} findings",
             self.scenarios,
             self.moments,
             self.states,
             self.openings,
             self.old,
             self.new,
-            self.errors,
+            self.errors_unlogged,
+            self.errors_without_log,
+            self.errors_again,
             self.refused,
             self.undecidable,
             self.findings.len()
