@@ -70,10 +70,14 @@ impl Bits {
         self.words.iter().all(|&word| word == 0)
     }
 
+    /// How many numbers are in it.
+    pub(crate) fn count(&self) -> u64 {
+        self.words.iter().map(|w| u64::from(w.count_ones())).sum()
+    }
+
     /// Whether every number below the bound is in it.
     pub(crate) fn is_full(&self) -> bool {
-        let count: u64 = self.words.iter().map(|w| u64::from(w.count_ones())).sum();
-        count == self.count
+        self.count() == self.count
     }
 
     /// The first number from `from` on that is in it.

@@ -20,7 +20,13 @@ pub struct Limits {
     pub column_blocks: u32,
     /// Pages of checksums kept in memory, 4 KiB each, for 1000 blocks of a member each, or 328 where rows have sums.
     pub checksum_pages: u32,
+    /// Bytes of each member in regions that are dirty: so much may have to be read after a crash.
+    /// Beyond it no region is marked before a write comes to it.
+    pub dirty_bytes: u64,
 }
+
+/// What a disk reads in half a minute.
+const DIRTY_BYTES: u64 = 30 * (100 << 20);
 
 impl Limits {
     /// Limits for `requests` in flight of an array with `block_size`.
@@ -32,6 +38,7 @@ impl Limits {
             hedges: requests.min(64),
             column_blocks: (64 * 1024) / block_size.bytes(),
             checksum_pages: 2048,
+            dirty_bytes: DIRTY_BYTES,
         }
     }
 }

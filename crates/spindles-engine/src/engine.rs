@@ -10,6 +10,7 @@ use crate::{
     consistency::Policy,
     extension::{Extension, Extent},
     faults::Faults,
+    first_touch::FirstTouch,
     flushes::Flushes,
     growth,
     hedges::Hedges,
@@ -131,6 +132,7 @@ pub struct Engine {
     outputs_max: usize,
     pub(crate) metadata: Metadata,
     pub(crate) regions: Regions,
+    pub(crate) first_touch: FirstTouch,
     pub(crate) zeroing: Zeroing,
     /// The bitmaps, while they are being read.
     pub(crate) loading: Option<Loading>,
@@ -375,6 +377,7 @@ impl Engine {
             outputs_max,
             metadata: Metadata::new(now, config.persistence, superblocks, !clean),
             regions,
+            first_touch: FirstTouch::new(),
             zeroing: Zeroing::new(region_count, count, all_columns),
             loading,
             serving: true,

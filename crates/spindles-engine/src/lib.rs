@@ -19,6 +19,7 @@ pub mod consistency;
 mod engine;
 mod extension;
 mod faults;
+mod first_touch;
 mod flushes;
 mod growth;
 mod hedges;

@@ -114,6 +114,8 @@ pub(crate) struct Regions {
     pub(crate) unsettled: Bits,
     /// Written to since the last sweep.
     recent: Bits,
+    /// Marked since then ahead of writes.
+    pub(crate) expected: Bits,
     /// What the sweep under way is about to clear.
     clearing: Bits,
     sweep: Sweep,
@@ -147,6 +149,7 @@ impl Regions {
             all_written: !stored,
             unsettled: Bits::new(count, unsettled && !stored),
             recent: Bits::new(count, false),
+            expected: Bits::new(count, false),
             clearing: Bits::new(count, false),
             sweep: Sweep::Idle,
             releases: VecDeque::with_capacity(index(requests)),
@@ -348,15 +351,19 @@ impl Engine {
             return true;
         }
         let region = regions.of(group);
-        regions.recent.set(region);
-        if regions.dirty.bits.get(region) && regions.dirty.durable.get(region) {
+        let durable = regions.dirty.bits.get(region) && regions.dirty.durable.get(region);
+        if durable && regions.recent.get(region) {
             return true;
         }
-        self.mark_region(region)
+        self.mark_region(region) || durable
     }
 
     #[cold]
     fn mark_region(&mut self, region: u64) -> bool {
+        if !self.regions.recent.get(region) {
+            self.regions.recent.set(region);
+            self.look_ahead(region);
+        }
         let whole = self.lost.is_empty();
         let older = self.geometry.older();
         let all_parity = older.is_none_or(|old| old.parity_chunks() > 0);
@@ -434,12 +441,15 @@ impl Engine {
         let early = self.mutated(Mutation::ClearBitEarly);
         let regions = &mut self.regions;
         let dirty = regions.dirty.bits.words();
-        let kept = regions.recent.words().iter().zip(regions.unsettled.words());
+        let wanted = regions.recent.words().iter().zip(regions.expected.words());
+        let kept = wanted.zip(regions.unsettled.words());
         let places = regions.clearing.words_mut().iter_mut().zip(dirty);
-        for ((clearing, dirty), (recent, unsettled)) in places.zip(kept) {
-            *clearing = dirty & !unsettled & if early { u64::MAX } else { !recent };
+        for ((clearing, dirty), ((recent, expected), unsettled)) in places.zip(kept) {
+            let left = if early { u64::MAX } else { !recent & !expected };
+            *clearing = dirty & !unsettled & left;
         }
         regions.recent.clear_all();
+        regions.expected.clear_all();
         for column in &self.columns {
             // Past its commit, or about to be there.
             let writes = match column.phase {
@@ -498,7 +508,7 @@ impl Engine {
     fn clear_bits(&mut self) {
         let mut from = 0;
         while let Some(region) = self.regions.clearing.next(from) {
-            if !self.regions.recent.get(region) {
+            if !self.regions.recent.get(region) && !self.regions.expected.get(region) {
                 self.regions.dirty.clear(region);
             }
             from = region + 1;

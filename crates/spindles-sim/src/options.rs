@@ -193,6 +193,8 @@ pub struct Options {
     pub checksums: bool,
     /// Pages of checksums in memory.
     pub checksum_pages: u32,
+    /// Bytes of each disk in dirty regions, beyond which none is marked ahead of writes.
+    pub dirty_bytes: u64,
     /// The longest request, in blocks.
     pub request_blocks_max: u32,
     /// What clients ask.
@@ -304,6 +306,7 @@ impl Options {
             limit_column_blocks: *random.choose(&[1, 3, 8, 16]),
             checksums,
             checksum_pages: *Random::new(seed, "checksum pages").choose(&[0, 8, 1000]),
+            dirty_bytes: *Random::new(seed, "dirty").choose(&[0, 64 << 10, 1 << 30]),
             request_blocks_max: *random.choose(&[1, 4, 16, 64]),
             mix: Mix {
                 read: random.below_u32(6),

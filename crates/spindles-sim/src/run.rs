@@ -652,6 +652,7 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
         hedges: options.limit_hedges,
         column_blocks: options.limit_column_blocks,
         checksum_pages: options.checksum_pages,
+        dirty_bytes: options.dirty_bytes,
     };
     let (scratch, metadata) = (World::scratch_of(array), World::metadata_of(array));
     let mut plain = plain_config(&this.geometry, assembly, limits, scratch, metadata);

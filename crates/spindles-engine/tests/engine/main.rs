@@ -8,6 +8,7 @@
 mod checksums;
 mod contents;
 mod extension;
+mod first_touches;
 mod half_written;
 mod jobs;
 mod plans;

@@ -97,6 +97,8 @@ pub(crate) struct Setup {
     /// Whether blocks of a persistent array have checksums, and how many pages of them there is
     /// room for.
     pub(crate) checksum_pages: Option<u32>,
+    /// Beyond so many of each member no region is marked before a write comes to it.
+    pub(crate) dirty_bytes: u64,
     pub(crate) seed: u64,
 }
 
@@ -120,6 +122,7 @@ impl Setup {
             read_policy: "nearest",
             errors_max: 0,
             checksum_pages: None,
+            dirty_bytes: 0,
             seed: 1,
         }
     }
@@ -206,6 +209,7 @@ impl Setup {
                     hedges: self.hedges,
                     column_blocks: self.column_blocks,
                     checksum_pages: self.checksum_pages.unwrap_or(0),
+                    dirty_bytes: self.dirty_bytes,
                 },
                 scratch: SCRATCH,
                 metadata: METADATA,

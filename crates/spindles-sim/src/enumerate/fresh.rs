@@ -160,6 +160,7 @@ impl Explorer<'_> {
             hedges: 0,
             column_blocks: CHUNK_BLOCKS,
             checksum_pages: 0,
+            dirty_bytes: 0,
         };
         let mut config = plain_config(&self.scenario.geometry, assembly, limits, SCRATCH, METADATA);
         if let Some(persistence) = &mut config.persistence {

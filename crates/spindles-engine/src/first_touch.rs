@@ -1,0 +1,249 @@
+//! The first write to a region waits until the region is marked. So that few do, the regions after it
+//! are marked with it, as many as writes come to soon, and more of them before writes get there.
+//!
+//! ```text
+//!  region:    5    6    7    8    9   10   11   12
+//!           dirty dirty dirty  -    -    -    -    -
+//!             ▲               └───────────────────┘
+//!     a write comes here       less than half of what is wanted ahead of it is ready:
+//!                              these are made ready meanwhile
+//! ```
+
+use crate::Engine;
+use core::ops::Range;
+use spindles_block::Instant;
+
+/// Regions are made ready so soon one after the other that more at once would serve.
+const SOON_NS: u64 = 500_000_000;
+/// So late that what was made ready ahead was of no use.
+const LATE_NS: u64 = 4 * SOON_NS;
+/// So many regions one after another tell enough of a writer.
+const IN_ORDER_MAX: usize = 8;
+
+/// What the first write to a region finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ground {
+    /// Nothing to wait for, or that is on its way.
+    Ready,
+    /// It holds something, and is not dirty.
+    Clean,
+    /// It is not made ready ahead of writes.
+    Closed,
+}
+
+/// How many regions are made ready at once.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstTouch {
+    /// So many, the one that is written to among them.
+    extent: u64,
+    /// When that was done last.
+    last: Option<Instant>,
+}
+
+impl FirstTouch {
+    pub(crate) const fn new() -> Self {
+        Self {
+            extent: 1,
+            last: None,
+        }
+    }
+
+    /// Regions are about to be made ready: how many.
+    fn grow(&mut self, now: Instant, extent_max: u64) -> u64 {
+        let ago = self.last.map(|last| now.0.saturating_sub(last.0));
+        self.last = Some(now);
+        self.extent = match ago {
+            Some(..=SOON_NS) => 2 * self.extent,
+            Some(..=LATE_NS) => self.extent,
+            _ => 1,
+        };
+        self.extent = self.extent.min(extent_max).max(1);
+        self.extent
+    }
+
+    /// Which of the regions after `region`, to which a write comes, are to be made ready now.
+    /// `dirty` says how many are, `ground` what a write would find.
+    fn ahead(
+        &mut self,
+        now: Instant,
+        region: u64,
+        budget: u64,
+        dirty: impl FnOnce() -> u64,
+        ground: impl Fn(u64) -> Ground,
+    ) -> Range<u64> {
+        let none = region..region;
+        let mut near = region..region + self.extent / 2 + 1;
+        let first = near.find(|&region| ground(region) != Ground::Ready);
+        let Some(first) = first.filter(|&first| ground(first) == Ground::Clean) else {
+            return none;
+        };
+        if budget == 0 {
+            return none;
+        }
+        let extent = self.grow(now, budget / 4);
+        let ready = |region: &u64| ground(*region) == Ground::Ready;
+        let before = (0..region).rev().take(IN_ORDER_MAX).take_while(ready);
+        let in_order = u64::try_from(before.count())
+            .expect("few")
+            .saturating_sub(1);
+        let room = budget.saturating_sub(dirty());
+        let first = first.max(region + 1);
+        // Who writes in order gets a little beyond the budget too: the writes will come.
+        let last = first.saturating_add(room).max(region + 1 + in_order);
+        let last = last.min(region + extent);
+        let closed = (first..last).find(|&region| ground(region) == Ground::Closed);
+        first..closed.unwrap_or(last).max(first)
+    }
+}
+
+impl Engine {
+    /// A write comes to a region for the first time in a while: those after it are marked too.
+    pub(crate) fn look_ahead(&mut self, region: u64) {
+        if self.regions.older.is_some() || self.extension.is_some() {
+            return; // Regions are not what they will be.
+        }
+        let budget = self.limits.dirty_bytes / self.region_bytes();
+        let regions = &mut self.regions;
+        let end = regions.part.regions().end;
+        let ground = |region| match () {
+            () if region >= end || !regions.written.bits.get(region) => Ground::Closed,
+            () if regions.dirty.bits.get(region) => Ground::Ready,
+            () => Ground::Clean,
+        };
+        let dirty = || regions.dirty.bits.count();
+        let ahead = (self.first_touch).ahead(self.now, region, budget, dirty, ground);
+        for region in ahead {
+            regions.dirty.set(region);
+            regions.expected.set(region);
+        }
+    }
+
+    /// What a region has of each member.
+    fn region_bytes(&self) -> u64 {
+        let chunk = self.geometry.chunk_blocks() * self.block_size.bytes();
+        let slots = u64::from(chunk) * u64::from(self.shape.slots);
+        let each = (slots << self.regions.part.shift()) / u64::from(self.geometry.members());
+        each.max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::{collections::BTreeSet, vec::Vec};
+
+    const MS: u64 = 1_000_000;
+
+    /// An array of 1000 regions of which all are written but those from `written` on.
+    struct Regions {
+        touches: FirstTouch,
+        budget: u64,
+        written: u64,
+        dirty: BTreeSet<u64>,
+    }
+
+    impl Regions {
+        fn new(budget: u64) -> Self {
+            Self {
+                touches: FirstTouch::new(),
+                budget,
+                written: 1000,
+                dirty: BTreeSet::new(),
+            }
+        }
+
+        /// Whether a write to a region has to wait.
+        fn write(&mut self, ms: u64, region: u64) -> bool {
+            let ground = |region| match () {
+                () if region >= self.written.min(1000) => Ground::Closed,
+                () if self.dirty.contains(&region) => Ground::Ready,
+                () => Ground::Clean,
+            };
+            let dirty = || u64::try_from(self.dirty.len()).expect("64 bits");
+            let now = Instant(ms * MS);
+            let touches = &mut self.touches;
+            let ahead = touches.ahead(now, region, self.budget, dirty, ground);
+            assert!(ahead.end <= 1000 && ahead.is_empty() || ahead.start > region);
+            self.dirty.extend(ahead);
+            self.dirty.insert(region)
+        }
+
+        fn dirty(&self) -> Vec<u64> {
+            self.dirty.iter().copied().collect()
+        }
+    }
+
+    #[test]
+    fn a_write_by_itself_marks_one_region() {
+        let mut regions = Regions::new(100);
+        for (at, region) in [30, 20, 31, 21].into_iter().enumerate() {
+            let ms = u64::try_from(at).expect("few") * 10_000;
+            assert!(regions.write(ms, region));
+        }
+        assert_eq!(regions.dirty(), [20, 21, 30, 31]);
+    }
+
+    #[test]
+    fn one_region_after_another_waits_twice() {
+        for region_ms in [1, 20, 400] {
+            let mut regions = Regions::new(10_000);
+            let mut waits = |region| regions.write(region * region_ms, region);
+            assert_eq!(
+                (0..500).filter(|&region| waits(region)).count(),
+                2,
+                "{region_ms} ms"
+            );
+        }
+    }
+
+    #[test]
+    fn what_is_marked_ahead_is_some_seconds_of_writing() {
+        for region_ms in [20, 100, 400] {
+            let mut regions = Regions::new(10_000);
+            for region in 0..300 {
+                regions.write(region * region_ms, region);
+                let ahead = regions.dirty.last().expect("one") - region;
+                assert!(ahead * region_ms < 4_000, "{ahead} of {region_ms} ms");
+            }
+        }
+    }
+
+    #[test]
+    fn first_touches_anywhere_wait_ever_less() {
+        let mut regions = Regions::new(10_000);
+        let anywhere = |at: u64| (at * 617) % 1000;
+        let waits = |at: &u64| regions.write(*at, anywhere(*at));
+        let waits = (0..1000).filter(waits).count();
+        assert!(waits < 40, "{waits}");
+    }
+
+    #[test]
+    fn the_budget_is_kept_by_what_no_write_asked_for() {
+        let mut regions = Regions::new(40);
+        for region in 0..200 {
+            regions.write(region, region);
+            let asked = u64::try_from(regions.dirty.range(..=region).count()).expect("few");
+            let all = u64::try_from(regions.dirty.len()).expect("few");
+            assert!(all <= asked.max(40) + 8, "{all} of {asked}");
+        }
+        // And goes on when what was dirty is clean.
+        regions.dirty.clear();
+        for region in 200..220 {
+            regions.write(region, region);
+        }
+        assert!(regions.dirty.len() > 22);
+        let mut none = Regions::new(0);
+        assert!((0..100).all(|region| none.write(region, region)));
+    }
+
+    #[test]
+    fn nothing_is_marked_that_was_never_written() {
+        let mut regions = Regions::new(100);
+        regions.written = 10;
+        for region in 0..10 {
+            regions.write(region, region);
+        }
+        assert_eq!(regions.dirty(), (0..10).collect::<Vec<_>>());
+        regions.write(10, 999);
+    }
+}
