@@ -435,7 +435,7 @@ impl World {
                 return true;
             };
             let block = this.data_start[at].plus(slot.offset.0 + u64::from(row));
-            self.is_in_doubt(disk, block, &self.in_doubt)
+            self.is_in_doubt(disk, block, &self.in_doubt.now)
         })
     }
 
@@ -483,7 +483,7 @@ impl World {
             return false; // Metadata.
         };
         let in_flight = self.is_in_flight(disk, block);
-        let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt);
+        let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt.now);
         let is = |view| {
             let mut bytes = vec![0; self.stack.block_bytes];
             self.stack.disk_block(disk, block, view, &mut bytes);

@@ -275,6 +275,19 @@ impl Client {
         Some(flight)
     }
 
+    /// The writes in flight, and the blocks of each.
+    pub(crate) fn writes(&self) -> impl Iterator<Item = (u64, Range<u64>)> {
+        let flights = self.flights.iter().flatten();
+        flights.filter_map(|flight| match flight.token {
+            Token::Write { token, .. } => {
+                let first = flight.request.block.0;
+                let blocks = first..first + u64::from(flight.request.blocks);
+                Some((token.write(), blocks))
+            }
+            Token::Read(_) | Token::Flush(_) => None,
+        })
+    }
+
     /// The connection to the engine is gone.
     pub(crate) fn forget_flights(&mut self) {
         self.flights.fill(None);

@@ -186,7 +186,7 @@ impl World {
         if self.is_open(top) && !self.engine(top).is_settled() {
             // In the middle of a replay: checksums that are durable are all that tells of what was written.
             // Where a member is missing too, or will be, parity is not to be trusted.
-            self.in_doubt.extend(self.client.history.in_doubt(true));
+            self.lose_log();
             self.errors_excused |= self.stack.arrays[top].geometry.parity_chunks() > 0;
         }
         true

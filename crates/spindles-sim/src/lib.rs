@@ -32,6 +32,7 @@ pub mod sizes;
 pub mod stack;
 mod stalls;
 pub mod trace;
+mod unlogged;
 pub mod world;
 
 pub use options::{Ending, Fixed, Options};

@@ -127,6 +127,7 @@ impl World {
                 .or_default() += 1;
         }
         self.stack.lose_disk(disk);
+        self.note_gone_rows();
         self.lost_at[disk].get_or_insert(self.queue.now());
     }
 
@@ -337,9 +338,11 @@ impl World {
             }
         }
         self.stop();
+        self.note_rows_after_crash(power);
         let unflushed = self.client.history.in_doubt(true).into_iter().collect();
         self.cure_gaps(&unflushed);
-        self.in_doubt.extend(self.client.history.in_doubt(power));
+        let in_doubt = self.client.history.in_doubt(power);
+        self.in_doubt.now.extend(in_doubt);
         if power {
             self.client.history.power_lost();
         } else {

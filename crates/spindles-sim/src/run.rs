@@ -229,6 +229,7 @@ pub(crate) fn close(world: &mut World) {
     }
     let clean = !world.closed.contains(&Some(false));
     if clean && world.closed[world.stack.top()] == Some(true) {
+        world.unlogged.forget_writes();
         world.show(&Seen::ClosedClean);
     }
     world.stop();
@@ -242,7 +243,7 @@ fn may_not_settle(world: &World, array: usize) -> bool {
         Below::Disk(_) => false,
         Below::Array(below) => world.stack.may_lose_blocks(*below),
     };
-    !world.in_doubt.is_empty() && members.any(loses)
+    !world.in_doubt.now.is_empty() && members.any(loses)
 }
 
 /// Until nothing is in flight: everything is answered and resynchronised.
@@ -477,7 +478,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
         world.unlogged_parity = !clean && !logged;
         if !clean && !logged && sums {
             // Checksums that are durable are all that tells of what was written.
-            world.in_doubt.extend(world.client.history.in_doubt(true));
+            world.lose_log();
         }
     }
     world.stack.arrays[array].unsettled = !clean && !logged && config.geometry.parity_chunks() > 0;
@@ -500,6 +501,9 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.buffers[2 * array + 1] = vec![0; engine.metadata().len()];
             world.engines[array] = Some(engine);
             world.lend(array);
+            if array == world.stack.top() {
+                world.note_gone_rows();
+            }
             world.opened(array);
             bring_back(world, array, &found, &assembly);
             world.attach_added(array);
@@ -839,7 +843,12 @@ fn read_all(world: &mut World) {
     while next < blocks && world.failure.is_none() {
         while world.client.has_room() && next < blocks {
             // Where some may be lost, each is asked for by itself.
-            let most = if world.in_doubt.is_empty() { 64 } else { 1 };
+            let may_lose = [&world.in_doubt, &world.unlogged.sectors];
+            let most = if may_lose.iter().all(|it| it.now.is_empty()) {
+                64
+            } else {
+                1
+            };
             let length = most.min(blocks - next);
             read(world, next, length);
             next += length;

@@ -14,6 +14,7 @@ use crate::queue::Queue;
 use crate::random::Random;
 use crate::stack::{Below, Stack};
 use crate::stalls::{Reads, Stall};
+use crate::unlogged::{Doubt, Unlogged};
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIo, MemberIoId,
     MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
@@ -106,12 +107,11 @@ pub struct World {
     pub(crate) closed: Vec<Option<bool>>,
     /// Whether errors may be answered: see `Scene`.
     pub(crate) errors_excused: bool,
-    /// Sectors that a crash caught being written, and nobody wrote or read since: with members
-    /// missing they may be lost.
-    pub(crate) in_doubt: BTreeSet<u64>,
-    /// Of those, sectors that were written since, each with the last request that was asked before
-    /// that was answered: a read up to that one may have looked before.
-    pub(crate) lately_in_doubt: BTreeMap<u64, u64>,
+    /// Sectors that a crash caught being written.
+    pub(crate) in_doubt: Doubt,
+    /// Of those, sectors of which the log is gone.
+    pub(crate) without_log: Doubt,
+    pub(crate) unlogged: Unlogged,
     pub(crate) faults: Random,
     /// Answers to requests of the simulator itself.
     pub(crate) own_replies: Vec<Reply>,
@@ -200,8 +200,9 @@ impl World {
             session: 0,
             closed: vec![None; arrays],
             errors_excused: false,
-            in_doubt: BTreeSet::new(),
-            lately_in_doubt: BTreeMap::new(),
+            in_doubt: Doubt::default(),
+            without_log: Doubt::default(),
+            unlogged: Unlogged::default(),
             faults: Random::new(options.seed, "faults"),
             own_replies: Vec::new(),
             ios: Vec::new(),
@@ -501,6 +502,9 @@ impl World {
         self.follow_engine(array);
         if self.is_open(array) && self.engine(array).is_settled() {
             self.stack.arrays[array].unsettled = false;
+            if array == self.stack.top() {
+                self.rows_have_settled();
+            }
         }
         let alarm = self.engine_timeout(array);
         if self.alarms[array] != alarm {
@@ -532,21 +536,17 @@ impl World {
     /// of what was being written or not durable; of that also those on the member whose log is damaged.
     fn is_lost(&mut self, array: usize, block: BlockIndex, blocks: u32) {
         let per_block = self.client.sectors_per_block;
-        let in_doubt = |block: u64| {
+        let is_excused = |block: u64| {
             let sectors = block * per_block..(block + 1) * per_block;
-            self.in_doubt.range(sectors).next().is_some()
+            let is_without_log = !self.without_log.now.is_empty();
+            self.excuse(&sectors, 0).is_some() || is_without_log && self.is_gone_from(block)
         };
-        let is_top = array == self.stack.top();
         let lost = block.0..block.0 + u64::from(blocks);
-        let unlogged = self.doubts_parity() && is_top;
-        let this = &self.stack.arrays[array];
-        let log_is_damaged = |block: u64| {
-            let member = this.geometry.locate(BlockIndex(block)).member;
-            this.damaged == Some(member)
+        let may = if array == self.stack.top() {
+            self.errors_excused || lost.clone().all(is_excused)
+        } else {
+            self.stack.may_lose_blocks(array)
         };
-        let may = self.stack.may_lose_blocks(array)
-            || unlogged && self.errors_excused
-            || (lost.clone()).all(|block| in_doubt(block) && (unlogged || log_is_damaged(block)));
         if !may {
             return self.stalled("blocks are lost though all can be read");
         }
@@ -843,6 +843,9 @@ impl World {
                 blocks: request.blocks,
             },
         );
+        if request.operation.is_write() {
+            self.note_rows();
+        }
         let top = self.stack.top();
         self.give(Input::Submit(top, request));
         request
@@ -872,25 +875,19 @@ impl World {
             ..
         } = flight.request;
         let sectors = self.client.sectors(&flight.request);
-        let mut lately = self.lately_in_doubt.range(sectors.clone());
-        let in_doubt = self.in_doubt.range(sectors.clone()).next().is_some()
-            || lately.any(|(_, &last)| flight.request.token <= last);
         if done {
             let last = if operation.is_write() {
                 self.client.submitted
             } else {
                 0 // It could be read.
             };
-            let cured = self.in_doubt.extract_if(sectors.clone(), |_| true);
-            let cured = cured.map(|sector| (sector, last));
-            self.lately_in_doubt.extend(cured);
+            self.in_doubt.end(&sectors, last);
+            self.without_log.end(&sectors, last);
+            self.unlogged.end(&sectors, last);
             for block in block.0..block.0 + u64::from(blocks) {
                 self.stack.forget_lost(self.stack.top(), BlockIndex(block));
             }
-        } else if in_doubt && operation == Operation::Read {
-            *self.struck.entry("lost to a crash").or_default() += 1;
-        }
-        if !done {
+        } else {
             match flight.token {
                 Token::Read(token) => self.client.history.read_failed(token),
                 Token::Write { token, fua } => {
@@ -904,7 +901,12 @@ impl World {
                 .arrays
                 .iter()
                 .any(|array| array.damaged.is_some() && !array.lost.is_empty());
-            if in_doubt && (operation == Operation::Read || unlisted) {
+            let excuse = self.excuse(&sectors, flight.request.token);
+            if let Some(excuse) = excuse.filter(|_| operation == Operation::Read) {
+                *self.struck.entry(excuse).or_default() += 1;
+                return;
+            }
+            if unlisted && self.in_doubt.meets(&sectors, flight.request.token) {
                 return;
             }
             let what = format!("{operation:?} of {blocks} blocks at {block}");

@@ -38,6 +38,13 @@ pub struct WriteToken {
     sectors: u64,
 }
 
+impl WriteToken {
+    /// Which write it is: no other of the same history is it.
+    pub const fn write(self) -> u64 {
+        self.submitted
+    }
+}
+
 /// A read between its submission and its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReadToken {
@@ -379,6 +386,23 @@ impl History {
             .zip(&self.sectors)
             .filter(|(_, all)| all.iter().any(open));
         in_doubt.map(|(sector, _)| sector).collect()
+    }
+
+    /// The writes that are not durable and that a crash now may leave: each sector, with the write.
+    pub fn volatile_writes(&self, power: bool) -> impl Iterator<Item = (u64, u64)> {
+        let is_legal = move |candidate: &&Candidate| {
+            let dead = if power {
+                candidate.dead_for_power
+            } else {
+                candidate.dead_for_reads != NEVER
+            };
+            !candidate.durable && !dead && candidate.submitted > 0
+        };
+        let sectors = (0..).zip(&self.sectors);
+        sectors.flat_map(move |(sector, all)| {
+            let writes = all.iter().filter(is_legal);
+            writes.map(move |write| (sector, write.submitted))
+        })
     }
 
     /// Power was lost: every sector holds its last durable write or some later submitted one.

@@ -1,0 +1,298 @@
+//! Whole rows of groups with parity, which are written unlogged: what a crash may take of them, and
+//! what of that is told apart from other errors.
+
+use crate::checkers::failure_record::newest_superblock;
+use crate::options::ROWS_ARE_LOGGED;
+use crate::stack::{Array, Below, View};
+use crate::world::World;
+use spindles_block::BlockIndex;
+use spindles_layout::Group;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+/// Sectors of which a crash left who knows what.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Doubt {
+    /// That nobody wrote or read since.
+    pub(crate) now: BTreeSet<u64>,
+    /// That were written since, each with the last request that was asked before that was answered: a
+    /// read up to that one may have looked before.
+    lately: BTreeMap<u64, u64>,
+}
+
+impl Doubt {
+    /// Whether a request meets some of them.
+    pub(crate) fn meets(&self, sectors: &Range<u64>, token: u64) -> bool {
+        let mut lately = self.lately.range(sectors.clone());
+        self.has(sectors.clone()) || lately.any(|(_, &last)| token <= last)
+    }
+
+    /// Whether any of these are among them.
+    pub(crate) fn has(&self, sectors: Range<u64>) -> bool {
+        self.now.range(sectors).next().is_some()
+    }
+
+    /// They were read or written, and the last request before that was answered is this one.
+    pub(crate) fn end(&mut self, sectors: &Range<u64>, last: u64) {
+        let ended = self.now.extract_if(sectors.clone(), |_| true);
+        self.lately.extend(ended.map(|sector| (sector, last)));
+    }
+}
+
+/// What is known of whole rows.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Unlogged {
+    /// The blocks that each write of this session covers with their whole rows, where it need not be
+    /// logged.
+    writes: BTreeMap<u64, BTreeSet<u64>>,
+    /// What of it was not durable when a crash came, until the array has settled.
+    pub(crate) sectors: Doubt,
+    /// Of that, what lay meanwhile where it could not be read: only that may be lost.
+    gone: Doubt,
+}
+
+impl Unlogged {
+    /// Sectors were read or written.
+    pub(crate) fn end(&mut self, sectors: &Range<u64>, last: u64) {
+        self.sectors.end(sectors, last);
+        self.gone.end(sectors, last);
+    }
+
+    /// All that was written is durable, and logged no more.
+    pub(crate) fn forget_writes(&mut self) {
+        self.writes.clear();
+    }
+}
+
+/// The blocks of an array that hold the data of a row.
+fn data_of(group: &Group, row: u64) -> impl Iterator<Item = u64> {
+    let (first, blocks) = (group.first_block.0, u64::from(group.blocks));
+    (0..u64::from(group.data_chunks)).map(move |chunk| first + chunk * blocks + row)
+}
+
+impl World {
+    /// A client has asked to write: which rows are written as a whole, where that need not be logged;
+    /// those too that several writes in flight cover together, since they may become one.
+    pub(crate) fn note_rows(&mut self) {
+        let this = &self.stack.arrays[self.stack.top()];
+        let logged = ROWS_ARE_LOGGED && !(this.lost.is_empty() && this.checksums.is_some());
+        let has_parity = |array: &Array| array.geometry.parity_chunks() > 0;
+        if !self.stack.arrays.iter().any(has_parity) || logged {
+            return;
+        }
+        // What is a row of an array below, or of one that grows, is not asked.
+        let any = self.stack.arrays.len() > 1 || this.geometry.older().is_some();
+        let writes: Vec<_> = self.client.writes().collect();
+        let is_written = |block| writes.iter().any(|(_, blocks)| blocks.contains(&block));
+        let mut group = Group::empty();
+        let Some((_, last)) = writes.iter().max_by_key(|(write, _)| *write) else {
+            return;
+        };
+        for block in last.clone() {
+            let location = this.geometry.locate(BlockIndex(block));
+            this.geometry.group_into(location.group, &mut group);
+            let row = || data_of(&group, u64::from(location.block_in_chunk));
+            let row: BTreeSet<u64> = if any {
+                [block].into()
+            } else if row().all(is_written) {
+                row().collect()
+            } else {
+                continue;
+            };
+            for (write, blocks) in &writes {
+                let rows = self.unlogged.writes.entry(*write).or_default();
+                rows.extend(row.iter().filter(|block| blocks.contains(block)));
+            }
+        }
+    }
+
+    /// A crash came, after which the history is not told of it yet: what it may have taken of whole rows.
+    pub(crate) fn note_rows_after_crash(&mut self, power: bool) {
+        let writes = std::mem::take(&mut self.unlogged.writes);
+        if ROWS_ARE_LOGGED && self.is_somebody_out() {
+            return; // All that was unlogged then was flushed before.
+        }
+        let per_block = self.client.sectors_per_block;
+        let of_row = |&(sector, write): &(u64, u64)| {
+            (writes.get(&write)).is_some_and(|blocks| blocks.contains(&(sector / per_block)))
+        };
+        let volatile = self.client.history.volatile_writes(power).filter(of_row);
+        let sectors = volatile.map(|(sector, _)| sector);
+        self.unlogged.sectors.now.extend(sectors);
+    }
+
+    /// Whether some disk knows durably that a member of its array is out.
+    fn is_somebody_out(&self) -> bool {
+        let this = &self.stack.arrays[self.stack.top()];
+        let mut members = (0..).zip(&this.members);
+        members.any(|(at, below)| {
+            let member = spindles_block::MemberIndex(at);
+            let Below::Disk(disk) = *below else {
+                return false;
+            };
+            let newest = newest_superblock(&self.stack.disks[disk], View::Durable);
+            !this.lost.contains(member) && newest.is_some_and(|it| !it.missing().is_empty())
+        })
+    }
+
+    /// Whether a block lies where it can't be read, or was not to be believed.
+    pub(crate) fn is_gone_from(&self, block: u64) -> bool {
+        let this = &self.stack.arrays[self.stack.top()];
+        if this.geometry.older().is_some() && !this.lost.is_empty() {
+            return true; // It is on its way from one member to another.
+        }
+        let location = this.geometry.locate(BlockIndex(block));
+        let at = usize::from(location.member.0);
+        let Below::Disk(disk) = this.members[at] else {
+            return true;
+        };
+        let block = this.data_start[at].plus(location.offset.0);
+        let missing = this.lost.contains(location.member);
+        missing
+            || this.damaged == Some(location.member)
+            || self.stack.decayed.contains_key(&(disk, block.0))
+            || self.stack.disks[disk].is_unreadable(self.stack.sectors(disk, block))
+    }
+
+    /// Members may be missing now that were there before: what of whole rows may be lost with them.
+    pub(crate) fn note_gone_rows(&mut self) {
+        let per_block = self.client.sectors_per_block;
+        let sectors = self.unlogged.sectors.now.iter().copied();
+        let gone = sectors.filter(|sector| self.is_gone_from(sector / per_block));
+        let gone: Vec<u64> = gone.collect();
+        self.unlogged.gone.now.extend(gone);
+    }
+
+    /// The array has settled: of whole rows nothing more is lost.
+    pub(crate) fn rows_have_settled(&mut self) {
+        if !self.unlogged.sectors.now.is_empty() {
+            self.note_gone_rows();
+            let Unlogged { sectors, gone, .. } = &mut self.unlogged;
+            sectors.now.clone_from(&gone.now);
+        }
+    }
+
+    /// Why a request may fail that meets what a crash left; `None` where it must not.
+    pub(crate) fn excuse(&self, sectors: &Range<u64>, token: u64) -> Option<&'static str> {
+        if !self.in_doubt.meets(sectors, token) && !self.unlogged.sectors.meets(sectors, token) {
+            None
+        } else if self.stack.arrays.len() > 1 {
+            Some("lost in an array below")
+        } else if self.unlogged.gone.meets(sectors, token) {
+            Some("lost of an unlogged row")
+        } else if self.without_log.meets(sectors, token) {
+            Some("lost without its log")
+        } else {
+            None
+        }
+    }
+
+    /// The log of what was being written is gone.
+    pub(crate) fn lose_log(&mut self) {
+        let in_doubt = self.client.history.in_doubt(true);
+        self.in_doubt.now.extend(&in_doubt);
+        self.without_log.now.extend(in_doubt);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::client::Wish;
+    use crate::{Ending, Fixed, Options, create};
+    use spindles_block::{MemberIndex, Operation};
+    use spindles_layout::Level;
+
+    /// A small `raid5` that no engine has open.
+    fn world() -> World {
+        let fixed = Fixed {
+            level: Level::by_name("raid5"),
+            members: Some(3),
+            depth: Some(8),
+            faults: Some(Vec::new()),
+            ending: Some(Ending::Close),
+            checksums: Some(true),
+            sizes: Some(false),
+            ..Fixed::default()
+        };
+        let mut options = (0..).map(|seed| Options::swarm(seed, &fixed));
+        let small = |options: &Options| {
+            let stack = create::blank(options);
+            options.sector_bytes == 512 && stack.geometry().stripe_blocks() == 4
+        };
+        let options = options.find(small).expect("some seed has such a stripe");
+        let stack = create::blank(&options);
+        World::new(options, stack, false)
+    }
+
+    fn ask(world: &mut World, operation: Operation, block: u64, blocks: u32) -> u64 {
+        let wish = Wish {
+            operation,
+            block,
+            blocks,
+            issue: None,
+        };
+        let now = world.now();
+        let request = world.client.request(now, wish, &mut world.buffers);
+        if operation.is_write() {
+            world.note_rows();
+        }
+        request.token
+    }
+
+    /// The blocks that may be lost where they lie on a missing member.
+    fn unlogged(mut world: World, power: bool) -> BTreeSet<u64> {
+        world.note_rows_after_crash(power);
+        let per_block = world.client.sectors_per_block;
+        let sectors = world.unlogged.sectors.now.iter();
+        sectors.map(|sector| sector / per_block).collect()
+    }
+
+    const WRITE: Operation = Operation::Write { fua: false };
+
+    #[test]
+    fn whole_rows_may_be_lost_and_parts_may_not() {
+        for power in [false, true] {
+            let mut part = world();
+            ask(&mut part, WRITE, 0, 2);
+            assert_eq!(unlogged(part, power), [].into());
+            // Rows of blocks 0 and 2, and 1 and 3.
+            let mut row = world();
+            ask(&mut row, WRITE, 1, 3);
+            assert_eq!(unlogged(row, power), [1, 3].into());
+            let mut both = world();
+            ask(&mut both, WRITE, 0, 2);
+            ask(&mut both, WRITE, 2, 1);
+            assert_eq!(unlogged(both, power), [0, 2].into());
+        }
+    }
+
+    #[test]
+    fn only_what_lies_on_a_missing_member_is_excused_until_it_is_read() {
+        let mut world = world();
+        ask(&mut world, WRITE, 0, 4);
+        world.note_rows_after_crash(true);
+        let per_block = world.client.sectors_per_block;
+        let sectors = |block: u64| block * per_block..(block + 1) * per_block;
+        let member = |block| world.stack.geometry().locate(BlockIndex(block)).member;
+        let (here, there) = (member(0), member(2));
+        assert!(here != there && here != MemberIndex(u8::MAX));
+        assert_eq!(world.excuse(&sectors(0), 9), None);
+        let top = world.stack.top();
+        let lost = &mut world.stack.arrays[top].lost;
+        *lost = lost.with(here);
+        world.note_gone_rows();
+        assert!(world.excuse(&sectors(0), 9).is_some());
+        assert_eq!(world.excuse(&sectors(2), 9), None);
+        // Who comes back has lost it all the same; who is gone later has not.
+        world.rows_have_settled();
+        let lost = &mut world.stack.arrays[top].lost;
+        *lost = lost.without(here).with(there);
+        world.note_gone_rows();
+        assert!(world.excuse(&sectors(0), 9).is_some());
+        assert_eq!(world.excuse(&sectors(2), 9), None);
+        world.unlogged.end(&sectors(0), 4);
+        assert_eq!(world.excuse(&sectors(0), 9), None);
+        assert!(world.excuse(&sectors(0), 4).is_some(), "it looked before");
+    }
+}
