@@ -9,7 +9,7 @@ use spindles_format::{
     open_checksums, seal_checksums, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex, Role, Slot};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Where the checksums of an array are.
 #[derive(Clone, Debug)]
@@ -166,7 +166,7 @@ impl Stack {
     }
 
     /// Whether the checksum that is kept of a block of a disk is that of these bytes.
-    fn is_summed(&self, disk: usize, block: BlockIndex, bytes: &[u8]) -> bool {
+    pub(crate) fn is_summed(&self, disk: usize, block: BlockIndex, bytes: &[u8]) -> bool {
         let (array, member) = self.position(disk);
         let this = &self.arrays[array];
         let at = usize::from(member.0);
@@ -270,16 +270,19 @@ impl Stack {
             .map(move |block| self.sectors(disk, block).start)
     }
 
-    /// What decayed is as it was, where that is asked for.
-    pub(crate) fn cure(&mut self, sick: impl Fn(usize, BlockIndex) -> bool) {
+    /// What decayed is as it was, where that is asked for. How many blocks are.
+    pub(crate) fn cure(&mut self, sick: impl Fn(usize, BlockIndex) -> bool) -> u64 {
+        let mut cured = 0;
         for ((disk, block), decay) in self.decayed.clone() {
             let block = BlockIndex(block);
             let is_right = decay.outlived_crash && self.is_summed(disk, block, &decay.wrong);
             if sick(disk, block) && self.is_rotten(disk, block) && !is_right {
                 let first = self.sectors(disk, block).start;
                 self.disks[disk].correct(first, &decay.wrong, &decay.right);
+                cured += 1;
             }
         }
+        cured
     }
 }
 
@@ -328,7 +331,7 @@ impl World {
     }
 
     /// The array, group and row that a block of a disk belongs to; `None` of metadata.
-    fn row_of(&self, disk: usize, block: BlockIndex) -> Option<(usize, Group, u32)> {
+    pub(crate) fn row_of(&self, disk: usize, block: BlockIndex) -> Option<(usize, Group, u32)> {
         let (array, member) = self.stack.position(disk);
         let this = &self.stack.arrays[array];
         let start = this.data_start[usize::from(member.0)];
@@ -439,37 +442,57 @@ impl World {
         })
     }
 
-    /// What decayed in a region in doubt is as it was, where it may be taken for a write under way
-    /// (docs/consistency.md, the named gaps): beside blocks with `unflushed` sectors, and where no
-    /// redundancy is left.
+    /// What decayed is as it was, where it may be taken for a write under way (docs/consistency.md, the
+    /// named gaps), counted by gap. Of copies `unflushed` sectors are being written.
     pub(crate) fn cure_gaps(&mut self, unflushed: &BTreeSet<u64>) {
-        let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
-        places.retain(|&(disk, block)| {
-            let block = BlockIndex(block);
-            let Some((array, group, row)) = self.row_of(disk, block) else {
-                return false;
-            };
-            let this = &self.stack.arrays[array];
-            let others = group.slots().iter().filter(|slot| {
-                let at = usize::from(slot.member.0);
-                let there = !this.lost.contains(slot.member);
-                there
-                    && match this.members[at] {
-                        Below::Array(_) => true,
-                        Below::Disk(other) => {
-                            let start = this.data_start[at];
-                            let block = start.plus(slot.offset.0 + u64::from(row));
-                            other != disk && !self.stack.is_rotten(other, block)
-                        }
+        let mut gaps = BTreeMap::<_, Vec<_>>::new();
+        for &(disk, block) in self.stack.decayed.keys() {
+            if let Some(gap) = self.gap(disk, BlockIndex(block), unflushed) {
+                gaps.entry(gap).or_default().push((disk, BlockIndex(block)));
+            }
+        }
+        for (gap, places) in gaps {
+            let cured = self
+                .stack
+                .cure(|disk, block| places.contains(&(disk, block)));
+            *self.struck.entry(gap).or_default() += cured;
+        }
+    }
+
+    /// The gap in which a block of a disk lies.
+    fn gap(
+        &self,
+        disk: usize,
+        block: BlockIndex,
+        unflushed: &BTreeSet<u64>,
+    ) -> Option<&'static str> {
+        let (array, group, row) = self.row_of(disk, block)?;
+        if group.parity_chunks > 0 {
+            let is_half_written = self.is_of_half_written_row(disk, block);
+            return is_half_written.then_some("gap: unlogged row");
+        }
+        if !self.stack.is_dirty(array, group.index, View::Current) {
+            return None;
+        }
+        let this = &self.stack.arrays[array];
+        let others = group.slots().iter().filter(|slot| {
+            let at = usize::from(slot.member.0);
+            let there = !this.lost.contains(slot.member);
+            there
+                && match this.members[at] {
+                    Below::Array(_) => true,
+                    Below::Disk(other) => {
+                        let start = this.data_start[at];
+                        let block = start.plus(slot.offset.0 + u64::from(row));
+                        other != disk && !self.stack.is_rotten(other, block)
                     }
-            });
-            let alone = others.count() < usize::from(group.data_chunks);
-            group.parity_chunks == 0
-                && (alone || self.is_in_doubt(disk, block, unflushed))
-                && self.stack.is_dirty(array, group.index, View::Current)
+                }
         });
-        self.stack
-            .cure(|disk, block| places.contains(&(disk, block.0)));
+        if others.count() < usize::from(group.data_chunks) {
+            return Some("gap: no redundancy");
+        }
+        self.is_in_doubt(disk, block, unflushed)
+            .then_some("gap: unflushed copy")
     }
 
     /// Whether the budget has room for a block that rots: as for one that can't be read, where
@@ -496,6 +519,7 @@ impl World {
             && !self.is_gone(disk)
             && !in_flight
             && !may_be_torn
+            && !self.is_of_half_written_row(disk, block)
             && !self.stack.is_rotten(disk, block)
             && written(View::Current)
             && written(View::Durable)

@@ -3,10 +3,10 @@
 
 use crate::checkers::failure_record::newest_superblock;
 use crate::options::ROWS_ARE_LOGGED;
-use crate::stack::{Array, Below, View};
+use crate::stack::{Array, Below, Stack, View};
 use crate::world::World;
 use spindles_block::BlockIndex;
-use spindles_layout::Group;
+use spindles_layout::{Group, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
@@ -68,6 +68,50 @@ impl Unlogged {
 fn data_of(group: &Group, row: u64) -> impl Iterator<Item = u64> {
     let (first, blocks) = (group.first_block.0, u64::from(group.blocks));
     (0..u64::from(group.data_chunks)).map(move |chunk| first + chunk * blocks + row)
+}
+
+impl Stack {
+    /// Whether the blocks of a row would belong together were nothing rotten, and what parity has for a
+    /// checksum tells: so rot in it is proved.
+    fn row_is_whole(&self, array: usize, group: &Group, row: u64) -> bool {
+        let this = &self.arrays[array];
+        let mut held = Vec::new();
+        for slot in group.slots() {
+            let at = usize::from(slot.member.0);
+            let Below::Disk(disk) = this.members[at] else {
+                return false;
+            };
+            if this.lost.contains(slot.member) {
+                continue;
+            }
+            let block = this.data_start[at].plus(slot.offset.0 + row);
+            let mut bytes = vec![0; self.block_bytes];
+            self.disk_block(disk, block, View::Current, &mut bytes);
+            if self.is_rotten(disk, block) {
+                bytes.clone_from(&self.decayed[&(disk, block.0)].right);
+            }
+            let is_parity = matches!(slot.role, Role::Parity(_));
+            if is_parity && !self.is_summed(disk, block, &bytes) {
+                return false;
+            }
+            held.push((slot, bytes));
+        }
+        let code = spindles_parity::by_parity_chunks(group.parity_chunks);
+        let count = usize::from(group.data_chunks);
+        let (Some(sources), Some(others)) = (held.get(..count), held.get(count..)) else {
+            return true;
+        };
+        let sources: Vec<_> = sources
+            .iter()
+            .map(|(s, b)| (s.code_index, &b[..]))
+            .collect();
+        others.iter().all(|(slot, bytes)| {
+            let mut right = vec![0; self.block_bytes];
+            let mut targets = [(slot.code_index, &mut right[..])];
+            spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
+            right == *bytes
+        })
+    }
 }
 
 impl World {
@@ -192,6 +236,24 @@ impl World {
         let in_doubt = self.client.history.in_doubt(true);
         self.in_doubt.now.extend(&in_doubt);
         self.without_log.now.extend(in_doubt);
+    }
+
+    /// Whether a block of a disk is of a row that a crash left half written, as far as nobody put it in
+    /// order since: rot in it can't be told from that.
+    pub(crate) fn is_of_half_written_row(&self, disk: usize, block: BlockIndex) -> bool {
+        let Some((array, group, row)) = self.row_of(disk, block) else {
+            return false;
+        };
+        let per_block = self.client.sectors_per_block;
+        let row = u64::from(row);
+        let sectors = &self.unlogged.sectors;
+        let is_unlogged = if array == self.stack.top() {
+            let mut data = data_of(&group, row);
+            data.any(|block| sectors.has(block * per_block..(block + 1) * per_block))
+        } else {
+            !self.in_doubt.now.is_empty()
+        };
+        group.parity_chunks > 0 && is_unlogged && !self.stack.row_is_whole(array, &group, row)
     }
 }
 
