@@ -120,6 +120,8 @@ pub struct Config {
     pub block_size: BlockSize,
     /// Whether members write less than a block at once, so that a crash may leave a block torn.
     pub tears: bool,
+    /// Members for which write-zeroes is no work, however long it is.
+    pub zeroes_without_moving_bytes: MemberSet,
     /// Members that are not there.
     pub missing: MemberSet,
     /// First block of each member's data area, counted from the start of its device.

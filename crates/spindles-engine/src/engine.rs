@@ -377,7 +377,7 @@ impl Engine {
             outputs_max,
             metadata: Metadata::new(now, config.persistence, superblocks, !clean),
             regions,
-            first_touch: FirstTouch::new(),
+            first_touch: FirstTouch::new(config.zeroes_without_moving_bytes),
             zeroing: Zeroing::new(region_count, count, all_columns),
             loading,
             serving: true,
@@ -569,6 +569,12 @@ impl Engine {
     pub fn record(&self) -> Option<&ArrayRecord> {
         let persistence = self.metadata.persistence.as_ref()?;
         Some(&persistence.array)
+    }
+
+    /// Whether write-zeroes moves no bytes on any member that is there.
+    pub fn zeroes_without_moving_bytes(&self) -> bool {
+        let members = MemberSet::all(self.geometry.members());
+        self.first_touch.zeroes_on(members.difference(self.missing))
     }
 
     /// Whether a crash may leave a block torn.

@@ -1,5 +1,7 @@
 //! The first write to a region waits until the region is marked. So that few do, the regions after it
 //! are marked with it, as many as writes come to soon, and more of them before writes get there.
+//! What was never written is made zeros first: ahead of writes only as far as these come in order, and where
+//! that is no work for the members.
 //!
 //! ```text
 //!  region:    5    6    7    8    9   10   11   12
@@ -11,14 +13,14 @@
 
 use crate::Engine;
 use core::ops::Range;
-use spindles_block::Instant;
+use spindles_block::{Instant, MemberIndex, MemberSet};
 
 /// Regions are made ready so soon one after the other that more at once would serve.
 const SOON_NS: u64 = 500_000_000;
 /// So late that what was made ready ahead was of no use.
 const LATE_NS: u64 = 4 * SOON_NS;
 /// So many regions one after another tell enough of a writer.
-const IN_ORDER_MAX: usize = 8;
+const IN_ORDER_MAX: u64 = 8;
 
 /// What the first write to a region finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -27,6 +29,8 @@ enum Ground {
     Ready,
     /// It holds something, and is not dirty.
     Clean,
+    /// It was never written, and can be made zeros ahead of writes.
+    New,
     /// It is not made ready ahead of writes.
     Closed,
 }
@@ -38,14 +42,28 @@ pub(crate) struct FirstTouch {
     extent: u64,
     /// When that was done last.
     last: Option<Instant>,
+    /// Members that write zeros without moving bytes.
+    zeroes: MemberSet,
 }
 
 impl FirstTouch {
-    pub(crate) const fn new() -> Self {
+    /// Those members write zeros without moving bytes.
+    pub(crate) const fn new(zeroes: MemberSet) -> Self {
         Self {
             extent: 1,
             last: None,
+            zeroes,
         }
+    }
+
+    /// Whether these members all do.
+    pub(crate) const fn zeroes_on(&self, members: MemberSet) -> bool {
+        members.difference(self.zeroes).is_empty()
+    }
+
+    /// A member has another device, of which that is not known.
+    pub(crate) const fn has_another(&mut self, member: MemberIndex) {
+        self.zeroes = self.zeroes.without(member);
     }
 
     /// Regions are about to be made ready: how many.
@@ -74,47 +92,67 @@ impl FirstTouch {
         let none = region..region;
         let mut near = region..region + self.extent / 2 + 1;
         let first = near.find(|&region| ground(region) != Ground::Ready);
-        let Some(first) = first.filter(|&first| ground(first) == Ground::Clean) else {
+        let Some(first) = first.filter(|&first| ground(first) != Ground::Closed && budget > 0)
+        else {
             return none;
         };
-        if budget == 0 {
+        // As many as were written in order are likely to come.
+        let ready = |region: &u64| ground(*region) == Ground::Ready;
+        let before = (0..region).rev().take_while(ready);
+        let before = (0..2 * self.extent).zip(before).count();
+        let in_order = u64::try_from(before).expect("64 bits");
+        if ground(first) == Ground::New && 2 * (first - region) > in_order {
             return none;
         }
         let extent = self.grow(now, budget / 4);
-        let ready = |region: &u64| ground(*region) == Ground::Ready;
-        let before = (0..region).rev().take(IN_ORDER_MAX).take_while(ready);
-        let in_order = u64::try_from(before.count())
-            .expect("few")
-            .saturating_sub(1);
         let room = budget.saturating_sub(dirty());
         let first = first.max(region + 1);
-        // Who writes in order gets a little beyond the budget too: the writes will come.
-        let last = first.saturating_add(room).max(region + 1 + in_order);
+        // Who writes in order gets a little beyond the budget too.
+        let last = first
+            .saturating_add(room)
+            .max(region + in_order.min(IN_ORDER_MAX));
         let last = last.min(region + extent);
-        let closed = (first..last).find(|&region| ground(region) == Ground::Closed);
-        first..closed.unwrap_or(last).max(first)
+        let is_end = |at: &u64| match ground(*at) {
+            Ground::Ready | Ground::Clean => false,
+            Ground::New => *at >= region + in_order,
+            Ground::Closed => true,
+        };
+        let end = (first..last).find(is_end);
+        first..end.unwrap_or(last).max(first)
     }
 }
 
 impl Engine {
-    /// A write comes to a region for the first time in a while: those after it are marked too.
+    /// A write comes to a region for the first time in a while: those after it are made ready too.
     pub(crate) fn look_ahead(&mut self, region: u64) {
         if self.regions.older.is_some() || self.extension.is_some() {
             return; // Regions are not what they will be.
         }
         let budget = self.limits.dirty_bytes / self.region_bytes();
-        let regions = &mut self.regions;
+        let regions = &self.regions;
         let end = regions.part.regions().end;
+        let zeroes = self.zeroes_without_moving_bytes();
+        let zeroing = &self.zeroing;
         let ground = |region| match () {
-            () if region >= end || !regions.written.bits.get(region) => Ground::Closed,
-            () if regions.dirty.bits.get(region) => Ground::Ready,
-            () => Ground::Clean,
+            () if region >= end => Ground::Closed,
+            () if regions.written.bits.get(region) && !regions.dirty.bits.get(region) => {
+                Ground::Clean
+            }
+            () if regions.written.bits.get(region) => Ground::Ready,
+            () if zeroing.is_asked(region) => Ground::Ready,
+            // What the journals hold of one that was given back must be void before.
+            () if zeroes && !regions.released.get(region) => Ground::New,
+            () => Ground::Closed,
         };
         let dirty = || regions.dirty.bits.count();
         let ahead = (self.first_touch).ahead(self.now, region, budget, dirty, ground);
         for region in ahead {
-            regions.dirty.set(region);
-            regions.expected.set(region);
+            if self.regions.written.bits.get(region) {
+                self.regions.dirty.set(region);
+                self.regions.expected.set(region);
+            } else if !self.zeroing.is_asked(region) {
+                self.want_zeroing_ahead(region);
+            }
         }
     }
 
@@ -139,15 +177,17 @@ mod tests {
         touches: FirstTouch,
         budget: u64,
         written: u64,
+        beyond: Ground,
         dirty: BTreeSet<u64>,
     }
 
     impl Regions {
         fn new(budget: u64) -> Self {
             Self {
-                touches: FirstTouch::new(),
+                touches: FirstTouch::new(MemberSet::EMPTY),
                 budget,
                 written: 1000,
+                beyond: Ground::Closed,
                 dirty: BTreeSet::new(),
             }
         }
@@ -155,8 +195,9 @@ mod tests {
         /// Whether a write to a region has to wait.
         fn write(&mut self, ms: u64, region: u64) -> bool {
             let ground = |region| match () {
-                () if region >= self.written.min(1000) => Ground::Closed,
+                () if region >= 1000 => Ground::Closed,
                 () if self.dirty.contains(&region) => Ground::Ready,
+                () if region >= self.written => self.beyond,
                 () => Ground::Clean,
             };
             let dirty = || u64::try_from(self.dirty.len()).expect("64 bits");
@@ -245,5 +286,24 @@ mod tests {
         }
         assert_eq!(regions.dirty(), (0..10).collect::<Vec<_>>());
         regions.write(10, 999);
+    }
+
+    #[test]
+    fn what_was_never_written_is_made_ready_for_who_writes_in_order() {
+        let mut regions = Regions::new(10_000);
+        (regions.written, regions.beyond) = (0, Ground::New);
+        for region in 0..300 {
+            let waits = regions.write(region, region);
+            assert_eq!(waits, region < 3, "region {region}");
+            let last = regions.dirty.last().expect("one");
+            assert!(*last <= 2 * region, "no more than came before");
+        }
+        // Nothing for others, who write as fast.
+        let mut regions = Regions::new(10_000);
+        (regions.written, regions.beyond) = (0, Ground::New);
+        for at in 0..100 {
+            regions.write(at, 3 * at);
+        }
+        assert_eq!(regions.dirty.len(), 100);
     }
 }

@@ -363,6 +363,7 @@ impl Engine {
         if !self.regions.recent.get(region) {
             self.regions.recent.set(region);
             self.look_ahead(region);
+            self.begin_zeroing();
         }
         let whole = self.lost.is_empty();
         let older = self.geometry.older();
@@ -406,6 +407,9 @@ impl Engine {
         if self.writes_zeros(id) {
             // There is nothing to do once that is so for good.
             return self.regions.written.is_stored(region);
+        }
+        if !self.zeroing.is_asked(region) {
+            self.look_ahead(region);
         }
         self.want_zeroing(region);
         self.metadata.broken

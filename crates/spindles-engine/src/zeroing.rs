@@ -1,16 +1,21 @@
 //! The first write to a region: its rows are made zeros on all members, that is flushed, and then
-//! the region is written. Regions that are asked for meanwhile share the flush.
+//! the region is written. Regions that are asked for meanwhile share the flush. For those that a writer
+//! in order comes to next it is done before it gets there (`first_touch.rs`).
 
 use crate::{
     Engine, Mutation, bits::Bits, checksums::ROWS_MAX, index, output::OutReason, system_io::Purpose,
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
-use core::ops::Range;
+use core::{mem::take, ops::Range};
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_layout::{Group, GroupIndex};
 
-/// The most that one operation makes zeros, in bytes.
+/// The most that one operation makes zeros, in bytes: where they are written, and where no bytes move.
 const ZERO_BYTES_MAX: u32 = 4 << 20;
+const FREE_BYTES_MAX: u32 = 16 << 20;
+/// The most regions that are made zeros together while no write waits for them: one that comes
+/// waits no longer.
+const AHEAD_AT_ONCE: u64 = 4;
 
 /// Rows that a member is making zeros.
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,18 +32,22 @@ struct Run {
 pub(crate) struct Zeroing {
     /// Regions asked for and not ready.
     asked: Bits,
-    /// Those of which nothing was done yet, in order.
+    /// Those of which nothing was done yet and that a write waits for, in order.
     waiting: VecDeque<u64>,
-    /// The groups left of the region under way, on each member.
+    /// And those that none waits for.
+    ahead: Bits,
+    /// A write waits for one that is under way or waits for the flush.
+    hurry: bool,
+    /// The groups left of the regions under way, on each member.
     left: Vec<Range<u64>>,
     /// The rows that each member is making zeros, in its data area.
     runs: Vec<Run>,
     /// Members that are not through with it.
     pending: u32,
-    /// The region under way.
-    region: Option<u64>,
+    /// The regions under way.
+    regions: Range<u64>,
     /// Regions that wait for the flush.
-    zeroed: Vec<u64>,
+    zeroed: Bits,
     /// Flushes under way.
     flushes: u32,
     /// Whether they wait until the journal holds nothing of them.
@@ -51,11 +60,13 @@ impl Zeroing {
         Self {
             asked: Bits::new(regions, false),
             waiting: VecDeque::with_capacity(index(columns)),
+            ahead: Bits::new(regions, false),
+            hurry: false,
             left: vec![0..0; usize::from(members)],
             runs: vec![Run::default(); usize::from(members)],
             pending: 0,
-            region: None,
-            zeroed: Vec::with_capacity(index(columns)),
+            regions: 0..0,
+            zeroed: Bits::new(regions, false),
             flushes: 0,
             held: false,
             group: Group::empty(),
@@ -70,28 +81,72 @@ impl Zeroing {
     }
 
     pub(crate) fn is_idle(&self) -> bool {
-        self.region.is_none() && self.flushes == 0 && self.waiting.is_empty() && !self.held
+        self.regions.is_empty() && self.flushes == 0 && self.waiting.is_empty() && !self.held
+    }
+
+    /// Whether that is so of a region, or it is to be.
+    pub(crate) fn is_asked(&self, region: u64) -> bool {
+        self.asked.get(region)
+    }
+
+    /// The regions under way are zeros.
+    fn through(&mut self) {
+        for region in take(&mut self.regions) {
+            self.zeroed.set(region);
+        }
+    }
+
+    /// The regions to be made zeros next: while a write waits, only what writes wait for.
+    fn next(&mut self) -> Option<Range<u64>> {
+        if let Some(region) = self.waiting.pop_front() {
+            self.hurry = true;
+            return Some(region..region + 1);
+        }
+        let first = self.ahead.next(0).filter(|_| !self.hurry)?;
+        let mut end = first;
+        while end < first + AHEAD_AT_ONCE && self.ahead.next(end) == Some(end) {
+            self.ahead.clear(end);
+            end += 1;
+        }
+        Some(first..end)
     }
 }
 
 impl Engine {
     /// A write waits for a region that was never written.
     pub(crate) fn want_zeroing(&mut self, region: u64) {
-        if self.zeroing.asked.get(region) {
+        let zeroing = &mut self.zeroing;
+        let begun = zeroing.asked.get(region) && !zeroing.ahead.get(region);
+        if begun {
+            zeroing.hurry |= !zeroing.waiting.contains(&region);
             return;
         }
+        zeroing.ahead.clear(region);
+        zeroing.asked.set(region);
+        zeroing.waiting.push_back(region);
+        self.begin_zeroing();
+    }
+
+    /// A write is expected in a region that was never written.
+    pub(crate) fn want_zeroing_ahead(&mut self, region: u64) {
         self.zeroing.asked.set(region);
-        self.zeroing.waiting.push_back(region);
-        if self.zeroing.region.is_none() && self.zeroing.flushes == 0 && !self.zeroing.held {
+        self.zeroing.ahead.set(region);
+    }
+
+    /// Goes on with what was asked for, if nothing is under way.
+    pub(crate) fn begin_zeroing(&mut self) {
+        if self.zeroing.regions.is_empty() && self.zeroing.flushes == 0 && !self.zeroing.held {
             self.zero_next();
         }
     }
 
-    /// Takes the next region, or flushes those that are through.
+    /// Takes the next regions, or flushes those that are through.
     fn zero_next(&mut self) {
-        while let Some(region) = self.zeroing.waiting.pop_front() {
-            self.zeroing.region = Some(region);
-            self.zeroing.left.fill(self.regions.groups(region));
+        while let Some(regions) = self.zeroing.next() {
+            let groups =
+                self.regions.groups(regions.start).start..self.regions.groups(regions.end - 1).end;
+            self.zeroing.regions = regions;
+            self.zeroing.left.fill(groups);
             let active = MemberSet::all(self.geometry.members()).difference(self.missing);
             if !self.mutated(Mutation::SkipZeroing) {
                 for member in active.iter() {
@@ -101,8 +156,10 @@ impl Engine {
             if self.zeroing.pending > 0 {
                 return;
             }
-            self.zeroing.region = None;
-            self.zeroing.zeroed.push(region);
+            self.zeroing.through();
+        }
+        if self.zeroing.zeroed.is_empty() {
+            return;
         }
         self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
         if self.zeroing.flushes == 0 {
@@ -115,7 +172,12 @@ impl Engine {
     fn zero_on(&mut self, member: MemberIndex) -> bool {
         let at = usize::from(member.0);
         let left = self.zeroing.left[at].clone();
-        let blocks_max = ZERO_BYTES_MAX / self.block_size.bytes();
+        let bytes_max = if self.zeroes_without_moving_bytes() {
+            FREE_BYTES_MAX
+        } else {
+            ZERO_BYTES_MAX
+        };
+        let blocks_max = bytes_max / self.block_size.bytes();
         let mut run: Option<(BlockIndex, u32)> = None;
         let mut next = left.start;
         while next < left.end {
@@ -210,8 +272,7 @@ impl Engine {
         if self.zeroing.pending > 0 {
             return;
         }
-        let region = self.zeroing.region.take().expect("one was under way");
-        self.zeroing.zeroed.push(region);
+        self.zeroing.through();
         self.zero_next();
     }
 
@@ -230,20 +291,24 @@ impl Engine {
     /// What was made zeros is written to from now on; the columns that wait go on when that is
     /// durable.
     fn regions_ready(&mut self) {
-        let mut zeroed = self.zeroing.zeroed.iter();
-        let released = zeroed.any(|region| self.regions.released.get(*region));
+        let zeroed = self.zeroing.zeroed.words().iter();
+        let mut both = zeroed.zip(self.regions.released.words());
+        let released = both.any(|(zeroed, released)| zeroed & released != 0);
         let holds = released && !self.metadata.broken;
         if holds && self.journal_restarts() {
             // What it holds of before they were given back must never be replayed over them.
             self.zeroing.held = true;
             return;
         }
-        while let Some(region) = self.zeroing.zeroed.pop() {
+        self.zeroing.hurry = false;
+        while let Some(region) = self.zeroing.zeroed.next(0) {
+            self.zeroing.zeroed.clear(region);
             self.zeroing.asked.clear(region);
             if !self.metadata.broken {
                 self.regions.written.set(region);
                 // Both bits in one go.
                 self.regions.dirty.set(region);
+                self.regions.expected.set(region);
                 self.replace.first_written(region);
             }
         }
@@ -252,15 +317,13 @@ impl Engine {
         if self.metadata.broken {
             self.ready.append(&mut self.gated);
         }
-        if !self.zeroing.waiting.is_empty() {
-            self.zero_next();
-        }
+        self.zero_next();
         self.extend();
     }
 
     /// The journal holds nothing of before, or counts no more.
     pub(crate) fn zeroing_goes_on(&mut self) {
-        if core::mem::take(&mut self.zeroing.held) {
+        if take(&mut self.zeroing.held) {
             self.regions_ready();
         }
     }

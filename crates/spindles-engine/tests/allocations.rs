@@ -65,6 +65,7 @@ fn nothing_is_allocated_after_open() {
                         chunk_blocks: CHUNK_BLOCKS,
                         missing,
                         promises,
+                        zeroes: members > level.members_min,
                         depth: DEPTH,
                     };
                     if setup.geometry().survives(missing) {

@@ -180,6 +180,7 @@ fn add(
     let config = Config {
         block_size,
         missing,
+        zeroes_without_moving_bytes: MemberSet::EMPTY,
         data_start: vec![BlockIndex(0); nodes.len()],
         persistence: None,
         clean: true,

@@ -107,7 +107,13 @@ impl Stack {
             Node::Array(_) => panic!("a journal lies on a device"),
         });
         let nodes: Vec<Option<Node>> = members.iter().map(|node| node.map(|node| node.0)).collect();
+        let zeroes = |node: &Option<NodeId>| node.is_some_and(|node| self.zeroes(node));
         let config = Config {
+            zeroes_without_moving_bytes: (0..)
+                .map(MemberIndex)
+                .zip(members)
+                .filter_map(|(member, node)| zeroes(node).then_some(member))
+                .collect(),
             tears: nodes.iter().flatten().any(|&node| self.tears(node)),
             ..config
         };
@@ -124,6 +130,20 @@ impl Stack {
                 facts.physical_sector_bytes < self.block_size().bytes()
             }
             Node::Array(array) => self.core.carry.array(array).engine().tears(),
+        }
+    }
+
+    /// Whether write-zeroes moves no bytes there.
+    pub(crate) fn zeroes(&self, node: NodeId) -> bool {
+        match node.0 {
+            Node::Device(device) => {
+                let facts = self.core.carry.members().facts(device);
+                facts.zeroes_without_moving_bytes
+            }
+            Node::Array(array) => {
+                let engine = self.core.carry.array(array).engine();
+                engine.zeroes_without_moving_bytes()
+            }
         }
     }
 

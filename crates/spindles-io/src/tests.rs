@@ -84,6 +84,7 @@ pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
         geometry: Geometry::new(spec).unwrap(),
         block_size: BlockSize::B4096,
         missing: MemberSet::EMPTY,
+        zeroes_without_moving_bytes: MemberSet::EMPTY,
         data_start: vec![BlockIndex(0); spec.member_blocks.len()],
         persistence: None,
         clean: true,
@@ -119,6 +120,11 @@ impl Bench {
     }
 
     fn device(&mut self) -> (NodeId, Faults) {
+        self.device_that(false)
+    }
+
+    /// One that writes zeros without moving bytes, or not.
+    fn device_that(&mut self, zeroes_without_moving_bytes: bool) -> (NodeId, Faults) {
         let faults = Faults::default();
         let facts = DeviceFacts {
             name: "faulty".to_owned(),
@@ -130,7 +136,7 @@ impl Bench {
             direct_reason: None,
             rotational: None,
             physical_device: None,
-            zeroes_without_moving_bytes: false,
+            zeroes_without_moving_bytes,
         };
         let device = Faulty {
             bytes: vec![0; BYTES],
@@ -323,4 +329,16 @@ fn too_many_errors_are_errors() {
         faults.0.borrow_mut().reads = None;
     }
     open.expect(1);
+}
+
+#[test]
+fn an_array_writes_zeros_for_nothing_where_all_its_devices_do() {
+    let mut bench = Bench::new();
+    let devices = [true, true, true, true, true, false].map(|zeroes| bench.device_that(zeroes).0);
+    let inner = bench.array("raid0", &devices[..2]);
+    let other = bench.array("raid0", &devices[2..4]);
+    let mixed = bench.array("raid0", &devices[4..]);
+    let outer = bench.array("raid1", &[inner, other]);
+    let zeroes = [inner, mixed, outer].map(|node| bench.stack.zeroes(node));
+    assert_eq!(zeroes, [true, false, true]);
 }

@@ -6,7 +6,7 @@ use crate::faults::{FAULTS, Fault};
 use crate::grow;
 use crate::random::Random;
 use crate::sizes::{self, DiskSize};
-use spindles_block::BlockSize;
+use spindles_block::{BlockSize, MemberSet};
 use spindles_engine::{FaultLimits, POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
 use spindles_layout::{LEVELS, Level, Redundancy};
 use spindles_workload::history::Initial;
@@ -195,6 +195,8 @@ pub struct Options {
     pub checksum_pages: u32,
     /// Bytes of each disk in dirty regions, beyond which none is marked ahead of writes.
     pub dirty_bytes: u64,
+    /// Disks that write zeros without moving bytes, of every array.
+    pub zeroes_without_moving_bytes: MemberSet,
     /// The longest request, in blocks.
     pub request_blocks_max: u32,
     /// What clients ask.
@@ -307,6 +309,9 @@ impl Options {
             checksums,
             checksum_pages: *Random::new(seed, "checksum pages").choose(&[0, 8, 1000]),
             dirty_bytes: *Random::new(seed, "dirty").choose(&[0, 64 << 10, 1 << 30]),
+            zeroes_without_moving_bytes: MemberSet::from_bits(
+                *Random::new(seed, "zeroes").choose(&[0, u64::MAX, u64::MAX]),
+            ),
             request_blocks_max: *random.choose(&[1, 4, 16, 64]),
             mix: Mix {
                 read: random.below_u32(6),

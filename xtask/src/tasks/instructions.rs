@@ -22,7 +22,8 @@ const HEADER: &str = "\
 ";
 const MEMBER_IO_HEADER: &str = "
 # What a write asks of the members. Bytes and zeroed: for each byte of the client. Seeks: operations
-# that do not begin where the last on that member ended. The test command fails on any change.
+# that do not begin where the last on that member ended. Rounds: of member I/O, until it is answered.
+# Unmapped: new, on members that write zeros without moving bytes. The test command fails on any change.
 ";
 /// By how much a count may rise before that is a regression.
 const RISE_PERCENT_MAX: u64 = 3;

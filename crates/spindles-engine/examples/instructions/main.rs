@@ -107,6 +107,7 @@ fn run(case: &Case, promises: Promises, count: u64) {
         chunk_blocks: CHUNK_BLOCKS,
         missing: (0..case.missing).map(MemberIndex).collect::<MemberSet>(),
         promises,
+        zeroes: false,
         depth: 32,
     };
     let mut null = setup.open();

@@ -19,6 +19,8 @@ const WRITTEN_BLOCKS: u64 = 3 << 14;
 const REQUESTS_STEADY: u64 = 2048;
 /// All in different regions.
 const REQUESTS_FIRST: u64 = 256;
+/// Of first touches in order: what is made ready ahead no longer grows.
+const REQUESTS_IN_ORDER: u64 = 1024;
 
 /// What is written at once.
 #[derive(Clone, Copy)]
@@ -39,20 +41,30 @@ static CASES: &[(&str, u8, &[Size])] = &[
     ("raid6", 6, &[Size::Stripe, Size::Mib, Size::Block]),
 ];
 
+/// Where it is written.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Places {
+    /// Where something was written before.
+    Written,
+    /// Where nothing was, on members that have to write zeros.
+    New,
+    /// The same, on members that write zeros without moving bytes.
+    Unmapped,
+}
+
 /// One kind of write to one kind of array.
 #[derive(Clone, Copy)]
 struct Case {
     setup: Setup,
     size: Size,
-    /// Whether every place was written before.
-    steady: bool,
+    places: Places,
     depth: u64,
 }
 
 /// A heading, and a line for each case: five words that say which, then the counts per request.
 pub(crate) fn table() -> String {
     let mut text = format!(
-        "{:<10}{:<8}{:<10}{:<8}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
+        "{:<10}{:<8}{:<10}{:<9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}{:>9}\n",
         "# array",
         "write",
         "promises",
@@ -64,15 +76,17 @@ pub(crate) fn table() -> String {
         "bytes",
         "zeroed",
         "reads",
-        "seeks"
+        "seeks",
+        "rounds"
     );
     for (level, members, sizes) in CASES {
         let level = Level::by_name(level).expect("a level");
         for size in *sizes {
-            for (promises, steady) in [
-                (Promises::None, true),
-                (Promises::Default, true),
-                (Promises::Default, false),
+            for (promises, places) in [
+                (Promises::None, Places::Written),
+                (Promises::Default, Places::Written),
+                (Promises::Default, Places::New),
+                (Promises::Default, Places::Unmapped),
             ] {
                 for depth in [1, DEPTH] {
                     let setup = Setup {
@@ -81,12 +95,13 @@ pub(crate) fn table() -> String {
                         chunk_blocks: level.chunk_bytes / 4096,
                         missing: MemberSet::EMPTY,
                         promises,
+                        zeroes: places == Places::Unmapped,
                         depth: DEPTH,
                     };
                     let case = Case {
                         setup,
                         size: *size,
-                        steady,
+                        places,
                         depth: depth.into(),
                     };
                     writeln!(text, "{}", case.line()).expect("strings take everything");
@@ -111,9 +126,13 @@ impl Case {
             Promises::Default => "default",
             Promises::None | Promises::Scratch => "none",
         };
-        let places = if self.steady { "written" } else { "new" };
+        let places = match self.places {
+            Places::Written => "written",
+            Places::New => "new",
+            Places::Unmapped => "unmapped",
+        };
         let mut line = format!(
-            "{array:<10}{size:<8}{promises:<10}{places:<8}{:>9}",
+            "{array:<10}{size:<8}{promises:<10}{places:<9}{:>9}",
             self.depth
         );
         for hundredths in self.per_request() {
@@ -124,12 +143,13 @@ impl Case {
     }
 
     /// Hundredths: flushes, FUA writes, writes, bytes written and made zeros for each byte of the
-    /// client, reads, and operations that do not begin where the last on that member ended.
-    fn per_request(&self) -> [u64; 7] {
-        let requests = if self.steady {
-            REQUESTS_STEADY
-        } else {
-            REQUESTS_FIRST
+    /// client, reads, operations that do not begin where the last on that member ended, and rounds of
+    /// member I/O until all are answered.
+    fn per_request(&self) -> [u64; 8] {
+        let requests = match (self.places, self.size) {
+            (Places::Written, _) => REQUESTS_STEADY,
+            (_, Size::Block) => REQUESTS_FIRST,
+            (_, Size::Mib | Size::Stripe) => REQUESTS_IN_ORDER,
         };
         // Twice as many requests, once the difference: what opening, filling and closing cost
         // cancels.
@@ -143,6 +163,7 @@ impl Case {
             (twice.zeroed_blocks - once.zeroed_blocks, blocks),
             (twice.reads - once.reads, requests),
             (twice.seeks - once.seeks, requests),
+            (twice.rounds - once.rounds, requests),
         ]
         .map(|(count, per)| (count * 100 + per / 2) / per)
     }
@@ -160,7 +181,7 @@ impl Case {
 
     /// The place of a request, counted in requests.
     fn place(&self, request: u64) -> u64 {
-        let blocks = if self.steady {
+        let blocks = if self.places == Places::Written {
             WRITTEN_BLOCKS
         } else {
             self.setup.geometry().blocks()
@@ -181,7 +202,7 @@ impl Case {
     fn tally(&self, requests: u64) -> Tally {
         let mut load = Load(self.setup.open());
         load.0.asked = Some(Vec::new());
-        if self.steady {
+        if self.places == Places::Written {
             let mib = u64::from(MIB_BLOCKS);
             for place in 0..WRITTEN_BLOCKS / mib {
                 load.submit(place * mib, MIB_BLOCKS);
@@ -189,6 +210,7 @@ impl Case {
             }
         }
         let before = load.0.replies;
+        let begun = load.0.now;
         let blocks = self.blocks();
         for request in 0..requests {
             load.submit(self.place(request) * u64::from(blocks), blocks);
@@ -196,9 +218,13 @@ impl Case {
             load.run_until(before + (request + 1).saturating_sub(self.depth - 1));
         }
         load.run_until(before + requests);
+        let rounds = (load.0.now.0 - begun.0) / ROUND_NS;
         load.close();
         assert_eq!(load.0.errors, 0);
-        Tally::of(&load.0.asked.expect("put there"))
+        Tally {
+            rounds,
+            ..Tally::of(&load.0.asked.expect("put there"))
+        }
     }
 }
 
@@ -266,6 +292,7 @@ struct Tally {
     zeroed_blocks: u64,
     reads: u64,
     seeks: u64,
+    rounds: u64,
 }
 
 impl Tally {

@@ -57,6 +57,8 @@ pub(crate) struct Setup {
     pub(crate) chunk_blocks: u32,
     pub(crate) missing: MemberSet,
     pub(crate) promises: Promises,
+    /// Whether members write zeros without moving bytes.
+    pub(crate) zeroes: bool,
     /// The most requests in flight.
     pub(crate) depth: u32,
 }
@@ -89,6 +91,11 @@ impl Setup {
             geometry,
             block_size: BLOCK_SIZE,
             missing: self.missing,
+            zeroes_without_moving_bytes: if self.zeroes {
+                MemberSet::all(self.members)
+            } else {
+                MemberSet::EMPTY
+            },
             data_start,
             persistence,
             clean: true,

@@ -346,6 +346,7 @@ impl Engine {
         }
         let info = &mut self.members[at];
         info.data_start = device.data_start();
+        self.first_touch.has_another(member);
         info.filled_from_start = Place::default();
         info.step(MemberEvent::Joined);
         self.missing = self.missing.without(member);

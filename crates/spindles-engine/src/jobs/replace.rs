@@ -283,6 +283,7 @@ impl Engine {
         );
         let device = *device;
         self.members[at].data_start = device.data_start();
+        self.first_touch.has_another(member);
         self.journal_moves(member, &device);
         if let Some(pages) = &mut self.pages {
             pages.moves(member, &device);

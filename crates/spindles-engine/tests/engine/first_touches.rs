@@ -107,3 +107,56 @@ fn a_sweep_leaves_what_a_writer_comes_to() {
     assert_eq!(dirty(&world), marked);
     assert_eq!(waits_in_order(&mut world, 20, 24), 0);
 }
+
+/// As many writes wait in an array to which nothing was written yet, where members write zeros
+/// without moving bytes: one more than where there is something.
+#[test]
+fn a_writer_in_order_waits_for_few_zeros() {
+    let mut setup = setup();
+    for (zeroes, waits) in [(true, 3), (false, 40)] {
+        setup.zeroes = zeroes;
+        let mut world = setup.open().unwrap();
+        world.in_order = true;
+        assert_eq!(waits_in_order(&mut world, 0, 40), waits);
+        let regions = world.engine.status().regions.unwrap();
+        assert!(regions.written < REGIONS || zeroes);
+        // What was made ready for writes that did not come holds zeros, is clean soon, and was never
+        // written before members were flushed.
+        world.run();
+        assert_eq!(dirty(&world), 0);
+        for block in 40 * REGION_BLOCKS..REGIONS * REGION_BLOCKS {
+            assert_eq!(world.read(block, 1).unwrap(), [0; BLOCK]);
+        }
+        assert!(world.close());
+    }
+}
+
+/// Writes here and there make nothing ready but what they need.
+#[test]
+fn nothing_is_made_zeros_ahead_of_writes_anywhere() {
+    let mut setup = setup();
+    setup.zeroes = true;
+    let mut world = setup.open().unwrap();
+    for region in (0..REGIONS).step_by(3) {
+        world.write_and_no_more(region * REGION_BLOCKS, &[1; BLOCK]);
+    }
+    world.run();
+    let regions = world.engine.status().regions.unwrap();
+    assert_eq!(regions.written, REGIONS.div_ceil(3));
+}
+
+/// One member that has to write the zeros is enough.
+#[test]
+fn a_device_that_may_have_to_write_zeros_gets_none_ahead() {
+    let mut setup = setup();
+    setup.zeroes = true;
+    let mut world = setup.open().unwrap();
+    assert!(world.engine.zeroes_without_moving_bytes());
+    world.fail(1);
+    assert!(world.engine.zeroes_without_moving_bytes());
+    world.rebuild(1, 9).unwrap();
+    world.run();
+    assert!(!world.engine.zeroes_without_moving_bytes());
+    world.in_order = true;
+    assert_eq!(waits_in_order(&mut world, 0, 10), 10);
+}

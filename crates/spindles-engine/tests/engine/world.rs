@@ -99,6 +99,8 @@ pub(crate) struct Setup {
     pub(crate) checksum_pages: Option<u32>,
     /// Beyond so many of each member no region is marked before a write comes to it.
     pub(crate) dirty_bytes: u64,
+    /// Whether members write zeros without moving bytes.
+    pub(crate) zeroes: bool,
     pub(crate) seed: u64,
 }
 
@@ -123,6 +125,7 @@ impl Setup {
             errors_max: 0,
             checksum_pages: None,
             dirty_bytes: 0,
+            zeroes: false,
             seed: 1,
         }
     }
@@ -186,6 +189,11 @@ impl Setup {
             Config {
                 geometry,
                 block_size: BlockSize::B512,
+                zeroes_without_moving_bytes: if self.zeroes {
+                    MemberSet::all(count)
+                } else {
+                    MemberSet::EMPTY
+                },
                 missing: self.missing,
                 data_start: data_start.iter().map(|&start| BlockIndex(start)).collect(),
                 persistence,

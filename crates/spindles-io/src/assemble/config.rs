@@ -27,6 +27,7 @@ pub(crate) fn config(
             .filter(|(_, record)| record.is_none())
             .map(|(member, _)| MemberIndex(member))
             .collect(),
+        zeroes_without_moving_bytes: MemberSet::EMPTY,
         data_start: records.iter().map(data_start).collect(),
         persistence: Some(Persistence {
             array: Box::new(array.clone()),
