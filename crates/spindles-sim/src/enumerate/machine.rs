@@ -252,7 +252,7 @@ impl Machine {
         let mut out = vec![ZEROS; usize::from(atoms(u64::from(io.blocks)))];
         self.media.read(self.disk(io.member), first, &mut out);
         if let Some(read) = self.engine.metadata_read(io.id) {
-            read.bytes.copy_from_slice(&store.bytes(&out));
+            store.fill(&out, read.bytes);
         } else {
             let place = self.place(io.buffer, io.blocks);
             self.buffers[place].copy_from_slice(&out);

@@ -4,7 +4,6 @@
 
 use crate::memory::carry_out;
 use spindles_block::{BufferSlice, Compute, ComputeResult, Step};
-use spindles_workload::stamp;
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
@@ -50,6 +49,22 @@ pub(super) fn mix(one: u64, other: u64) -> u64 {
     value ^ value >> 31
 }
 
+/// A hash of bytes, of which several lanes are taken at a time.
+fn hash(bytes: &[u8]) -> u64 {
+    let (words, rest) = bytes.as_chunks::<8>();
+    let (parts, last) = words.as_chunks::<4>();
+    let mut lanes = [1, 2, 3, 4];
+    for part in parts {
+        for (lane, word) in lanes.iter_mut().zip(part) {
+            let value = (*lane ^ u64::from_le_bytes(*word)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+            *lane = value ^ value >> 32;
+        }
+    }
+    let last = last.iter().map(|word| u64::from_le_bytes(*word));
+    let rest = rest.iter().map(|byte| u64::from(*byte));
+    last.chain(rest).chain(lanes).fold(0, mix)
+}
+
 impl Store {
     pub(super) fn new(atom_bytes: usize) -> Self {
         let mut store = Self {
@@ -66,7 +81,7 @@ impl Store {
     /// The number of what one atom holds.
     pub(super) fn atom(&mut self, bytes: &[u8]) -> Content {
         assert_eq!(bytes.len(), self.atom_bytes);
-        let known = self.by_hash.entry(stamp::hash(bytes)).or_default();
+        let known = self.by_hash.entry(hash(bytes)).or_default();
         let number = |content: &Content| usize::try_from(*content).expect("they are in memory");
         let same = known
             .iter()
@@ -91,6 +106,13 @@ impl Store {
 
     fn held(&self, atom: Content) -> &[u8] {
         &self.contents[usize::try_from(atom).expect("they are in memory")]
+    }
+
+    /// The same into memory of that size.
+    pub(super) fn fill(&self, atoms: &[Content], out: &mut [u8]) {
+        for (atom, out) in atoms.iter().zip(out.chunks_exact_mut(self.atom_bytes)) {
+            out.copy_from_slice(self.held(*atom));
+        }
     }
 
     /// The bytes of atoms.
