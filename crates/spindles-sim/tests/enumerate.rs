@@ -177,6 +177,50 @@ fn small_arrays_keep_all_promises() {
     assert!(came.iter().all(|outcome| *outcome > 0), "{total}");
 }
 
+/// What is explored with a block that rots besides, one at a time, of data, parity, checksums and the log.
+const WITH_ROT: &[&str] = &[
+    "raid1(2) journal regions checksums: write 0+1, flush",
+    "raid1(2) journal regions checksums: write 0+3, write durably 0+1",
+    "raid10:near 2(3) journal regions checksums: write 0+1, close",
+    "raid5:left-symmetric(3) journal regions checksums: write 0+1, flush",
+    "raid5:left-symmetric(3) journal regions checksums: write 0+4, close",
+    "raid6:left-symmetric(4) journal regions checksums: write 0+1, close",
+];
+
+const ROT: Bounds = Bounds {
+    crashes: 1,
+    rot_share: 32,
+    ..Bounds::SHORT
+};
+
+/// Rot and a crash: no wrong bytes, and no error, but in what was being written (the named gaps).
+#[test]
+fn one_rotten_block_is_survived_but_in_the_gaps() {
+    let mut total = Summary::default();
+    for name in WITH_ROT {
+        let summary = explore_all(&named(name, &ROT), &ROT);
+        let is_logged = !name.starts_with("raid1") && name.contains("write 0+1");
+        assert!(!is_logged || summary.gaps == 0, "{name}: {summary}");
+        total.add(summary);
+    }
+    println!("FIGURES enumeration with rot: {total}");
+    assert!(total.rotten >= 20_000 && total.gaps > 0, "{total}");
+}
+
+/// An engine that does not look at checksums.
+#[cfg(feature = "canary")]
+#[test]
+fn rot_that_nobody_looks_for_is_found() {
+    let bounds = Bounds {
+        mutation: spindles_engine::Mutation::SkipVerify,
+        ..ROT
+    };
+    for name in WITH_ROT {
+        let summary = explore(&named(name, &bounds), &bounds);
+        assert!(!summary.findings.is_empty(), "{name}: {summary}");
+    }
+}
+
 #[test]
 fn every_level_with_redundancy_and_every_policy_is_enumerated() {
     let bounds = Bounds {

@@ -4,13 +4,13 @@ use super::assemble::{Assemblies, superblock};
 use super::legal::{Asked, Candidates, Legal, Verdict};
 use super::machine::{Machine, STEPS_MAX};
 use super::media::{Left, Media, Write};
-use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, Event, Scenario};
-use super::store::{Content, Store, mix};
+use super::scenario::{ATOM_BYTES, ATOMS_PER_BLOCK, BLOCK_SIZE, DEVICE_BYTES, Event, Scenario};
+use super::store::{Content, POISON, Store, ZEROS, mix};
 use super::way::{Step, describe_left};
 use super::{Bounds, Finding, Summary};
 use spindles_block::{BlockIndex, MemberSet, Operation};
 use spindles_engine::{OpenError, WriteHole};
-use spindles_format::DeviceRecord;
+use spindles_format::{DeviceRecord, SLOT_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// What went wrong, in words; the way there is in `Explorer::way`.
@@ -46,6 +46,8 @@ pub(super) struct Explorer<'a> {
     /// What crashes were gone through: the disks, what was in flight, what was legal.
     pub(super) crashed: BTreeSet<(u64, u8)>,
     pub(super) settled: BTreeSet<u64>,
+    /// Whether a block rotted.
+    pub(super) rotten: bool,
     /// Of the moments of a recovery, a second crash comes in one of so many.
     pub(super) later_crash_share: u64,
     pub(super) way: Vec<Step>,
@@ -71,6 +73,7 @@ pub fn explore(scenario: &Scenario, bounds: &Bounds) -> Summary {
         moments: BTreeSet::new(),
         crashed: BTreeSet::new(),
         settled: BTreeSet::new(),
+        rotten: false,
         later_crash_share: match bounds.later_crash_share {
             1 => 1,
             share => {
@@ -363,6 +366,7 @@ impl Explorer<'_> {
 
     /// Opens what a crash left, with every set of members missing.
     fn visit(&mut self, state: &State, left: u8) -> Found {
+        self.visit_rotten(state)?;
         for missing in self.scenario.tolerated(state.lost) {
             match self.is_decidable(state, missing) {
                 Some(true) => {}
@@ -382,6 +386,50 @@ impl Explorer<'_> {
                 if !self.scenario.journal_device {
                     break;
                 }
+            }
+        }
+        Ok(())
+    }
+
+    /// Opens what a crash left when besides one block rots, of data, parity, checksums or the log.
+    fn visit_rotten(&mut self, state: &State) -> Found {
+        let share = self.bounds.rot_share;
+        let is_promised = self.scenario.checksums && !self.scenario.journal_device;
+        if share == 0 || !is_promised || !state.lost.is_empty() || state.log_is_lost {
+            return Ok(());
+        }
+        let per_block = u16::try_from(ATOMS_PER_BLOCK).expect("2");
+        let whole = mix(state.media.hash(), state.legal.hash());
+        for disk in 0..self.scenario.members() {
+            let block_bytes = u64::from(BLOCK_SIZE.bytes());
+            for block in 0..DEVICE_BYTES / block_bytes {
+                let key = mix(mix(whole, u64::from(disk)), block);
+                let first = u16::try_from(block).expect("small") * per_block;
+                let mut held = [ZEROS; 2];
+                state.media.read(disk, first, &mut held);
+                let is_superblock = SLOT_BYTES.contains(&(block * block_bytes));
+                if is_superblock || held == [ZEROS; 2] || !key.is_multiple_of(share) {
+                    continue;
+                }
+                let mut media = state.media.clone();
+                let rot = Write {
+                    disk,
+                    first,
+                    atoms: [POISON; 2].into(),
+                };
+                media.write(&rot, true);
+                let rotten = State {
+                    media,
+                    legal: state.legal.clone(),
+                    lost: state.lost,
+                    log_is_lost: false,
+                };
+                self.summary.rotten += 1;
+                self.way.push(Step::Rot(disk, block));
+                self.rotten = true;
+                self.open(&rotten, MemberSet::EMPTY, false, 0)?;
+                self.rotten = false;
+                self.way.pop();
             }
         }
         Ok(())
@@ -517,7 +565,16 @@ impl Explorer<'_> {
         let first = usize::try_from(block * per_block).expect("small");
         let number = u32::try_from(block).expect("small");
         let atoms = machine.buffer(number, 1);
+        let copies = !self.scenario.has_parity();
         for (atom, content) in (first..).zip(atoms) {
+            if self.rotten && legal.is_in_gap(atom, copies) {
+                let mut unread = legal.clone();
+                let verdict = self.candidates.judge(&mut unread, atom, *content, false);
+                if !done || verdict == Verdict::Wrong {
+                    self.summary.gaps += 1;
+                    continue;
+                }
+            }
             if !done {
                 let place = self.scenario.geometry.locate(BlockIndex(block)).member;
                 let without_log = machine.log_is_lost && self.scenario.has_parity();

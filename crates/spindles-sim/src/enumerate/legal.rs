@@ -325,6 +325,16 @@ impl Legal {
         }
     }
 
+    /// Whether rot may be taken for a write of the atom that was under way.
+    pub(super) fn is_in_gap(&self, atom: usize, copies: bool) -> bool {
+        let gap = if copies {
+            self.flying | self.volatile
+        } else {
+            self.unlogged | self.unlogged_power
+        };
+        gap >> atom & 1 == 1
+    }
+
     /// Whether there is an unlogged row that is not durable.
     pub(super) fn has_unlogged(&self) -> bool {
         self.unlogged | self.unlogged_power != 0

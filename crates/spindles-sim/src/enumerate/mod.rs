@@ -38,6 +38,9 @@ pub struct Bounds {
     /// Of the moments of a recovery, a second crash comes in one of so many, times the sets of
     /// members that may be missing then; 1 for all.
     pub later_crash_share: u64,
+    /// Of the blocks of what a crash left, one at a time rots in one of so many, on arrays with checksums
+    /// of which nobody is missing; 0 for none.
+    pub rot_share: u64,
     /// Whether there are larger arrays too, and all requests for each layout.
     pub all_arrays: bool,
     /// See `ROWS_ARE_LOGGED`.
@@ -53,6 +56,7 @@ impl Bounds {
         crashes: 2,
         member_writes_max: 4,
         later_crash_share: 64,
+        rot_share: 0,
         all_arrays: false,
         rows_are_logged: ROWS_ARE_LOGGED,
         mutation: Mutation::None,
@@ -64,6 +68,7 @@ impl Bounds {
         crashes: 2,
         member_writes_max: u32::MAX,
         later_crash_share: 1,
+        rot_share: 0,
         all_arrays: true,
         rows_are_logged: ROWS_ARE_LOGGED,
         mutation: Mutation::None,
@@ -91,6 +96,10 @@ pub struct Summary {
     pub errors_without_log: u64,
     /// Errors of blocks that had answered one before.
     pub errors_again: u64,
+    /// Openings with a block that rotted.
+    pub rotten: u64,
+    /// Errors and wrong bytes of what was being written, beside a block that rotted: the named gaps.
+    pub gaps: u64,
     /// Openings that were refused, where that is legal.
     pub refused: u64,
     /// Openings left out, because nobody there could tell that a member is outdated.
@@ -122,6 +131,8 @@ impl Summary {
         self.errors_unlogged += other.errors_unlogged;
         self.errors_without_log += other.errors_without_log;
         self.errors_again += other.errors_again;
+        self.rotten += other.rotten;
+        self.gaps += other.gaps;
         self.refused += other.refused;
         self.undecidable += other.undecidable;
         self.findings.extend(other.findings);
@@ -133,7 +144,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} scenarios, {} moments, {} states, {} openings; reads: {} old, {} new; errors: {} of \
-             unlogged rows, {} without the log, {} again; {} refused, {} undecidable; {} findings",
+             unlogged rows, {} without the log, {} again; {} with rot, {} in gaps; {} refused, {} undecidable; {} findings",
             self.scenarios,
             self.moments,
             self.states,
@@ -143,6 +154,8 @@ impl fmt::Display for Summary {
             self.errors_unlogged,
             self.errors_without_log,
             self.errors_again,
+            self.rotten,
+            self.gaps,
             self.refused,
             self.undecidable,
             self.findings.len()

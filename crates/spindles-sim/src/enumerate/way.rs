@@ -16,6 +16,8 @@ pub(super) enum Step {
     },
     /// Without these members; whether the device of the journal is there.
     Open(MemberSet, bool),
+    /// A block of a disk rots.
+    Rot(u8, u64),
     Recovered(u32),
     Again(MemberSet),
     Closed,
@@ -54,6 +56,7 @@ impl Step {
                 let journal = if *journal { " with its journal" } else { "" };
                 format!("opened{journal} without {missing:?}, everything is read")
             }
+            Self::Rot(disk, block) => format!("block {block} of disk {disk} rots"),
             Self::Recovered(steps) => format!("after {steps} operations"),
             Self::Again(missing) => format!("without {missing:?} everything is read again"),
             Self::Closed => "closed".to_owned(),
