@@ -421,7 +421,7 @@ impl Engine {
         if self.bad_blocks_are_stored() {
             self.ready.append(&mut self.gated);
             self.begin_update();
-            self.replay_marked();
+            self.replay_listed();
             self.try_to_serve();
         }
     }
@@ -563,11 +563,24 @@ impl Engine {
     /// Whether a column wrote what is in the list: it comes out when that is durable.
     #[cold]
     pub(crate) fn wrote_bad_blocks(&self, id: u32) -> bool {
-        let lost = |slot| {
-            let blocks = self.array_blocks(id, slot);
-            self.bad.overlaps(BadBlockKind::Lost, &blocks)
-        };
-        self.renewed(id).iter().any(lost) || !self.rewritten(id).is_empty()
+        self.renews_lost(id) || !self.rewritten(id).is_empty()
+    }
+
+    /// Whether a column writes in rows of which a block is in the list.
+    #[cold]
+    pub(crate) fn writes_bad_blocks(&self, id: u32) -> bool {
+        self.renews_lost(id) || !self.bad_slots(id).is_empty()
+    }
+
+    fn renews_lost(&self, id: u32) -> bool {
+        let lost = |slot| self.is_listed_lost(id, slot);
+        self.renewed(id).iter().any(lost)
+    }
+
+    /// Whether any of the blocks of a data slot in the rows under way is in the list as lost.
+    pub(crate) fn is_listed_lost(&self, id: u32, slot: u8) -> bool {
+        let blocks = self.array_blocks(id, slot);
+        self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }
 
     /// What a column wrote is durable: it is as good as any.
@@ -593,6 +606,16 @@ impl Engine {
         self.choose_direct();
         self.write_bad_blocks();
         all
+    }
+
+    /// Whether a column reads, for a client, what was found to be lost since it was asked for.
+    #[cold]
+    pub(crate) fn asks_for_lost(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let own = Owner::Request(self.own_request());
+        let client = matches!(column.owner, Owner::Request(_)) && column.owner != own;
+        let lost = |slot| self.is_listed_lost(id, slot);
+        client && column.ask == Ask::Read && column.touched.iter().any(lost)
     }
 
     /// Whether a request reads a block that is lost.

@@ -316,7 +316,6 @@ impl Engine {
         self.begin_update();
         self.ready.append(&mut self.gated);
         self.pump_releases();
-        self.replay_marked();
         self.try_to_serve();
     }
 
@@ -491,15 +490,8 @@ impl Engine {
             }
             *unsettled &= written;
         }
-        let copies = (self.geometry.older()).is_some_and(|old| old.parity_chunks() == 0);
-        if copies && self.replay.is_some() && !self.vouches() {
-            // What is written to the new map is logged.
-            for region in self.regions.part.regions() {
-                self.regions.unsettled.clear(region);
-            }
-        }
         self.all_settled = self.read_only || self.regions.unsettled.is_empty();
-        if !self.all_settled && !self.vouches() {
+        if !self.all_settled {
             self.begin_resync();
         }
     }

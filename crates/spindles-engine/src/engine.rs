@@ -37,7 +37,7 @@ use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex,
     MemberIoId, MemberResult, MemberSet, Operand, Operation, Request, StepId,
 };
-use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState};
+use spindles_format::{ArrayRecord, BITMAPS, ChecksumKind, MemberState, RowSum};
 use spindles_layout::{Geometry, Group};
 
 /// What is known of a position.
@@ -147,6 +147,9 @@ pub struct Engine {
     pub(crate) checksums: Vec<u32>,
     /// How many each column has.
     pub(crate) checksums_of_column: usize,
+    /// Of rows whose parity is written, for each column; and how many each has.
+    pub(crate) row_sums: Vec<Option<RowSum>>,
+    pub(crate) row_sums_of_column: usize,
     /// How long an operation may be that goes straight to a member.
     pub(crate) direct_blocks_max: u32,
     /// How long a column may be that needs no scratch space, and one that writes only zeros.
@@ -271,11 +274,10 @@ impl Engine {
             && journal
                 .as_ref()
                 .is_some_and(|journal| journal.record.tail > 0);
-        // Where blocks have checksums nothing is believed that nothing vouches for.
-        let without_log = !clean && !logged && sums && journal.is_some();
-        let replays = (logged || without_log) && !config.read_only;
-        // Whether all that is written is logged.
-        let all_parity = geometry.older().is_none_or(|old| old.parity_chunks() > 0);
+        let replays = logged && !config.read_only;
+        // Where blocks have no checksums all that is written is logged, if anything is.
+        let all_logged =
+            logged && !sums && geometry.older().is_none_or(|old| old.parity_chunks() > 0);
         let needed = match (geometry.older(), geometry.mark()) {
             // What was added has no part yet.
             (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
@@ -295,11 +297,17 @@ impl Engine {
             let block_size = config.block_size;
             Pages::new(persistence, block_size, slots, all_columns, pages, buffer)
         });
-        let sums_of_rows = usize::from(shape.slots) * index(limits.column_blocks);
+        // What was read, what was recovered and computed, and what is to be written.
+        let slots_max = 2 * (usize::from(shape.slots) + usize::from(geometry.redundancy()));
+        let sums_of_rows = slots_max * index(limits.column_blocks);
         let checksums_of_column = match (&pages, &journal) {
             (Some(_), _) => sums_of_rows.max(SUMS_MIN),
-            (None, Some(_)) => sums_of_rows,
+            (None, Some(_)) => usize::from(shape.slots) * index(limits.column_blocks),
             (None, None) => 0,
+        };
+        let row_sums_of_column = match pages {
+            Some(_) if !shape.copies => index(limits.column_blocks),
+            _ => 0,
         };
         let sums_max = u32::try_from(checksums_of_column).expect("some pages of them");
         let logged_max = journal
@@ -327,12 +335,14 @@ impl Engine {
             replay: None,
             checksums: vec![0; index(all_columns) * checksums_of_column],
             checksums_of_column,
+            row_sums: vec![None; index(all_columns) * row_sums_of_column],
+            row_sums_of_column,
             shape,
             block_size: config.block_size,
             tears: config.tears,
             read_only: config.read_only,
             only_recovers: config.only_recovers,
-            unreplayed: (logged || without_log) && config.read_only && !config.look_only,
+            unreplayed: logged && config.read_only && !config.look_only,
             believes: !clean && sums && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
@@ -386,7 +396,7 @@ impl Engine {
             rebuild: Rebuild::default(),
             replace: Replace::new(region_count),
             scrub: ScrubState::default(),
-            all_settled: clean || logged && all_parity || config.read_only,
+            all_settled: clean || all_logged || config.read_only,
             closing: Closing::Open,
             reads_chosen: 0,
             #[cfg(feature = "canary")]
@@ -404,7 +414,7 @@ impl Engine {
             engine.begin_resync();
         }
         if replays {
-            engine.replay = engine.new_replay(without_log);
+            engine.replay = engine.new_replay();
         }
         engine.find_growth();
         engine.find_rebuilding();
@@ -450,8 +460,8 @@ impl Engine {
             self.extend();
             self.begin_update();
             self.begin_replay();
-            if self.all_settled && self.replay.is_none() && !self.read_only {
-                // A crash came before it could log, and left nothing unsettled.
+            if self.may_log() && self.replay.is_none() && !self.read_only {
+                // A crash came before it could log, or what was logged is lost.
                 self.journal_from_now_on();
             }
             self.try_to_serve();

@@ -8,7 +8,7 @@
 //! else is: a copy of a member that was made before that opening is two generations behind then.
 
 use crate::{
-    Engine,
+    Engine, Mutation,
     extension::Extension,
     member::Member,
     output::OutReason,
@@ -36,6 +36,8 @@ pub(crate) struct Metadata {
     pub(crate) dirty_durable: bool,
     /// Members of whom it is durable that they are out.
     out_durable: MemberSet,
+    /// Those, and members of whom it is not durable yet that they hold what they should.
+    pub(crate) lost_durable: MemberSet,
     /// Whether something changed that no update has taken up.
     wanted: bool,
     /// Superblock writes under way.
@@ -45,6 +47,9 @@ pub(crate) struct Metadata {
     in_one_slot: bool,
     /// Durable updates of this opening, as far as they count: two.
     updates: u8,
+    /// Without which members all that was written is durable, and flushes under way for that.
+    flushed_without: MemberSet,
+    out_flushes: u32,
     /// Whether an update could not be made durable: nothing more may be acknowledged.
     pub(crate) broken: bool,
 }
@@ -56,9 +61,12 @@ impl Metadata {
         place: Place,
         dirty: bool,
     ) -> Self {
-        let out = persistence.as_ref().map(|it| it.array.missing());
+        let array = persistence.as_ref().map(|it| &it.array);
+        let out = array.map_or(MemberSet::EMPTY, |array| array.missing());
+        let filled = array.map_or(MemberSet::EMPTY, |array| array.rebuilding());
         Self {
-            out_durable: out.unwrap_or(MemberSet::EMPTY),
+            out_durable: out,
+            lost_durable: out.union(filled),
             persistence,
             place,
             opened: now,
@@ -68,6 +76,8 @@ impl Metadata {
             pending: 0,
             in_one_slot: false,
             updates: 0,
+            flushed_without: MemberSet::EMPTY,
+            out_flushes: 0,
             broken: false,
         }
     }
@@ -118,11 +128,10 @@ impl Engine {
         if !marked && !self.metadata.dirty {
             self.metadata.dirty = true;
             let generation = self.metadata.generation();
-            let settled = self.all_settled;
+            let may_log = self.may_log();
             if let Some(journal) = &mut self.journal {
-                // What is not settled yet the journal can't tell: then there is none.
                 journal.record.tail = 0;
-                if settled {
+                if may_log {
                     journal.begin(generation + 1);
                 }
             }
@@ -138,7 +147,7 @@ impl Engine {
         self.metadata.persistence.is_some()
             && self.policy.resync_after_crash
             && (self.geometry.redundancy() > 0 || self.has_checksums())
-            && !self.mutated(crate::Mutation::SkipDirtyMark)
+            && !self.mutated(Mutation::SkipDirtyMark)
     }
 
     /// What must be durable before more is written can't be made so: nothing more is written, and
@@ -184,6 +193,9 @@ impl Engine {
             // What a member lacks that goes out is durable before it is durable that it is out; and
             // the bits of a new map before there is one.
             return self.write_bitmaps();
+        }
+        if self.missing_unrecorded() && !self.is_flushed_without() {
+            return;
         }
         if !self.bad_blocks_are_stored() {
             return self.write_bad_blocks();
@@ -276,6 +288,31 @@ impl Engine {
         }
     }
 
+    /// Whether what was written without being logged is durable before it is durable that a member is
+    /// out: from then on rows with parity follow from those that are there. Otherwise that was begun.
+    fn is_flushed_without(&mut self) -> bool {
+        let unlogged = self.journals() && self.has_checksums() && !self.shape.copies;
+        let flushed = self.metadata.flushed_without == self.missing;
+        let done = flushed && self.metadata.out_flushes == 0;
+        if !unlogged || done || self.mutated(Mutation::OutUnflushed) {
+            return true;
+        }
+        if self.metadata.out_flushes == 0 && !self.writes_unlogged() {
+            self.metadata.flushed_without = self.missing;
+            self.metadata.out_flushes = self.flush_active(Purpose::OutFlush);
+        }
+        false
+    }
+
+    /// A flush before it is recorded that a member is out came back.
+    pub(crate) fn out_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        self.metadata.out_flushes -= 1;
+        self.system_flush_failed(member, result);
+        if self.metadata.out_flushes == 0 {
+            self.begin_update();
+        }
+    }
+
     fn write_superblock(&mut self, member: MemberIndex) {
         let Some(Persistence { array, devices, .. }) = self.metadata.persistence.as_ref() else {
             panic!("an array without superblocks writes none");
@@ -333,7 +370,10 @@ impl Engine {
             self.metadata.updates = self.metadata.updates.saturating_add(1);
             self.metadata.dirty_durable = self.metadata.dirty;
             let persistence = self.metadata.persistence.as_ref();
-            self.metadata.out_durable = persistence.expect("it was written").array.missing();
+            let array = &persistence.expect("it was written").array;
+            let (out, filled) = (array.missing(), array.rebuilding());
+            self.metadata.out_durable = out;
+            self.metadata.lost_durable = out.union(filled);
         }
         self.journal_recorded();
         self.replay_recorded();

@@ -66,15 +66,12 @@ pub enum Mutation {
     SkipJournalFlush,
     /// What the journals hold after a crash is not carried out again.
     SkipReplay,
-    /// A region is not marked where writes are logged on a device of its own.
-    SkipDeviceMark,
     /// What a device of its own for the journal failed to log goes to its place all the same.
     TrustLostJournal,
-    /// With a device of its own for the journal, durable writes are answered before their checksums are
-    /// durable.
+    /// Durable writes that are not logged are answered before their checksums are durable.
     SkipPagesOfDurable,
-    /// Without a log, what nothing vouches for is taken for data.
-    VouchBlindly,
+    /// What was recovered is used though no row sum proves it.
+    TrustRecovered,
     /// Space of the journal is used again before what it covers is durable in place.
     ReuseJournalUnflushed,
     /// What is read is not compared with its checksums.
@@ -83,22 +80,20 @@ pub enum Mutation {
     ReuseJournalWithoutChecksums,
     /// After a replay checksums stay as they are.
     SkipSumming,
-    /// After a crash redundancy is made anew from data that no checksum vouches for.
-    ReplayLaunders,
+    /// Parts of rows are not logged.
+    PartsUnlogged,
     /// What clients write to a member that is being replaced is not written to the new device.
     ReplaceSkipsWrites,
     /// What was copied to a device is not flushed before it replaces a member.
     ReplaceUnflushed,
-    /// What the journal holds of before a whole stripe was written is carried out over it.
-    ReplaySuperseded,
-    /// Replay carries out everything that the journal holds, one write after another.
-    ReplayOlder,
-    /// What the journal has only checksums of is taken for being in its place.
-    TrustIntents,
-    /// After a crash, what is in a whole stripe and is nothing that the log knows is taken for right.
-    TrustUntold,
+    /// A whole row is not logged over rows that the log holds.
+    WholeOverLive,
+    /// It is recorded that a member is out before what was written unlogged is durable.
+    OutUnflushed,
     /// A durable write is answered while what else is in its rows is in the members' caches only.
-    SkipIntentFlush,
+    SkipRestFlush,
+    /// Records of the last batch that are not whole never count.
+    DropBroken,
     /// Blocks that a crash took are not told to the members.
     ForgetLost,
     /// What a growth staged is not flushed before it is relied on.
@@ -142,22 +137,20 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::LogUnrecorded,
     Mutation::SkipJournalFlush,
     Mutation::SkipReplay,
-    Mutation::SkipDeviceMark,
     Mutation::TrustLostJournal,
     Mutation::SkipPagesOfDurable,
-    Mutation::VouchBlindly,
+    Mutation::TrustRecovered,
     Mutation::ReuseJournalUnflushed,
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,
     Mutation::SkipSumming,
-    Mutation::ReplayLaunders,
+    Mutation::PartsUnlogged,
     Mutation::ReplaceSkipsWrites,
     Mutation::ReplaceUnflushed,
-    Mutation::ReplaySuperseded,
-    Mutation::ReplayOlder,
-    Mutation::TrustIntents,
-    Mutation::TrustUntold,
-    Mutation::SkipIntentFlush,
+    Mutation::WholeOverLive,
+    Mutation::OutUnflushed,
+    Mutation::SkipRestFlush,
+    Mutation::DropBroken,
     Mutation::ForgetLost,
     Mutation::StageUnflushed,
     Mutation::MarkUnflushed,

@@ -70,6 +70,8 @@ pub enum Work {
     Checksum,
     /// Sum up the blocks that were read, to see whether they are as they were written.
     Verify,
+    /// Sum up the blocks that were recovered or computed, to see whether they are those of the row.
+    Prove,
 }
 
 /// The steps for one column.
@@ -271,18 +273,17 @@ fn plan_copy_rebuild(shape: Shape, health: Health) -> Option<Plan> {
     })
 }
 
-/// Data that is missing for good is recovered too where parity is to be computed from it.
+/// Data that can't be read: all of it is recovered where any is, since the whole row proves it.
+fn unreadable_data(shape: Shape, health: Health) -> SlotSet {
+    shape.all_data().and(health.unreadable)
+}
+
 fn plan_parity_rebuild(shape: Shape, health: Health) -> Option<Plan> {
     let writes = health.unreadable.minus(health.missing);
     let encode = writes.and(shape.redundant());
-    let recover = if encode.is_empty() {
-        writes
-    } else {
-        shape.all_data().and(health.unreadable)
-    };
     Some(Plan {
         strategy: Strategy::Rebuild,
-        recover,
+        recover: unreadable_data(shape, health),
         encode,
         ..direct(recovery_sources(shape, health)?, writes)
     })
@@ -305,7 +306,8 @@ fn plan_replace(shape: Shape, health: Health, touched: SlotSet) -> Option<Plan> 
         let truth = shape.all().minus(health.unreadable).first()?;
         (SlotSet::one(truth), SlotSet::EMPTY)
     } else {
-        (recovery_sources(shape, health)?, touched)
+        let recover = touched.or(unreadable_data(shape, health));
+        (recovery_sources(shape, health)?, recover)
     };
     Some(Plan {
         strategy: Strategy::Rebuild,
@@ -323,7 +325,7 @@ fn plan_parity_read(shape: Shape, health: Health, touched: SlotSet) -> Option<Pl
     Some(Plan {
         strategy: Strategy::Reconstruct,
         reads: sources,
-        recover: lost,
+        recover: unreadable_data(shape, health),
         encode: SlotSet::EMPTY,
         writes: SlotSet::EMPTY,
         writes_always: SlotSet::EMPTY,
@@ -380,7 +382,11 @@ fn plan_scrub(shape: Shape, health: Health) -> Option<Plan> {
             Strategy::Reconstruct
         },
         reads: readable,
-        recover: if shape.copies { SlotSet::EMPTY } else { lost },
+        recover: if shape.copies || lost.is_empty() {
+            SlotSet::EMPTY
+        } else {
+            lost.or(unreadable_data(shape, health))
+        },
         encode: SlotSet::EMPTY,
         writes: lost,
         writes_always: lost,
@@ -437,11 +443,10 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
     if !(health.settled || health.trust_unsettled) {
         return None;
     }
-    let lost = untouched.and(health.unreadable);
     Some(make(
         Strategy::RecoverWrite,
         recovery_sources(shape, health)?,
-        lost,
+        unreadable_data(shape, health),
         parity,
     ))
 }

@@ -366,10 +366,7 @@ impl Engine {
             self.begin_zeroing();
         }
         let whole = self.lost.is_empty();
-        let older = self.geometry.older();
-        let all_parity = older.is_none_or(|old| old.parity_chunks() > 0);
-        let logged = all_parity && self.journals() && !self.journals_on_device();
-        let unneeded = whole && (!self.policy.resync_after_crash || logged);
+        let unneeded = whole && !self.policy.resync_after_crash;
         self.regions.dirty.set(region);
         if self.regions.sweep == Sweep::Idle && whole {
             self.regions.sweep = Sweep::Wanted;

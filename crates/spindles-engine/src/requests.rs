@@ -393,9 +393,6 @@ impl Engine {
         if slot.pairing != Pairing::Single {
             return self.answer_paired(request);
         }
-        if slot.operation.is_write() {
-            self.flushes.write_answered();
-        }
         let reply = Reply {
             token: slot.token,
             result: match slot.error {

@@ -56,10 +56,12 @@ pub(crate) enum Purpose {
     GrowFlush,
     /// The checksums of what a growth staged are written, or read.
     GrowSums,
+    /// What was written is made durable, before it is recorded that a member is out.
+    OutFlush,
 }
 
 impl Purpose {
-    const ALL: [Self; 22] = [
+    const ALL: [Self; 23] = [
         Self::Superblock,
         Self::OpeningFlush,
         Self::ClosingFlush,
@@ -82,6 +84,7 @@ impl Purpose {
         Self::ReplaceFlush,
         Self::GrowFlush,
         Self::GrowSums,
+        Self::OutFlush,
     ];
 
     /// Whether a flush with this purpose makes what was written durable so that others can build on
@@ -98,6 +101,7 @@ impl Purpose {
                 | Self::ReplayFlush
                 | Self::ReplaceFlush
                 | Self::GrowFlush
+                | Self::OutFlush
         )
     }
 
@@ -351,6 +355,7 @@ impl Engine {
             Purpose::ReplaceFlush => self.replace_flushed(member, result),
             Purpose::GrowFlush => self.grow_flushed(member, result),
             Purpose::GrowSums => self.staged_sums_done(member, result),
+            Purpose::OutFlush => self.out_flushed(member, result),
         }
     }
 

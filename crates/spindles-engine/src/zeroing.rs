@@ -8,6 +8,7 @@ use crate::{
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use core::{mem::take, ops::Range};
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{RowSum, stored_checksum};
 use spindles_layout::{Group, GroupIndex};
 
 /// The most that one operation makes zeros, in bytes: where they are written, and where no bytes move.
@@ -230,10 +231,16 @@ impl Engine {
     pub(crate) fn zero_run(&mut self, member: MemberIndex) {
         let at = usize::from(member.0);
         let holder = self.zeroing_holder(member);
+        let data_chunks = self.zeroing.group.data_chunks;
         while let Some(pages) = &mut self.pages {
             let (first, blocks) = self.zeroing.next_sums(at);
             if !self.missing.contains(member) {
-                pages.set(&mut self.metadata_buffer, (holder, 0), first, blocks, None);
+                // Any of them may be parity.
+                let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
+                for block in (first.0..).map(BlockIndex).take(index(blocks)) {
+                    let (buffer, sum) = (&mut self.metadata_buffer, pages.of_zeros);
+                    pages.set_at(buffer, (holder, 0, first), block, sum, row_sum);
+                }
             }
             pages.let_go(holder);
             let run = &mut self.zeroing.runs[at];

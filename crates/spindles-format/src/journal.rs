@@ -1,8 +1,8 @@
 //! The header of a batch in a member's journal: which blocks of which redundancy groups are about
-//! to be written, and the checksums of the new ones on this member. The new blocks themselves
-//! follow in the journal, for those entries that log them.
+//! to be written, with the checksums of those on this member, and the sums of their rows. The blocks
+//! themselves follow in the journal, unless they are zeros.
 
-use crate::{Uuid, crc32c};
+use crate::{RowSum, Uuid, crc32c};
 use spindles_block::MemberIndex;
 
 /// How long the header of a batch is.
@@ -36,16 +36,14 @@ pub enum JournalKind {
     Data,
     /// The new blocks are zeros.
     Zeros,
-    /// The new blocks are not in the journal, only their checksums.
-    Intent,
 }
 
 impl JournalKind {
-    /// How many checksums of new blocks an entry of so many carries.
+    /// How many checksums an entry of so many blocks carries.
     #[must_use]
-    pub fn new_checksums(self, blocks: u32) -> u32 {
+    pub fn checksums(self, blocks: u32) -> u32 {
         match self {
-            Self::Data | Self::Intent => blocks,
+            Self::Data => blocks,
             Self::Zeros => 0,
         }
     }
@@ -67,22 +65,30 @@ pub struct JournalEntry {
     pub slot: u8,
     /// What is known of the new blocks.
     pub kind: JournalKind,
-    /// Whether the checksums of the blocks that they replace follow, as the checksum area has them.
-    pub old: bool,
+    /// Whether the sums of their rows follow the checksums: the same beside each slot, so that any part
+    /// proves what others lack.
+    pub row_sums: bool,
     /// Where the new blocks lie, in blocks from the start of the journal; 0 without.
     pub place: u32,
 }
 
 impl JournalEntry {
-    /// How many checksums it carries: those of new blocks, then those of old ones.
+    /// How many row sums it carries.
     #[must_use]
-    pub fn checksums(&self) -> u64 {
-        let old = if self.old { self.blocks } else { 0 };
-        u64::from(self.kind.new_checksums(self.blocks)) + u64::from(old)
+    pub fn row_sums(&self) -> u32 {
+        if self.row_sums { self.blocks } else { 0 }
     }
 
-    fn length(&self) -> usize {
-        ENTRY_BYTES + 4 * usize::try_from(self.checksums()).expect("it fits a header")
+    /// How many bytes of checksums and row sums it carries.
+    fn sums_bytes(&self) -> u64 {
+        4 * u64::from(self.kind.checksums(self.blocks)) + 8 * u64::from(self.row_sums())
+    }
+
+    /// How many bytes of a header it takes.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        let sums = usize::try_from(self.sums_bytes());
+        ENTRY_BYTES.saturating_add(sums.unwrap_or(usize::MAX))
     }
 }
 
@@ -113,10 +119,10 @@ impl<'out> JournalWriter<'out> {
         }
     }
 
-    /// How many bytes of a header an entry with so many checksums takes.
+    /// For how many blocks an entry with row sums fits into a header.
     #[must_use]
-    pub const fn entry_bytes(checksums: u32) -> usize {
-        ENTRY_BYTES + 4 * checksums as usize
+    pub const fn blocks_max() -> usize {
+        (Self::room_bytes() - ENTRY_BYTES) / 12
     }
 
     /// How many bytes there are for entries.
@@ -125,9 +131,10 @@ impl<'out> JournalWriter<'out> {
         JOURNAL_HEADER_BYTES - FIXED_BYTES
     }
 
-    /// Adds an entry with its checksums. The caller has counted: it fits.
-    pub fn entry(&mut self, entry: &JournalEntry, checksums: impl IntoIterator<Item = u32>) {
-        let bytes = &mut self.out[self.used..self.used + entry.length()];
+    /// Adds an entry with its checksums, and with its row sums if it has any. The caller has counted:
+    /// it fits.
+    pub fn entry(&mut self, entry: &JournalEntry, checksums: &[u32], row_sums: &[RowSum]) {
+        let bytes = &mut self.out[self.used..self.used + entry.bytes()];
         bytes[..8].copy_from_slice(&entry.group.to_le_bytes());
         bytes[8..12].copy_from_slice(&entry.low.to_le_bytes());
         bytes[12..16].copy_from_slice(&entry.blocks.to_le_bytes());
@@ -137,16 +144,17 @@ impl<'out> JournalWriter<'out> {
         bytes[29] = match entry.kind {
             JournalKind::Data => 1,
             JournalKind::Zeros => 2,
-            JournalKind::Intent => 3,
         };
-        bytes[30] = u8::from(entry.old);
-        let mut checksums = checksums.into_iter();
-        for bytes in bytes[ENTRY_BYTES..].chunks_exact_mut(4) {
-            let checksum = checksums.next().expect("as many as the kind has");
+        bytes[30] = u8::from(entry.row_sums);
+        let (of_blocks, of_rows) = bytes[ENTRY_BYTES..].split_at_mut(4 * checksums.len());
+        for (bytes, checksum) in of_blocks.chunks_exact_mut(4).zip(checksums) {
             bytes.copy_from_slice(&checksum.to_le_bytes());
         }
-        assert!(checksums.next().is_none(), "as many as the kind has");
-        self.used += entry.length();
+        assert_eq!(of_rows.len(), 8 * row_sums.len(), "as many as it says");
+        for (bytes, sum) in of_rows.chunks_exact_mut(8).zip(row_sums) {
+            bytes.copy_from_slice(&sum.0.to_le_bytes());
+        }
+        self.used += entry.bytes();
         self.entries += 1;
     }
 
@@ -203,15 +211,35 @@ impl<'bytes> JournalHeader<'bytes> {
         rest.is_empty().then_some(header)
     }
 
-    /// Its entries with their checksums.
-    pub fn entries(&self) -> impl Iterator<Item = (JournalEntry, impl Iterator<Item = u32>)> {
+    /// Its entries with their sums.
+    pub fn entries(&self) -> impl Iterator<Item = (JournalEntry, JournalSums<'bytes>)> {
         let mut rest = self.bytes;
         (0..self.entries).map(move |_| {
-            let (entry, checksums, after) = split_entry(rest).expect("looked at before");
+            let (entry, sums, after) = split_entry(rest).expect("looked at before");
             rest = after;
-            let checksums = checksums.chunks_exact(4).map(|bytes| u32_at(bytes, 0));
-            (entry, checksums)
+            (entry, sums)
         })
+    }
+}
+
+/// The checksums and row sums of an entry.
+#[derive(Clone, Copy, Debug)]
+pub struct JournalSums<'bytes> {
+    of_blocks: &'bytes [u8],
+    of_rows: &'bytes [u8],
+}
+
+impl JournalSums<'_> {
+    /// The checksums of its blocks, if they are in the journal.
+    pub fn checksums(&self) -> impl Iterator<Item = u32> {
+        let bytes = self.of_blocks.chunks_exact(4);
+        bytes.map(|bytes| u32_at(bytes, 0))
+    }
+
+    /// Its row sums, if it has any.
+    pub fn row_sums(&self) -> impl Iterator<Item = RowSum> {
+        let bytes = self.of_rows.chunks_exact(8);
+        bytes.map(|bytes| RowSum(u64_at(bytes, 0)))
     }
 }
 
@@ -223,7 +251,7 @@ fn checksum_of(bytes: &[u8]) -> u32 {
     crc32c(&copy)
 }
 
-fn split_entry(bytes: &[u8]) -> Option<(JournalEntry, &[u8], &[u8])> {
+fn split_entry(bytes: &[u8]) -> Option<(JournalEntry, JournalSums<'_>, &[u8])> {
     let (fixed, rest) = bytes.split_at_checked(ENTRY_BYTES)?;
     let entry = JournalEntry {
         group: u64_at(fixed, 0),
@@ -235,16 +263,16 @@ fn split_entry(bytes: &[u8]) -> Option<(JournalEntry, &[u8], &[u8])> {
         kind: match fixed[29] {
             1 => JournalKind::Data,
             2 => JournalKind::Zeros,
-            3 => JournalKind::Intent,
             _ => return None,
         },
-        old: fixed[30] == 1,
+        row_sums: fixed[30] == 1,
     };
     let sane =
         fixed[30] < 2 && entry.blocks > 0 && entry.slot < 64 && entry.slots >> entry.slot & 1 == 1;
-    let checksums = usize::try_from(entry.checksums()).ok()?.checked_mul(4)?;
-    let (checksums, rest) = rest.split_at_checked(checksums)?;
-    sane.then_some((entry, checksums, rest))
+    let (sums, rest) = rest.split_at_checked(usize::try_from(entry.sums_bytes()).ok()?)?;
+    let of_blocks = sums.len() - 8 * usize::try_from(entry.row_sums()).ok()?;
+    let (of_blocks, of_rows) = sums.split_at(of_blocks);
+    sane.then_some((entry, JournalSums { of_blocks, of_rows }, rest))
 }
 
 fn u32_at(bytes: &[u8], at: usize) -> u32 {
@@ -273,8 +301,10 @@ mod tests {
         place: 96,
     };
 
-    fn example() -> (Vec<(JournalEntry, Vec<u32>)>, Vec<u8>) {
-        let entry = |group, kind, old, blocks: u32| {
+    type Written = (JournalEntry, Vec<u32>, Vec<RowSum>);
+
+    fn example() -> (Vec<Written>, Vec<u8>) {
+        let entry = |group, kind: JournalKind, row_sums, blocks: u32| {
             let entry = JournalEntry {
                 group,
                 low: 8,
@@ -282,26 +312,25 @@ mod tests {
                 slots: 0b1_0010,
                 slot: 4,
                 kind,
-                old,
+                row_sums,
                 place: 97,
             };
-            let count = u32::try_from(entry.checksums()).unwrap();
-            let checksums = (0..count).map(|i| i * 77 + 1).collect();
-            (entry, checksums)
+            let checksums = (0..kind.checksums(blocks)).map(|i| i * 77 + 1).collect();
+            let sums = (0..entry.row_sums()).map(|i| RowSum(u64::from(i) << 40 | 9));
+            (entry, checksums, sums.collect())
         };
-        let entries: Vec<(JournalEntry, Vec<u32>)> = [
+        let entries: Vec<Written> = [
             entry(1 << 40, JournalKind::Data, false, 16),
             entry(3, JournalKind::Zeros, false, 1 << 20),
             entry(u64::MAX, JournalKind::Data, true, 1),
-            entry(5, JournalKind::Intent, false, 9),
-            entry(6, JournalKind::Intent, true, 5),
+            entry(6, JournalKind::Data, true, 5),
             entry(7, JournalKind::Zeros, true, 3),
         ]
         .into();
         let mut bytes = [0xee; JOURNAL_HEADER_BYTES].to_vec();
         let mut writer = JournalWriter::new(&BATCH, &mut bytes);
-        for (entry, checksums) in &entries {
-            writer.entry(entry, checksums.iter().copied());
+        for (entry, checksums, row_sums) in &entries {
+            writer.entry(entry, checksums, row_sums);
         }
         writer.finish();
         (entries, bytes)
@@ -312,9 +341,9 @@ mod tests {
         let (entries, bytes) = example();
         let header = JournalHeader::decode(&bytes).expect("whole");
         assert_eq!(header.batch, BATCH);
-        let read: Vec<(JournalEntry, Vec<u32>)> = header
+        let read: Vec<Written> = header
             .entries()
-            .map(|(entry, checksums)| (entry, checksums.collect()))
+            .map(|(entry, sums)| (entry, sums.checksums().collect(), sums.row_sums().collect()))
             .collect();
         assert_eq!(read, entries);
     }
@@ -343,11 +372,10 @@ mod tests {
                 let checksum = checksum_of(&changed);
                 changed[12..16].copy_from_slice(&checksum.to_le_bytes());
                 match JournalHeader::decode(&changed) {
-                    Some(header) => header.entries().for_each(|(entry, checksums)| {
-                        assert_eq!(
-                            checksums.count(),
-                            usize::try_from(entry.checksums()).unwrap()
-                        );
+                    Some(header) => header.entries().for_each(|(entry, sums)| {
+                        let count = sums.checksums().count();
+                        assert_eq!(count, entry.kind.checksums(entry.blocks) as usize);
+                        assert_eq!(sums.row_sums().count(), entry.row_sums() as usize);
                     }),
                     None => refused += 1,
                 }
@@ -365,14 +393,14 @@ mod tests {
             slots: 1,
             slot: 0,
             kind: JournalKind::Data,
-            old: false,
+            row_sums: false,
             place: 1,
         };
-        let count = JournalWriter::room_bytes() / JournalWriter::entry_bytes(1);
+        let count = JournalWriter::room_bytes() / entry.bytes();
         let mut bytes = [0; JOURNAL_HEADER_BYTES];
         let mut writer = JournalWriter::new(&BATCH, &mut bytes);
         for _ in 0..count {
-            writer.entry(&entry, [9]);
+            writer.entry(&entry, &[9], &[]);
         }
         writer.finish();
         let header = JournalHeader::decode(&bytes).expect("whole");

@@ -6,25 +6,36 @@
 pub struct RowSum(pub u64);
 
 impl RowSum {
+    /// Nothing is known of the row.
+    pub const NONE: Self = Self(0);
+
     /// The sum over the data blocks of a row: of each, in any order, its data slot and its checksum
     /// as pages keep it (`stored_checksum`).
     #[must_use]
     pub fn of(checksums: impl Iterator<Item = (u8, u32)>) -> Self {
-        let mixed = checksums.map(|(slot, checksum)| mix(slot, checksum));
-        Self(mixed.fold(0, u64::wrapping_add))
+        checksums.fold(Self::default(), |sum, (slot, checksum)| {
+            sum.with(slot, checksum)
+        })
+    }
+
+    /// The sum with the block in one more data slot.
+    #[inline]
+    #[must_use]
+    pub fn with(self, slot: u8, checksum: u32) -> Self {
+        Self(self.0.wrapping_add(mix(slot, checksum)))
+    }
+
+    /// The sum without the block in one data slot.
+    #[inline]
+    #[must_use]
+    pub fn without(self, slot: u8, checksum: u32) -> Self {
+        Self(self.0.wrapping_sub(mix(slot, checksum)))
     }
 
     /// The sum over a row of zeros.
     #[must_use]
     pub fn of_zeros(data_chunks: u8, checksum_of_zeros: u32) -> Self {
         Self::of((0..data_chunks).map(|slot| (slot, checksum_of_zeros)))
-    }
-
-    /// The sum after the block in one data slot was replaced.
-    #[must_use]
-    pub fn replace(self, slot: u8, old: u32, new: u32) -> Self {
-        let without = self.0.wrapping_sub(mix(slot, old));
-        Self(without.wrapping_add(mix(slot, new)))
     }
 }
 
@@ -91,7 +102,7 @@ mod tests {
         let mut sum = row_sum(&row);
         for (slot, checksum) in (0..row.len()).cycle().zip(new) {
             let number = u8::try_from(slot).expect("5");
-            sum = sum.replace(number, row[slot], checksum);
+            sum = sum.without(number, row[slot]).with(number, checksum);
             row[slot] = checksum;
             assert_eq!(sum, row_sum(&row));
         }

@@ -5,7 +5,7 @@ use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, Entries, Uuid, block_checksum,
+    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, Entries, RowSum, Uuid, block_checksum,
     open_checksums, seal_checksums, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex, Role, Slot};
@@ -69,13 +69,15 @@ impl Stack {
         page
     }
 
-    /// Keeps the checksum of a block of a member, durably, in an array that no engine has open.
+    /// Keeps the checksum of a block of a member, and the sum of its row, durably, in an array that no
+    /// engine has open.
     pub(crate) fn put_checksum(
         &mut self,
         array: usize,
         member: MemberIndex,
         offset: BlockIndex,
         bytes: &[u8],
+        row_sum: RowSum,
     ) {
         let at = usize::from(member.0);
         let (Some(checksums), Below::Disk(disk)) = (
@@ -89,7 +91,8 @@ impl Stack {
         let mut page = self.page_bytes(disk, first, View::Current);
         let good = open_checksums(entries, uuid, number, &mut page);
         assert!(good, "it was made blank");
-        entries.set_checksum_in(&mut page, place, stored_checksum(block_checksum(bytes)));
+        let sum = stored_checksum(block_checksum(bytes));
+        entries.set_in(&mut page, place, sum, row_sum);
         seal_checksums(uuid, number, 1, &mut page);
         for (block, bytes) in (first.0..).zip(page.chunks_exact(self.block_bytes)) {
             self.put_disk_block(disk, BlockIndex(block), bytes);
@@ -112,6 +115,7 @@ impl Stack {
                 continue;
             }
             this.geometry.group_into(index, &mut group);
+            self.check_row_sums(array, &group, view)?;
             for slot in group.slots() {
                 let at = usize::from(slot.member.0);
                 let Below::Disk(disk) = this.members[at] else {
@@ -139,6 +143,55 @@ impl Stack {
                              of something else"
                         ));
                     }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the row sums beside parity are those of the data, where all of that can be read.
+    fn check_row_sums(&self, array: usize, group: &Group, view: View) -> Result<(), String> {
+        let this = &self.arrays[array];
+        let checksums = this.checksums.as_ref().expect("the caller looked");
+        let place = |slot: &Slot, row: u64| {
+            let at = usize::from(slot.member.0);
+            let offset = slot.offset.plus(row);
+            match this.members[at] {
+                Below::Disk(disk) if !this.lost.contains(slot.member) => {
+                    let rotten = self.is_rotten(disk, this.data_start[at].plus(offset.0));
+                    (!rotten).then_some(((disk, at), offset))
+                }
+                _ => None,
+            }
+        };
+        if group.parity_chunks == 0 || this.damaged.is_some() || this.regions.is_none() {
+            return Ok(());
+        }
+        let (data, parity) = group.slots().split_at(usize::from(group.data_chunks));
+        for row in 0..u64::from(group.blocks) {
+            let sums = (0..).zip(data).map(|(at, slot)| {
+                let (disk, offset) = place(slot, row)?;
+                let (_, found) = self.checksum_of(array, checksums, disk, offset, view);
+                Some((at, found))
+            });
+            let Some(sums) = sums.collect::<Option<Vec<(u8, u32)>>>() else {
+                continue;
+            };
+            let sum = RowSum::of(sums.into_iter());
+            for slot in parity {
+                let Some(((disk, at), offset)) = place(slot, row) else {
+                    continue;
+                };
+                let (first, number, entry) = self.page_of(checksums, at, offset);
+                let mut page = self.page_bytes(disk, first, view);
+                open_checksums(checksums.entries, checksums.array, number, &mut page);
+                let kept = checksums.entries.row_sum_in(&page, entry);
+                if kept != sum {
+                    return Err(format!(
+                        "array {array}: row {row} of group {} has the row sum {kept:?} of something \
+                         else on disk {disk}",
+                        group.index.0
+                    ));
                 }
             }
         }
@@ -467,9 +520,9 @@ impl World {
         unflushed: &BTreeSet<u64>,
     ) -> Option<&'static str> {
         let (array, group, row) = self.row_of(disk, block)?;
-        if group.parity_chunks > 0 {
-            let is_half_written = self.is_of_half_written_row(disk, block);
-            return is_half_written.then_some("gap: unlogged row");
+        let parity = group.parity_chunks > 0;
+        if parity && self.is_of_half_written_row(disk, block) {
+            return Some("gap: unlogged row");
         }
         if !self.stack.is_dirty(array, group.index, View::Current) {
             return None;
@@ -491,8 +544,8 @@ impl World {
         if others.count() < usize::from(group.data_chunks) {
             return Some("gap: no redundancy");
         }
-        self.is_in_doubt(disk, block, unflushed)
-            .then_some("gap: unflushed copy")
+        let unflushed = !parity && self.is_in_doubt(disk, block, unflushed);
+        unflushed.then_some("gap: unflushed copy")
     }
 
     /// Whether the budget has room for a block that rots: as for one that can't be read, where

@@ -102,6 +102,7 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 above: None,
                 filling: MemberSet::EMPTY,
                 marks: false,
+                logs: false,
                 regions: None,
                 checksums: None,
                 staged: 0..0,

@@ -4,7 +4,7 @@ use crate::stack::{Below, Stack, View};
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
     AreaKind, ArrayRecord, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BitmapPage,
-    Uuid, decode_bitmap, encode_bitmap,
+    RowSum, Uuid, block_checksum, decode_bitmap, encode_bitmap, stored_checksum,
 };
 use spindles_layout::{Geometry, Group, GroupIndex};
 
@@ -153,6 +153,8 @@ impl Stack {
         let first = region * u64::from(regions.groups);
         let end = (first + u64::from(regions.groups)).min(this.geometry.groups());
         let zeros = vec![0; self.block_bytes];
+        let of_zeros = stored_checksum(block_checksum(&zeros));
+        let row_sum = RowSum::of_zeros(this.geometry.data_chunks(), of_zeros);
         let mut rows = Group::empty();
         for group in (first..end).map(GroupIndex) {
             this.geometry.group_into(group, &mut rows);
@@ -160,7 +162,8 @@ impl Stack {
                 let start = this.data_start[usize::from(slot.member.0)].plus(slot.offset.0);
                 for row in 0..u64::from(rows.blocks) {
                     self.put_raw(array, slot.member, start.plus(row), &zeros);
-                    self.put_checksum(array, slot.member, slot.offset.plus(row), &zeros);
+                    let offset = slot.offset.plus(row);
+                    self.put_checksum(array, slot.member, offset, &zeros, row_sum);
                 }
             }
         }

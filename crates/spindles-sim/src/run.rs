@@ -450,19 +450,15 @@ fn open_array(world: &mut World, array: usize) -> bool {
     world.follow_policy(array, &assembly.array);
     world.note_growth(&assembly.array);
     let mut config = config(world, array, &assembly);
-    // Where writes are logged, the journal says what is in flight.
     let sums = assembly.array.checksum != ChecksumKind::None;
-    let logs = (config.geometry.parity_chunks() > 0 || sums)
-        && config.consistency.write_hole == spindles_engine::WriteHole::Closed;
-    let on_device = assembly.array.journal.on_device;
-    let there = (config.persistence.as_ref()).is_some_and(|it| it.journal_device.is_some());
     let marks = config.consistency.resync_after_crash;
-    // What is logged on the members is replayed without marks, before more is logged on a device.
-    world.stack.arrays[array].marks = marks && (!logs || there && (on_device || clean));
+    let logs = config.consistency.write_hole == spindles_engine::WriteHole::Closed;
+    world.stack.arrays[array].marks = marks;
+    world.stack.arrays[array].logs = logs;
     world.show(&Seen::Assembled {
         array,
         clean,
-        marks: marks && (!logs || on_device),
+        marks,
     });
     if world.failure.is_some() {
         return false;

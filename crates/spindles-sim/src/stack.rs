@@ -5,7 +5,7 @@ use crate::checksums::{Checksums, Decay};
 use crate::disk::Disk;
 use crate::regions::Regions;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{RowSum, SLOT_BYTES, SUPERBLOCK_BYTES, block_checksum, stored_checksum};
 use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -44,6 +44,8 @@ pub struct Array {
     /// Whether a region is marked dirty before each write to it; otherwise only while members are
     /// missing.
     pub marks: bool,
+    /// Whether parts of rows with parity are logged: they are durable there, not in their places.
+    pub logs: bool,
     /// Groups that a growth has not brought to their places yet.
     pub staged: std::ops::Range<u64>,
     /// Its bitmaps, if it has any.
@@ -218,6 +220,9 @@ impl Stack {
         let mut group = Group::empty();
         geometry.group_into(location.group, &mut group);
         let mut places = Vec::new();
+        if view == View::Durable && group.parity_chunks > 0 && self.arrays[array].logs {
+            return places; // What a loss of power leaves is seen when it is opened again.
+        }
         for slot in group.slots() {
             let holds = match slot.role {
                 Role::Data(index) => index == location.data_index,
@@ -312,7 +317,15 @@ impl Stack {
         self.disks[disk].write(first, bytes, true);
     }
 
-    fn put_member_block(&mut self, array: usize, slot: Slot, row: u64, bytes: &[u8]) {
+    /// `row_sum` is that of the row, beside parity.
+    fn put_member_block(
+        &mut self,
+        array: usize,
+        slot: Slot,
+        row: u64,
+        bytes: &[u8],
+        row_sum: RowSum,
+    ) {
         let at = usize::from(slot.member.0);
         let this = &self.arrays[array];
         let block = this.data_start[at].plus(slot.offset.0).plus(row);
@@ -320,7 +333,7 @@ impl Stack {
             Below::Disk(disk) => self.put_disk_block(disk, block, bytes),
             Below::Array(below) => self.put_array_block(below, block, bytes),
         }
-        self.put_checksum(array, slot.member, slot.offset.plus(row), bytes);
+        self.put_checksum(array, slot.member, slot.offset.plus(row), bytes, row_sum);
     }
 
     /// Makes a block of an array durable that no engine has open, and all redundancy with it.
@@ -341,10 +354,10 @@ impl Stack {
                     data.push((slot.code_index, held));
                 }
                 Role::Data(_) => {
-                    self.put_member_block(array, slot, row, bytes);
+                    self.put_member_block(array, slot, row, bytes, RowSum::NONE);
                     data.push((slot.code_index, bytes.to_vec()));
                 }
-                Role::Copy(_) => self.put_member_block(array, slot, row, bytes),
+                Role::Copy(_) => self.put_member_block(array, slot, row, bytes, RowSum::NONE),
                 Role::Parity(_) => {
                     let code = spindles_parity::by_parity_chunks(group.parity_chunks);
                     let sources: Vec<(u8, &[u8])> =
@@ -352,7 +365,10 @@ impl Stack {
                     let mut parity = vec![0; self.block_bytes];
                     let mut targets = [(slot.code_index, &mut parity[..])];
                     spindles_parity::solve(code, group.data_chunks, &sources, &mut targets);
-                    self.put_member_block(array, slot, row, &parity);
+                    // In order of the slots, data first.
+                    let sums = data.iter().map(|(_, bytes)| block_checksum(bytes));
+                    let row_sum = RowSum::of((0..).zip(sums.map(stored_checksum)));
+                    self.put_member_block(array, slot, row, &parity, row_sum);
                 }
             }
         }
@@ -684,6 +700,7 @@ mod tests {
             above,
             filling: MemberSet::EMPTY,
             marks: false,
+            logs: false,
             regions: None,
             checksums: None,
             staged: 0..0,

@@ -603,11 +603,6 @@ impl World {
                 }
                 self.attach_added(array);
             }
-            Event::Replayed { .. } if self.journal_tells(array) => {
-                self.stack.arrays[array].marks = true;
-            }
-            // On the members, what is in flight is known without marks.
-            Event::JournalDeviceOut { .. } => self.stack.arrays[array].marks = false,
             Event::Grown { blocks } => self.has_grown(blocks),
             Event::GrowthStuck { block } if !self.errors_excused => {
                 self.show(&Seen::Failed {

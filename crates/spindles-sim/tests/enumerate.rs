@@ -39,7 +39,7 @@ fn enumerate(all: Vec<(Scenario, Bounds)>) -> Summary {
 
 /// The smallest array with a parity that moves.
 #[cfg(feature = "canary")]
-const ARRAY: &str = "raid5:left-symmetric(3) journal";
+const ARRAY: &str = "raid5:left-symmetric(3) journal regions checksums";
 
 /// What the test command explores beyond `Bounds::SHORT`, and how many crashes one after another.
 const BEYOND: &[(&str, u8)] = &[
@@ -341,11 +341,6 @@ fn planted_faults_of_regions_and_devices_are_found() {
             1,
             "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
         ),
-        (
-            Mutation::ReplayOlder,
-            2,
-            "raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1",
-        ),
     ] {
         let bounds = Bounds {
             mutation,
@@ -367,13 +362,8 @@ fn planted_faults_of_regions_and_devices_are_found() {
 fn planted_faults_of_the_journal_are_found() {
     use spindles_engine::Mutation;
     for (mutation, events, crashes) in [
-        (Mutation::TrustIntents, "write 0+4, flush", 1),
-        (
-            Mutation::ReplaySuperseded,
-            "write durably 0+1, write 0+4",
-            1,
-        ),
-        (Mutation::SkipIntentFlush, "write 0+4, write durably 0+1", 1),
+        (Mutation::WholeOverLive, "write durably 0+1, write 0+4", 1),
+        (Mutation::SkipRestFlush, "write 0+4, write durably 0+1", 1),
         (Mutation::ForgetLost, "write 0+4, close", 2),
     ] {
         let bounds = Bounds {

@@ -5,20 +5,23 @@
 //! writes of the rows. A read without a lock may meet a write half-way: what does not fit then is
 //! read again under the lock, and only what does not fit there is rotten.
 
+mod entries;
 mod pages;
+mod row_sums;
 
 pub(crate) use pages::Pages;
+pub(crate) use row_sums::Sums;
 
 use crate::{
     Engine, Mutation,
     columns::{Owner, Phase},
     index,
-    journal::checksum_range,
     output::{Event, Output},
     plan::{Ask, Work},
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, MemberError, Operand};
+use spindles_format::RowSum;
 
 /// Blocks whose checksums one column can have at hand, at least.
 pub(crate) const SUMS_MIN: usize = 256;
@@ -98,11 +101,10 @@ impl Engine {
         let pages = self.pages.as_ref().expect("something was summed up");
         let is_rotten = |&slot: &u8| {
             let first = self.block_of_slot(id, slot);
-            let (reads, blocks) = (column.plan.reads, column.blocks);
-            let sums = checksum_range(id, reads, slot, blocks, self.checksums_of_column);
-            let sums = &self.checksums[sums];
+            let sums = &self.checksums[self.sums_range(id, Sums::Read, slot)];
             if self.grow.is_staged(column.group) {
-                return !self.staged_sums_agree(id, slot, sums);
+                let is_good = |(row, &sum)| self.entry(id, slot, row).is_of(sum);
+                return !(0..).zip(sums).all(is_good);
             }
             !pages.agree(&self.metadata_buffer, (id, slot), first, sums)
         };
@@ -171,8 +173,7 @@ impl Engine {
     }
 
     /// The slots whose checksums say what a column writes: copies are all alike.
-    pub(crate) fn slots_to_sum(&self, id: u32) -> SlotSet {
-        let data = self.columns[index(id)].log_data;
+    pub(crate) fn slots_to_sum(&self, id: u32, data: SlotSet) -> SlotSet {
         if self.shape(id).copies {
             data.lowest(1)
         } else {
@@ -180,32 +181,45 @@ impl Engine {
         }
     }
 
-    /// Where the checksums are of what a column writes to a slot.
-    pub(crate) fn written_sums(&self, id: u32, slot: u8) -> core::ops::Range<usize> {
-        let slots = self.slots_to_sum(id);
-        let slot = if slots.contains(slot) { slot } else { 0 };
-        let blocks = self.columns[index(id)].blocks;
-        checksum_range(id, slots, slot, blocks, self.checksums_of_column)
+    /// The checksum of what a column writes to a slot, in a row counted from the first under way.
+    fn sum_to_write(&self, id: u32, slot: u8, row: u32) -> u32 {
+        let column = &self.columns[index(id)];
+        if !column.log_data.contains(slot) {
+            return self.sum_of_zeros();
+        }
+        let sums = self.written_sums(id, slot);
+        self.checksums[sums.start + index(row)]
     }
 
-    /// The checksums of what a column is about to write to its places.
+    /// Where the checksums are of what a column writes to a slot.
+    pub(crate) fn written_sums(&self, id: u32, slot: u8) -> core::ops::Range<usize> {
+        let slots = self.columns[index(id)].new_sums;
+        let slot = if slots.contains(slot) { slot } else { 0 };
+        self.sums_range(id, Sums::New, slot)
+    }
+
+    /// What is kept of the blocks that a column is about to write to their places.
     pub(crate) fn keep_sums(&mut self, id: u32, writes: SlotSet) {
-        if !self.has_checksums() {
+        let column = &self.columns[index(id)];
+        let (ask, reads, blocks) = (column.ask, column.plan.reads, column.blocks);
+        if !self.has_checksums() || column.settling.is_under_way() {
             return;
         }
         for slot in writes.iter() {
-            let column = &self.columns[index(id)];
-            let blocks = column.blocks;
-            let first = self.block_of_slot(id, slot);
-            let of_data = column.log_data.contains(slot);
-            let sums = of_data.then(|| self.written_sums(id, slot));
-            if self.grow.is_staged(column.group) {
-                self.keep_staged_sums(id, slot, sums.map(|sums| sums.start));
-                continue;
+            // It is copied as it is, and so is what is kept of it: the page goes to the new device.
+            let copied = ask == Ask::Replace && reads.contains(slot);
+            let parity = !self.shape(id).copies && slot >= self.shape(id).data;
+            for row in 0..blocks {
+                let sum = self.sum_to_write(id, slot, row);
+                let row_sum = if copied {
+                    self.entry(id, slot, row).row_sum
+                } else if parity {
+                    self.row_sum(id, row)
+                } else {
+                    RowSum::NONE
+                };
+                self.set_entry(id, slot, row, sum, row_sum);
             }
-            let sums = sums.map(|sums| &self.checksums[sums]);
-            let pages = self.pages.as_mut().expect("looked at");
-            pages.set(&mut self.metadata_buffer, (id, slot), first, blocks, sums);
         }
     }
 }

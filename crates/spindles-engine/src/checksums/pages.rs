@@ -23,8 +23,8 @@ use spindles_block::{
     BlockIndex, BlockSize, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    AreaKind, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
-    Entries, Uuid, block_checksum, open_checksums, seal_checksums, stored_checksum,
+    AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, RowSum, Uuid,
+    block_checksum, open_checksums, seal_checksums, stored_checksum,
 };
 
 /// No frame, or the end of a list.
@@ -454,17 +454,6 @@ impl Pages {
         kept == stored_checksum(sum) || kept == 0 && !self.complete
     }
 
-    /// The checksum that is kept of one of the blocks from `first` on that are held, if there is one.
-    pub(crate) fn known_at(
-        &self,
-        buffer: &MetadataBuffer,
-        of: (u32, u8, BlockIndex),
-        block: BlockIndex,
-    ) -> Option<u32> {
-        let kept = self.kept_at(buffer, of, block);
-        (![CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept)).then_some(kept)
-    }
-
     /// What is kept of one of the blocks from `first` on that are held.
     #[inline]
     pub(crate) fn kept_at(
@@ -478,66 +467,32 @@ impl Pages {
         self.entries.checksum_in(bytes, place)
     }
 
-    /// What is kept of `blocks` blocks from `first` on that are held.
-    pub(crate) fn kept(
+    /// The row sum that is kept beside that checksum.
+    pub(crate) fn row_sum_at(
         &self,
         buffer: &MetadataBuffer,
-        (holder, slot): (u32, u8),
-        first: BlockIndex,
-        blocks: u32,
-    ) -> impl Iterator<Item = u32> {
-        let rows = (first.0..).map(BlockIndex).take(index(blocks));
-        rows.map(move |block| self.kept_at(buffer, (holder, slot, first), block))
+        (holder, slot, first): (u32, u8, BlockIndex),
+        block: BlockIndex,
+    ) -> RowSum {
+        let (at, place) = self.find_held(holder, slot, first.0, block.0);
+        let bytes = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
+        self.entries.row_sum_in(bytes, place)
     }
 
-    /// Keeps the checksums of `blocks` blocks; `sums` are as many, or none for zeros.
-    pub(crate) fn set(
-        &mut self,
-        buffer: &mut MetadataBuffer,
-        (holder, slot): (u32, u8),
-        first: BlockIndex,
-        blocks: u32,
-        sums: Option<&[u32]>,
-    ) {
-        for (block, i) in (first.0..).map(BlockIndex).zip(0..index(blocks)) {
-            let sum = sums.map_or(self.of_zeros, |sums| sums[i]);
-            self.set_at(buffer, (holder, slot, first), block, sum);
-        }
-    }
-
-    /// As `set`, of one of the blocks from `first` on that are held.
+    /// Keeps the checksum of one of the blocks from `first` on that are held, and the sum of its row.
     #[inline]
     pub(crate) fn set_at(
         &mut self,
         buffer: &mut MetadataBuffer,
-        of: (u32, u8, BlockIndex),
-        block: BlockIndex,
-        sum: u32,
-    ) {
-        self.change_at(buffer, of, block, stored_checksum(sum));
-    }
-
-    /// The checksum of one of the blocks from `first` on that are held is lost.
-    pub(crate) fn lose_at(
-        &mut self,
-        buffer: &mut MetadataBuffer,
-        of: (u32, u8, BlockIndex),
-        block: BlockIndex,
-    ) {
-        self.change_at(buffer, of, block, CHECKSUM_LOST);
-    }
-
-    #[inline]
-    fn change_at(
-        &mut self,
-        buffer: &mut MetadataBuffer,
         (holder, slot, first): (u32, u8, BlockIndex),
         block: BlockIndex,
-        kept: u32,
+        sum: u32,
+        row_sum: RowSum,
     ) {
         let (at, place) = self.find_held(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
-        self.entries.set_checksum_in(bytes, place, kept);
+        self.entries
+            .set_in(bytes, place, stored_checksum(sum), row_sum);
         let frame = &mut self.frames[index(at)];
         assert_eq!(frame.state, State::Good, "a page that is held is there");
         if frame.dirty == 0 {
@@ -866,15 +821,14 @@ impl Engine {
         true
     }
 
-    /// The same for the flush of a column, where a durable write is one only with its checksums.
+    /// The same for the flush of a column: what was written is durable only with its checksums.
     pub(crate) fn defers_flush_of_column(&mut self, id: u32) -> bool {
-        let settles = self.columns[index(id)].settling.is_under_way();
-        let copies = self.shape.copies || self.geometry.older().is_some();
-        let counts = settles || self.checksums_count(copies);
+        let careless = self.mutated(Mutation::SkipPagesOfDurable)
+            && !self.columns[index(id)].settling.is_under_way();
         let Some(pages) = &mut self.pages else {
             return false;
         };
-        if !counts || pages.oldest_change() == u64::MAX {
+        if careless || pages.oldest_change() == u64::MAX {
             return false;
         }
         pages.deferred.push_back(Deferred {

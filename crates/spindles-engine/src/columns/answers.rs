@@ -76,7 +76,7 @@ impl Engine {
             Phase::Reading if column.read_failed => {
                 column.read_failed = false;
                 if column.settling.is_under_way() {
-                    // What can't be read of some rows says nothing of the others.
+                    // Each row is decided by what can be read of that row.
                     self.halve(id);
                 } else if column.ask == Ask::Scrub {
                     self.narrow(id);
@@ -93,7 +93,6 @@ impl Engine {
                 if self.columns[index(id)].error.is_none() {
                     self.flushes.ended(self.columns[index(id)].covers);
                 }
-                self.members_flushed(id);
                 self.acknowledge(id);
             }
             phase => panic!("a member I/O came back in phase {phase:?}"),

@@ -10,7 +10,7 @@ use spindles_block::{Operation, RequestError};
 
 impl Engine {
     /// The commit point: from here on a member that fails is out.
-    pub(super) fn commit(&mut self, id: u32) {
+    pub(crate) fn commit(&mut self, id: u32) {
         let plan = self.columns[index(id)].plan;
         if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
             return self.scrubbed(id, false);
@@ -52,16 +52,14 @@ impl Engine {
             }
             return self.acknowledge(id);
         }
-        let column = &mut self.columns[index(id)];
+        let column = &self.columns[index(id)];
         if column.log_half.is_none() {
             if self.must_log(id) {
-                self.columns[index(id)].summed = false;
                 return self.begin_log(id, writes);
             }
-            if self.has_checksums() && !self.columns[index(id)].summed {
+            if self.has_checksums() && !column.summed && !column.settling.is_under_way() {
                 return self.sum_up(id, writes);
             }
-            self.unlogged_begins(id);
         }
         let kept = writes;
         let mut beside = self.replaced_slots(id).and(writes);
@@ -73,6 +71,7 @@ impl Engine {
         } else if self.mutated(Mutation::ReplaceSkipsWrites) {
             beside = SlotSet::EMPTY;
         }
+        self.writing_begins(id);
         let column = &mut self.columns[index(id)];
         column.phase = Phase::Writing;
         column.pending = writes.count() + beside.count();
@@ -87,15 +86,21 @@ impl Engine {
         }
     }
 
-    /// Whether what a column is about to write is logged first: parts of rows, so that parity always
-    /// belongs to the data beside it.
+    /// Whether what a column is about to write is logged first: parts of rows, and everything where
+    /// a crash could not be told from what the rest of the row holds.
     fn must_log(&self, id: u32) -> bool {
         let column = &self.columns[index(id)];
-        column.ask == Ask::Write
-            && !column.shape.copies
-            && !column.settling.is_under_way()
-            && self.journals()
-            && !self.grow.is_moving()
+        let writes = column.ask == Ask::Write && !column.settling.is_under_way();
+        if !writes || column.shape.copies || !self.journals() || self.grow.is_moving() {
+            return false;
+        }
+        let whole = column.touched == column.shape.all_data();
+        let whole = whole || self.mutated(Mutation::PartsUnlogged);
+        let lost = self.lost.union(self.metadata.lost_durable);
+        let degraded = !self.slots_of(id, lost).is_empty();
+        let live = self.logged_lately(column.group) && !self.mutated(Mutation::WholeOverLive);
+        let listed = self.bad.any() && self.writes_bad_blocks(id);
+        !self.has_checksums() || !whole || degraded || live || listed
     }
 
     /// Whether nothing can be written any more.
@@ -106,54 +111,69 @@ impl Engine {
 
     /// What is to be written goes into the journal first.
     fn begin_log(&mut self, id: u32, writes: SlotSet) {
-        let data = self.note_writes(id, writes);
-        let copies = self.shape(id).copies;
-        self.columns[index(id)].intent = (copies || !data.is_empty()) && self.may_intend(id);
-        if data.is_empty() {
-            return self.log(id);
-        }
-        self.work_step(id, Work::Checksum);
+        self.columns[index(id)].summed = false;
+        self.note_writes(id, writes);
+        self.sum_up_new(id);
     }
 
     /// What is to be written, and is not logged, is summed up first.
     fn sum_up(&mut self, id: u32, writes: SlotSet) {
         self.columns[index(id)].summed = true;
-        if self.note_writes(id, writes).is_empty() {
-            return self.commit(id);
+        self.note_writes(id, writes);
+        self.sum_up_new(id);
+    }
+
+    fn sum_up_new(&mut self, id: u32) {
+        if self.has_checksums() {
+            self.begin_row_sums(id);
+        }
+        if self.columns[index(id)].new_sums.is_empty() {
+            return self.summed_up(id);
         }
         self.work_step(id, Work::Checksum);
     }
 
-    /// Takes down what is to be written. The slots of it that are not just zeros.
-    fn note_writes(&mut self, id: u32, writes: SlotSet) -> SlotSet {
-        let data = writes
-            .iter()
-            .filter(|&slot| matches!(self.slot_write(id, slot), Operation::Write { .. }))
-            .fold(SlotSet::EMPTY, SlotSet::with);
-        let column = &mut self.columns[index(id)];
-        column.log_slots = writes;
-        column.log_data = data;
-        data
+    /// What is to be written is summed up.
+    pub(super) fn summed_up(&mut self, id: u32) {
+        if self.has_checksums() {
+            self.end_row_sums(id);
+        }
+        if self.columns[index(id)].summed {
+            return self.commit(id);
+        }
+        self.log(id);
     }
 
-    /// Whether the journal need not hold what a column writes. Checksums tell of each block whether it
-    /// is old or new, if it can't be torn; and of a block that may be, each copy by itself. Where all
-    /// data of rows is new, redundancy can be made from it again, and what can't be told is in a list
-    /// then.
-    fn may_intend(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        if column.shape.copies {
-            let counted_on = column.log_slots.minus(self.slots_of(id, self.lost));
-            return !self.tears || counted_on.count() > 1;
-        }
-        column.touched == column.shape.all_data() && self.bad.is_kept()
+    /// Takes down what is to be written, and what of that is not just zeros. The sum of a row is over new
+    /// data on missing members too.
+    fn note_writes(&mut self, id: u32, writes: SlotSet) {
+        let is_data = |&slot: &u8| matches!(self.slot_write(id, slot), Operation::Write { .. });
+        let data = |slots: SlotSet| {
+            let data = slots.iter().filter(is_data);
+            data.fold(SlotSet::EMPTY, SlotSet::with)
+        };
+        let rows = !self.shape(id).copies && self.has_checksums();
+        let renewed = if rows {
+            self.columns[index(id)].renewed()
+        } else {
+            SlotSet::EMPTY
+        };
+        let (log_data, new_sums) = (data(writes), data(writes.or(renewed)));
+        let new_sums = self.slots_to_sum(id, new_sums);
+        let column = &mut self.columns[index(id)];
+        column.log_slots = writes;
+        column.log_data = log_data;
+        column.new_sums = new_sums;
     }
 
     /// How `slot` of a column is written.
     fn slot_write(&self, id: u32, slot: u8) -> Operation {
         let (fua, zeros) = self.write_kind(id);
-        let settles = || self.columns[index(id)].settling.is_under_way();
-        let fua = fua && !settles() && !self.is_durable_by_flush(id);
+        // What is logged is durable there; what has checksums by a flush after they are written.
+        let column = &self.columns[index(id)];
+        let settles = column.settling.is_under_way();
+        let later = column.log_half.is_some() || self.is_durable_by_flush(id);
+        let fua = fua && !settles && !later;
         let data = slot < self.shape(id).data || self.shape(id).copies;
         let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
         match zeros {
@@ -162,12 +182,15 @@ impl Engine {
         }
     }
 
-    /// Whether a column writes durably, by a flush after its checksums are written too.
+    /// Whether a column writes durably by a flush: what is logged where the log may be lost, and what has
+    /// checksums, which are written before.
     pub(super) fn is_durable_by_flush(&self, id: u32) -> bool {
         let column = &self.columns[index(id)];
-        self.checksums_count(column.shape.copies)
-            && column.ask == Ask::Write
-            && self.write_kind(id).0
+        let flushed = match column.log_half {
+            Some(_) => self.journals_on_device(),
+            None => self.has_checksums(),
+        };
+        flushed && column.ask == Ask::Write && self.write_kind(id).0
     }
 
     /// Whether a column writes durably, and which operation stands for zeros.

@@ -1,7 +1,7 @@
 //! `Computing`: the steps that the plan of a column asks for.
 
 use super::{Owner, Phase};
-use crate::{Engine, Mutation, index, output::Output, plan::Work};
+use crate::{Engine, Mutation, index, output::Output, plan::Work, slots::SlotSet};
 use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
 
 impl Engine {
@@ -21,6 +21,10 @@ impl Engine {
         let touched = self.columns[index(id)].touched;
         match work {
             Work::Locate | Work::Verify => {
+                if work == Work::Verify {
+                    let column = &mut self.columns[index(id)];
+                    (column.read_sums, column.made_sums) = (plan.reads, SlotSet::EMPTY);
+                }
                 for slot in plan.reads.iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
@@ -76,8 +80,20 @@ impl Engine {
                 }
                 self.columns[index(id)].sources = count(cursor - base);
             }
+            Work::Prove => {
+                let data = self.shape(id).all_data();
+                for slot in self.columns[index(id)].made_sums.iter() {
+                    let place = if data.contains(slot) {
+                        self.read_place(id, slot)
+                    } else {
+                        self.parity_place(id, slot)
+                    };
+                    self.operand(id, &mut cursor, slot, place);
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+            }
             Work::Checksum => {
-                for slot in self.slots_to_sum(id).iter() {
+                for slot in self.columns[index(id)].new_sums.iter() {
                     self.operand(id, &mut cursor, slot, self.write_source(id, slot));
                 }
                 self.columns[index(id)].sources = count(cursor - base);
@@ -117,7 +133,7 @@ impl Engine {
                 Work::Fill => Compute::Copy,
                 Work::Compare => Compute::Compare,
                 Work::Locate => Compute::Locate,
-                Work::Checksum | Work::Verify => Compute::Checksum,
+                Work::Checksum | Work::Verify | Work::Prove => Compute::Checksum,
             },
             data_chunks: column.shape.data,
             parity_chunks: column.shape.parity(),
@@ -134,12 +150,18 @@ impl Engine {
         assert!(
             matches!(
                 column.phase,
-                Phase::Computing(Work::Checksum | Work::Verify)
+                Phase::Computing(Work::Checksum | Work::Verify | Work::Prove)
             ),
             "checksums nobody asked for"
         );
         let count = usize::from(column.sources) * index(column.blocks);
-        let start = index(id.0) * self.checksums_of_column;
+        let first = match column.phase {
+            Phase::Computing(Work::Prove) => column.read_sums.count(),
+            Phase::Computing(Work::Checksum) => column.read_sums.count() + column.made_sums.count(),
+            _ => 0,
+        };
+        let first = index(first * column.blocks);
+        let start = index(id.0) * self.checksums_of_column + first;
         &mut self.checksums[start..start + count]
     }
 
@@ -151,17 +173,26 @@ impl Engine {
     /// A step of computation of a column came back.
     pub(crate) fn column_computed(&mut self, id: u32, result: ComputeResult) {
         let believes = self.mutated(Mutation::BlindScrub);
+        let proves = self.has_checksums();
         let column = &mut self.columns[index(id)];
         let Phase::Computing(work) = column.phase else {
             panic!("a computation came back in phase {:?}", column.phase);
         };
         if column.owner == Owner::Replay {
-            return self.replay_computed(id, work, result);
+            return self.replay_computed(id, work);
         }
+        let settles = column.settling.is_under_way() && !column.shape.copies;
+        let recovers = column.plan.recover.and(column.shape.all_data());
         match work {
-            Work::Checksum if column.summed => return self.commit(id),
-            Work::Checksum => return self.log(id),
+            Work::Checksum => return self.summed_up(id),
             Work::Verify => return self.verified(id),
+            Work::Recover | Work::Encode | Work::Prove if settles => {
+                return self.settling_computed(id, work);
+            }
+            Work::Recover if proves && !recovers.is_empty() => {
+                return self.sum_up_made(id, recovers);
+            }
+            Work::Prove => return self.recovered(id),
             _ => {}
         }
         if work == Work::Locate && result != ComputeResult::Done && !believes {

@@ -8,6 +8,7 @@ use spindles_block::{
 
 impl Engine {
     pub(super) fn written(&mut self, id: u32) {
+        self.writing_ended(id);
         let parity = u32::from(self.shape(id).slots - self.shape(id).data);
         let column = &self.columns[index(id)];
         let not_held = self.slots_not_held(id, column.low + column.blocks);
@@ -90,6 +91,9 @@ impl Engine {
         let Owner::Request(request) = column.owner else {
             panic!("a direct operation belongs to a request");
         };
+        if column.ask == Ask::Write {
+            self.flushes.write_ended();
+        }
         self.let_go_pages(id);
         self.free_columns.push(id);
         self.request_part_done(request, None);
@@ -177,7 +181,6 @@ impl Engine {
             return self.acknowledge(id);
         }
         self.columns[index(id)].pending = active.count();
-        self.members_flush_begins(id);
         for member in active.iter() {
             self.output(Output::Member(MemberIo {
                 id: MemberIoId(id << SLOT_BITS | u32::from(member.0)),

@@ -120,6 +120,10 @@ pub(crate) struct Column {
     pub(crate) suspect: bool,
     /// What is to be written is summed up, and goes to its place without being logged.
     pub(crate) summed: bool,
+    /// Slots whose checksums are at hand: see `Sums`.
+    pub(crate) read_sums: SlotSet,
+    pub(crate) made_sums: SlotSet,
+    pub(crate) new_sums: SlotSet,
     pub(crate) unreadable: SlotSet,
     /// Of the unreadable slots, those that can be read and hold wrong bytes.
     pub(crate) rotten: SlotSet,
@@ -136,7 +140,7 @@ pub(crate) struct Column {
     pub(crate) around: bool,
     pub(crate) error: Option<RequestError>,
     pub(crate) plan: Plan,
-    /// Slots that are zeros, and are not read (of a replay).
+    /// Slots that are zeros, and are not read: they are lost, or the log says so.
     pub(crate) zeros: SlotSet,
     /// What goes into the journal, or comes out of it: slots, and those of them with blocks.
     pub(crate) log_slots: SlotSet,
@@ -147,12 +151,8 @@ pub(crate) struct Column {
     pub(crate) unlogged: bool,
     pub(crate) sources: u16,
     pub(crate) targets: u16,
-    /// The journal has the checksums only of what it writes.
-    pub(crate) intent: bool,
     /// It wrote what is in the list of bad blocks.
     was_bad: bool,
-    /// The number of the flush of all members that it waits for.
-    pub(crate) flush: u64,
     /// What the flush of all members covers that it waits for: see `Flushes`.
     pub(crate) covers: u64,
     /// How far its rows are put in order after a crash.
@@ -187,6 +187,9 @@ impl Column {
             mismatch: false,
             suspect: false,
             summed: false,
+            read_sums: SlotSet::EMPTY,
+            made_sums: SlotSet::EMPTY,
+            new_sums: SlotSet::EMPTY,
             unreadable: SlotSet::EMPTY,
             rotten: SlotSet::EMPTY,
             overruled: SlotSet::EMPTY,
@@ -208,9 +211,7 @@ impl Column {
             log_data: SlotSet::EMPTY,
             log_half: None,
             unlogged: false,
-            intent: false,
             was_bad: false,
-            flush: 0,
             covers: 0,
             settling: Settling::No,
             sources: 0,
@@ -223,21 +224,20 @@ impl Column {
         self.locked
     }
 
-    /// The slots whose new blocks go into the journal.
-    pub(crate) fn logged_blocks(&self) -> SlotSet {
-        if self.intent {
-            SlotSet::EMPTY
-        } else {
-            self.log_data
+    /// The data slots that get new contents.
+    pub(crate) fn renewed(&self) -> SlotSet {
+        match self.ask {
+            Ask::Write => self.touched,
+            Ask::Read | Ask::Settle | Ask::Rebuild | Ask::Replace | Ask::Scrub => SlotSet::EMPTY,
         }
     }
 
     /// How the journal has what goes to a slot.
     pub(crate) fn journal_kind(&self, slot: u8) -> JournalKind {
-        match (self.log_data.contains(slot), self.intent) {
-            (true, true) => JournalKind::Intent,
-            (true, false) => JournalKind::Data,
-            (false, _) => JournalKind::Zeros,
+        if self.log_data.contains(slot) {
+            JournalKind::Data
+        } else {
+            JournalKind::Zeros
         }
     }
 
@@ -251,7 +251,6 @@ impl Column {
         self.mismatch = false;
         self.direct = false;
         self.suspect = false;
-        self.intent = false;
         self.was_bad = false;
         self.error = None;
         self.look_anew();
@@ -264,6 +263,9 @@ impl Column {
         self.overruled = SlotSet::EMPTY;
         self.refused = SlotSet::EMPTY;
         self.summed = false;
+        self.zeros = SlotSet::EMPTY;
+        self.read_sums = SlotSet::EMPTY;
+        self.made_sums = SlotSet::EMPTY;
         self.settling = Settling::No;
     }
 }
@@ -295,6 +297,9 @@ impl Engine {
             }
             Phase::Preparing => self.plan_column(id),
             Phase::Paging => self.paged(id),
+            Phase::Committing if self.columns[index(id)].owner == Owner::Replay => {
+                self.record_logged(id);
+            }
             Phase::Committing => self.commit(id),
             Phase::Acknowledging => self.acknowledge(id),
             phase => panic!("a column in phase {phase:?} is not ready"),

@@ -199,8 +199,8 @@ impl Engine {
     /// Where the data of `slot` are as they shall be after the plan.
     pub(super) fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
         let column = &self.columns[index(id)];
-        // Rows with parity are not settled this way, and copies have no new place.
-        if column.ask == Ask::Write && column.touched.contains(slot) {
+        let settles = column.settling.is_under_way();
+        if column.renewed().contains(slot) && !settles {
             return self.client(id, slot);
         }
         self.read_place(id, slot)

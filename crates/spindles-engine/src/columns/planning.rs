@@ -14,8 +14,16 @@ impl Engine {
     pub(crate) fn plan_column(&mut self, id: u32) {
         // Whoever has a page waits for nobody who may wait for one.
         self.let_go_pages(id);
+        let column = &mut self.columns[index(id)];
+        if column.settling.is_under_way() {
+            column.settling = Settling::No; // It begins anew, if it still must.
+        }
         if self.bad.any_unwritable() && self.mark_bad_slots(id) {
             return self.plan_column(id);
+        }
+        if self.bad.any_lost() && self.asks_for_lost(id) {
+            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            return self.finish(id);
         }
         if self.unreplayed && self.log_is_lost(id) {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);

@@ -41,7 +41,7 @@ use spindles_block::{
 };
 use spindles_format::{
     AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, GrowthRecord, Text,
-    open_checksums, seal_checksums, stored_checksum,
+    open_checksums, seal_checksums,
 };
 use spindles_layout::{Geometry, GroupIndex};
 
@@ -498,44 +498,14 @@ impl Engine {
         pages.entries
     }
 
-    /// The page and the place in it of the checksum of a block that is staged, `offset` in the data
-    /// area otherwise.
-    fn staged_sum(&self, offset: u64) -> (Range<usize>, usize) {
-        let row = offset - self.grow.first_row;
-        let (page, place) = self.entries().find(row);
+    /// Where the entry of a block is that is staged, `offset` in the data area of its member otherwise:
+    /// the pages of the member, the bytes of one of them, and the place in it.
+    pub(crate) fn staged_entry(&self, offset: BlockIndex) -> (MetadataPlace, Range<usize>, usize) {
+        let place = self.grow.sums.expect("blocks have checksums");
+        let row = offset.0 - self.grow.first_row;
+        let (page, at) = self.entries().find(row);
         let start = usize::try_from(page).expect("a window is short") * CHECKSUM_PAGE_BYTES;
-        (start..start + CHECKSUM_PAGE_BYTES, place)
-    }
-
-    /// Keeps the checksums of what is staged of a slot of a column: those from `sums` on, or of zeros.
-    pub(crate) fn keep_staged_sums(&mut self, id: u32, slot: u8, sums: Option<usize>) {
-        let (Some(place), Some(pages)) = (self.grow.sums, self.pages.as_ref()) else {
-            return;
-        };
-        let (of_zeros, entries) = (pages.of_zeros, pages.entries);
-        let first = self.block_of_slot(id, slot).0;
-        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
-        for row in 0..self.columns[index(id)].blocks {
-            let sum = sums.map_or(of_zeros, |first| self.checksums[first + index(row)]);
-            let (page, at) = self.staged_sum(first + u64::from(row));
-            let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
-            entries.set_checksum_in(page, at, stored_checksum(sum));
-        }
-    }
-
-    /// Whether what was read of a slot of a column is what was staged.
-    pub(crate) fn staged_sums_agree(&self, id: u32, slot: u8, sums: &[u32]) -> bool {
-        let Some(place) = self.grow.sums else {
-            return true;
-        };
-        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
-        let bytes = self.metadata_buffer.bytes(place, member.0);
-        (self.block_of_slot(id, slot).0..)
-            .zip(sums)
-            .all(|(offset, &sum)| {
-                let (page, at) = self.staged_sum(offset);
-                self.entries().checksum_in(&bytes[page], at) == stored_checksum(sum)
-            })
+        (place, start..start + CHECKSUM_PAGE_BYTES, at)
     }
 
     /// Pages with the checksums of the window under way, on each member.

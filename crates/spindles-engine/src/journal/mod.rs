@@ -13,14 +13,12 @@
 //! the superblocks. What does not change the contents of the array (settling, repairing) is not
 //! logged: replaying an older batch over it gives the same bytes.
 
-mod choosing;
 mod home;
+mod live;
 mod lost;
+mod relog;
 pub(crate) mod replay;
-mod settling;
 mod stamp;
-mod summing;
-mod vouching;
 
 pub use home::JOURNAL_DEVICE;
 
@@ -32,41 +30,35 @@ use crate::{
     index,
     metadata::superblock_blocks,
     output::{Event, OutReason, Output},
-    slots::SlotSet,
+    plan::Ask,
     status::JournalStatus,
     system_io::{MetadataBuffer, Place, Purpose},
 };
 use alloc::{collections::VecDeque, vec::Vec};
 use home::Home;
+use live::Live;
 use spindles_block::{
     BlockIndex, BlockSize, BufferSlice, MemberError, MemberIndex, MemberIo, MemberIoId,
     MemberResult, MemberSet, Operation,
 };
 use spindles_format::{
-    DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalDevice, JournalEntry, JournalRecord,
-    JournalWriter, Uuid,
+    DeviceRecord, JOURNAL_HEADER_BYTES, JournalBatch, JournalDevice, JournalEntry, JournalKind,
+    JournalRecord, JournalWriter, RowSum, Uuid,
 };
 use spindles_layout::GroupIndex;
 use stamp::Stamp;
-
-/// What is written in place of which a half holds only checksums, on each member at most: replay reads
-/// all of it.
-const INTENT_BYTES_MAX: u32 = 256 << 20;
-/// Redundancy groups are told apart by so many remainders where it is asked what is in caches only.
-const IN_CACHES: u64 = 256;
 
 /// Whether writes are logged.
 ///
 /// ```text
 ///                              ┌──────────a device takes a position─────────────┐
 ///                              ▼                                                │
-///  Off ──all is settled──▶ Draining ──no other write──▶ Flushing ──▶ Recording ──▶ On
+///  Off ──writes may be logged──▶ Draining ──no other write──▶ Flushing ──▶ Recording ──▶ On
 ///   └─────────────────── first write to a clean array ───────────────▶ Recording
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum State {
-    /// Not yet: redundancy is not settled, and will be as a whole after a crash; or the array is
-    /// clean.
+    /// Not yet: the array is clean, or writes may not be logged.
     Off,
     /// Writes under way come to their end.
     Draining,
@@ -137,20 +129,14 @@ pub(crate) struct Journal {
     current: usize,
     /// Blocks of it that batches have taken.
     used: u32,
-    /// Rows written in place of which it holds only checksums, and the most it may.
-    intent_blocks: u32,
-    intent_blocks_max: u32,
-    /// For the groups of each remainder the first flush of all members, by number, after which no
-    /// whole stripe of them is in the members' caches only.
-    in_caches: Vec<u64>,
-    /// The last such flush that began, and the last that ended.
-    flush_begun: u64,
-    flush_ended: u64,
+    live: Live,
     /// Columns that wait to be logged.
     waiting: VecDeque<u32>,
     batch: Option<Batch>,
     batch_columns: Vec<u32>,
     loads: Vec<Load>,
+    /// Of an entry that is being made.
+    row_sums: Vec<RowSum>,
     /// Columns that write without being logged.
     unlogged: u32,
 }
@@ -203,28 +189,23 @@ impl Journal {
             halves: [half; 2],
             current: 0,
             used: 0,
-            intent_blocks: 0,
-            intent_blocks_max: INTENT_BYTES_MAX / block_size.bytes(),
-            in_caches: alloc::vec![0; usize::try_from(IN_CACHES).expect("256")],
-            flush_begun: 0,
-            flush_ended: 0,
+            live: Live::new(),
             waiting: VecDeque::with_capacity(index(columns)),
             batch: None,
             batch_columns: Vec::with_capacity(index(columns)),
             loads: alloc::vec![Load::default(); usize::from(members)],
+            row_sums: Vec::with_capacity(JournalWriter::blocks_max()),
             unlogged: 0,
         })
     }
 
     /// How long a column may be so that it fits into a batch.
     pub(crate) fn column_blocks_max(&self) -> u32 {
-        let header_room = JournalWriter::room_bytes() - JournalWriter::entry_bytes(0);
-        let checksums = u32::try_from(header_room / 4).expect("small");
-        (self.home.half_blocks_min() - self.headers.blocks).min(checksums / 2) // New ones and old ones.
+        let header_room = u32::try_from(JournalWriter::blocks_max()).expect("small");
+        (self.home.half_blocks_min() - self.headers.blocks).min(header_room)
     }
 
-    /// An array that is clean, or has been made so, is about to be written for the first time:
-    /// `generation` will say so.
+    /// A new log begins: `generation` will say so. What was logged before does not count any more.
     pub(crate) fn begin(&mut self, generation: u64) {
         assert!(self.batch.is_none(), "nothing is logged yet");
         self.sequence = generation << 32;
@@ -243,7 +224,8 @@ impl Journal {
         self.halves = [half(HalfState::InUse), half(HalfState::Free)];
         self.current = 0;
         self.used = 0;
-        self.intent_blocks = 0;
+        self.live.clear(0);
+        self.live.clear(1);
         if self.home.is_device() {
             // The header that the log begins with.
             self.used = self.headers.blocks;
@@ -252,10 +234,29 @@ impl Journal {
         }
         self.state = State::Recording;
     }
-}
 
-fn in_caches(group: GroupIndex) -> usize {
-    usize::try_from(group.0 % IN_CACHES).expect("256")
+    /// Nothing is logged any more, and nothing that was counts.
+    fn end(&mut self) {
+        self.record.tail = 0;
+        self.state = State::Off;
+    }
+
+    /// The log of an opening before goes on, in the half in which `first` does not lie, the first batch
+    /// that is needed still: with numbers from `sequence` on.
+    fn resume(&mut self, first: u64, place: u32, sequence: u64) {
+        let at = usize::from(place >= self.home.half_blocks());
+        self.record.tail = first;
+        self.sequence = sequence;
+        // What is in the log from now on is needed until a new one begins.
+        self.halves = [Half {
+            first,
+            unfinished: 1,
+            state: HalfState::InUse,
+        }; 2];
+        self.current = 1 - at;
+        self.used = 0;
+        self.state = State::On;
+    }
 }
 
 fn header_blocks(block_size: BlockSize) -> u32 {
@@ -295,68 +296,95 @@ impl Engine {
         self.begin_batch();
     }
 
-    /// A column begins to write without having been logged.
-    pub(crate) fn unlogged_begins(&mut self, id: u32) {
-        if let Some(journal) = &mut self.journal {
+    /// Whether the log may hold something of a group that replay would carry out.
+    pub(crate) fn logged_lately(&self, group: GroupIndex) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.live.may_hold(group))
+    }
+
+    /// A column begins to write to its places.
+    pub(crate) fn writing_begins(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        if let Some(journal) = &mut self.journal
+            && column.log_half.is_none()
+        {
             journal.unlogged += 1;
-            self.columns[index(id)].unlogged = true;
+            column.unlogged = true;
         }
     }
 
-    /// A flush of all members begins for a column.
-    pub(crate) fn members_flush_begins(&mut self, id: u32) {
-        if let Some(journal) = &mut self.journal {
-            journal.flush_begun += 1;
-            self.columns[index(id)].flush = journal.flush_begun;
+    /// All that a column writes to its places is there.
+    pub(crate) fn writing_ended(&mut self, id: u32) {
+        let on_device = self.journals_on_device();
+        let column = &mut self.columns[index(id)];
+        let logged = column.log_half.is_some() && !on_device;
+        let writes = column.ask == Ask::Write;
+        let was_unlogged = core::mem::take(&mut column.unlogged);
+        let (group, parity) = (column.group, !column.shape.copies);
+        let write = if writes && !logged {
+            self.flushes.write_ended()
+        } else {
+            0
+        };
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if was_unlogged {
+            if writes && parity {
+                journal.live.unlogged(group, write);
+            }
+            journal.unlogged -= 1;
+            if journal.unlogged == 0 {
+                self.journal_drained();
+                self.begin_update();
+            }
         }
     }
 
-    /// It came to its end.
-    pub(crate) fn members_flushed(&mut self, id: u32) {
-        if let Some(journal) = &mut self.journal {
-            journal.flush_ended = journal.flush_ended.max(self.columns[index(id)].flush);
-        }
+    /// Whether writes are under way that are not logged.
+    pub(crate) fn writes_unlogged(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.unlogged > 0)
     }
 
-    /// Whether a column that wrote durably did so in rows of which the rest may be in the members'
-    /// caches only, and not in the journal: parity that does not belong to it is worth nothing.
+    /// Whether a column wrote durably, by the log, in rows of which the rest may be in the members'
+    /// caches only: with that lost, and a member, parity of what was logged is worth nothing.
     pub(crate) fn rests_on_caches(&self, id: u32) -> bool {
         let column = &self.columns[index(id)];
         let Some(journal) = &self.journal else {
             return false;
         };
         column.log_half.is_some()
-            && !column.intent
-            && journal.in_caches[in_caches(column.group)] > journal.flush_ended
+            && !self
+                .flushes
+                .is_durable(journal.live.last_unlogged(column.group))
             && self.write_kind(id).0
-            && !self.mutated(Mutation::SkipIntentFlush)
+            && !self.mutated(Mutation::SkipRestFlush)
     }
 
     /// A column's writes have come to their end.
     pub(crate) fn log_done(&mut self, id: u32) {
-        let durable = self.columns[index(id)].intent && self.write_kind(id).0;
-        let column = &mut self.columns[index(id)];
-        let (half, unlogged) = (column.log_half.take(), column.unlogged);
-        let intent = core::mem::take(&mut column.intent);
-        column.unlogged = false;
+        let half = self.columns[index(id)].log_half.take();
         let Some(journal) = &mut self.journal else {
             return;
         };
-        if intent && !durable && !column.shape.copies {
-            journal.in_caches[in_caches(column.group)] = journal.flush_begun + 1;
-        }
         if let Some(half) = half
             && self.geometry.survives(self.missing)
         {
             // Where the array failed some of it may be missing in place: its log stays.
             journal.halves[usize::from(half)].unfinished -= 1;
         }
-        journal.unlogged -= u32::from(unlogged);
         self.journal_drained();
         self.release_half();
     }
 
-    /// Redundancy agrees with data everywhere: from now on writes can be logged.
+    /// Whether writes may be logged: without checksums nothing but the log tells after a crash which
+    /// rows are in order, so that all of them must be.
+    pub(crate) fn may_log(&self) -> bool {
+        self.all_settled || self.has_checksums()
+    }
+
+    /// From now on writes are logged.
     pub(crate) fn journal_from_now_on(&mut self) {
         if let Some(journal) = &mut self.journal
             && journal.state == State::Off
@@ -477,6 +505,7 @@ impl Engine {
         if self.mutated(Mutation::ReuseJournalUnflushed) {
             let journal = self.journal.as_mut().expect("looked at");
             journal.halves[other].state = HalfState::Free;
+            journal.live.clear(other);
             return;
         }
         let pending = self.flush_active(Purpose::JournalRelease);
@@ -512,9 +541,10 @@ impl Engine {
         if restarted {
             journal.state = State::On;
         }
-        let other = &mut journal.halves[1 - journal.current];
-        if other.state == HalfState::Recording {
-            other.state = HalfState::Free;
+        let other = 1 - journal.current;
+        if journal.halves[other].state == HalfState::Recording {
+            journal.halves[other].state = HalfState::Free;
+            journal.live.clear(other);
         }
         if restarted {
             self.regions.released.clear_all();
@@ -552,7 +582,6 @@ impl Engine {
             }
             journal.current = other;
             journal.used = 0;
-            journal.intent_blocks = 0;
             journal.halves[other] = Half {
                 first: journal.sequence,
                 unfinished: 0,
@@ -565,28 +594,27 @@ impl Engine {
         self.append_batch();
     }
 
+    /// Whether what is left of the half that is filled has room for a column.
+    fn log_has_room(&self, id: u32) -> bool {
+        let journal = self.journal.as_ref().expect("there is a journal");
+        let takes = journal.used + journal.headers.blocks + self.columns[index(id)].blocks;
+        takes <= journal.home.half_blocks()
+    }
+
     /// Moves the columns of the next batch from `waiting` to `batch_columns`. How many.
     fn choose_batch(&mut self) -> usize {
         let mut journal = self.journal.take().expect("the caller looked");
         journal.batch_columns.clear();
         journal.loads.fill(Load::default());
         let room = (journal.home.half_blocks() - journal.used).checked_sub(journal.headers.blocks);
-        let old = self.has_checksums();
         while let Some(&id) = journal.waiting.front()
             && let Some(room) = room
         {
             let column = &self.columns[index(id)];
-            let (writes, rows) = (column.log_slots, column.blocks);
-            let intended = if column.intent { rows } else { 0 };
-            // Checksums in the header, and blocks after it.
+            let writes = column.log_slots;
             let takes = |slot| {
-                let new = column.journal_kind(slot).new_checksums(rows);
-                let sums = new + if old { rows } else { 0 };
-                let logged = column.logged_blocks().contains(slot);
-                (
-                    JournalWriter::entry_bytes(sums),
-                    if logged { rows } else { 0 },
-                )
+                let entry = self.journal_entry(id, slot, 0);
+                (entry.bytes(), entry.kind.checksums(column.blocks))
             };
             let slots = self.groups[index(id)].slots();
             let fits = writes.iter().all(|slot| {
@@ -595,7 +623,7 @@ impl Engine {
                 load.header_bytes + header_bytes <= JournalWriter::room_bytes()
                     && load.blocks + blocks <= room
             });
-            if !fits || journal.intent_blocks + intended > journal.intent_blocks_max {
+            if !fits {
                 break;
             }
             for slot in writes.iter() {
@@ -604,13 +632,28 @@ impl Engine {
                 load.header_bytes += header_bytes;
                 load.blocks += blocks;
             }
-            journal.intent_blocks += intended;
             journal.waiting.pop_front();
             journal.batch_columns.push(id);
         }
         let chosen = journal.batch_columns.len();
         self.journal = Some(journal);
         chosen
+    }
+
+    /// What the journal says of a slot of a column; its blocks are at `place` there.
+    fn journal_entry(&self, id: u32, slot: u8, place: u32) -> JournalEntry {
+        let column = &self.columns[index(id)];
+        let kind = column.journal_kind(slot);
+        JournalEntry {
+            group: column.group.0,
+            low: column.low,
+            blocks: column.blocks,
+            slots: column.log_slots.bits(),
+            slot,
+            kind,
+            row_sums: self.has_checksums(),
+            place: if kind == JournalKind::Data { place } else { 0 },
+        }
     }
 
     fn append_batch(&mut self) {
@@ -631,7 +674,8 @@ impl Engine {
         for &id in &journal.batch_columns {
             let column = &mut self.columns[index(id)];
             column.log_half = Some(half);
-            column.pending = column.logged_blocks().count();
+            column.pending = column.log_slots.and(column.log_data).count();
+            journal.live.logged(journal.current, column.group);
             journal.halves[journal.current].unfinished += 1;
         }
         for member in (0..self.geometry.members()).map(MemberIndex) {
@@ -654,25 +698,16 @@ impl Engine {
                 let Some(slot) = column.log_slots.iter().find(of_member) else {
                     continue;
                 };
-                let logged = column.logged_blocks().contains(slot);
-                let entry = JournalEntry {
-                    group: column.group.0,
-                    low: column.low,
-                    blocks: column.blocks,
-                    slots: column.log_slots.bits(),
-                    slot,
-                    kind: column.journal_kind(slot),
-                    old: self.has_checksums(),
-                    place: if logged { taken } else { 0 },
+                let entry = self.journal_entry(id, slot, taken);
+                let sums = match entry.kind {
+                    JournalKind::Data => &self.checksums[self.written_sums(id, slot)],
+                    JournalKind::Zeros => &[],
                 };
-                let first = slots[usize::from(slot)].offset.plus(u64::from(column.low));
-                let count = entry.kind.new_checksums(column.blocks);
-                let new = &self.checksums[self.written_sums(id, slot)][..index(count)];
-                let old = self.pages.iter().flat_map(|pages| {
-                    pages.kept(&self.metadata_buffer, (id, slot), first, column.blocks)
-                });
-                writer.entry(&entry, new.iter().copied().chain(old));
-                taken += if logged { column.blocks } else { 0 };
+                journal.row_sums.clear();
+                let row_sums = (0..entry.row_sums()).map(|row| self.row_sum(id, row));
+                journal.row_sums.extend(row_sums);
+                writer.entry(&entry, sums, &journal.row_sums);
+                taken += entry.kind.checksums(column.blocks);
             }
             writer.finish();
             let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
@@ -682,7 +717,7 @@ impl Engine {
         journal.loads.fill(Load::default());
         for &id in &journal.batch_columns {
             let column = self.columns[index(id)];
-            for slot in column.logged_blocks().iter() {
+            for slot in column.log_slots.and(column.log_data).iter() {
                 let member = self.groups[index(id)].slots()[usize::from(slot)].member;
                 let load = &mut journal.loads[usize::from(member.0)];
                 let place = blocks_place + load.blocks;
@@ -794,7 +829,6 @@ impl Engine {
     pub(crate) fn journals_on_device(&self) -> bool {
         let journal = self.journal.as_ref();
         journal.is_some_and(|journal| journal.home.is_device())
-            && !self.mutated(Mutation::SkipDeviceMark)
     }
 
     /// Where the journal lies, for people.
@@ -885,17 +919,4 @@ impl Engine {
         }
         self.begin_batch();
     }
-}
-
-/// Where the checksums of one slot are: those of a column lie together, slot after slot.
-pub(crate) fn checksum_range(
-    column: u32,
-    slots: SlotSet,
-    slot: u8,
-    blocks: u32,
-    of_column: usize,
-) -> core::ops::Range<usize> {
-    let before = slots.and(SlotSet::range(0, slot)).count() * blocks;
-    let start = index(column) * of_column + index(before);
-    start..start + index(blocks)
 }

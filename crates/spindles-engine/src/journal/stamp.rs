@@ -7,7 +7,7 @@
 //!
 //! The log that a stamp puts an end to is not needed any more: all that it held is in its place, durably.
 
-use super::{Journal, replay::Replay};
+use super::{Journal, relog::RELOGGED, replay::Replay};
 use crate::{Engine, system_io::Purpose};
 use spindles_block::{MemberError, MemberResult, MemberSet, Operation};
 use spindles_format::{JournalBatch, JournalWriter};
@@ -30,10 +30,15 @@ impl Journal {
     /// alone.
     fn is_whole(&self, replay: &Replay) -> bool {
         let from = self.record.tail.max(replay.begun);
-        match replay.seen.last() {
+        let seen = |batch| replay.seen.contains_key(&batch);
+        match replay.seen.keys().next_back() {
             None => false,
             Some(last) if *last < from => last + 1 == from,
-            Some(last) => (from..=*last).all(|batch| replay.seen.contains(&batch)),
+            // What was logged anew after a crash is some numbers on.
+            Some(_) => {
+                let mut later = replay.seen.range(from + 1..).map(|(batch, _)| *batch);
+                seen(from) && later.all(|batch| seen(batch - 1) || seen(batch - RELOGGED))
+            }
         }
     }
 }
@@ -137,7 +142,7 @@ impl Engine {
         // What was logged before a log that was begun, and that superblocks do not count on yet, is
         // in its place.
         let begun = replay.begun;
-        replay.parts.retain(|part| part.sequence >= begun);
+        replay.log.forget_before(begun);
         if !journal.is_whole(replay) {
             self.log_failed(JOURNAL_DEVICE, Err(MemberError::Corrupt));
         }

@@ -1,4 +1,5 @@
 //! What a crash left is put in order: rows of regions in doubt, one by one, before they are read.
 
 pub(crate) mod decide;
+pub(crate) mod log_index;
 pub(crate) mod rows;

@@ -337,8 +337,14 @@ fn a_flush_with_nothing_to_flush_asks_nobody() {
             let trace = world.trace.take().unwrap();
             trace.iter().filter(|io| io.contains("flush")).count()
         };
-        for _ in 0..2 {
+        flushes(&mut world);
+        for stripe in 1..3 {
             world.write_and_no_more(0, &[7; BLOCK]);
+            if level == "raid5" {
+                // A part of a row is in the log: that is durable.
+                assert_eq!(flushes(&mut world), 0, "{level}");
+                world.write_and_no_more(16 * stripe, &[7; 16 * BLOCK]);
+            }
             assert!(flushes(&mut world) >= members, "{level}");
             assert_eq!(flushes(&mut world), 0, "{level}");
         }
@@ -429,18 +435,20 @@ fn a_stripe_that_was_not_written_yet_is_made_good_after_a_crash() {
     }
 }
 
-/// What rots in a whole stripe that a crash caught half written is neither what was there nor what was
-/// being written: it is made good from either, or else it is lost.
+/// What rots in a whole stripe that a crash caught half written may be taken for what was being written:
+/// a gap that has a name (docs/consistency.md). It begins with the first block in its place, and is of the
+/// block that rotted alone.
 #[test]
-fn rot_in_a_stripe_that_a_crash_left_half_written_is_not_believed() {
+fn rot_in_a_stripe_is_believed_only_where_a_crash_left_it_half_written() {
     for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
         let setup = Setup {
             policy: "journal",
             ..setup(&spec(level, members), 64, 18)
         };
-        let (mut good, mut lost) = (0, 0);
+        let (mut good, mut gap) = (0, 0);
         for steps in 0.. {
             let (mut world, model) = filled(&setup);
+            let before = world.members.clone();
             let data = u64::from(world.engine.geometry().data_chunks());
             let stripe = 8 * data;
             let bytes = vec![0x77; usize::try_from(stripe).unwrap() * BLOCK];
@@ -452,6 +460,11 @@ fn rot_in_a_stripe_that_a_crash_left_half_written_is_not_believed() {
             if !world.replies.is_empty() {
                 break;
             }
+            let first = usize::try_from(world.data_start.iter().min().unwrap() * 512).unwrap();
+            let begun = (world.members.iter().zip(&before)).any(|(now, was)| {
+                let start = first.min(now.len());
+                now[start..] != was[start..]
+            });
             let rotten = 2 * stripe + 8 * (steps % data) + 3;
             let place = world.engine.geometry().locate(BlockIndex(rotten));
             rot(&mut world, usize::from(place.member.0), place.offset.0);
@@ -459,27 +472,24 @@ fn rot_in_a_stripe_that_a_crash_left_half_written_is_not_believed() {
             let mut read = |block| world.read(block, 1);
             for (block, old) in (0..).zip(model.chunks_exact(BLOCK)) {
                 let written = (2 * stripe..3 * stripe).contains(&block);
-                match read(block) {
-                    Ok(bytes) => {
-                        let is_new = written && bytes == [0x77; BLOCK];
-                        assert!(bytes == old || is_new, "{level}, {steps}: block {block}");
-                        good += u32::from(block == rotten);
-                    }
-                    Err(error) => {
-                        assert_eq!(
-                            (error, block),
-                            (RequestError::BeyondTolerance, rotten),
-                            "{level}, {steps}"
-                        );
-                        lost += 1;
-                    }
-                }
+                let bytes = read(block).unwrap();
+                let is_new = written && bytes == [0x77; BLOCK];
+                let legal = bytes == old || is_new;
+                assert!(
+                    legal || begun && block == rotten,
+                    "{level}, {steps}: {block}"
+                );
+                good += u32::from(legal && block == rotten);
+                gap += u32::from(!legal);
             }
             scrub(&mut world);
             assert!(world.close(), "{level}: {steps}");
             assert_eq!(world.wrong_checksums(), [], "{level}: {steps}");
         }
-        assert!(good > 10 && lost > 0, "{level}: {good} good, {lost} lost");
+        assert!(
+            good > 5 && gap > 0,
+            "{level}: {good} good, {gap} in the gap"
+        );
     }
 }
 

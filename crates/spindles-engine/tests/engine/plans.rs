@@ -174,7 +174,7 @@ fn writes() {
         6,
         0,
         &write(&[1, 2], &[0]),
-        "RecoverWrite; read 0:p1 3:d2 4:d3 5:p0; recover 2:d1; write 0:p1 5:p0",
+        "RecoverWrite; read 0:p1 3:d2 4:d3 5:p0; recover 1:d0 2:d1; write 0:p1 5:p0",
     );
 }
 

