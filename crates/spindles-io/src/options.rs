@@ -26,7 +26,7 @@ pub struct OpenOptions {
     /// before others get its devices, and a slow disk takes seconds for that.
     pub busy_timeout: Duration,
     /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests:
-    /// then no times are noted either. `None` for the kernel's randomness.
+    /// then no times are noted either, and nothing is marked ahead of writes. `None` for the kernel's randomness.
     pub drawn: Option<u64>,
 }
 

@@ -31,6 +31,7 @@ fn check(seed: u64, io: IoChoice, consistency: &'static Policy) -> bool {
     let mut run_options = Options::swarm(seed, &fixed);
     // A resync would be as far as time allows, and time is not the same.
     run_options.initial = Initial::Zeros;
+    run_options.dirty_bytes = 0;
     let trace = trace(&run_options);
     let what = format!("seed {seed}, {}, {io:?}", run_options.tree);
 

@@ -184,6 +184,9 @@ impl Opening<'_> {
                 open.requests_max,
             )
         };
+        if open.drawn.is_some() {
+            config.limits.dirty_bytes = 0; // What is marked ahead of writes depends on time.
+        }
         if let Some(persistence) = &mut config.persistence {
             persistence.opened_s = persistence.opened_s.filter(|_| open.drawn.is_none());
             persistence.journal_device = described.journal.as_ref().map(|(_, device, _)| *device);
