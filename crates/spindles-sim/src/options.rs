@@ -155,9 +155,9 @@ pub struct Mix {
 }
 
 /// Whether the engine logs the contents of whole rows where nothing else would make them good: on
-/// groups that lack a member, and of arrays without checksums. Where it does not, these may be lost as
-/// other unlogged rows may.
-pub const ROWS_ARE_LOGGED: bool = false;
+/// groups that lack a member, and of arrays without checksums. Then these are not lost as other unlogged
+/// rows may be.
+pub const ROWS_ARE_LOGGED: bool = true;
 
 /// All of a run.
 #[derive(Clone, Debug)]
