@@ -20,6 +20,7 @@ use crate::{
     plan::{Ask, Work},
     slots::SlotSet,
 };
+use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, Operand};
 use spindles_format::RowSum;
 
@@ -181,18 +182,8 @@ impl Engine {
         }
     }
 
-    /// The checksum of what a column writes to a slot, in a row counted from the first under way.
-    fn sum_to_write(&self, id: u32, slot: u8, row: u32) -> u32 {
-        let column = &self.columns[index(id)];
-        if !column.log_data.contains(slot) {
-            return self.sum_of_zeros();
-        }
-        let sums = self.written_sums(id, slot);
-        self.checksums[sums.start + index(row)]
-    }
-
     /// Where the checksums are of what a column writes to a slot.
-    pub(crate) fn written_sums(&self, id: u32, slot: u8) -> core::ops::Range<usize> {
+    pub(crate) fn written_sums(&self, id: u32, slot: u8) -> Range<usize> {
         let slots = self.columns[index(id)].new_sums;
         let slot = if slots.contains(slot) { slot } else { 0 };
         self.sums_range(id, Sums::New, slot)
@@ -205,12 +196,28 @@ impl Engine {
         if !self.has_checksums() || column.settling.is_under_way() {
             return;
         }
+        let (shape, of_zeros) = (self.shape(id), self.sum_of_zeros());
+        let staged = self.grow.is_staged(self.columns[index(id)].group);
         for slot in writes.iter() {
+            let of_data = self.columns[index(id)].log_data.contains(slot);
+            let sums = of_data.then(|| self.written_sums(id, slot));
+            let sum = |checksums: &[u32], row| {
+                let at = |sums: &Range<usize>| checksums[sums.start + index(row)];
+                sums.as_ref().map_or(of_zeros, at)
+            };
             // It is copied as it is, and so is what is kept of it: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);
-            let parity = !self.shape(id).copies && slot >= self.shape(id).data;
+            let parity = !shape.copies && slot >= shape.data;
+            if !(staged || copied || parity) {
+                let first = self.block_of_slot(id, slot);
+                let pages = self.pages.as_mut().expect("looked at");
+                for (row, block) in (0..blocks).zip((first.0..).map(BlockIndex)) {
+                    let (of, sum) = ((id, slot, first), sum(&self.checksums, row));
+                    pages.set_at(&mut self.metadata_buffer, of, block, sum, RowSum::NONE);
+                }
+                continue;
+            }
             for row in 0..blocks {
-                let sum = self.sum_to_write(id, slot, row);
                 let row_sum = if copied {
                     self.entry(id, slot, row).row_sum
                 } else if parity {
@@ -218,6 +225,7 @@ impl Engine {
                 } else {
                     RowSum::NONE
                 };
+                let sum = sum(&self.checksums, row);
                 self.set_entry(id, slot, row, sum, row_sum);
             }
         }

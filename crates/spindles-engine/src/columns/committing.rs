@@ -147,22 +147,18 @@ impl Engine {
     /// Takes down what is to be written, and what of that is not just zeros. The sum of a row is over new
     /// data on missing members too.
     fn note_writes(&mut self, id: u32, writes: SlotSet) {
+        let column = &self.columns[index(id)];
+        let mut summed = writes;
+        if !column.shape.copies && self.has_checksums() {
+            summed = summed.or(column.renewed());
+        }
         let is_data = |&slot: &u8| matches!(self.slot_write(id, slot), Operation::Write { .. });
-        let data = |slots: SlotSet| {
-            let data = slots.iter().filter(is_data);
-            data.fold(SlotSet::EMPTY, SlotSet::with)
-        };
-        let rows = !self.shape(id).copies && self.has_checksums();
-        let renewed = if rows {
-            self.columns[index(id)].renewed()
-        } else {
-            SlotSet::EMPTY
-        };
-        let (log_data, new_sums) = (data(writes), data(writes.or(renewed)));
-        let new_sums = self.slots_to_sum(id, new_sums);
+        let data = summed.iter().filter(is_data);
+        let data = data.fold(SlotSet::EMPTY, SlotSet::with);
+        let new_sums = self.slots_to_sum(id, data);
         let column = &mut self.columns[index(id)];
         column.log_slots = writes;
-        column.log_data = log_data;
+        column.log_data = data.and(writes);
         column.new_sums = new_sums;
     }
 
@@ -171,9 +167,8 @@ impl Engine {
         let (fua, zeros) = self.write_kind(id);
         // What is logged is durable there; what has checksums by a flush after they are written.
         let column = &self.columns[index(id)];
-        let settles = column.settling.is_under_way();
-        let later = column.log_half.is_some() || self.is_durable_by_flush(id);
-        let fua = fua && !settles && !later;
+        let later = || column.log_half.is_some() || self.is_durable_by_flush(id);
+        let fua = fua && !column.settling.is_under_way() && !later();
         let data = slot < self.shape(id).data || self.shape(id).copies;
         let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
         match zeros {

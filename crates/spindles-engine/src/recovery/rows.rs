@@ -72,7 +72,7 @@ impl Engine {
     pub(crate) fn must_settle(&self, id: u32) -> bool {
         let column = &self.columns[index(id)];
         let whole = column.shape.copies || column.touched == column.shape.all_data();
-        self.has_checksums() && !(column.ask == Ask::Write && whole)
+        self.has_checksums() && !self.read_only && !(column.ask == Ask::Write && whole)
     }
 
     /// Reads what is there of the rows under way.
