@@ -362,7 +362,9 @@ impl Engine {
     fn mark_region(&mut self, region: u64) -> bool {
         if !self.regions.recent.get(region) {
             self.regions.recent.set(region);
-            self.look_ahead(region);
+            if self.lost.is_empty() {
+                self.look_ahead(region); // What is marked is what who is missing lacks.
+            }
             self.begin_zeroing();
         }
         let whole = self.lost.is_empty();
@@ -405,7 +407,7 @@ impl Engine {
             // There is nothing to do once that is so for good.
             return self.regions.written.is_stored(region);
         }
-        if !self.zeroing.is_asked(region) {
+        if !self.zeroing.is_asked(region) && self.lost.is_empty() {
             self.look_ahead(region);
         }
         self.want_zeroing(region);

@@ -137,7 +137,8 @@ fn options(policy: &str) -> CreateOptions {
 
 /// Goes through all blocks of a target.
 fn each(target: &mut dyn Target, operation: Operation, what: u8) -> Result<(), u64> {
-    let at_once = target.facts().request_blocks_max.min(64);
+    // No whole stripes: parts of rows are logged.
+    let at_once = target.facts().request_blocks_max.min(60);
     let buffer = target.allocate(at_once);
     let end = target.facts().blocks;
     let mut block = 0;

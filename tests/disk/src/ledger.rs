@@ -79,10 +79,8 @@ pub(crate) struct Ledger {
     tokens: Vec<Token>,
     /// Blocks that may answer errors from now on, until they are written.
     may_fail: BTreeSet<u64>,
-    /// Blocks with writes that the last crash caught in flight: with members missing they may
-    /// answer errors.
-    caught: BTreeSet<u64>,
-    /// The same, and those with writes that were not durable.
+    /// Blocks with writes that were not durable when the last crash came: with members, or the journal,
+    /// missing they may answer errors.
     not_durable: BTreeSet<u64>,
     /// Blocks that writes were asked for.
     touched: BTreeSet<u64>,
@@ -104,7 +102,6 @@ impl Ledger {
             sectors_per_block: 1,
             tokens: Vec::new(),
             may_fail: BTreeSet::new(),
-            caught: BTreeSet::new(),
             not_durable: BTreeSet::new(),
             touched: BTreeSet::new(),
             file: None,
@@ -149,7 +146,7 @@ impl Ledger {
                 sectors,
                 sectors_per_block,
             } => self.set_size(*sectors, *sectors_per_block),
-            Record::Lacking { journal } => self.lack(*journal),
+            Record::Lacking { .. } => self.lack(),
             Record::Write {
                 first,
                 sectors,
@@ -208,13 +205,8 @@ impl Ledger {
         }
     }
 
-    fn lack(&mut self, journal: bool) {
-        let doubtful = if journal {
-            &self.not_durable
-        } else {
-            &self.caught
-        };
-        self.may_fail.extend(doubtful);
+    fn lack(&mut self) {
+        self.may_fail.extend(&self.not_durable);
     }
 
     fn end_write(&mut self, index: usize, done: bool, fua: bool) {
@@ -255,11 +247,9 @@ impl Ledger {
             return;
         };
         let per_block = self.sectors_per_block;
-        let blocks = |power| -> BTreeSet<u64> {
-            let sectors = history.in_doubt(power).into_iter();
-            sectors.map(|sector| sector / per_block).collect()
-        };
-        (self.caught, self.not_durable) = (blocks(power), blocks(true));
+        // Of whole rows what is not durable may be lost with members, after a crash of the process too.
+        let sectors = history.in_doubt(true).into_iter();
+        self.not_durable = sectors.map(|sector| sector / per_block).collect();
         if power {
             history.power_lost();
         } else {
@@ -284,7 +274,7 @@ impl Ledger {
     /// The client that begins lacks something.
     pub(crate) fn lacks(&mut self, journal: bool) {
         self.tell(&Record::Lacking { journal });
-        self.lack(journal);
+        self.lack();
     }
 
     /// The sectors of a read or write in flight, by its index.
