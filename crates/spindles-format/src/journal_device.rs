@@ -21,7 +21,8 @@ pub const JOURNAL_DEVICE_FIELDS: &[(usize, usize, &str)] = &[
     (48, 8, "device bytes"),
     (56, 8, "stamps"),
     (64, 8, "nonce"),
-    (72, 4020, "reserved"),
+    (72, 8, "ended nonce"),
+    (80, 4012, "reserved"),
     (4092, 4, "checksum"),
 ];
 
@@ -38,6 +39,9 @@ pub struct JournalDevice {
     pub stamps: u64,
     /// The nonce of the batches on it; 0 before the first stamp.
     pub nonce: u64,
+    /// The nonce of the log that superblocks counted on when that stamp was written, all of which was in
+    /// its place by then, durably; 0 where they counted on none.
+    pub ended: u64,
 }
 
 impl JournalDevice {
@@ -55,11 +59,13 @@ impl JournalDevice {
         bytes / u64::from(block_size.bytes())
     }
 
-    /// What it says once an opening logs on it with that nonce.
+    /// What it says once an opening logs on it with that nonce, while superblocks count still on the log
+    /// with the nonce `ended`.
     #[must_use]
-    pub const fn stamped(mut self, nonce: u64) -> Self {
+    pub const fn stamped(mut self, nonce: u64, ended: u64) -> Self {
         self.stamps += 1;
         self.nonce = nonce;
+        self.ended = ended;
         self
     }
 
@@ -70,12 +76,13 @@ impl JournalDevice {
         BlockIndex(SLOT_BYTES[slot] / u64::from(block_size.bytes()))
     }
 
-    /// Whether the array counts on a log that is not the one on the device: this is an old copy, or
-    /// went back in time.
+    /// Whether the array counts on a log of which the device knows nothing: this is an old copy, or went
+    /// back in time.
     #[must_use]
     pub fn is_outdated(&self, array: &ArrayRecord) -> bool {
         let journal = &array.journal;
-        !array.clean && journal.on_device && journal.tail > 0 && journal.nonce != self.nonce
+        let knows = [self.nonce, self.ended].contains(&journal.nonce);
+        !array.clean && journal.on_device && journal.tail > 0 && !knows
     }
 
     /// As it lies on the device, in one of the slots where superblocks do on members.
@@ -87,6 +94,7 @@ impl JournalDevice {
         page.set(48, &self.device_bytes.to_le_bytes());
         page.set(56, &self.stamps.to_le_bytes());
         page.set(64, &self.nonce.to_le_bytes());
+        page.set(72, &self.ended.to_le_bytes());
         let bytes = page.seal();
         assert_eq!(Self::decode(&bytes).as_ref(), Ok(self));
         bytes
@@ -101,6 +109,7 @@ impl JournalDevice {
             device_bytes: page.u64(48),
             stamps: page.u64(56),
             nonce: page.u64(64),
+            ended: page.u64(72),
         };
         let what = "the device of a journal without an identity, without an array or too small";
         let makes_sense = device.device_uuid != Uuid::NIL

@@ -12,6 +12,7 @@ fn sample() -> JournalDevice {
         device_bytes: 1 << 30,
         stamps: 0,
         nonce: 0,
+        ended: 0,
     }
 }
 

@@ -39,6 +39,7 @@ pub(crate) fn device_for(options: &Options, record: &ArrayRecord) -> Option<Jour
         device_bytes: JOURNAL_DEVICE_BYTES_MIN,
         stamps: 0,
         nonce: 0,
+        ended: 0,
     })
 }
 

@@ -154,11 +154,6 @@ pub struct Mix {
     pub hot_percent: u32,
 }
 
-/// Whether the engine logs the contents of whole rows where nothing else would make them good: on
-/// groups that lack a member, and of arrays without checksums. Then these are not lost as other unlogged
-/// rows may be.
-pub const ROWS_ARE_LOGGED: bool = true;
-
 /// All of a run.
 #[derive(Clone, Debug)]
 pub struct Options {

@@ -2,7 +2,6 @@
 //! what of that is told apart from other errors.
 
 use crate::checkers::failure_record::newest_superblock;
-use crate::options::ROWS_ARE_LOGGED;
 use crate::stack::{Array, Below, Stack, View};
 use crate::world::World;
 use spindles_block::BlockIndex;
@@ -119,7 +118,7 @@ impl World {
     /// those too that several writes in flight cover together, since they may become one.
     pub(crate) fn note_rows(&mut self) {
         let this = &self.stack.arrays[self.stack.top()];
-        let logged = ROWS_ARE_LOGGED && !(this.lost.is_empty() && this.checksums.is_some());
+        let logged = !this.lost.is_empty() || this.checksums.is_none();
         let has_parity = |array: &Array| array.geometry.parity_chunks() > 0;
         if !self.stack.arrays.iter().any(has_parity) || logged {
             return;
@@ -153,7 +152,7 @@ impl World {
     /// A crash came, after which the history is not told of it yet: what it may have taken of whole rows.
     pub(crate) fn note_rows_after_crash(&mut self, power: bool) {
         let writes = std::mem::take(&mut self.unlogged.writes);
-        if ROWS_ARE_LOGGED && self.is_somebody_out() {
+        if self.is_somebody_out() {
             return; // All that was unlogged then was flushed before.
         }
         let per_block = self.client.sectors_per_block;
@@ -280,11 +279,13 @@ mod tests {
         let mut options = (0..).map(|seed| Options::swarm(seed, &fixed));
         let small = |options: &Options| {
             let stack = create::blank(options);
-            options.sector_bytes == 512 && stack.geometry().stripe_blocks() == 4
+            options.sums() && options.sector_bytes == 512 && stack.geometry().stripe_blocks() == 4
         };
         let options = options.find(small).expect("some seed has such a stripe");
         let stack = create::blank(&options);
-        World::new(options, stack, false)
+        let mut world = World::new(options, stack, false);
+        create::write_superblocks(&mut world);
+        world
     }
 
     fn ask(world: &mut World, operation: Operation, block: u64, blocks: u32) -> u64 {

@@ -144,17 +144,24 @@ impl Engine {
         if self.mutated(Mutation::SkipReplay) {
             return self.flush_replayed();
         }
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let all = MemberSet::all(self.geometry.members());
         self.replay().stage = Stage::Scanning {
-            pending: active.count(),
+            pending: all.count(),
         };
-        for member in active.iter() {
+        for member in all.iter() {
             self.scan_on(member);
         }
     }
 
+    /// Whether nothing says what was logged of this member. On a device of its own its journal lies
+    /// there still: a batch may have its only header in it.
+    fn journal_is_missing(&self, member: MemberIndex) -> bool {
+        self.missing.contains(member) && !self.logs_on_device()
+    }
+
     /// Reads the next window of a journal. Counts the member as done after the last.
     fn scan_on(&mut self, member: MemberIndex) {
+        let missing = self.journal_is_missing(member);
         let journal = self.journal.as_ref().expect("a replay has a journal");
         let ((device, start), ring) = (journal.home.place(member), 2 * journal.home.half_blocks());
         let lost = journal.home.is_lost();
@@ -163,7 +170,7 @@ impl Engine {
         let window = replay.window;
         let scan = &mut replay.scans[usize::from(member.0)];
         let at_end = ring - scan.next.min(ring) < header_blocks;
-        if at_end || lost || self.missing.contains(member) {
+        if at_end || lost || missing {
             return self.scanned();
         }
         let length = if scan.next < scan.careful_below {
@@ -233,7 +240,7 @@ impl Engine {
             if header.entries().next().is_none() {
                 replay.begun = replay.begun.max(batch.sequence);
             }
-            if batch.sequence < journal.record.tail {
+            if batch.sequence < journal.record.tail || self.missing.contains(member) {
                 continue;
             }
             for (entry, sums) in header.entries() {

@@ -8,7 +8,7 @@
 //! The log that a stamp puts an end to is not needed any more: all that it held is in its place, durably.
 
 use super::{Journal, relog::RELOGGED, replay::Replay};
-use crate::{Engine, system_io::Purpose};
+use crate::{Engine, recovery::log_index::LogIndex, system_io::Purpose};
 use spindles_block::{MemberError, MemberResult, MemberSet, Operation};
 use spindles_format::{JournalBatch, JournalWriter};
 
@@ -62,7 +62,7 @@ impl Engine {
             self.journal = Some(journal);
             return self.stamp_next();
         }
-        let device = device.stamped(journal.nonce);
+        let device = device.stamped(journal.nonce, self.log_counted_on());
         journal.device = Some(device);
         let bytes = self.metadata_buffer.bytes_mut(journal.page, 0);
         bytes.copy_from_slice(&device.encode());
@@ -75,6 +75,14 @@ impl Engine {
             self.metadata_buffer.slice(journal.page, 0),
         );
         self.journal = Some(journal);
+    }
+
+    /// The nonce of the log on the device that superblocks count on.
+    fn log_counted_on(&self) -> u64 {
+        let persistence = self.metadata.persistence.as_ref();
+        let counted = persistence.map(|persistence| &persistence.array.journal);
+        let counted = counted.filter(|journal| journal.on_device && journal.tail > 0);
+        counted.map_or(0, |journal| journal.nonce)
     }
 
     /// Begins the next journal of the log, or goes on to the superblocks.
@@ -137,6 +145,14 @@ impl Engine {
         let journal = self.journal.as_ref().expect("a replay has a journal");
         let replay = self.replay.as_mut().expect("a replay is under way");
         if !journal.home.is_device() || journal.home.is_lost() {
+            return;
+        }
+        if journal
+            .device
+            .is_some_and(|it| it.nonce != journal.record.nonce)
+        {
+            // It was stamped since, and superblocks do not count on that yet: all is in its place.
+            replay.log = LogIndex::default();
             return;
         }
         // What was logged before a log that was begun, and that superblocks do not count on yet, is

@@ -384,5 +384,6 @@ pub(crate) fn plan_journal(
         device_bytes: bytes,
         stamps: 0,
         nonce: 0,
+        ended: 0,
     })
 }

@@ -5,7 +5,9 @@ use super::media::{Media, Write};
 use super::scenario::{ATOM_BYTES, BLOCK_SIZE, DEVICE_BYTES, Scenario};
 use super::store::{Content, Store};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_format::{Assembly, DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, encode};
+use spindles_format::{
+    Assembly, DeviceRecord, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, encode,
+};
 use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -26,6 +28,8 @@ pub(super) struct Assemblies {
     known: BTreeMap<Vec<Content>, Rc<Assembled>>,
     /// Whom the newest superblock of a member counts on, by what lies in its slots.
     counts_on: BTreeMap<Vec<Content>, Option<MemberSet>>,
+    /// What the device of the journal says of itself, by what lies in its slots.
+    journals: BTreeMap<Vec<Content>, JournalDevice>,
 }
 
 fn atoms(bytes: u64) -> u16 {
@@ -92,9 +96,26 @@ impl Assemblies {
         self.counts_on.insert(key, counts_on);
         counts_on
     }
+
+    /// What the device of the journal says of itself.
+    pub(super) fn journal_device(
+        &mut self,
+        store: &Store,
+        scenario: &Scenario,
+        media: &Media,
+    ) -> JournalDevice {
+        let mut key = Vec::new();
+        read_slots(media, MemberIndex(scenario.members()), &mut key);
+        *(self.journals.entry(key)).or_insert_with_key(|key| {
+            let slots = key[1..].chunks_exact(slot_atoms());
+            let said = slots.filter_map(|slot| JournalDevice::decode(&store.bytes(slot)).ok());
+            let newest = said.max_by_key(|device| device.stamps);
+            newest.expect("a crash tears one of them at most")
+        })
+    }
 }
 
-/// Adds a member and what lies in its superblock slots.
+/// Adds a device and what lies in its superblock slots.
 fn read_slots(media: &Media, member: MemberIndex, out: &mut Vec<Content>) {
     out.push(Content::from(member.0));
     for slot in SLOT_BYTES {

@@ -58,7 +58,7 @@ pub(super) struct Explorer<'a> {
 /// Enumerates a scenario, up to the first finding.
 pub fn explore(scenario: &Scenario, bounds: &Bounds) -> Summary {
     let mut store = Store::new(ATOM_BYTES);
-    let candidates = Candidates::new(scenario, bounds, &mut store, ATOM_BYTES);
+    let candidates = Candidates::new(scenario, &mut store, ATOM_BYTES);
     let mut explorer = Explorer {
         scenario,
         bounds,
@@ -288,7 +288,7 @@ impl Explorer<'_> {
             let mut chosen = Vec::new();
             let flushed = legal.with_rows_flushed();
             let [rest, rest_flushed] = [&legal, &flushed].map(|legal| mix(legal.hash(), without));
-            let may_be_out = self.bounds.rows_are_logged && !later && legal.has_unlogged();
+            let may_be_out = !later && legal.has_unlogged();
             let hash = media.durable_hash();
             self.every_loss(&losses, &mut chosen, hash, &mut |explorer, chosen, hash| {
                 let is_out = may_be_out && explorer.is_out(&media.with(chosen), lost);
@@ -478,6 +478,10 @@ impl Explorer<'_> {
             self.summary.refused += 1;
             return Ok(None);
         }
+        if journal && !state.log_is_lost && self.journal_device(&media).is_outdated(&assembly.array)
+        {
+            return Err("the device of the journal counts as outdated".to_owned());
+        }
         let filling = assembly.array.rebuilding();
         let out = assembly.missing;
         let mut machine = match self.machine(media, assembly, journal) {
@@ -501,7 +505,7 @@ impl Explorer<'_> {
         machine.drop(out);
         machine.log_is_lost = state.log_is_lost || machine.journal_is_gone && !assembly.array.clean;
         let mut legal = if machine.log_is_lost && self.scenario.checksums {
-            state.legal.without_log()
+            self.candidates.without_log(&state.legal)
         } else {
             state.legal.clone()
         };
@@ -530,23 +534,25 @@ impl Explorer<'_> {
         }
         let mut answered = 0;
         let mut steps = 0;
+        let before = self.way.len();
         loop {
             for reply in std::mem::take(&mut machine.replies) {
                 answered += 1;
                 self.judge(machine, legal, reply.token, reply.result.is_ok())?;
             }
-            self.way.push(Step::Recovered(steps));
             let lost = match answered {
                 0 => machine.lost().union(doubtful),
                 _ => machine.lost(),
             };
             self.crashes(machine, legal, lost, left)?;
-            self.way.pop();
             if machine.flights.is_empty() {
                 if !machine.wake(&mut self.store) {
                     break;
                 }
             } else {
+                let io = machine.flights[0].io;
+                self.way
+                    .push(Step::Done(io.member, io.operation, io.block.0));
                 machine.complete(&mut self.store, 0)?;
             }
             steps += 1;
@@ -557,6 +563,7 @@ impl Explorer<'_> {
         if answered != blocks {
             return Err(format!("{answered} of {blocks} reads were answered"));
         }
+        self.way.truncate(before);
         Ok(())
     }
 
@@ -582,7 +589,10 @@ impl Explorer<'_> {
                     &mut self.summary.errors_again
                 } else if legal.is_unlogged(atom) && machine.lost().contains(place) {
                     &mut self.summary.errors_unlogged
-                } else if legal.is_flying(atom) && without_log {
+                } else if without_log
+                    && (legal.is_flying(atom)
+                        || legal.is_beside(atom) && machine.lost().contains(place))
+                {
                     &mut self.summary.errors_without_log
                 } else {
                     return Err(format!("block {block} can't be read"));

@@ -12,21 +12,22 @@ use crate::run::plain_config;
 use spindles_block::{MemberIndex, MemberSet, Operation};
 use spindles_engine::{Limits, OpenError};
 use spindles_format::{
-    AreaKind, Assembly, BITMAPS, ChecksumKind, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, Uuid,
-    blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
+    AreaKind, Assembly, BITMAPS, ChecksumKind, JOURNAL_DEVICE_BYTES_MIN, JournalDevice, SLOT_BYTES,
+    Uuid, blank_bad_blocks, blank_bitmap, give_bad_blocks, give_checksums, give_regions,
 };
 use std::rc::Rc;
 
 /// Columns of the engine: more than the requests need at once.
 const COLUMNS: u32 = 4;
 
-/// What the device of a journal says of itself.
+/// What the fresh device of a journal says of itself.
 const JOURNAL_DEVICE: JournalDevice = JournalDevice {
     device_uuid: Uuid([0xd1; 16]),
-    array: Uuid([0xa1; 16]), // Nobody reads it from the device.
+    array: Uuid([0xa1; 16]), // Nobody asks.
     device_bytes: JOURNAL_DEVICE_BYTES_MIN,
     stamps: 0,
     nonce: 0,
+    ended: 0,
 };
 
 impl Explorer<'_> {
@@ -67,6 +68,12 @@ impl Explorer<'_> {
             give_checksums(&mut array, &mut devices, ChecksumKind::Crc32c, row_sums);
         }
         if scenario.journal_device {
+            let write = Write {
+                disk: members,
+                first: u16::try_from(SLOT_BYTES[0] / atom_bytes).expect("small"),
+                atoms: self.store.atoms(&JOURNAL_DEVICE.encode()),
+            };
+            media.write(&write, true);
             array.journal.device = JOURNAL_DEVICE.device_uuid;
             array.note_journal_device();
         }
@@ -144,6 +151,12 @@ impl Explorer<'_> {
             .assemble(&self.store, self.scenario, media, missing)
     }
 
+    /// What the device of the journal says of itself.
+    pub(super) fn journal_device(&mut self, media: &Media) -> JournalDevice {
+        self.assemblies
+            .journal_device(&self.store, self.scenario, media)
+    }
+
     /// Opens an array, of which the device of the journal is there, or not.
     pub(super) fn machine(
         &mut self,
@@ -162,9 +175,10 @@ impl Explorer<'_> {
             checksum_pages: 0,
             dirty_bytes: 0,
         };
+        let device = journal.then(|| self.journal_device(&media));
         let mut config = plain_config(&self.scenario.geometry, assembly, limits, SCRATCH, METADATA);
         if let Some(persistence) = &mut config.persistence {
-            persistence.journal_device = journal.then_some(JOURNAL_DEVICE);
+            persistence.journal_device = device;
         }
         #[cfg(feature = "canary")]
         {

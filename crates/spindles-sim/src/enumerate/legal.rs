@@ -1,7 +1,6 @@
 //! What each atom of the array may hold: the rules of `docs/consistency.md` over a few requests,
 //! told independently of the history that long runs keep.
 
-use super::Bounds;
 use super::scenario::{ATOMS_PER_BLOCK, Event, Scenario};
 use super::store::{Content, Store, ZEROS, mix};
 use spindles_block::{BlockIndex, Operation};
@@ -30,8 +29,8 @@ pub(super) struct Candidates {
     /// For each atom, the events that write all data of its row, as bits of candidates: they go
     /// unlogged.
     rows: Vec<u8>,
-    /// Whether those count for this only that are asked while all members are there.
-    degraded_are_logged: bool,
+    /// For each row, its atoms of data.
+    same_row: Vec<u64>,
 }
 
 /// What an atom turned out to be.
@@ -60,6 +59,9 @@ pub(super) struct Legal {
     unlogged: u64,
     /// The same when power is lost.
     unlogged_power: u64,
+    /// Atoms beside those with a write that is not durable, in the same rows, after a crash that took
+    /// the device with the log, and not read since.
+    beside: u64,
     /// Atoms that answered an error, which stays.
     lost: u64,
 }
@@ -68,14 +70,19 @@ fn bit(event: usize) -> u8 {
     1 << (event + 1)
 }
 
-/// The events that write the whole row of a block.
-fn whole_rows(scenario: &Scenario, block: u64) -> u8 {
+/// The blocks of data in the row of a block.
+fn row_of(scenario: &Scenario, block: u64) -> Vec<u64> {
     let location = scenario.geometry.locate(BlockIndex(block));
     let mut group = Group::empty();
     scenario.geometry.group_into(location.group, &mut group);
     let chunks = (0..u64::from(group.data_chunks)).map(|chunk| chunk * u64::from(group.blocks));
     let row = chunks.map(|chunk| group.first_block.0 + chunk + u64::from(location.block_in_chunk));
-    let row: Vec<u64> = row.collect();
+    row.collect()
+}
+
+/// The events that write the whole row of a block.
+fn whole_rows(scenario: &Scenario, block: u64) -> u8 {
+    let row = row_of(scenario, block);
     let writes = scenario.events.iter().enumerate();
     let writes = writes.filter(|(_, event)| {
         let written = event.asks().filter(|(operation, _)| operation.is_write());
@@ -85,12 +92,7 @@ fn whole_rows(scenario: &Scenario, block: u64) -> u8 {
 }
 
 impl Candidates {
-    pub(super) fn new(
-        scenario: &Scenario,
-        bounds: &Bounds,
-        store: &mut Store,
-        atom_bytes: usize,
-    ) -> Self {
+    pub(super) fn new(scenario: &Scenario, store: &mut Store, atom_bytes: usize) -> Self {
         let blocks = scenario.geometry.blocks();
         let atoms = (0..blocks * ATOMS_PER_BLOCK).map(|atom| {
             let mut stamp = |write| {
@@ -118,7 +120,7 @@ impl Candidates {
             candidates.extend(events);
             candidates
         });
-        let logged = !scenario.is_logged() || bounds.rows_are_logged && !scenario.checksums;
+        let logged = !scenario.is_logged() || !scenario.checksums;
         let rows = (0..blocks * ATOMS_PER_BLOCK).map(|atom| {
             if logged {
                 0
@@ -126,11 +128,18 @@ impl Candidates {
                 whole_rows(scenario, atom / ATOMS_PER_BLOCK)
             }
         });
+        let same_row = (0..blocks).map(|block| {
+            let atoms = row_of(scenario, block).into_iter().flat_map(|block| {
+                let first = block * ATOMS_PER_BLOCK;
+                first..first + ATOMS_PER_BLOCK
+            });
+            atoms.fold(0, |all, atom| all | 1 << atom)
+        });
         Self {
+            same_row: same_row.collect(),
             atoms: atoms.collect(),
             events: scenario.events.clone(),
             rows: rows.collect(),
-            degraded_are_logged: bounds.rows_are_logged,
         }
     }
 
@@ -141,6 +150,17 @@ impl Candidates {
 
     pub(super) fn atoms(&self) -> usize {
         self.atoms.len()
+    }
+
+    /// The same where nothing tells what of the writes that are not durable is whole.
+    pub(super) fn without_log(&self, legal: &Legal) -> Legal {
+        let flying = legal.flying | legal.volatile;
+        let rows = self.same_row.iter().filter(|row| *row & flying != 0);
+        Legal {
+            flying,
+            beside: rows.fold(0, |all, row| all | row) & !flying,
+            ..legal.clone()
+        }
     }
 
     /// Whether any event writes the atom.
@@ -177,14 +197,11 @@ impl Candidates {
             volatile: 0,
             unlogged: 0,
             unlogged_power: 0,
+            beside: 0,
             lost: 0,
         };
         let asked_whole = asked.iter().enumerate().filter(|(_, state)| state.whole);
-        let asked_whole = if self.degraded_are_logged {
-            asked_whole.fold(0, |bits, (event, _)| bits | bit(event))
-        } else {
-            u8::MAX
-        };
+        let asked_whole = asked_whole.fold(0, |bits, (event, _)| bits | bit(event));
         for atom in 0..self.atoms.len() {
             let (mut all, mut under_answered, mut under_durable) = (BASE, 0, 0);
             for event in (0..count).filter(|event| self.writes(atom, *event)) {
@@ -235,6 +252,7 @@ impl Candidates {
             legal.volatile &= !(1 << atom);
             legal.unlogged &= !(1 << atom);
             legal.unlogged_power &= !(1 << atom);
+            legal.beside &= !(1 << atom);
         }
         match matching & BASE {
             0 => Verdict::New,
@@ -281,14 +299,6 @@ impl Legal {
         }
     }
 
-    /// The same where nothing tells what of the writes that are not durable is whole.
-    pub(super) fn without_log(&self) -> Self {
-        Self {
-            flying: self.flying | self.volatile,
-            ..self.clone()
-        }
-    }
-
     /// The atom answered an error, where that is legal.
     pub(super) fn lose(&mut self, atom: usize) {
         self.lost |= 1 << atom;
@@ -305,6 +315,12 @@ impl Legal {
         self.flying >> atom & 1 == 1
     }
 
+    /// Whether it is in the row of such a write, and the log is lost: parity that is half written gives
+    /// nothing for it, if its own member is lost as well.
+    pub(super) fn is_beside(&self, atom: usize) -> bool {
+        self.beside >> atom & 1 == 1
+    }
+
     /// Whether it was part of an unlogged whole row that was not durable when the crash came, and no
     /// read has told what came of it: on a missing member it may be lost.
     pub(super) fn is_unlogged(&self, atom: usize) -> bool {
@@ -313,7 +329,7 @@ impl Legal {
 
     /// Whether anything may be lost.
     pub(super) fn may_lose(&self) -> bool {
-        self.flying | self.unlogged != 0
+        self.flying | self.unlogged | self.beside != 0
     }
 
     /// A member failed before the crash, and that is durable: so is all that was unlogged then.
@@ -348,6 +364,7 @@ impl Legal {
                 self.volatile,
                 self.unlogged,
                 self.unlogged_power,
+                self.beside,
                 self.lost,
             ]
             .into_iter()
@@ -359,12 +376,12 @@ impl Legal {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Bounds;
     use super::super::scenario::{ATOM_BYTES, scenarios};
     use super::*;
 
     const BOUNDS: Bounds = Bounds {
         member_writes_max: u32::MAX,
-        rows_are_logged: true,
         ..Bounds::SHORT
     };
 
@@ -374,7 +391,7 @@ mod tests {
         let mut all = scenarios(bounds).into_iter();
         let scenario = all.find(|scenario| scenario.to_string() == name);
         let scenario = scenario.expect("it is in the table");
-        Candidates::new(&scenario, bounds, &mut Store::new(ATOM_BYTES), ATOM_BYTES)
+        Candidates::new(&scenario, &mut Store::new(ATOM_BYTES), ATOM_BYTES)
     }
 
     fn asked(answered: bool, after: u8, whole: bool) -> Asked {

@@ -20,7 +20,6 @@ mod scenario;
 mod store;
 mod way;
 
-use crate::options::ROWS_ARE_LOGGED;
 pub use explore::explore;
 pub use scenario::{Event, Scenario, scenarios};
 use spindles_engine::Mutation;
@@ -43,8 +42,6 @@ pub struct Bounds {
     pub rot_share: u64,
     /// Whether there are larger arrays too, and all requests for each layout.
     pub all_arrays: bool,
-    /// See `ROWS_ARE_LOGGED`.
-    pub rows_are_logged: bool,
     /// The fault planted in the engine; needs the feature `canary`.
     pub mutation: Mutation,
 }
@@ -58,7 +55,6 @@ impl Bounds {
         later_crash_share: 64,
         rot_share: 0,
         all_arrays: false,
-        rows_are_logged: ROWS_ARE_LOGGED,
         mutation: Mutation::None,
     };
 
@@ -70,7 +66,6 @@ impl Bounds {
         later_crash_share: 1,
         rot_share: 0,
         all_arrays: true,
-        rows_are_logged: ROWS_ARE_LOGGED,
         mutation: Mutation::None,
     };
 }
@@ -92,7 +87,8 @@ pub struct Summary {
     pub new: u64,
     /// Errors of blocks on a missing member, of unlogged whole rows that were not durable.
     pub errors_unlogged: u64,
-    /// Errors of blocks that were being written, after a crash that took the device with the log.
+    /// Errors of blocks that were being written, after a crash that took the device with the log; and of
+    /// what lay beside them in their rows on a member that was lost later, before they had settled.
     pub errors_without_log: u64,
     /// Errors of blocks that had answered one before.
     pub errors_again: u64,

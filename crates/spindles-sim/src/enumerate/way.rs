@@ -18,7 +18,6 @@ pub(super) enum Step {
     Open(MemberSet, bool),
     /// A block of a disk rots.
     Rot(u8, u64),
-    Recovered(u32),
     Again(MemberSet),
     Closed,
 }
@@ -57,7 +56,6 @@ impl Step {
                 format!("opened{journal} without {missing:?}, everything is read")
             }
             Self::Rot(disk, block) => format!("block {block} of disk {disk} rots"),
-            Self::Recovered(steps) => format!("after {steps} operations"),
             Self::Again(missing) => format!("without {missing:?} everything is read again"),
             Self::Closed => "closed".to_owned(),
         }
