@@ -141,6 +141,7 @@ impl World {
                 self.lost_at[disk] = None;
             }
         }
+        self.note_rows();
     }
 
     /// The disk answers again. What is on it is out of date.

@@ -44,6 +44,8 @@ pub(crate) struct Unlogged {
     /// The blocks that each write of this session covers with their whole rows, where it need not be
     /// logged.
     writes: BTreeMap<u64, BTreeSet<u64>>,
+    /// The writes in flight of which that is known.
+    noted: BTreeSet<u64>,
     /// What of it was not durable when a crash came, until the array has settled.
     pub(crate) sectors: Doubt,
     /// Of that, what lay meanwhile where it could not be read: only that may be lost.
@@ -114,8 +116,9 @@ impl Stack {
 }
 
 impl World {
-    /// A client has asked to write: which rows are written as a whole, where that need not be logged;
-    /// those too that several writes in flight cover together, since they may become one.
+    /// A client has asked to write, or a member is back: which rows are written as a whole, where that
+    /// need not be logged; those too that several writes in flight cover together, since they may become
+    /// one.
     pub(crate) fn note_rows(&mut self) {
         let this = &self.stack.arrays[self.stack.top()];
         let logged = !this.lost.is_empty() || this.checksums.is_none();
@@ -128,25 +131,29 @@ impl World {
         let writes: Vec<_> = self.client.writes().collect();
         let is_written = |block| writes.iter().any(|(_, blocks)| blocks.contains(&block));
         let mut group = Group::empty();
-        let Some((_, last)) = writes.iter().max_by_key(|(write, _)| *write) else {
-            return;
-        };
-        for block in last.clone() {
-            let location = this.geometry.locate(BlockIndex(block));
-            this.geometry.group_into(location.group, &mut group);
-            let row = || data_of(&group, u64::from(location.block_in_chunk));
-            let row: BTreeSet<u64> = if any {
-                [block].into()
-            } else if row().all(is_written) {
-                row().collect()
-            } else {
-                continue;
-            };
-            for (write, blocks) in &writes {
-                let rows = self.unlogged.writes.entry(*write).or_default();
-                rows.extend(row.iter().filter(|block| blocks.contains(block)));
+        let is_noted = |write: &u64| self.unlogged.noted.contains(write);
+        let new: Vec<_> = (writes.iter())
+            .filter(|(write, _)| !is_noted(write))
+            .collect();
+        for (_, new) in new {
+            for block in new.clone() {
+                let location = this.geometry.locate(BlockIndex(block));
+                this.geometry.group_into(location.group, &mut group);
+                let row = || data_of(&group, u64::from(location.block_in_chunk));
+                let row: BTreeSet<u64> = if any {
+                    [block].into()
+                } else if row().all(is_written) {
+                    row().collect()
+                } else {
+                    continue;
+                };
+                for (write, blocks) in &writes {
+                    let rows = self.unlogged.writes.entry(*write).or_default();
+                    rows.extend(row.iter().filter(|block| blocks.contains(block)));
+                }
             }
         }
+        self.unlogged.noted = writes.into_iter().map(|(write, _)| write).collect();
     }
 
     /// A crash came, after which the history is not told of it yet: what it may have taken of whole rows.

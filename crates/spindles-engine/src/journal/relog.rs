@@ -73,6 +73,9 @@ impl Engine {
     pub(super) fn log_resumed(&mut self) {
         let replay = self.replay();
         replay.stage = Stage::Proving;
+        if replay.broken.is_empty() {
+            return self.next_rows(); // It had no more room, and begins again with these.
+        }
         replay.runs = core::mem::take(&mut replay.broken);
         let log = &replay.log;
         replay.runs.retain(|run| !log.is_superseded(run));
@@ -209,7 +212,8 @@ impl Engine {
 
     fn log_record(&mut self, id: u32) {
         if !self.log_has_room(id) {
-            return self.record_is_void(id);
+            // What was logged anew so far is in its place: when that is durable, its room is free.
+            return self.flush_replay(true);
         }
         self.columns[index(id)].phase = Phase::Paging;
         if !self.has_checksums() || self.hold_pages(id) {
