@@ -116,6 +116,8 @@ pub struct Engine {
     pub(crate) requests: Vec<RequestSlot>,
     pub(crate) free_requests: Vec<u32>,
     pub(crate) columns: Vec<Column>,
+    /// How many columns of `Owner::Answered` there are.
+    pub(crate) answered: u32,
     pub(crate) groups: Vec<Group>,
     pub(crate) operands: Vec<Operand>,
     pub(crate) free_columns: Vec<u32>,
@@ -367,6 +369,7 @@ impl Engine {
             ],
             free_requests: (0..config.limits.requests).rev().collect(),
             columns: vec![Column::free(shape); index(all_columns)],
+            answered: 0,
             groups: vec![Group::empty(); index(all_columns)],
             operands: vec![
                 Operand {

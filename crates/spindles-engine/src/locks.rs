@@ -111,6 +111,19 @@ impl Locks {
         None
     }
 
+    /// Whether another column than `column` has rows among `low..end` of `group`, or waits for them.
+    pub(crate) fn others(&self, column: u32, group: GroupIndex, low: u32, end: u32) -> bool {
+        let mut at = self.heads[self.bucket(group)];
+        while at != NONE {
+            let other = self.entries[index(at)];
+            if at != column && other.group == group && other.low < end && low < other.end {
+                return true;
+            }
+            at = other.next;
+        }
+        false
+    }
+
     /// Takes back what `column` waits for, and tells whom it stood behind.
     pub(crate) fn withdraw(&mut self, column: u32) -> u32 {
         let entry = self.entries[index(column)];

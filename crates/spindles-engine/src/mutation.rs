@@ -80,6 +80,8 @@ pub enum Mutation {
     ReuseJournalWithoutChecksums,
     /// After a replay checksums stay as they are.
     SkipSumming,
+    /// What was answered when the log had it is read before it is in its place.
+    ReadUnplaced,
     /// Parts of rows are not logged.
     PartsUnlogged,
     /// What clients write to a member that is being replaced is not written to the new device.
@@ -144,6 +146,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,
     Mutation::SkipSumming,
+    Mutation::ReadUnplaced,
     Mutation::PartsUnlogged,
     Mutation::ReplaceSkipsWrites,
     Mutation::ReplaceUnflushed,

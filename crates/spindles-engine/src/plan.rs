@@ -72,6 +72,8 @@ pub enum Work {
     Verify,
     /// Sum up the blocks that were recovered or computed, to see whether they are those of the row.
     Prove,
+    /// What a client wrote is copied to scratch space, so that it can be answered before it is in its place.
+    Keep,
 }
 
 /// The steps for one column.

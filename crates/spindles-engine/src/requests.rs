@@ -231,7 +231,8 @@ impl Engine {
             Ask::Write => !self.missing.contains(member),
             _ => !self.indirect.contains(member) && self.holds(member, location.group, end),
         };
-        if spans || !holds {
+        let rows = location.block_in_chunk..end;
+        if spans || !holds || self.awaits_places(id, location.group, rows) {
             return self.hand_out_column(request, ask);
         }
         let slot = &mut self.requests[index(request)];

@@ -44,6 +44,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::TrustLostJournal, "history", 8000),
     (Mutation::SkipPagesOfDurable, "history", 2000),
     (Mutation::TrustRecovered, "history", 4000),
+    (Mutation::ReadUnplaced, "history", 300),
     (Mutation::PartsUnlogged, "liveness", 100),
     (Mutation::WholeOverLive, "history", 2000),
     (Mutation::OutUnflushed, "availability", 1100),
@@ -73,6 +74,10 @@ fn scenario(mutation: Mutation) -> Fixed {
         Mutation::StageUnflushed | Mutation::MarkUnflushed => Fixed {
             level: Level::by_name("raid5"),
             faults: Some(Fault::by_name("grow").into_iter().collect()),
+            ..Fixed::default()
+        },
+        Mutation::ReadUnplaced => Fixed {
+            level: Level::by_name("raid6"),
             ..Fixed::default()
         },
         // The write hole: a crash, and a member that is missing after it.

@@ -60,6 +60,8 @@ impl Engine {
             if self.has_checksums() && !column.summed && !column.settling.is_under_way() {
                 return self.sum_up(id, writes);
             }
+        } else if self.may_answer(id) {
+            return self.work_step(id, Work::Keep);
         }
         let kept = writes;
         let mut beside = self.replaced_slots(id).and(writes);

@@ -67,6 +67,15 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
             }
+            Work::Keep => {
+                for slot in touched.iter() {
+                    self.operand(id, &mut cursor, slot, self.client(id, slot));
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+                for slot in touched.iter() {
+                    self.operand(id, &mut cursor, slot, self.row(id, slot));
+                }
+            }
             Work::Compare => {
                 for slot in plan.writes.minus(plan.writes_always).iter() {
                     let (is, should_be) = if self.shape(id).copies {
@@ -130,7 +139,7 @@ impl Engine {
             compute: match work {
                 Work::Recover | Work::Encode => Compute::Solve,
                 Work::Update => Compute::Update,
-                Work::Fill => Compute::Copy,
+                Work::Fill | Work::Keep => Compute::Copy,
                 Work::Compare => Compute::Compare,
                 Work::Locate => Compute::Locate,
                 Work::Checksum | Work::Verify | Work::Prove => Compute::Checksum,
@@ -185,6 +194,7 @@ impl Engine {
         let recovers = column.plan.recover.and(column.shape.all_data());
         match work {
             Work::Checksum => return self.summed_up(id),
+            Work::Keep => return self.answer_logged(id),
             Work::Verify => return self.verified(id),
             Work::Recover | Work::Encode | Work::Prove if settles => {
                 return self.settling_computed(id, work);

@@ -122,6 +122,10 @@ impl Engine {
                 self.request_part_done(request, error);
                 self.finish_merged(merged, error);
             }
+            Owner::Answered => {
+                self.answered -= 1;
+                self.free_columns.push(id);
+            }
             Owner::Job(row) => self.job_column_done(id, row, error.is_none(), mismatch),
             Owner::Repair => self.repair_done(id),
             Owner::Nobody | Owner::Replay => panic!("a column without an owner ended"),
@@ -129,7 +133,7 @@ impl Engine {
         self.pump_releases();
     }
 
-    fn finish_merged(&mut self, mut id: u32, error: Option<RequestError>) {
+    pub(super) fn finish_merged(&mut self, mut id: u32, error: Option<RequestError>) {
         while id != NO_COLUMN {
             let column = &mut self.columns[index(id)];
             assert_eq!(

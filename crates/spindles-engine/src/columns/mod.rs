@@ -12,6 +12,9 @@
 //! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
 //! written is durable in the journal (`journal/`).
 //!
+//! A request is answered then, and its column goes on by itself (`answering`): until all is in its place,
+//! who reads the same rows waits for it.
+//!
 //! Writes that wait for the same rows of one stripe are merged into the first of them. An error
 //! before the commit asks for another plan; an error after it puts the member out and
 //! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
@@ -19,6 +22,7 @@
 //! it is durable which members are out. Rarely `Flushing` comes between `Writing` and that: where
 //! something that the column did not write must be durable before its answer.
 
+mod answering;
 mod answers;
 mod committing;
 mod computing;
@@ -44,6 +48,9 @@ const NO_COLUMN: u32 = u32::MAX;
 pub(crate) enum Owner {
     Nobody,
     Request(u32),
+    /// Nobody any more: its request was answered when what it writes was durable in the log. It goes to its
+    /// places from scratch space.
+    Answered,
     /// The replay of what the journals hold.
     Replay,
     /// The row of the job's table.

@@ -160,6 +160,9 @@ impl Engine {
     /// Where the client's data for data slot `slot` of the column is.
     pub(super) fn client(&self, id: u32, slot: u8) -> BufferSlice {
         let mut column = &self.columns[index(id)];
+        if column.owner == Owner::Answered {
+            return self.row(id, slot);
+        }
         let row = u64::from(column.low); // Where those are that were merged is as they began.
         while !column.own.contains(slot) {
             column = &self.columns[index(column.merged)];
@@ -240,7 +243,9 @@ impl Engine {
                 self.requests[index(request)].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }
             ),
-            Owner::Nobody | Owner::Job(_) | Owner::Repair | Owner::Replay => false,
+            Owner::Nobody | Owner::Answered | Owner::Job(_) | Owner::Repair | Owner::Replay => {
+                false
+            }
         }
     }
 }

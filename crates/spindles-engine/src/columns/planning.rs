@@ -70,7 +70,9 @@ impl Engine {
         // any disk; everything else must not meet one half-way.
         let suspect = self.columns[index(id)].suspect;
         let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
-        let alone = !(ask == Ask::Read && readable && !suspect) && shared;
+        let apart =
+            ask == Ask::Read && readable && !suspect && !self.awaits_places(id, group, low..end);
+        let alone = !apart && shared;
         let lock = alone
             && !self.mutated(Mutation::DropStripeLock)
             && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));

@@ -246,7 +246,9 @@ impl Engine {
     fn repair(&self, id: u32) -> Repair {
         match self.columns[index(id)].owner {
             Owner::Job(_) => self.scrub.repair,
-            Owner::Nobody | Owner::Request(_) | Owner::Repair | Owner::Replay => Repair::Located,
+            Owner::Nobody | Owner::Answered | Owner::Request(_) | Owner::Repair | Owner::Replay => {
+                Repair::Located
+            }
         }
     }
 

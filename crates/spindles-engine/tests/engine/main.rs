@@ -5,6 +5,7 @@
     reason = "a test stops at the first thing that is not so"
 )]
 
+mod answering;
 mod checksums;
 mod contents;
 mod extension;

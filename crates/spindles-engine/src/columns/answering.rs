@@ -1,0 +1,59 @@
+//! Parts of rows are answered when they are durable in the log, before they are in their places.
+//!
+//! What the client wrote is copied to scratch space first: its buffer is its own again with the answer.
+
+use super::{NO_COLUMN, Owner};
+use crate::{Engine, Mutation, index, plan::Ask};
+use core::ops::Range;
+use spindles_layout::GroupIndex;
+
+impl Engine {
+    /// Whether a column, about to write to its places, may be answered at once: all of it is durable in
+    /// the log, and nothing else has to be before its answer.
+    pub(super) fn may_answer(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let Owner::Request(request) = column.owner else {
+            return false;
+        };
+        let logged = column.log_half.is_some() && column.ask == Ask::Write && !column.shape.copies;
+        let settles = column.settling.is_under_way();
+        if !logged || settles || request == self.own_request() || self.writes_zeros(id) {
+            return false;
+        }
+        let last = column.low + column.blocks == column.end;
+        let recorded = !self.metadata.busy() && self.bad_blocks_are_stored();
+        let not_held = self.slots_not_held(id, column.end);
+        last && recorded
+            && column.error.is_none()
+            && not_held.count() <= u32::from(column.shape.parity())
+            && !self.bad.any()
+            // Without its device the log is gone, so that places must be durable too where that is asked.
+            && !self.journals_on_device()
+            && !self.rests_on_caches(id)
+    }
+
+    /// What the client wrote is kept: it is answered, unless something came in between.
+    pub(super) fn answer_logged(&mut self, id: u32) {
+        if !self.may_answer(id) {
+            return self.commit(id);
+        }
+        let column = &mut self.columns[index(id)];
+        let Owner::Request(request) = column.owner else {
+            panic!("what is answered belongs to a request");
+        };
+        let merged = core::mem::replace(&mut column.merged, NO_COLUMN);
+        column.owner = Owner::Answered;
+        self.answered += 1;
+        self.request_part_done(request, None);
+        self.finish_merged(merged, None);
+        self.commit(id);
+    }
+
+    /// Whether rows may not be in their places yet that were answered: who reads them waits.
+    #[inline]
+    pub(crate) fn awaits_places(&self, id: u32, group: GroupIndex, rows: Range<u32>) -> bool {
+        self.answered > 0
+            && !self.mutated(Mutation::ReadUnplaced)
+            && self.locks.others(id, group, rows.start, rows.end)
+    }
+}
