@@ -161,13 +161,14 @@ fn a_pattern_reads_back_through_every_other_assembly() {
         let geometry = geometry(level, layout, members);
         let slots = u64::from(geometry.data_chunks() + geometry.redundancy());
         let members_bytes = bytes / u64::from(geometry.data_chunks()) * slots;
-        let superblocks = 16 * 4096 * u64::from(members);
+        // Superblocks, and bitmaps and pages of checksums, which are written more often where it is slow.
+        let beside = 64 * 4096 * u64::from(members);
         let written = after.bytes_written - before.bytes_written;
         // The bitmaps are read once, of each member.
         let read = after.bytes_read - before.bytes_read;
         assert!(read <= 2 * 4096 * u64::from(members), "{level} {layout}");
         assert!(
-            (members_bytes..=members_bytes + superblocks).contains(&written),
+            (members_bytes..=members_bytes + beside).contains(&written),
             "{level} {layout}: {written} instead of {members_bytes}"
         );
         let mut through = 0;

@@ -382,8 +382,11 @@ fn one(
         } else {
             size(members) - 1
         };
+    // What was in doubt when it went it missed too: of a writer in order as much again as it wrote is made
+    // ready, or marked, ahead. Of what nobody wrote it gets nothing.
+    let most = (2 * per_member).min(MEMBER_BYTES * 3 / 4);
     assert!(
-        (1 << 20..per_member * 5 / 6).contains(&written),
+        (1 << 20..most).contains(&written),
         "{what}: {written} bytes were written to it, of {per_member}"
     );
     println!("{what}: out by {why:?}, {written} bytes of {per_member} to bring it up to date");

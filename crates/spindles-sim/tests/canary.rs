@@ -47,11 +47,11 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::ReadUnplaced, "history", 300),
     (Mutation::PartsUnlogged, "liveness", 100),
     (Mutation::WholeOverLive, "history", 2000),
-    (Mutation::OutUnflushed, "availability", 1100),
+    (Mutation::OutUnflushed, "liveness", 150),
     (Mutation::DropBroken, "history", 2000),
     (Mutation::SkipVerify, "history", 400),
-    (Mutation::ReuseJournalWithoutChecksums, "availability", 400),
-    (Mutation::SkipSumming, "checksums", 400),
+    (Mutation::ReuseJournalWithoutChecksums, "liveness", 100),
+    (Mutation::SkipSumming, "liveness", 50),
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
     (Mutation::StageUnflushed, "history", 300),
@@ -113,6 +113,16 @@ fn scenario(mutation: Mutation) -> Fixed {
             level: Level::by_name("raid5"),
             members: Some(3),
             checksums: Some(true),
+            ending: Some(Ending::PowerLoss),
+            faults: Some(Vec::new()),
+            ..Fixed::default()
+        },
+        // Short runs that end when the power does.
+        Mutation::ReuseJournalWithoutChecksums | Mutation::SkipSumming => Fixed {
+            level: Level::by_name("raid5"),
+            members: Some(3),
+            checksums: Some(true),
+            requests: Some(60),
             ending: Some(Ending::PowerLoss),
             faults: Some(Vec::new()),
             ..Fixed::default()
