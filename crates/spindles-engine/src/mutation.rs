@@ -80,6 +80,8 @@ pub enum Mutation {
     ReuseJournalWithoutChecksums,
     /// After a replay checksums stay as they are.
     SkipSumming,
+    /// A small write leaves what it replaces in the sum of its row.
+    StaleRowSum,
     /// What was answered when the log had it is read before it is in its place.
     ReadUnplaced,
     /// Parts of rows are not logged.
@@ -146,6 +148,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,
     Mutation::SkipSumming,
+    Mutation::StaleRowSum,
     Mutation::ReadUnplaced,
     Mutation::PartsUnlogged,
     Mutation::ReplaceSkipsWrites,

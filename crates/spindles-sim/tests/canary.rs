@@ -44,6 +44,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::TrustLostJournal, "history", 8000),
     (Mutation::SkipPagesOfDurable, "history", 2000),
     (Mutation::TrustRecovered, "history", 4000),
+    (Mutation::StaleRowSum, "checksums", 50),
     (Mutation::ReadUnplaced, "history", 300),
     (Mutation::PartsUnlogged, "liveness", 100),
     (Mutation::WholeOverLive, "history", 2000),
@@ -114,6 +115,14 @@ fn scenario(mutation: Mutation) -> Fixed {
             members: Some(3),
             checksums: Some(true),
             ending: Some(Ending::PowerLoss),
+            faults: Some(Vec::new()),
+            ..Fixed::default()
+        },
+        Mutation::StaleRowSum => Fixed {
+            level: Level::by_name("raid5"),
+            checksums: Some(true),
+            requests: Some(60),
+            ending: Some(Ending::Close),
             faults: Some(Vec::new()),
             ..Fixed::default()
         },

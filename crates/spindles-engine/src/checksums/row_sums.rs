@@ -135,7 +135,11 @@ impl Engine {
                 let parity = parity.expect("old parity was read");
                 let before = self.entry(id, parity, row).row_sum;
                 let known = before != RowSum::NONE;
+                let stale = self.mutated(Mutation::StaleRowSum);
                 known.then(|| {
+                    if stale {
+                        return before;
+                    }
                     let old = |slot| self.sum_at(id, Sums::Read, slot, row);
                     let slots = column.renewed().iter();
                     slots.fold(before, |sum, slot| sum.without(slot, old(slot)))
