@@ -4,6 +4,7 @@ mod absences;
 mod adr;
 mod banned_words;
 mod dependencies;
+mod fault_model;
 mod file_sizes;
 pub(crate) mod generated;
 mod glossary;
@@ -61,6 +62,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &adr::RULE,
     &banned_words::RULE,
     &dependencies::RULE,
+    &fault_model::RULE,
     &file_sizes::RULE,
     &generated::RULE,
     &glossary::RULE,
