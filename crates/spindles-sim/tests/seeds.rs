@@ -409,3 +409,16 @@ fn seeds_of_one_level_that_found_something_stay_quiet() {
         assert_eq!(outcome.failure, None, "{level} {seed}: {title}");
     }
 }
+
+/// The same on disks of any sizes.
+#[test]
+fn seeds_on_any_disks_that_found_something_stay_quiet() {
+    let found = [(
+        18099,
+        "a log that was lost is begun anew only when what it covered is settled",
+    )];
+    for (seed, title) in found {
+        let outcome = run_seed(seed, &Fixed::default());
+        assert_eq!(outcome.failure, None, "{seed}: {title}");
+    }
+}

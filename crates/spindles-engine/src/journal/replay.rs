@@ -659,9 +659,10 @@ impl Engine {
         }
         let generation = self.metadata.generation();
         self.metadata.dirty = !self.all_settled;
-        let dirty = self.metadata.dirty;
+        // Rows that are to be settled yet are not covered by a log that begins now.
+        let logs = self.metadata.dirty && self.may_log();
         if let Some(journal) = &mut self.journal {
-            if dirty {
+            if logs {
                 journal.begin(generation + 1);
             } else {
                 journal.end();
