@@ -11,7 +11,11 @@ use spindles_layout::Expression;
 use std::fs::File;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
+
+/// A process that a test starts has this one's files, and their locks, until it becomes another program.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
 fn at_once(read_only: bool) -> AssembleOptions {
     AssembleOptions {
@@ -26,6 +30,7 @@ fn at_once(read_only: bool) -> AssembleOptions {
 
 #[test]
 fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
     for path in &paths {
@@ -78,6 +83,7 @@ fn files_and_loop_devices_on_them_are_not_opened_beside_each_other() {
 /// Who has mounted a loop device holds it as this test does: the file is in use, though nobody has that open.
 #[test]
 fn a_file_is_in_use_where_a_loop_device_on_it_is() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let folder = tempfile::tempdir().unwrap();
     let paths: Vec<PathBuf> = ["a", "b"].iter().map(|it| folder.path().join(it)).collect();
     for path in &paths {
