@@ -6,45 +6,97 @@
 //! one block of the list at a time.
 
 use crate::{
-    Engine,
-    columns::Owner,
+    config::Persistence,
     index,
-    output::OutReason,
-    plan::Ask,
-    slots::SlotSet,
-    system_io::{MetadataBuffer, Place, Purpose},
+    system_io::{MetadataBuffer, Place},
 };
 use alloc::{vec, vec::Vec};
 use core::ops::Range;
-use spindles_block::{
-    BlockIndex, BlockSize, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
-};
-use spindles_format::{
-    AreaKind, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
-    decode_bad_blocks, encode_bad_blocks,
-};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
+use spindles_format::{BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks};
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_block::BufferId;
 
-use crate::config::Persistence;
+    fn list(pages: usize) -> BadList {
+        let mut buffer = MetadataBuffer::new(BufferId(0), BlockSize::B4096, 1);
+        let mut list = BadList::new(None, BlockSize::B4096, &mut buffer);
+        list.pages.truncate(pages);
+        list
+    }
+
+    fn blocks(list: &BadList) -> Vec<u64> {
+        let mut all: Vec<u64> = list
+            .entries()
+            .flat_map(|entry| entry.start.0..entry.end().0)
+            .collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+
+    #[test]
+    fn runs_grow_shrink_and_split() {
+        let mut list = list(1);
+        let kind = BadBlockKind::Lost;
+        assert!(list.add(kind, 10..14));
+        assert!(list.add(kind, 14..16) && list.add(kind, 12..18));
+        assert_eq!(list.entries().count(), 1, "neighbours are one run");
+        assert_eq!(list.remove(kind, &(12..13)), Change::Done);
+        assert_eq!(blocks(&list), [10, 11, 13, 14, 15, 16, 17]);
+        assert!(!list.overlaps(kind, &(12..13)) && list.overlaps(kind, &(12..14)));
+        let member = BadBlockKind::Unwritable(MemberIndex(1));
+        assert!(!list.overlaps(member, &(0..100)) && list.add(member, 10..11));
+        list.forget_member(MemberIndex(1));
+        assert_eq!(list.remove(kind, &(0..100)), Change::Done);
+        assert!(!list.any_lost() && !list.any_unwritable());
+    }
+
+    /// Where a page has no room for the other half of a run, that is in another page before.
+    #[test]
+    fn nothing_is_forgotten_where_room_is_scarce() {
+        let mut list = list(2);
+        let kind = BadBlockKind::Lost;
+        for run in 0..BAD_BLOCKS_PAGE_ENTRIES as u64 {
+            assert!(list.add(kind, run * 10..run * 10 + 3));
+        }
+        assert_eq!(list.remove(kind, &(11..12)), Change::Wait);
+        assert!(list.overlaps(kind, &(11..12)), "still there");
+        assert!(list.pages[1].entries.len() == 1, "and half of it twice");
+        assert_eq!(list.remove(kind, &(11..12)), Change::Done);
+        assert!(!list.overlaps(kind, &(11..12)));
+        assert!(list.overlaps(kind, &(10..11)) && list.overlaps(kind, &(12..13)));
+        for run in 0..BAD_BLOCKS_PAGE_ENTRIES as u64 - 1 {
+            assert!(list.add(kind, 1000 + run * 10..1000 + run * 10 + 3));
+        }
+        let before = blocks(&list);
+        assert!(!list.add(kind, 5000..5001));
+        assert_eq!(list.remove(kind, &(21..22)), Change::Full);
+        assert_eq!(blocks(&list), before);
+    }
+}
 
 /// How many pages there are where the list is kept in memory only.
 const PAGES_IN_MEMORY: u32 = 9;
+
 /// The most that is read of the list at once.
 const TRANSFER_BYTES: u32 = 16 << 10;
 
 #[derive(Clone, Debug)]
-struct Page {
-    sequence: u64,
+pub(crate) struct Page {
+    pub(crate) sequence: u64,
     /// As many as there is room for.
-    entries: Vec<BadBlocks>,
+    pub(crate) entries: Vec<BadBlocks>,
 }
 
 /// The list being read at opening.
 #[derive(Clone, Copy, Debug)]
-struct Loading {
-    block: u32,
-    blocks: u32,
-    pending: u32,
-    place: Place,
+pub(crate) struct Loading {
+    pub(crate) block: u32,
+    pub(crate) blocks: u32,
+    pub(crate) pending: u32,
+    pub(crate) place: Place,
 }
 
 /// What becomes of a change of the list.
@@ -60,19 +112,19 @@ pub(crate) enum Change {
 /// The list.
 #[derive(Clone, Debug)]
 pub(crate) struct BadList {
-    pages: Vec<Page>,
-    pages_per_block: u32,
+    pub(crate) pages: Vec<Page>,
+    pub(crate) pages_per_block: u32,
     /// Whether the members have it.
-    stored: bool,
+    pub(crate) stored: bool,
     /// A part of it could not be read from anybody: any block may be in it.
-    unknown: bool,
+    pub(crate) unknown: bool,
     /// Blocks of the area that are to be written.
-    wanted: Vec<bool>,
+    pub(crate) wanted: Vec<bool>,
     /// The block that is being written, and on how many members.
-    flying: Option<u32>,
-    pending: u32,
-    place: Place,
-    loading: Option<Loading>,
+    pub(crate) flying: Option<u32>,
+    pub(crate) pending: u32,
+    pub(crate) place: Place,
+    pub(crate) loading: Option<Loading>,
     /// Entries of either kind.
     lost: u32,
     unwritable: u32,
@@ -194,7 +246,7 @@ impl BadList {
         self.count();
     }
 
-    fn count(&mut self) {
+    pub(crate) fn count(&mut self) {
         let kind = |kind: fn(&BadBlockKind) -> bool| {
             let count = self.entries().filter(|entry| kind(&entry.kind)).count();
             u32::try_from(count).expect("few")
@@ -342,350 +394,5 @@ impl BadList {
     /// Whether nothing of it is being written.
     pub(crate) fn is_quiet(&self) -> bool {
         self.flying.is_none()
-    }
-}
-
-impl Engine {
-    // ---- writing ------------------------------------------------------------------------------
-
-    /// Whether the members say what is in memory; nothing is acknowledged before.
-    #[inline]
-    pub(crate) fn bad_blocks_are_stored(&self) -> bool {
-        !self.bad.is_busy() || self.read_only || self.metadata.broken
-    }
-
-    /// Begins to write what changed.
-    pub(crate) fn write_bad_blocks(&mut self) {
-        let list = &mut self.bad;
-        if !list.stored || self.read_only || list.loading.is_some() || list.flying.is_some() {
-            return;
-        }
-        let Some(block) = list.wanted.iter().position(|wanted| *wanted) else {
-            return;
-        };
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        if active.is_empty() {
-            return self.nothing_more();
-        }
-        list.wanted[block] = false;
-        let persistence = self.metadata.persistence.as_ref().expect("stored");
-        let array = persistence.array.uuid;
-        let block = u32::try_from(block).expect("few");
-        let out = self.metadata_buffer.bytes_mut(list.place, 0);
-        let first = block * list.pages_per_block;
-        for (page, out) in (first..).zip(out.as_chunks_mut().0) {
-            let of = &mut list.pages[index(page)];
-            of.sequence += 1;
-            encode_bad_blocks(array, page, of.sequence, &of.entries, out);
-        }
-        list.flying = Some(block);
-        list.pending = active.count();
-        let place = list.place;
-        for member in active.iter() {
-            let at = self
-                .area_block(member, AreaKind::BAD_BLOCKS)
-                .plus(u64::from(block));
-            self.system_io(
-                Purpose::BadBlocks,
-                member,
-                Operation::Write { fua: true },
-                at,
-                1,
-                self.metadata_buffer.slice(place, 0),
-            );
-        }
-        if let Some(newcomer) = self.newcomer_told_of_bitmaps() {
-            let area = newcomer.area(AreaKind::BAD_BLOCKS);
-            let area = area.expect("looked at before");
-            let start = area.offset_bytes / u64::from(self.block_size.bytes());
-            self.bad.pending += 1;
-            self.newcomer_system_io(
-                Purpose::BadBlocks,
-                Operation::Write { fua: true },
-                BlockIndex(start).plus(u64::from(block)),
-                1,
-                self.metadata_buffer.slice(place, 0),
-            );
-        }
-    }
-
-    /// A write of the list came back.
-    pub(crate) fn bad_blocks_written(&mut self, member: MemberIndex, result: MemberResult) {
-        self.system_flush_failed(member, result);
-        self.bad.pending -= 1;
-        if self.bad.pending > 0 {
-            return;
-        }
-        self.bad.flying = None;
-        self.write_bad_blocks();
-        if self.bad_blocks_are_stored() {
-            self.ready.append(&mut self.gated);
-            self.begin_update();
-            self.replay_listed();
-            self.try_to_serve();
-        }
-    }
-
-    // ---- reading ------------------------------------------------------------------------------
-
-    /// Reads the next part of the list from all members, or goes on to the bitmaps.
-    pub(crate) fn load_bad_blocks(&mut self) {
-        let Some(mut loading) = self.bad.loading else {
-            return self.load_bitmaps();
-        };
-        // What a device that is being filled holds of it may be of another time.
-        let active = MemberSet::all(self.geometry.members()).difference(self.lost);
-        let left = u32::try_from(self.bad.wanted.len()).expect("few") - loading.block;
-        if left == 0 || active.is_empty() {
-            self.bad.unknown |= active.is_empty();
-            self.bad.loading = None;
-            self.bad_blocks_loaded();
-            return self.load_bitmaps();
-        }
-        loading.blocks = left.min(loading.place.blocks);
-        loading.pending = active.count();
-        self.bad.loading = Some(loading);
-        for member in active.iter() {
-            let area = self.area_block(member, AreaKind::BAD_BLOCKS);
-            self.metadata_buffer
-                .bytes_mut(loading.place, member.0)
-                .fill(0);
-            let slice = self.metadata_buffer.slice(loading.place, member.0);
-            self.system_io(
-                Purpose::BadBlocksRead,
-                member,
-                Operation::Read,
-                area.plus(u64::from(loading.block)),
-                loading.blocks,
-                slice,
-            );
-        }
-    }
-
-    /// A read of the list came back.
-    pub(crate) fn bad_blocks_read(&mut self, member: MemberIndex, result: MemberResult) {
-        let mut loading = self.bad.loading.expect("the list is read");
-        if let Err(error) = result {
-            if error == MemberError::Gone {
-                self.put_out(member, OutReason::Error(error));
-            }
-            // What can't be read on a member that is there is written anew.
-            self.metadata_buffer
-                .bytes_mut(loading.place, member.0)
-                .fill(0);
-        }
-        loading.pending -= 1;
-        if loading.pending == 0 {
-            self.merge_bad_blocks(&loading);
-            loading.block += loading.blocks;
-        }
-        self.bad.loading = Some(loading);
-        if loading.pending == 0 {
-            self.load_bad_blocks();
-        }
-    }
-
-    /// Of each page the newest good one; where there is none, nothing is known.
-    fn merge_bad_blocks(&mut self, loading: &Loading) {
-        let persistence = self.metadata.persistence.as_ref().expect("stored");
-        let array = persistence.array.uuid;
-        let active = MemberSet::all(self.geometry.members()).difference(self.lost);
-        let all_told = self.rebuilding().is_empty();
-        let list = &mut self.bad;
-        let first = loading.block * list.pages_per_block;
-        let pages = loading.blocks * list.pages_per_block;
-        for at in 0..pages {
-            let number = first + at;
-            let page = &mut list.pages[index(number)];
-            let (mut oldest, mut newest) = (u64::MAX, 0);
-            for member in active.iter() {
-                let bytes = self.metadata_buffer.bytes(loading.place, member.0);
-                let bytes = &bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0[index(at)];
-                let Some((sequence, entries)) = decode_bad_blocks(array, number, bytes) else {
-                    oldest = 0;
-                    continue;
-                };
-                if sequence > newest {
-                    page.entries.clear();
-                    page.entries.extend(entries);
-                    newest = sequence;
-                }
-                oldest = oldest.min(sequence);
-            }
-            page.sequence = newest;
-            list.unknown |= newest == 0;
-            if oldest != newest || !all_told {
-                list.wanted[index(number / list.pages_per_block)] = true;
-            }
-        }
-    }
-
-    fn bad_blocks_loaded(&mut self) {
-        self.bad.count();
-        for member in self.missing.iter() {
-            self.bad.forget_member(member);
-        }
-        self.choose_direct();
-        self.write_bad_blocks();
-    }
-
-    // ---- what is in it --------------------------------------------------------------------------
-
-    /// The blocks of the array in the rows under way of a data slot of a column.
-    pub(crate) fn array_blocks(&self, id: u32, slot: u8) -> Range<u64> {
-        let (column, group) = (&self.columns[index(id)], &self.groups[index(id)]);
-        let first = group.first_block.0 + u64::from(slot) * u64::from(group.blocks);
-        let first = first + u64::from(column.low);
-        first..first + u64::from(column.blocks)
-    }
-
-    /// The data slots whose blocks of the array a column gives new contents. What a growth moves stays
-    /// what it was.
-    fn renewed(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
-        if column.owner == Owner::Request(self.own_request()) {
-            return SlotSet::EMPTY;
-        }
-        match (column.ask, column.shape.copies) {
-            (Ask::Write, true) => SlotSet::one(0),
-            (Ask::Write, false) => column.touched,
-            _ => SlotSet::EMPTY,
-        }
-    }
-
-    /// Slots of a column that it wrote, and that are in the list.
-    fn rewritten(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
-        let written = column.plan.writes.minus(self.missing_slots(id));
-        self.bad_slots(id).and(written.minus(column.refused))
-    }
-
-    /// Whether a column wrote what is in the list: it comes out when that is durable.
-    #[cold]
-    pub(crate) fn wrote_bad_blocks(&self, id: u32) -> bool {
-        self.renews_lost(id) || !self.rewritten(id).is_empty()
-    }
-
-    /// Whether a column writes in rows of which a block is in the list.
-    #[cold]
-    pub(crate) fn writes_bad_blocks(&self, id: u32) -> bool {
-        self.renews_lost(id) || !self.bad_slots(id).is_empty()
-    }
-
-    fn renews_lost(&self, id: u32) -> bool {
-        let lost = |slot| self.is_listed_lost(id, slot);
-        self.renewed(id).iter().any(lost)
-    }
-
-    /// Whether any of the blocks of a data slot in the rows under way is in the list as lost.
-    pub(crate) fn is_listed_lost(&self, id: u32, slot: u8) -> bool {
-        let blocks = self.array_blocks(id, slot);
-        self.bad.overlaps(BadBlockKind::Lost, &blocks)
-    }
-
-    /// What a column wrote is durable: it is as good as any.
-    #[cold]
-    pub(crate) fn take_from_bad_blocks(&mut self, id: u32) -> Change {
-        let mut all = Change::Done;
-        let mut remove = |engine: &mut Self, kind, blocks: Range<u64>| {
-            let change = engine.bad.remove(kind, &blocks);
-            if all != Change::Full && change != Change::Done {
-                all = change;
-            }
-        };
-        for slot in self.renewed(id).iter() {
-            remove(self, BadBlockKind::Lost, self.array_blocks(id, slot));
-        }
-        for slot in self.rewritten(id).iter() {
-            let place = self.groups[index(id)].slots()[usize::from(slot)];
-            let column = &self.columns[index(id)];
-            let start = place.offset.0 + u64::from(column.low);
-            let blocks = start..start + u64::from(column.blocks);
-            remove(self, BadBlockKind::Unwritable(place.member), blocks);
-        }
-        self.choose_direct();
-        self.write_bad_blocks();
-        all
-    }
-
-    /// Whether a column reads, for a client, what was found to be lost since it was asked for.
-    #[cold]
-    pub(crate) fn asks_for_lost(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        let own = Owner::Request(self.own_request());
-        let client = matches!(column.owner, Owner::Request(_)) && column.owner != own;
-        let lost = |slot| self.is_listed_lost(id, slot);
-        client && column.ask == Ask::Read && column.touched.iter().any(lost)
-    }
-
-    /// Whether a request reads a block that is lost.
-    #[cold]
-    pub(crate) fn reads_lost(&self, request: u32) -> bool {
-        let slot = &self.requests[index(request)];
-        let blocks = slot.block.0..slot.end.0;
-        slot.operation == Operation::Read && self.bad.overlaps(BadBlockKind::Lost, &blocks)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use spindles_block::BufferId;
-
-    fn list(pages: usize) -> BadList {
-        let mut buffer = MetadataBuffer::new(BufferId(0), BlockSize::B4096, 1);
-        let mut list = BadList::new(None, BlockSize::B4096, &mut buffer);
-        list.pages.truncate(pages);
-        list
-    }
-
-    fn blocks(list: &BadList) -> Vec<u64> {
-        let mut all: Vec<u64> = list
-            .entries()
-            .flat_map(|entry| entry.start.0..entry.end().0)
-            .collect();
-        all.sort_unstable();
-        all.dedup();
-        all
-    }
-
-    #[test]
-    fn runs_grow_shrink_and_split() {
-        let mut list = list(1);
-        let kind = BadBlockKind::Lost;
-        assert!(list.add(kind, 10..14));
-        assert!(list.add(kind, 14..16) && list.add(kind, 12..18));
-        assert_eq!(list.entries().count(), 1, "neighbours are one run");
-        assert_eq!(list.remove(kind, &(12..13)), Change::Done);
-        assert_eq!(blocks(&list), [10, 11, 13, 14, 15, 16, 17]);
-        assert!(!list.overlaps(kind, &(12..13)) && list.overlaps(kind, &(12..14)));
-        let member = BadBlockKind::Unwritable(MemberIndex(1));
-        assert!(!list.overlaps(member, &(0..100)) && list.add(member, 10..11));
-        list.forget_member(MemberIndex(1));
-        assert_eq!(list.remove(kind, &(0..100)), Change::Done);
-        assert!(!list.any_lost() && !list.any_unwritable());
-    }
-
-    /// Where a page has no room for the other half of a run, that is in another page before.
-    #[test]
-    fn nothing_is_forgotten_where_room_is_scarce() {
-        let mut list = list(2);
-        let kind = BadBlockKind::Lost;
-        for run in 0..BAD_BLOCKS_PAGE_ENTRIES as u64 {
-            assert!(list.add(kind, run * 10..run * 10 + 3));
-        }
-        assert_eq!(list.remove(kind, &(11..12)), Change::Wait);
-        assert!(list.overlaps(kind, &(11..12)), "still there");
-        assert!(list.pages[1].entries.len() == 1, "and half of it twice");
-        assert_eq!(list.remove(kind, &(11..12)), Change::Done);
-        assert!(!list.overlaps(kind, &(11..12)));
-        assert!(list.overlaps(kind, &(10..11)) && list.overlaps(kind, &(12..13)));
-        for run in 0..BAD_BLOCKS_PAGE_ENTRIES as u64 - 1 {
-            assert!(list.add(kind, 1000 + run * 10..1000 + run * 10 + 3));
-        }
-        let before = blocks(&list);
-        assert!(!list.add(kind, 5000..5001));
-        assert_eq!(list.remove(kind, &(21..22)), Change::Full);
-        assert_eq!(blocks(&list), before);
     }
 }

@@ -11,13 +11,11 @@
 //! that it counts on has changed.
 
 use crate::{
-    Engine, PlanError,
+    PlanError,
     bits::Bits,
     growth::{geometry_of, lay_regions, may_change},
-    output::{Event, Output},
     regions::{Part, Regions},
 };
-use alloc::vec::Vec;
 use core::ops::Range;
 use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{ArrayRecord, DeviceRecord, MEMBER_BLOCKS_MAX};
@@ -152,7 +150,7 @@ impl Extent {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     Reading,
     /// Regions from here on are to be looked at.
     Zeroing(u64),
@@ -162,9 +160,9 @@ enum Stage {
 /// What is to be done before the superblocks say the new size.
 #[derive(Clone, Debug)]
 pub(crate) struct Extension {
-    old: Part,
+    pub(crate) old: Part,
     last_blocks: u32,
-    stage: Stage,
+    pub(crate) stage: Stage,
 }
 
 impl Extension {
@@ -194,7 +192,7 @@ impl Extension {
     }
 
     /// The old regions that a new one takes in.
-    fn taken_in(&self, regions: &Regions, region: u64) -> Range<u64> {
+    pub(crate) fn taken_in(&self, regions: &Regions, region: u64) -> Range<u64> {
         let groups = regions.groups(region);
         let end = groups.end.min(self.old.groups().end);
         if groups.start >= end {
@@ -204,83 +202,10 @@ impl Extension {
     }
 
     /// Whether a new region is written, and has rows that were not.
-    fn lacks(&self, regions: &Regions, region: u64) -> bool {
+    pub(crate) fn lacks(&self, regions: &Regions, region: u64) -> bool {
         let written = &regions.written.bits;
         let goes_on = regions.groups(region).end >= self.old.groups().end;
         let mut old = self.taken_in(regions, region);
         written.get(region) && (goes_on || !old.all(|old| written.get(old)))
-    }
-}
-
-impl Engine {
-    /// The bits of the new regions are those of the old ones that lie in them. What lay there before
-    /// means nothing.
-    pub(crate) fn take_in_regions(&mut self) {
-        let Some(extension) = &mut self.extension else {
-            return;
-        };
-        extension.stage = Stage::Zeroing(self.regions.part.regions().start);
-        let extension = &*extension;
-        let regions = &mut self.regions;
-        regions.blank();
-        for region in regions.part.regions() {
-            let old = extension.taken_in(regions, region);
-            let is_in = |bits: &Bits| old.clone().any(|old| bits.get(old));
-            let bits = [
-                &regions.dirty.bits,
-                &regions.written.bits,
-                &regions.unsettled,
-            ];
-            let [dirty, written, unsettled] = bits.map(is_in);
-            if dirty {
-                regions.dirty.set(region);
-            }
-            if written {
-                regions.written.set(region);
-            }
-            if unsettled {
-                regions.unsettled.set(region);
-            }
-        }
-        for region in extension.old.regions() {
-            regions.unsettled.clear(region);
-        }
-    }
-
-    /// Goes on with what comes before the superblocks say the new size.
-    pub(crate) fn extend(&mut self) {
-        let Some(extension) = &mut self.extension else {
-            return;
-        };
-        let Stage::Zeroing(from) = extension.stage else {
-            return;
-        };
-        if !self.zeroing.is_idle() || self.metadata.broken {
-            return;
-        }
-        let end = self.regions.part.regions().end;
-        let lacks = |region: &u64| extension.lacks(&self.regions, *region);
-        let next: Vec<u64> = (from..end).filter(lacks).take(self.columns.len()).collect();
-        extension.stage = match next.last() {
-            Some(last) => Stage::Zeroing(last + 1),
-            None => Stage::Recording,
-        };
-        if next.is_empty() {
-            return self.begin_update();
-        }
-        for region in next {
-            self.want_zeroing(region);
-        }
-    }
-
-    /// The superblocks say what they were to say.
-    pub(crate) fn extension_recorded(&mut self) {
-        let broken = self.metadata.broken;
-        let extension = &mut self.extension;
-        let recorded = extension.take_if(|extension| !extension.is_preparing() && !broken);
-        if recorded.is_some() {
-            let blocks = self.geometry.blocks();
-            self.output(Output::Event(Event::Grown { blocks }));
-        }
     }
 }

@@ -11,160 +11,8 @@
 //!                              these are made ready meanwhile
 //! ```
 
-use crate::Engine;
 use core::ops::Range;
 use spindles_block::{Instant, MemberIndex, MemberSet};
-
-/// Regions are made ready so soon one after the other that more at once would serve.
-const SOON_NS: u64 = 500_000_000;
-/// So late that what was made ready ahead was of no use.
-const LATE_NS: u64 = 4 * SOON_NS;
-/// So many regions one after another tell enough of a writer.
-const IN_ORDER_MAX: u64 = 8;
-
-/// What the first write to a region finds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ground {
-    /// Nothing to wait for, or that is on its way.
-    Ready,
-    /// It holds something, and is not dirty.
-    Clean,
-    /// It was never written, and can be made zeros ahead of writes.
-    New,
-    /// It is not made ready ahead of writes.
-    Closed,
-}
-
-/// How many regions are made ready at once.
-#[derive(Clone, Debug)]
-pub(crate) struct FirstTouch {
-    /// So many, the one that is written to among them.
-    extent: u64,
-    /// When that was done last.
-    last: Option<Instant>,
-    /// Members that write zeros without moving bytes.
-    zeroes: MemberSet,
-}
-
-impl FirstTouch {
-    /// Those members write zeros without moving bytes.
-    pub(crate) const fn new(zeroes: MemberSet) -> Self {
-        Self {
-            extent: 1,
-            last: None,
-            zeroes,
-        }
-    }
-
-    /// Whether these members all do.
-    pub(crate) const fn zeroes_on(&self, members: MemberSet) -> bool {
-        members.difference(self.zeroes).is_empty()
-    }
-
-    /// A member has another device, of which that is not known.
-    pub(crate) const fn has_another(&mut self, member: MemberIndex) {
-        self.zeroes = self.zeroes.without(member);
-    }
-
-    /// Regions are about to be made ready: how many.
-    fn grow(&mut self, now: Instant, extent_max: u64) -> u64 {
-        let ago = self.last.map(|last| now.0.saturating_sub(last.0));
-        self.last = Some(now);
-        self.extent = match ago {
-            Some(..=SOON_NS) => 2 * self.extent,
-            Some(..=LATE_NS) => self.extent,
-            _ => 1,
-        };
-        self.extent = self.extent.min(extent_max).max(1);
-        self.extent
-    }
-
-    /// Which of the regions after `region`, to which a write comes, are to be made ready now.
-    /// `dirty` says how many are, `ground` what a write would find.
-    fn ahead(
-        &mut self,
-        now: Instant,
-        region: u64,
-        budget: u64,
-        dirty: impl FnOnce() -> u64,
-        ground: impl Fn(u64) -> Ground,
-    ) -> Range<u64> {
-        let none = region..region;
-        let mut near = region..region + self.extent / 2 + 1;
-        let first = near.find(|&region| ground(region) != Ground::Ready);
-        let Some(first) = first.filter(|&first| ground(first) != Ground::Closed && budget > 0)
-        else {
-            return none;
-        };
-        // As many as were written in order are likely to come.
-        let ready = |region: &u64| ground(*region) == Ground::Ready;
-        let before = (0..region).rev().take_while(ready);
-        let before = (0..2 * self.extent).zip(before).count();
-        let in_order = u64::try_from(before).expect("64 bits");
-        if ground(first) == Ground::New && 2 * (first - region) > in_order {
-            return none;
-        }
-        let extent = self.grow(now, budget / 4);
-        let room = budget.saturating_sub(dirty());
-        let first = first.max(region + 1);
-        // Who writes in order gets a little beyond the budget too.
-        let last = first
-            .saturating_add(room)
-            .max(region + in_order.min(IN_ORDER_MAX));
-        let last = last.min(region + extent);
-        let is_end = |at: &u64| match ground(*at) {
-            Ground::Ready | Ground::Clean => false,
-            Ground::New => *at >= region + in_order,
-            Ground::Closed => true,
-        };
-        let end = (first..last).find(is_end);
-        first..end.unwrap_or(last).max(first)
-    }
-}
-
-impl Engine {
-    /// A write comes to a region for the first time in a while: those after it are made ready too.
-    pub(crate) fn look_ahead(&mut self, region: u64) {
-        if self.regions.older.is_some() || self.extension.is_some() {
-            return; // Regions are not what they will be.
-        }
-        let budget = self.limits.dirty_bytes / self.region_bytes();
-        let regions = &self.regions;
-        let end = regions.part.regions().end;
-        let zeroes = self.zeroes_without_moving_bytes();
-        let zeroing = &self.zeroing;
-        let ground = |region| match () {
-            () if region >= end => Ground::Closed,
-            () if regions.written.bits.get(region) && !regions.dirty.bits.get(region) => {
-                Ground::Clean
-            }
-            () if regions.written.bits.get(region) => Ground::Ready,
-            () if zeroing.is_asked(region) => Ground::Ready,
-            // What the journals hold of one that was given back must be void before.
-            () if zeroes && !regions.released.get(region) => Ground::New,
-            () => Ground::Closed,
-        };
-        let dirty = || regions.dirty.bits.count();
-        let ahead = (self.first_touch).ahead(self.now, region, budget, dirty, ground);
-        for region in ahead {
-            if self.regions.written.bits.get(region) {
-                self.regions.dirty.set(region);
-                self.regions.expected.set(region);
-            } else if !self.zeroing.is_asked(region) {
-                self.want_zeroing_ahead(region);
-            }
-        }
-    }
-
-    /// What a region has of each member.
-    fn region_bytes(&self) -> u64 {
-        let chunk = self.geometry.chunk_blocks() * self.block_size.bytes();
-        let slots = u64::from(chunk) * u64::from(self.shape.slots);
-        let each = (slots << self.regions.part.shift()) / u64::from(self.geometry.members());
-        each.max(1)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -305,5 +153,114 @@ mod tests {
             regions.write(at, 3 * at);
         }
         assert_eq!(regions.dirty.len(), 100);
+    }
+}
+
+/// Regions are made ready so soon one after the other that more at once would serve.
+const SOON_NS: u64 = 500_000_000;
+
+/// So late that what was made ready ahead was of no use.
+const LATE_NS: u64 = 4 * SOON_NS;
+
+/// So many regions one after another tell enough of a writer.
+const IN_ORDER_MAX: u64 = 8;
+
+/// What the first write to a region finds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ground {
+    /// Nothing to wait for, or that is on its way.
+    Ready,
+    /// It holds something, and is not dirty.
+    Clean,
+    /// It was never written, and can be made zeros ahead of writes.
+    New,
+    /// It is not made ready ahead of writes.
+    Closed,
+}
+
+/// How many regions are made ready at once.
+#[derive(Clone, Debug)]
+pub(crate) struct FirstTouch {
+    /// So many, the one that is written to among them.
+    extent: u64,
+    /// When that was done last.
+    last: Option<Instant>,
+    /// Members that write zeros without moving bytes.
+    zeroes: MemberSet,
+}
+
+impl FirstTouch {
+    /// Those members write zeros without moving bytes.
+    pub(crate) const fn new(zeroes: MemberSet) -> Self {
+        Self {
+            extent: 1,
+            last: None,
+            zeroes,
+        }
+    }
+
+    /// Whether these members all do.
+    pub(crate) const fn zeroes_on(&self, members: MemberSet) -> bool {
+        members.difference(self.zeroes).is_empty()
+    }
+
+    /// A member has another device, of which that is not known.
+    pub(crate) const fn has_another(&mut self, member: MemberIndex) {
+        self.zeroes = self.zeroes.without(member);
+    }
+
+    /// Regions are about to be made ready: how many.
+    fn grow(&mut self, now: Instant, extent_max: u64) -> u64 {
+        let ago = self.last.map(|last| now.0.saturating_sub(last.0));
+        self.last = Some(now);
+        self.extent = match ago {
+            Some(..=SOON_NS) => 2 * self.extent,
+            Some(..=LATE_NS) => self.extent,
+            _ => 1,
+        };
+        self.extent = self.extent.min(extent_max).max(1);
+        self.extent
+    }
+
+    /// Which of the regions after `region`, to which a write comes, are to be made ready now.
+    /// `dirty` says how many are, `ground` what a write would find.
+    pub(crate) fn ahead(
+        &mut self,
+        now: Instant,
+        region: u64,
+        budget: u64,
+        dirty: impl FnOnce() -> u64,
+        ground: impl Fn(u64) -> Ground,
+    ) -> Range<u64> {
+        let none = region..region;
+        let mut near = region..region + self.extent / 2 + 1;
+        let first = near.find(|&region| ground(region) != Ground::Ready);
+        let Some(first) = first.filter(|&first| ground(first) != Ground::Closed && budget > 0)
+        else {
+            return none;
+        };
+        // As many as were written in order are likely to come.
+        let ready = |region: &u64| ground(*region) == Ground::Ready;
+        let before = (0..region).rev().take_while(ready);
+        let before = (0..2 * self.extent).zip(before).count();
+        let in_order = u64::try_from(before).expect("64 bits");
+        if ground(first) == Ground::New && 2 * (first - region) > in_order {
+            return none;
+        }
+        let extent = self.grow(now, budget / 4);
+        let room = budget.saturating_sub(dirty());
+        let first = first.max(region + 1);
+        // Who writes in order gets a little beyond the budget too.
+        let last = first
+            .saturating_add(room)
+            .max(region + in_order.min(IN_ORDER_MAX));
+        let last = last.min(region + extent);
+        let is_end = |at: &u64| match ground(*at) {
+            Ground::Ready | Ground::Clean => false,
+            Ground::New => *at >= region + in_order,
+            Ground::Closed => true,
+        };
+        let end = (first..last).find(is_end);
+        first..end.unwrap_or(last).max(first)
     }
 }

@@ -1,43 +1,14 @@
-//! Reads that a member keeps waiting are asked for again, of redundancy, and whoever is done first
-//! answers: a *hedge*.
-//!
-//! A member *stalls* while a read waits at it for much longer than its peers take. New reads go
-//! around it then, as if it were missing. A read that was sent to it before is hedged: a request of
-//! its own reads the same blocks around the member, into memory that was lent to the engine.
-//!
-//! ```text
-//!  Single ──waits for too long──▶ Hedged, and its Hedge ──one is done, and answers──▶ the other: Late
-//!     ▲                                                                                   │
-//!     └──────────────────────────────────────it is back───────────────────────────────────┘
-//! ```
-//!
-//! Nobody can call back what a device was asked: it writes into the memory it was given, whenever
-//! that is. So that memory stays the engine's until then. Who is answered by a hedge gets the
-//! hedge's memory for the memory that it gave (`Reply::exchanged`), and that is lent from then on.
-//!
-//! What waits is looked at from time to time, all of it at once: a read that comes back in time pays
-//! nothing for it.
+//! When a read counts as kept waiting, and which columns read around it.
 
 use crate::{
-    Engine, Mutation,
-    columns::{Owner, Phase},
     config::{FaultLimits, Limits},
-    engine::Closing,
     index,
-    output::{Event, Output},
-    plan::Ask,
-    requests::RequestSlot,
-    slots::SlotSet,
 };
 use alloc::{vec, vec::Vec};
-use spindles_block::{BufferSlice, Instant, MEMBERS_MAX, MemberIndex, MemberSet, Operation, Reply};
+use spindles_block::{BufferSlice, Instant, MemberIndex};
 
 /// Columns that are kept for hedges: those of other requests may all wait at one member.
 const COLUMNS_MAX: u32 = 8;
-/// Between two looks at what waits lies so much at least, unless a read is about to wait too long.
-const LOOK_MIN_NS: u64 = 1_000_000;
-/// A read of so many bytes may take twice as long as others, one of twice as many three times.
-const LONG_BYTES: u32 = 256 * 1024;
 
 /// How a request stands to others, and to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,25 +31,25 @@ pub(crate) struct Hedges {
     /// Whether what is being submitted may be answered with other memory.
     pub(crate) exchanges: bool,
     /// So many at once.
-    most: u32,
+    pub(crate) most: u32,
     /// Columns that are meant for them.
     pub(crate) columns: u32,
     /// Those of them that other requests must leave free now.
     pub(crate) kept_columns: u32,
     /// Free slots of requests for them.
-    slots: Vec<u32>,
+    pub(crate) slots: Vec<u32>,
     /// Memory that was lent and is in no use, and how long each piece is.
-    areas: Vec<BufferSlice>,
-    area_blocks: u32,
+    pub(crate) areas: Vec<BufferSlice>,
+    pub(crate) area_blocks: u32,
     /// When to look at what waits, while something does; `None` where nothing can be hedged.
-    look: Option<Instant>,
+    pub(crate) look: Option<Instant>,
     /// Reads that were not counted as hedged, of which some may be: each hedge takes
     /// `FaultLimits::hedge_share`.
-    credit: u64,
+    pub(crate) credit: u64,
     /// Reads of all members when that was reckoned.
-    reads: u64,
+    pub(crate) reads: u64,
     /// For each member the reads that were hedged because of it.
-    hedged: Vec<u64>,
+    pub(crate) hedged: Vec<u64>,
 }
 
 impl Hedges {
@@ -122,295 +93,5 @@ impl Hedges {
     /// Reads that were hedged because of a member.
     pub(crate) fn of(&self, member: MemberIndex) -> u64 {
         self.hedged[usize::from(member.0)]
-    }
-}
-
-impl Engine {
-    /// Lends the engine memory of so many blocks for reads that are hedged. Clients whose requests
-    /// come through `submit_exchangeable` give memory as long as that, and get such memory for it.
-    /// Whether there is a use for it; all pieces are equally long.
-    pub fn lend(&mut self, area: BufferSlice, blocks: u32) -> bool {
-        let hedges = &mut self.hedges;
-        if hedges.areas.len() == index(hedges.most) {
-            return false;
-        }
-        assert!(
-            hedges.area_blocks == 0 || hedges.area_blocks == blocks,
-            "all lent memory is equally long"
-        );
-        hedges.area_blocks = blocks;
-        hedges.areas.push(area);
-        true
-    }
-
-    /// Ends all lending: requests from now on may give other memory, and get such as is lent from
-    /// now on. What a late read still has of the former memory it may fill, and nobody uses it again.
-    pub fn end_lending(&mut self) {
-        self.hedges.area_blocks = 0;
-        self.hedges.areas.clear();
-        for slot in &mut self.requests {
-            slot.exchangeable = false;
-        }
-    }
-
-    /// Columns that requests may have, hedges among them.
-    pub(crate) fn client_columns(&self) -> u32 {
-        self.limits.columns + self.hedges.columns
-    }
-
-    /// When to look at reads that wait: only while there may be some, or a member stalls.
-    pub(crate) fn look_at(&self) -> Option<Instant> {
-        let nobody_waits = self.free_columns.len() == index(self.client_columns());
-        let idle = nobody_waits && self.slow.stalled.is_empty();
-        self.hedges.look.filter(|_| !idle)
-    }
-
-    /// A read came back from a member that stalled: perhaps it was the last that waited.
-    pub(crate) fn look_again(&mut self) {
-        self.hedges.look = self.hedges.look.map(|look| look.min(self.now));
-    }
-
-    /// Looks at the reads that wait at members, if it is time to.
-    pub(crate) fn look_at_waiting(&mut self) {
-        let due = self.look_at().is_some_and(|look| look <= self.now);
-        if !due {
-            return;
-        }
-        let limits = self.slow.limits;
-        let mut next = self.now.plus_ns(limits.stall_min_ns.max(LOOK_MIN_NS));
-        let patience = self.patience();
-        // Since when a read waits for too long at each member, if one does.
-        let mut overdue = [None; MEMBERS_MAX as usize];
-        for id in 0..self.client_columns() {
-            for member in self.waits_at(id).difference(self.missing).iter() {
-                let until = self.waits_until(id, patience[usize::from(member.0)]);
-                if until <= self.now {
-                    let since = overdue[usize::from(member.0)].get_or_insert(until);
-                    *since = until.min(*since);
-                } else {
-                    next = next.min(until);
-                }
-            }
-        }
-        self.hedges.look = Some(next);
-        let stalled = self.choose_stalled(&mut overdue);
-        self.tell_stalled(stalled);
-        if stalled.is_empty() {
-            return;
-        }
-        for id in 0..self.client_columns() {
-            let waits = self.waits_at(id).intersection(stalled);
-            let is_late = |member: &MemberIndex| {
-                self.waits_until(id, patience[usize::from(member.0)]) <= self.now
-            };
-            let late = waits.iter().find(is_late);
-            if let (Some(member), Owner::Request(request)) = (late, self.columns[index(id)].owner) {
-                self.hedge(request, member);
-            }
-        }
-    }
-
-    /// The members that keep reads waiting for the longest, as many as there is a way around; none
-    /// where all do.
-    fn choose_stalled(&self, overdue: &mut [Option<Instant>; MEMBERS_MAX as usize]) -> MemberSet {
-        let count = overdue.iter().flatten().count();
-        let there = self.geometry.members() - u8::try_from(self.lost.count()).expect("few");
-        let mut stalled = MemberSet::EMPTY;
-        if count == usize::from(there) {
-            return stalled;
-        }
-        for _ in 0..count {
-            let waits = (0..).map(MemberIndex).zip(overdue.iter());
-            let waits = waits.filter_map(|(member, since)| Some((since.as_ref()?, member)));
-            let (_, member) = waits.min().expect("so many were counted");
-            overdue[usize::from(member.0)] = None;
-            let with = stalled.with(member);
-            if self.geometry.survives(self.lost.union(with)) {
-                stalled = with;
-            }
-        }
-        stalled
-    }
-
-    /// For how long a read may wait at each member, in nanoseconds.
-    fn patience(&self) -> [u64; MEMBERS_MAX as usize] {
-        let limits = self.slow.limits;
-        let mut patience = [u64::MAX; MEMBERS_MAX as usize];
-        for (member, patience) in (0..self.geometry.members()).zip(&mut patience) {
-            if let Some(median) = self.slow.median_ns(MemberIndex(member), self.lost) {
-                let times = median.saturating_mul(limits.stall_factor.into());
-                *patience = times.max(limits.stall_min_ns);
-            }
-        }
-        patience
-    }
-
-    /// Until when a column may wait for what it reads.
-    fn waits_until(&self, id: u32, patience_ns: u64) -> Instant {
-        let column = &self.columns[index(id)];
-        let bytes = u64::from(column.blocks) * u64::from(self.block_size.bytes());
-        let times = 1 + bytes / u64::from(LONG_BYTES);
-        let ns = patience_ns.saturating_mul(times);
-        Instant(column.issued.0.saturating_add(ns))
-    }
-
-    /// The members at which a read of a request waits.
-    fn waits_at(&self, id: u32) -> MemberSet {
-        let column = &self.columns[index(id)];
-        let reads = column.ask == Ask::Read && matches!(column.owner, Owner::Request(_));
-        match column.phase {
-            // Its checksums lie on the same member.
-            Phase::Paging if reads && column.direct => MemberSet::EMPTY.with(column.member),
-            Phase::Direct if reads => MemberSet::EMPTY.with(column.member),
-            Phase::Reading if reads => {
-                let slots = self.groups[index(id)].slots();
-                let members = column.reading.iter();
-                members
-                    .map(|slot| slots[usize::from(slot)].member)
-                    .collect()
-            }
-            _ => MemberSet::EMPTY,
-        }
-    }
-
-    fn tell_stalled(&mut self, stalled: MemberSet) {
-        let before = self.slow.stalled;
-        if stalled == before {
-            return;
-        }
-        self.slow.stalled = stalled;
-        self.choose_direct();
-        for member in before.union(stalled).iter() {
-            let stalls = stalled.contains(member);
-            if stalls != before.contains(member) {
-                self.output(Output::Event(Event::MemberStalls { member, stalls }));
-            }
-        }
-    }
-
-    /// The slots of a column's read at members that stall.
-    #[cold]
-    pub(crate) fn stalled_slots(&self, id: u32) -> SlotSet {
-        match self.columns[index(id)].ask {
-            Ask::Read => self.slots_of(id, self.slow.stalled),
-            _ => SlotSet::EMPTY,
-        }
-    }
-
-    /// Asks redundancy for what a request waits for at `member`, where that is allowed and there is
-    /// room.
-    fn hedge(&mut self, request: u32, member: MemberIndex) {
-        let slot = self.requests[index(request)];
-        let blocks = slot.end.0 - slot.block.0;
-        let may_be = slot.exchangeable
-            && slot.pairing == Pairing::Single
-            && slot.is_handed_out()
-            && !self.unreplayed
-            && blocks <= u64::from(self.hedges.area_blocks)
-            && matches!(self.closing, Closing::Open | Closing::Draining);
-        let room = !self.hedges.areas.is_empty() && !self.hedges.slots.is_empty();
-        if !(may_be && room && self.takes_credit()) {
-            return;
-        }
-        let area = self.hedges.areas.pop().expect("looked at");
-        let hedge = self.hedges.slots.pop().expect("looked at");
-        let buffer = if self.mutated(Mutation::HedgeInPlace) {
-            slot.buffer
-        } else {
-            area
-        };
-        let mut reads = RequestSlot::new(slot.token, Operation::Read, slot.block, slot.end, buffer);
-        reads.exchangeable = true;
-        reads.pairing = Pairing::Hedge(request);
-        self.requests[index(hedge)] = reads;
-        self.requests[index(request)].pairing = Pairing::Hedged(hedge);
-        self.hedges.hedged[usize::from(member.0)] += 1;
-        if !self.advance(hedge) {
-            // It is not behind those who wait for columns that wait at the member.
-            self.stalled.push_front(hedge);
-        }
-        self.keep_columns();
-    }
-
-    /// Whether one more read may be hedged, of those that there were; it counts as one.
-    fn takes_credit(&mut self) -> bool {
-        let hedges = &mut self.hedges;
-        let share = u64::from(self.slow.limits.hedge_share);
-        let reads = self.slow.reads_of_all();
-        let most = u64::from(hedges.most) * share;
-        hedges.credit = most.min(hedges.credit + reads.saturating_sub(hedges.reads));
-        hedges.reads = reads;
-        if hedges.credit < share && !self.mutated(Mutation::HedgeUnlimited) {
-            return false;
-        }
-        self.hedges.credit = self.hedges.credit.saturating_sub(share);
-        true
-    }
-
-    /// A request is done that is hedged, a hedge, or no client's.
-    #[cold]
-    pub(crate) fn answer_paired(&mut self, request: u32) {
-        let slot = self.requests[index(request)];
-        let other = match slot.pairing {
-            Pairing::Single => panic!("there are not two"),
-            Pairing::Own => return self.own_request_done(slot.error),
-            Pairing::Late => return self.is_back(request),
-            Pairing::Hedge(other) if slot.error.is_some() => {
-                // It was of no use: who waits goes on waiting.
-                let waits = &mut self.requests[index(other)];
-                waits.pairing = Pairing::Single;
-                waits.exchangeable = false;
-                return self.is_back(request);
-            }
-            Pairing::Hedge(other) | Pairing::Hedged(other) => other,
-        };
-        let exchanged = matches!(slot.pairing, Pairing::Hedge(_)).then_some(slot.buffer);
-        let late = &mut self.requests[index(other)];
-        late.pairing = Pairing::Late;
-        // Whichever slot is free now is one for clients, the other will be one for hedges.
-        self.requests[index(request)].pairing = Pairing::Single;
-        self.free_requests.push(request);
-        self.output(Output::Reply(Reply {
-            token: slot.token,
-            result: slot.error.map_or(Ok(()), Err),
-            exchanged,
-        }));
-        let late = &mut self.requests[index(other)];
-        if !late.is_handed_out() {
-            late.stop();
-            self.stalled.retain(|&waiting| waiting != other);
-        }
-        if self.requests[index(other)].pending == 0 {
-            return self.is_back(other);
-        }
-        self.keep_columns();
-    }
-
-    /// What nobody waits for any more is back: its memory can be used again, unless that was lent
-    /// before lending ended.
-    fn is_back(&mut self, request: u32) {
-        let slot = &mut self.requests[index(request)];
-        slot.pairing = Pairing::Single;
-        if slot.exchangeable {
-            self.hedges.areas.push(slot.buffer);
-        }
-        self.hedges.slots.push(request);
-        self.keep_columns();
-        self.look_again();
-    }
-
-    /// Whether the columns that are free are not for this request.
-    pub(crate) fn must_leave_columns(&self, request: u32) -> bool {
-        let is_hedge = matches!(self.requests[index(request)].pairing, Pairing::Hedge(_));
-        !is_hedge || self.free_columns.is_empty()
-    }
-
-    /// Reckons how many columns other requests must leave free.
-    fn keep_columns(&mut self) {
-        let is_extra =
-            |slot: &&RequestSlot| matches!(slot.pairing, Pairing::Hedge(_) | Pairing::Late);
-        let extra = self.requests.iter().filter(is_extra);
-        let used = extra.map(|slot| slot.pending).sum();
-        self.hedges.kept_columns = self.hedges.columns.saturating_sub(used);
     }
 }

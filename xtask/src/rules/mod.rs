@@ -15,6 +15,7 @@ mod manifests;
 mod markdown;
 mod module_circles;
 mod registries;
+mod rooms;
 
 use crate::repo::Repo;
 use std::fmt;
@@ -73,6 +74,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &markdown::RULE,
     &module_circles::RULE,
     &registries::RULE,
+    &rooms::RULE,
 ];
 
 /// What breaks any of the rules.

@@ -12,7 +12,7 @@ pub(crate) static RULE: Rule = Rule {
 };
 
 /// Where the rule holds.
-const CRATES: &[&str] = &["spindles-io"];
+const CRATES: &[&str] = &["spindles-engine", "spindles-io"];
 
 fn check(repo: &Repo) -> Vec<Problem> {
     CRATES

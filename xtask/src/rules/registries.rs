@@ -20,7 +20,7 @@ const ALWAYS: &[&str] = &[
     "/codes/mod.rs",
     "/kernels/mod.rs",
     "/consistency/mod.rs",
-    "/jobs/mod.rs",
+    "/engine/jobs/mod.rs",
     "/versions/mod.rs",
     "/kinds/mod.rs",
     "/disks/mod.rs",

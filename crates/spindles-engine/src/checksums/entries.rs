@@ -1,7 +1,5 @@
-//! The entries of the blocks that a column has under way: what members keep of each block, in pages, and
-//! while a window is moved by a growth, staged.
+//! What members keep of each block: its checksum, and beside parity the row sum.
 
-use crate::{Engine, index};
 use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, RowSum, stored_checksum};
 
 /// What is kept of a block.
@@ -23,65 +21,5 @@ impl Entry {
     /// Whether it says that the block has this checksum.
     pub(crate) fn is_of(self, sum: u32) -> bool {
         self.checksum == stored_checksum(sum)
-    }
-}
-
-impl Engine {
-    /// What is kept of the block of a slot in a row, counted from the first under way.
-    pub(crate) fn entry(&self, id: u32, slot: u8, row: u32) -> Entry {
-        let first = self.block_of_slot(id, slot);
-        let block = first.plus(u64::from(row));
-        let pages = self.pages.as_ref().expect("blocks have checksums");
-        if self.grow.is_staged(self.columns[index(id)].group) {
-            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
-            let (place, page, at) = self.staged_entry(block);
-            let page = &self.metadata_buffer.bytes(place, member.0)[page];
-            return Entry {
-                checksum: pages.entries.checksum_in(page, at),
-                row_sum: pages.entries.row_sum_in(page, at),
-            };
-        }
-        let of = (id, slot, first);
-        Entry {
-            checksum: pages.kept_at(&self.metadata_buffer, of, block),
-            row_sum: pages.row_sum_at(&self.metadata_buffer, of, block),
-        }
-    }
-
-    /// From now on the block of a slot in a row has this checksum, and beside it is the sum of its row.
-    pub(crate) fn set_entry(&mut self, id: u32, slot: u8, row: u32, sum: u32, row_sum: RowSum) {
-        let first = self.block_of_slot(id, slot);
-        let block = first.plus(u64::from(row));
-        let pages = self.pages.as_ref().expect("blocks have checksums");
-        if self.grow.is_staged(self.columns[index(id)].group) {
-            let (entries, member) = (
-                pages.entries,
-                self.groups[index(id)].slots()[usize::from(slot)].member,
-            );
-            let (place, page, at) = self.staged_entry(block);
-            let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
-            return entries.set_in(page, at, stored_checksum(sum), row_sum);
-        }
-        let pages = self.pages.as_mut().expect("looked at");
-        let of = (id, slot, first);
-        pages.set_at(&mut self.metadata_buffer, of, block, sum, row_sum);
-    }
-
-    /// As `set_entry`, where the entry is another. Whether it was.
-    pub(crate) fn correct_entry(
-        &mut self,
-        id: u32,
-        slot: u8,
-        row: u32,
-        sum: u32,
-        row_sum: RowSum,
-    ) -> bool {
-        let entry = self.entry(id, slot, row);
-        let parity = !self.shape(id).copies && slot >= self.shape(id).data;
-        let differs = !entry.is_of(sum) || parity && entry.row_sum != row_sum;
-        if differs {
-            self.set_entry(id, slot, row, sum, row_sum);
-        }
-        differs
     }
 }

@@ -11,26 +11,24 @@
 //! when room is short, and before a flush that others build on.
 
 use crate::{
-    Engine, Mutation, NEWCOMER, PAGE_IO, SYSTEM_IO,
     config::Persistence,
     index,
-    output::{OutReason, Output},
     slots::SlotSet,
     system_io::{MetadataBuffer, Place, Purpose},
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
-use spindles_block::{
-    BlockIndex, BlockSize, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
-};
+use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
 use spindles_format::{
     AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, RowSum, Uuid,
-    block_checksum, open_checksums, seal_checksums, stored_checksum,
+    block_checksum, stored_checksum,
 };
 
 /// No frame, or the end of a list.
-const NONE: u32 = u32::MAX;
+pub(crate) const NONE: u32 = u32::MAX;
+
 /// Pages that are written at once.
-const WRITES_MAX: u32 = 16;
+pub(crate) const WRITES_MAX: u32 = 16;
+
 /// Flushes of the engine that may wait for pages at once: one of each purpose.
 const DEFERRED_MAX: usize = 16;
 
@@ -39,28 +37,28 @@ const HELD_MAX: usize = 3;
 
 /// Room for a page.
 #[derive(Clone, Copy, Debug)]
-struct Frame {
-    member: MemberIndex,
-    page: u64,
+pub(crate) struct Frame {
+    pub(crate) member: MemberIndex,
+    pub(crate) page: u64,
     /// The next in the bucket.
     next: u32,
-    state: State,
+    pub(crate) state: State,
     /// How many hold it.
     pins: u32,
     /// When it became dirty, as a number that rises; 0 while it is not.
-    dirty: u64,
+    pub(crate) dirty: u64,
     /// What `dirty` was when the write under way began; 0 while there is none.
-    writing: u64,
+    pub(crate) writing: u64,
     /// Writes of it under way: to its member, and to the device that is to replace that.
-    flying: u8,
+    pub(crate) flying: u8,
     /// Somebody wanted it since the hand came by.
     referenced: bool,
     /// The first of the holders that wait for it.
-    waiter: u32,
+    pub(crate) waiter: u32,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+pub(crate) enum State {
     Empty,
     Loading,
     Good,
@@ -88,7 +86,7 @@ impl Frame {
 
 /// Pages that a holder needs for one slot: of one member, at most `HELD_MAX`.
 #[derive(Clone, Copy, Debug)]
-struct Want {
+pub(crate) struct Want {
     slot: u8,
     member: MemberIndex,
     first: u64,
@@ -97,24 +95,24 @@ struct Want {
 
 /// Who needs pages: a column, or a member whose rows are being made zeros.
 #[derive(Clone, Copy, Debug)]
-struct Holder {
+pub(crate) struct Holder {
     /// The slots of which it has pages.
     slots: SlotSet,
     /// The next that waits for the same page.
-    next: u32,
+    pub(crate) next: u32,
 }
 
 /// A flush that waits until pages that changed before it are written.
 #[derive(Clone, Copy, Debug)]
-struct Deferred {
-    flush: Flush,
+pub(crate) struct Deferred {
+    pub(crate) flush: Flush,
     /// Changes up to this one come first.
-    changes: u64,
+    pub(crate) changes: u64,
 }
 
 /// Whose flush it is.
 #[derive(Clone, Copy, Debug)]
-enum Flush {
+pub(crate) enum Flush {
     /// The engine's, of these members.
     System(Purpose, MemberSet),
     /// A column's, of all members.
@@ -124,14 +122,14 @@ enum Flush {
 /// The pages in memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Pages {
-    array: Uuid,
+    pub(crate) array: Uuid,
     pub(crate) entries: Entries,
     /// Where the checksums of each member begin.
-    starts: Vec<BlockIndex>,
+    pub(crate) starts: Vec<BlockIndex>,
     /// Blocks of a page on the member.
-    page_blocks: u32,
-    place: Place,
-    frames: Vec<Frame>,
+    pub(crate) page_blocks: u32,
+    pub(crate) place: Place,
+    pub(crate) frames: Vec<Frame>,
     /// Of buckets, by member and page.
     heads: Vec<u32>,
     shift: u32,
@@ -140,21 +138,21 @@ pub(crate) struct Pages {
     /// Frames that are empty, or may be given to another page.
     spare: u32,
     /// Frames that are dirty, the longest first.
-    dirty: VecDeque<u32>,
-    changes: u64,
+    pub(crate) dirty: VecDeque<u32>,
+    pub(crate) changes: u64,
     /// Writes under way.
-    writes: u32,
-    deferred: VecDeque<Deferred>,
-    holders: Vec<Holder>,
+    pub(crate) writes: u32,
+    pub(crate) deferred: VecDeque<Deferred>,
+    pub(crate) holders: Vec<Holder>,
     /// Holders that wait for room, in line.
-    waiting: VecDeque<u32>,
+    pub(crate) waiting: VecDeque<u32>,
     /// Something changed for who waits for room.
-    room: bool,
+    pub(crate) room: bool,
     /// For each holder and slot.
     held: Vec<[u32; HELD_MAX]>,
     slots: usize,
     wanted: Vec<Want>,
-    loads: Vec<u32>,
+    pub(crate) loads: Vec<u32>,
     /// The checksum of a block of zeros.
     pub(crate) of_zeros: u32,
     /// Whether a block without a checksum can't be.
@@ -163,7 +161,7 @@ pub(crate) struct Pages {
 
 /// What an attempt to hold pages came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Held {
+pub(crate) enum Held {
     All,
     /// Some are on their way.
     Loading,
@@ -228,12 +226,12 @@ impl Pages {
     }
 
     /// Forgets what was wanted.
-    fn want_nothing(&mut self) {
+    pub(crate) fn want_nothing(&mut self) {
         self.wanted.clear();
     }
 
     /// The checksums of `blocks` blocks of a member's data area from `first` on are wanted.
-    fn want(&mut self, slot: u8, member: MemberIndex, first: BlockIndex, blocks: u32) {
+    pub(crate) fn want(&mut self, slot: u8, member: MemberIndex, first: BlockIndex, blocks: u32) {
         let last = first.0 + u64::from(blocks) - 1;
         let want = Want {
             slot,
@@ -278,7 +276,7 @@ impl Pages {
     }
 
     /// Something ended that kept a frame.
-    fn may_be_spare(&mut self, at: u32) {
+    pub(crate) fn may_be_spare(&mut self, at: u32) {
         if self.frames[index(at)].is_spare() {
             self.spare += 1;
             self.room |= !self.waiting.is_empty();
@@ -320,7 +318,7 @@ impl Pages {
     }
 
     /// Tries to hold what is wanted. Pages that are to be read are in `loads` then.
-    fn hold(&mut self, holder: u32, in_line: bool) -> Held {
+    pub(crate) fn hold(&mut self, holder: u32, in_line: bool) -> Held {
         self.let_go(holder);
         self.loads.clear();
         let mut missing = 0;
@@ -383,7 +381,7 @@ impl Pages {
     }
 
     /// Puts a holder in line for the first of its pages that is on its way. Whether there is one.
-    fn wait_for_next(&mut self, holder: u32) -> bool {
+    pub(crate) fn wait_for_next(&mut self, holder: u32) -> bool {
         for slot in self.holders[index(holder)].slots.iter() {
             for at in self.held[self.place_of(holder, slot)] {
                 if at != NONE && self.frames[index(at)].state == State::Loading {
@@ -422,7 +420,7 @@ impl Pages {
         (self.held[self.place_of(holder, slot)][which], place)
     }
 
-    fn start_of(&self, at: u32) -> u32 {
+    pub(crate) fn start_of(&self, at: u32) -> u32 {
         at * self.page_blocks
     }
 
@@ -503,7 +501,7 @@ impl Pages {
     }
 
     /// Which change is not on its member yet, of all the oldest.
-    fn oldest_change(&self) -> u64 {
+    pub(crate) fn oldest_change(&self) -> u64 {
         let waits = self.dirty.front().map(|&at| self.frames[index(at)].dirty);
         let writing = || {
             let frames = self.frames.iter();
@@ -520,7 +518,7 @@ impl Pages {
     }
 
     /// Whether pages are to be written now.
-    fn wants_writes(&self) -> bool {
+    pub(crate) fn wants_writes(&self) -> bool {
         let Some(&first) = self.dirty.front() else {
             return false;
         };
@@ -544,7 +542,7 @@ impl Pages {
     }
 
     /// Whether the pages are written that the first flush waits for.
-    fn has_flush_to_send(&self) -> bool {
+    pub(crate) fn has_flush_to_send(&self) -> bool {
         let first = self.deferred.front();
         first.is_some_and(|first| self.oldest_change() > first.changes)
     }
@@ -586,268 +584,10 @@ impl Pages {
 }
 
 /// Where the checksums of a device begin.
-fn start(device: Option<&DeviceRecord>) -> BlockIndex {
+pub(crate) fn start(device: Option<&DeviceRecord>) -> BlockIndex {
     let area = device.and_then(|device| {
         let area = device.area(AreaKind::CHECKSUMS)?;
         Some(area.offset_bytes / u64::from(device.block_size.bytes()))
     });
     BlockIndex(area.unwrap_or(0))
-}
-
-impl Engine {
-    /// Whether a holder has all pages that it needs. Otherwise it is told when it has, save where
-    /// its members are missing then.
-    #[inline(never)]
-    pub(crate) fn hold_pages(&mut self, holder: u32) -> bool {
-        match self.try_to_hold(holder, false) {
-            Held::All => true,
-            Held::Loading => false,
-            Held::NoRoom => {
-                let pages = self.pages.as_mut().expect("the caller looked");
-                pages.waiting.push_back(holder);
-                // Its pages may be in the way, being dirty.
-                pages.room = true;
-                false
-            }
-        }
-    }
-
-    fn try_to_hold(&mut self, holder: u32, in_line: bool) -> Held {
-        self.want_pages(holder);
-        let pages = self.pages.as_mut().expect("the caller looked");
-        let held = pages.hold(holder, in_line);
-        for load in 0..pages.loads.len() {
-            self.load_page(load);
-        }
-        held
-    }
-
-    /// Notes which pages a holder needs.
-    fn want_pages(&mut self, holder: u32) {
-        let pages = self.pages.as_mut().expect("the caller looked");
-        pages.want_nothing();
-        if let Some(member) = index(holder).checked_sub(self.columns.len()) {
-            let (first, blocks) = self.zeroing.next_sums(member);
-            let member = MemberIndex(u8::try_from(member).expect("at most 64"));
-            return pages.want(0, member, first, blocks);
-        }
-        let column = &self.columns[index(holder)];
-        if column.direct {
-            return pages.want(0, column.member, column.offset, column.blocks);
-        }
-        let slots = self.groups[index(holder)].slots();
-        for slot in column.plan.reads.or(column.plan.writes).iter() {
-            let place = &slots[usize::from(slot)];
-            if !self.missing.contains(place.member) {
-                let first = place.offset.plus(u64::from(column.low));
-                pages.want(slot, place.member, first, column.blocks);
-            }
-        }
-    }
-
-    fn load_page(&mut self, load: usize) {
-        let pages = self.pages.as_ref().expect("the caller looked");
-        self.page_io(pages.loads[load], Operation::Read);
-    }
-
-    fn page_io(&mut self, at: u32, operation: Operation) {
-        let pages = self.pages.as_ref().expect("there are pages");
-        let frame = &pages.frames[index(at)];
-        let start = pages.starts[usize::from(frame.member.0)];
-        let page = frame.page * u64::from(pages.page_blocks);
-        let io = MemberIo {
-            id: MemberIoId(SYSTEM_IO | PAGE_IO | at),
-            member: frame.member,
-            operation,
-            block: start.plus(page),
-            blocks: pages.page_blocks,
-            buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
-        };
-        self.output(Output::Member(io));
-    }
-
-    /// A page that is written to a member goes to the device too that is to replace it.
-    fn page_beside(&mut self, at: u32, member: MemberIndex) {
-        let Some(device) = self.secret_newcomer(member) else {
-            return;
-        };
-        let first = start(Some(device));
-        let newcomer = self.newcomer();
-        let pages = self.pages.as_mut().expect("there are pages");
-        let frame = &mut pages.frames[index(at)];
-        frame.flying += 1;
-        let io = MemberIo {
-            id: MemberIoId(SYSTEM_IO | PAGE_IO | NEWCOMER | at),
-            member: newcomer,
-            operation: Operation::Write { fua: false },
-            block: first.plus(frame.page * u64::from(pages.page_blocks)),
-            blocks: pages.page_blocks,
-            buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
-        };
-        self.output(Output::Member(io));
-    }
-
-    /// Where the page goes that this read brings.
-    pub(crate) fn page_read(&self, at: u32) -> Option<(Place, u32, u32)> {
-        let pages = self.pages.as_ref()?;
-        let loading = pages.frames[index(at)].state == State::Loading;
-        loading.then(|| (pages.place, pages.start_of(at), pages.page_blocks))
-    }
-
-    /// A page was read, or written.
-    pub(crate) fn page_io_done(&mut self, at: u32, result: MemberResult) {
-        let pages = self.pages.as_mut().expect("there are pages");
-        let frame = &mut pages.frames[index(at)];
-        if frame.state == State::Loading {
-            return self.page_loaded(at, result);
-        }
-        let member = frame.member;
-        frame.flying -= 1;
-        if frame.flying == 0 {
-            frame.writing = 0;
-            pages.writes -= 1;
-            pages.may_be_spare(at);
-        }
-        if let Err(error) = result
-            && !self.put_out(member, OutReason::Error(error))
-        {
-            self.nothing_more();
-        }
-        self.flush_deferred();
-    }
-
-    fn page_loaded(&mut self, at: u32, result: MemberResult) {
-        let pages = self.pages.as_mut().expect("there are pages");
-        let start = pages.start_of(at);
-        let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
-        let frame = &mut pages.frames[index(at)];
-        frame.state = State::Good;
-        if result.is_ok() {
-            open_checksums(pages.entries, pages.array, frame.page, page);
-        } else {
-            pages.entries.lose(page);
-        }
-        let member = frame.member;
-        let mut holder = core::mem::replace(&mut frame.waiter, NONE);
-        if let Err(error @ spindles_block::MemberError::Gone) = result {
-            self.put_out(member, OutReason::Error(error));
-        }
-        while holder != NONE {
-            let pages = self.pages.as_mut().expect("there are pages");
-            let next = core::mem::replace(&mut pages.holders[index(holder)].next, NONE);
-            if !pages.wait_for_next(holder) {
-                self.pages_held(holder);
-            }
-            holder = next;
-        }
-    }
-
-    /// A holder has all pages that it waited for.
-    fn pages_held(&mut self, holder: u32) {
-        match index(holder).checked_sub(self.columns.len()) {
-            None => self.ready.push_back(holder),
-            Some(member) => {
-                self.zero_run(MemberIndex(u8::try_from(member).expect("at most 64")));
-            }
-        }
-    }
-
-    /// Lets those that wait for room have it. Whether anybody got all of its pages.
-    #[cold]
-    pub(crate) fn pump_waiting_for_pages(&mut self) -> bool {
-        let mut any = false;
-        while let Some(pages) = &mut self.pages
-            && core::mem::take(&mut pages.room)
-            && let Some(&holder) = pages.waiting.front()
-        {
-            let held = self.try_to_hold(holder, true);
-            if held == Held::NoRoom {
-                break;
-            }
-            let pages = self.pages.as_mut().expect("looked at");
-            pages.waiting.pop_front();
-            pages.room = true;
-            if held == Held::All {
-                self.pages_held(holder);
-                any = true;
-            }
-        }
-        any
-    }
-
-    /// Writes pages that are to be written, as the last thing that an input causes: what is written
-    /// must not change before the driver took it.
-    #[cold]
-    pub(crate) fn write_pages(&mut self) {
-        let generation = self.metadata.generation();
-        while let Some(pages) = &mut self.pages
-            && pages.writes < WRITES_MAX
-            && pages.wants_writes()
-            && let Some(&at) = pages.dirty.front()
-        {
-            let start = pages.start_of(at);
-            let frame = &mut pages.frames[index(at)];
-            if frame.writing > 0 {
-                return; // One write of a page at a time.
-            }
-            pages.dirty.pop_front();
-            assert!(!self.missing.contains(frame.member), "it was given up");
-            frame.writing = core::mem::take(&mut frame.dirty);
-            frame.flying = 1;
-            pages.writes += 1;
-            let member = frame.member;
-            let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
-            seal_checksums(pages.array, frame.page, generation, page);
-            self.page_io(at, Operation::Write { fua: false });
-            self.page_beside(at, member);
-        }
-        self.flush_deferred();
-    }
-
-    /// Whether a flush waits for pages that changed: then it is sent when they are written.
-    pub(crate) fn defers_flush(&mut self, members: MemberSet, purpose: Purpose) -> bool {
-        let careless = purpose == Purpose::JournalRelease
-            && self.mutated(Mutation::ReuseJournalWithoutChecksums);
-        let Some(pages) = &mut self.pages else {
-            return false;
-        };
-        if !purpose.needs_pages() || pages.oldest_change() == u64::MAX || careless {
-            return false;
-        }
-        pages.deferred.push_back(Deferred {
-            flush: Flush::System(purpose, members),
-            changes: pages.changes,
-        });
-        true
-    }
-
-    /// The same for the flush of a column: what was written is durable only with its checksums.
-    pub(crate) fn defers_flush_of_column(&mut self, id: u32) -> bool {
-        let careless = self.mutated(Mutation::SkipPagesOfDurable)
-            && !self.columns[index(id)].settling.is_under_way();
-        let Some(pages) = &mut self.pages else {
-            return false;
-        };
-        if careless || pages.oldest_change() == u64::MAX {
-            return false;
-        }
-        pages.deferred.push_back(Deferred {
-            flush: Flush::Column(id),
-            changes: pages.changes,
-        });
-        true
-    }
-
-    /// Sends the flushes that waited for pages that are written now.
-    fn flush_deferred(&mut self) {
-        while let Some(pages) = &mut self.pages
-            && pages.has_flush_to_send()
-            && let Some(first) = pages.deferred.pop_front()
-        {
-            match first.flush {
-                Flush::System(purpose, members) => self.send_flush(members, purpose),
-                Flush::Column(id) => self.send_flush_of_column(id),
-            }
-        }
-    }
 }

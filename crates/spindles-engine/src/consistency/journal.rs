@@ -3,7 +3,7 @@
 
 use super::{Policy, WriteHole};
 
-pub(super) static POLICY: Policy = Policy {
+pub(crate) static POLICY: Policy = Policy {
     name: "journal",
     about: "writes to parity groups are logged on the members first: a crash leaves no write hole",
     resync_after_crash: true,

@@ -2,7 +2,7 @@
 
 use super::{Policy, WriteHole};
 
-pub(super) static POLICY: Policy = Policy {
+pub(crate) static POLICY: Policy = Policy {
     name: "none",
     about: "nothing is done after a crash: copies and parity may disagree with data",
     resync_after_crash: false,

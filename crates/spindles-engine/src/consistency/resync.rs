@@ -3,7 +3,7 @@
 
 use super::{Policy, WriteHole};
 
-pub(super) static POLICY: Policy = Policy {
+pub(crate) static POLICY: Policy = Policy {
     name: "resync",
     about: "after a crash the whole array is made consistent, each place before its first read",
     resync_after_crash: true,

@@ -1,59 +1,28 @@
-//! Fills devices that took the place of missing ones: every column is read and what they lack is
-//! computed. Whatever is written meanwhile goes to them too; below the mark they are read.
-//!
-//! A device takes its position while nothing is under way, and nothing is copied before it is
-//! durable on all members that it is being filled. Now and then, and at the end, it is flushed, and
-//! then the superblocks say how far it is good.
+//! Devices that take the place of missing members, and how far they are filled.
 
-use super::{Job, Place, Walk};
-use crate::{
-    Engine, Mutation,
-    engine::Closing,
-    member::{Member, MemberEvent},
-    output::{CommandError, Event, OutReason, Output},
-    plan::Ask,
-    system_io::Purpose,
-};
+use crate::jobs::Place;
 use alloc::vec::Vec;
-use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
-use spindles_format::{AreaKind, BITMAPS, DeviceRecord, Uuid, room_for_checksums};
-use spindles_layout::{Geometry, GroupIndex};
-
-pub(crate) static JOB: Job = Job {
-    name: "rebuild",
-    about: "fills a device that took the place of a missing one",
-    ask: Ask::Rebuild,
-    next_group: Engine::next_to_fill,
-    advanced: Engine::rebuild_advanced,
-    ended: Engine::rebuild_ended,
-    stopped: None,
-    turn: None,
-};
-
-/// The mark is kept at least so often, in bytes of the array.
-const MARK_BYTES: u64 = 4 << 30;
-/// Stands for the identity of a device that keeps its own.
-const RETURNING: Uuid = Uuid([0xff; 16]);
-/// And at least so often on the way through the array.
-const MARKS: u64 = 16;
+use spindles_block::{MemberIndex, MemberSet};
+use spindles_format::{DeviceRecord, Uuid};
+use spindles_layout::GroupIndex;
 
 /// A device that is about to take a position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Joining {
-    member: MemberIndex,
-    device: DeviceRecord,
-    uuid: Uuid,
+    pub(crate) member: MemberIndex,
+    pub(crate) device: DeviceRecord,
+    pub(crate) uuid: Uuid,
     /// It holds what it had when it went out.
-    returns: bool,
+    pub(crate) returns: bool,
     /// It is attached beside all positions: see `replace`.
-    beside: bool,
+    pub(crate) beside: bool,
 }
 
 /// A flush of the devices that are being filled, after which a mark is kept.
 #[derive(Clone, Copy, Debug)]
-struct MarkFlush {
-    to: Place,
-    pending: u32,
+pub(crate) struct MarkFlush {
+    pub(crate) to: Place,
+    pub(crate) pending: u32,
 }
 
 /// What the engine keeps about rebuilds, besides the walk.
@@ -61,416 +30,20 @@ struct MarkFlush {
 pub(crate) struct Rebuild {
     /// Devices that take their positions together, as soon as nothing is under way.
     pub(crate) joining: Vec<Joining>,
-    flush: Option<MarkFlush>,
+    pub(crate) flush: Option<MarkFlush>,
     /// Of the devices that are being filled, those that lack what is marked dirty alone.
     pub(crate) returning: MemberSet,
     /// Up to where a mark was kept or is about to be.
-    marked: GroupIndex,
+    pub(crate) marked: GroupIndex,
     /// Members whose superblocks are to say that they are active.
-    done: MemberSet,
+    pub(crate) done: MemberSet,
     /// Columns that could not be done, to be told of after the last flush.
-    failed: u64,
+    pub(crate) failed: u64,
 }
 
 impl Rebuild {
     /// Whether nothing of it is under way that must end first.
     pub(crate) fn is_quiet(&self) -> bool {
         self.flush.is_none()
-    }
-}
-
-impl Engine {
-    /// Whether a device is about to take its position, is being filled, or is filled and not all
-    /// know it durably.
-    pub fn is_rebuilding(&self) -> bool {
-        !self.rebuild.joining.is_empty()
-            || !self.rebuilding().is_empty()
-            || !self.rebuild.done.is_empty()
-    }
-
-    /// Positions whose device is being filled.
-    pub(crate) fn rebuilding(&self) -> MemberSet {
-        self.lost.difference(self.missing)
-    }
-
-    /// Whether a member can be read in the rows below `end` of `group`, from where a column begins.
-    #[inline]
-    pub(crate) fn holds(&self, member: MemberIndex, group: GroupIndex, end: u32) -> bool {
-        !self.lost.contains(member)
-            || !self.missing.contains(member)
-                && Place { group, row: end } <= self.filled_below(member)
-    }
-
-    /// Up to where a device that is being filled is.
-    pub(crate) fn filled_below(&self, member: MemberIndex) -> Place {
-        let from = self.members[usize::from(member.0)].filled_from_start;
-        from.max(self.jobs.walk(&JOB).mark)
-    }
-
-    /// Goes on with the rebuilds that the superblocks speak of.
-    pub(crate) fn resume_rebuild(&mut self) {
-        let from = (self.rebuilding().iter())
-            .map(|member| self.members[usize::from(member.0)].filled_from_start)
-            .min();
-        if let Some(from) = from {
-            self.rebuild.marked = from.group;
-            self.begin_job(&JOB, from);
-            for member in self.rebuilding().iter() {
-                self.output(Output::Event(Event::RebuildStarted { member }));
-            }
-        }
-    }
-
-    /// The place that a mark in the superblocks stands for.
-    pub(crate) fn place_of_mark(&self, mark: BlockIndex) -> Place {
-        let group = if mark.0 < self.geometry.blocks() {
-            self.geometry.locate(mark).group
-        } else {
-            GroupIndex(self.geometry.groups())
-        };
-        Place { group, row: 0 }
-    }
-
-    /// Positions that wait for a device, of which one may take its place now: where the driver has
-    /// a spare, it answers with `Command::Rebuild`. It is to ask when it has opened the array, and
-    /// after each `Event::MemberOut`.
-    pub fn vacancies(&self) -> MemberSet {
-        let takes_devices = self.closing == Closing::Open
-            && !self.read_only
-            && !self.metadata.broken
-            && self.metadata.persistence.is_some()
-            && self.geometry.survives(self.lost);
-        if !takes_devices {
-            return MemberSet::EMPTY;
-        }
-        // Members that a growth adds are the administrator's to give.
-        let older = self.geometry.older().map_or(u8::MAX, Geometry::members);
-        let waits = |member: &MemberIndex| member.0 < older && !self.is_joining(*member);
-        self.missing.iter().filter(waits).collect()
-    }
-
-    /// A device shall take the place of a missing one: it does as soon as nothing is under way.
-    pub(crate) fn rebuild_onto(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-        uuid: Uuid,
-    ) -> Result<(), CommandError> {
-        if self.read_only {
-            return Err(CommandError::ReadOnly);
-        }
-        if member.0 >= self.geometry.members() {
-            return Err(CommandError::NoSuchMember);
-        }
-        if self.metadata.persistence.is_none() {
-            return Err(CommandError::NoSuperblocks);
-        }
-        if !self.missing.contains(member) {
-            return Err(CommandError::NotMissing);
-        }
-        if !self.geometry.survives(self.lost) {
-            return Err(CommandError::BeyondTolerance);
-        }
-        self.suits(member, device, uuid)?;
-        if self.is_joining(member) || self.closing != Closing::Open {
-            return Err(CommandError::Busy);
-        }
-        self.rebuild.joining.push(Joining {
-            member,
-            device: *device,
-            uuid,
-            returns: false,
-            beside: false,
-        });
-        Ok(())
-    }
-
-    /// A member that was being replaced is out: the device beside it takes its place.
-    pub(crate) fn join_from_beside(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-        uuid: Uuid,
-    ) {
-        if !self.is_joining(member) && self.closing == Closing::Open {
-            self.rebuild.joining.push(Joining {
-                member,
-                device: *device,
-                uuid,
-                returns: false,
-                beside: true,
-            });
-        }
-    }
-
-    /// Whether a device can be that member of the array.
-    pub(crate) fn suits(
-        &self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-        uuid: Uuid,
-    ) -> Result<(), CommandError> {
-        if self.read_only {
-            return Err(CommandError::ReadOnly);
-        }
-        if member.0 >= self.geometry.members() {
-            return Err(CommandError::NoSuchMember);
-        }
-        let persistence = self.metadata.persistence.as_ref();
-        let array = &persistence.ok_or(CommandError::NoSuperblocks)?.array;
-        let known = array
-            .members()
-            .iter()
-            .any(|known| known.device_uuid == uuid);
-        let like = array.member[usize::from(member.0)];
-        let in_use = |kind| device.area(kind).is_some_and(|area| area.version == 1);
-        if device.member != member
-            || !array.shared.fit(device)
-            || self.regions.stored && !BITMAPS.into_iter().all(in_use)
-            || self.bad.is_kept() && !in_use(AreaKind::BAD_BLOCKS)
-            || device.block_size != self.block_size
-            || device.data_blocks() < like.data_blocks
-            || self.has_checksums() && !room_for_checksums(device)
-            || known
-            || uuid == Uuid::NIL
-        {
-            return Err(CommandError::Unsuitable);
-        }
-        Ok(())
-    }
-
-    /// A member that was out takes its place again, as `rebuild_onto`.
-    pub(crate) fn bring_back(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-    ) -> Result<(), CommandError> {
-        let record = self.metadata.persistence.as_ref();
-        let record = record.ok_or(CommandError::NoSuperblocks)?;
-        let at = usize::from(member.0);
-        if member.0 >= self.geometry.members() {
-            return Err(CommandError::NoSuchMember);
-        }
-        let known = record.array.member[at].device_uuid;
-        if !self.regions.stored {
-            return Err(CommandError::Unsuitable);
-        }
-        // Whether it fits is asked as of any other.
-        self.rebuild_onto(member, device, RETURNING)?;
-        let joining = self.rebuild.joining.last_mut().expect("it was accepted");
-        joining.uuid = known;
-        joining.returns = true;
-        Ok(())
-    }
-
-    /// The first group from here on of which a device that is being filled may lack something.
-    fn next_to_fill(&self, group: GroupIndex) -> GroupIndex {
-        let next = self.next_lacked(group);
-        // What is of the old map still is nothing to members that came later.
-        let of_old = self
-            .regions
-            .older
-            .as_ref()
-            .is_some_and(|part| next.0 >= part.groups().start);
-        let old_members = self.geometry.older().map_or(0, Geometry::members);
-        if of_old && (self.rebuilding().iter()).all(|member| member.0 >= old_members) {
-            return GroupIndex(u64::MAX);
-        }
-        next
-    }
-
-    fn next_lacked(&self, group: GroupIndex) -> GroupIndex {
-        if self
-            .rebuilding()
-            .difference(self.rebuild.returning)
-            .is_empty()
-        {
-            return self.regions.next_missed(group);
-        }
-        self.regions.next_written(group)
-    }
-
-    /// Whether a device is about to take this position.
-    fn is_joining(&self, member: MemberIndex) -> bool {
-        let mut joining = self.rebuild.joining.iter();
-        joining.any(|joining| joining.member == member)
-    }
-
-    /// Lets devices take their positions once nothing is under way, neither on the devices that were
-    /// there nor of a plan that does without them. Whether they wait no longer.
-    pub(crate) fn pump_joining(&mut self) -> bool {
-        if self.rebuild.joining.is_empty() || !self.is_quiet() || !self.serving {
-            return false;
-        }
-        let all = core::mem::take(&mut self.rebuild.joining);
-        if self.metadata.broken || !self.geometry.survives(self.lost) {
-            // They come too late. Who waited for them goes on.
-            return true;
-        }
-        self.keep_filled();
-        for joining in &all {
-            self.join(joining);
-        }
-        self.rebuild.marked = GroupIndex(0);
-        self.begin_job(&JOB, Place::default());
-        for joining in &all {
-            let member = joining.member;
-            self.output(Output::Event(Event::RebuildStarted { member }));
-        }
-        // Nobody counts on them before all know it, and they know all.
-        self.serving = false;
-        self.regions.dirty.tell_all();
-        self.regions.written.tell_all();
-        self.write_bitmaps();
-        self.bad.tell_all();
-        self.write_bad_blocks();
-        for joining in &all {
-            self.journal_from_anew(joining.member, &joining.device);
-        }
-        self.want_update();
-        true
-    }
-
-    /// A device takes its position.
-    fn join(&mut self, joining: &Joining) {
-        let Joining { member, device, .. } = joining;
-        let (member, at) = (*member, usize::from(member.0));
-        if joining.beside {
-            self.output(Output::Swap(member));
-        }
-        let persistence = (self.metadata.persistence.as_mut()).expect("it was looked at before");
-        persistence.devices[at] = Some(*device);
-        persistence.array.member[at].device_uuid = joining.uuid;
-        if let Some(pages) = &mut self.pages {
-            pages.forget(member, device);
-        }
-        let info = &mut self.members[at];
-        info.data_start = device.data_start();
-        self.first_touch.has_another(member);
-        info.filled_from_start = Place::default();
-        info.step(MemberEvent::Joined);
-        self.missing = self.missing.without(member);
-        if joining.returns {
-            self.rebuild.returning = self.rebuild.returning.with(member);
-        } else {
-            self.forget_device(member);
-        }
-        self.growth_joined(member, &joining.device);
-    }
-
-    /// What the walk has done so far stays done when it begins anew.
-    fn keep_filled(&mut self) {
-        for member in self.rebuilding().iter() {
-            self.members[usize::from(member.0)].filled_from_start = self.filled_below(member);
-        }
-    }
-
-    /// A device that was being filled is out.
-    pub(crate) fn rebuild_lost(&mut self) {
-        self.rebuild.returning = self.rebuild.returning.difference(self.missing);
-        if self.rebuilding().is_empty() {
-            self.stop_job(&JOB);
-        }
-    }
-
-    fn rebuild_advanced(&mut self) {
-        let group_bytes = u64::from(self.geometry.chunk_blocks())
-            * u64::from(self.geometry.data_chunks())
-            * u64::from(self.block_size.bytes());
-        let step = (self.geometry.groups() / MARKS).min(MARK_BYTES / group_bytes.max(1));
-        let mark = self.jobs.walk(&JOB).mark;
-        if self.rebuild.flush.is_none() && mark.group.0 > self.rebuild.marked.0 + step {
-            self.flush_and_mark(mark);
-        }
-    }
-
-    fn rebuild_ended(&mut self, walk: Walk) {
-        self.rebuild.failed = walk.failed;
-        if self.rebuild.flush.is_none() {
-            self.flush_and_mark(walk.mark);
-        }
-    }
-
-    /// Flushes what is being filled; then everything below `to` is durable there.
-    fn flush_and_mark(&mut self, to: Place) {
-        self.rebuild.marked = to.group;
-        let members = self.rebuilding();
-        self.rebuild.flush = Some(MarkFlush {
-            to,
-            pending: members.count(),
-        });
-        if members.is_empty() || self.mutated(Mutation::RebuildUnflushed) {
-            return self.flushed_to_mark();
-        }
-        self.flush(members, Purpose::RebuildFlush);
-    }
-
-    pub(crate) fn rebuild_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        if let Err(error) = result {
-            self.put_out(member, OutReason::Error(error));
-        }
-        let flush = (self.rebuild.flush.as_mut()).expect("a flush that came back was begun");
-        flush.pending -= 1;
-        if flush.pending == 0 {
-            self.flushed_to_mark();
-        }
-    }
-
-    fn flushed_to_mark(&mut self) {
-        let flush = self.rebuild.flush.take().expect("it was begun");
-        let walk = *self.jobs.walk(&JOB);
-        if self.note_marks(flush.to) {
-            self.want_update();
-        }
-        if walk.is_over() && !self.rebuilding().is_empty() {
-            if walk.mark > flush.to {
-                return self.flush_and_mark(walk.mark);
-            }
-            let failed = self.rebuild.failed;
-            self.output(Output::Event(Event::RebuildIncomplete { failed }));
-        }
-    }
-
-    /// Everything below `to` is durable on what is being filled. Whether the superblocks are to say
-    /// something new.
-    pub(crate) fn note_marks(&mut self, to: Place) -> bool {
-        let mut news = false;
-        for member in self.rebuilding().iter() {
-            let at = usize::from(member.0);
-            let place = to.max(self.members[at].filled_from_start);
-            if place.group.0 >= self.geometry.groups() {
-                self.members[at].step(MemberEvent::Filled);
-                self.lost = self.lost.without(member);
-                self.rebuild.returning = self.rebuild.returning.without(member);
-                self.rebuild.done = self.rebuild.done.with(member);
-                self.regions.want_sweep();
-                news = true;
-                continue;
-            }
-            let mark = self.blocks_below(place.group);
-            let info = &mut self.members[at];
-            let Member::Rebuilding { mark: before } = info.state else {
-                panic!("member {member} is among those that are rebuilding");
-            };
-            if mark > before.0 {
-                info.step(MemberEvent::Marked(BlockIndex(mark)));
-                news = true;
-            }
-        }
-        news
-    }
-
-    /// At a close, after its flush: how far each device is good.
-    pub(crate) fn note_marks_at_close(&mut self) -> bool {
-        self.note_marks(self.jobs.walk(&JOB).mark)
-    }
-
-    /// The superblocks say what they should: members that are active again may be counted on.
-    pub(crate) fn announce_rebuilt(&mut self) {
-        for member in core::mem::take(&mut self.rebuild.done).iter() {
-            if !self.lost.contains(member) {
-                self.output(Output::Event(Event::RebuildDone { member }));
-            }
-        }
     }
 }

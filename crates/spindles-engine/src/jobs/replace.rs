@@ -1,53 +1,12 @@
-//! Copies a member that is alive onto a *newcomer*, which then takes its position: redundancy is
-//! never less than it was. The others are read only where the member can't be.
-//!
-//! ```text
-//!  Idle ──Replace──▶ Waiting ──nothing under way──▶ Copying ◀──regions written for the first time──┐
-//!   ▲                                                  └──all copied──▶ Draining ──nothing under way┤
-//!   │                                                                                              ▼
-//!   └──all know──── Recording ◀──it knows, durably── Telling ◀──all is durable──── Flushing
-//! ```
-//!
-//! From `Copying` on, whatever is written to the member goes to the newcomer as well; nobody counts
-//! on it. In the end nothing new is begun for a moment: everything is flushed, and one superblock
-//! update gives the newcomer the position. It is told first and the others after it, so that nobody
-//! counts on a device that does not know. After a crash in between the newcomer is the member where
-//! it is given, and the old device where it is not: both hold everything.
-//!
-//! A member that goes out meanwhile makes it a rebuild onto the newcomer, from anew. A newcomer that
-//! fails, and a place that can be read nowhere, end it; the member stays.
+//! The device that is to replace a member, and how far it has come.
 
-use super::{Job, Place, Walk};
-use crate::{
-    Engine, Mutation, NEWCOMER, SLOT_BITS,
-    bits::Bits,
-    engine::Closing,
-    index,
-    output::{CommandError, Event, Output, ReplaceEnd},
-    plan::Ask,
-    regions::Regions,
-    slots::SlotSet,
-    system_io::Purpose,
-};
-use spindles_block::{
-    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
-};
+use crate::{bits::Bits, regions::Regions};
+use spindles_block::{MemberIndex, MemberSet};
 use spindles_format::{DeviceRecord, Uuid};
-
-pub(crate) static JOB: Job = Job {
-    name: "replace",
-    about: "copies a member that is alive onto a device that takes its place",
-    ask: Ask::Replace,
-    next_group: |engine, group| engine.regions.next_group(&engine.replace.todo, group),
-    advanced: |_| {},
-    ended: Engine::all_copied,
-    stopped: Some(|engine| engine.end_replace(ReplaceEnd::Stopped)),
-    turn: None,
-};
 
 /// See the drawing above.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
+pub(crate) enum Stage {
     Idle,
     Waiting,
     Copying,
@@ -59,23 +18,23 @@ enum Stage {
 
 /// The device beside a member; once the newcomer is told, the one that was the member.
 #[derive(Clone, Copy, Debug)]
-struct Beside {
-    member: MemberIndex,
-    device: DeviceRecord,
-    uuid: Uuid,
+pub(crate) struct Beside {
+    pub(crate) member: MemberIndex,
+    pub(crate) device: DeviceRecord,
+    pub(crate) uuid: Uuid,
 }
 
 /// What the engine keeps about the replacement of a member, besides the walk.
 #[derive(Clone, Debug)]
 pub(crate) struct Replace {
-    stage: Stage,
-    beside: Option<Beside>,
+    pub(crate) stage: Stage,
+    pub(crate) beside: Option<Beside>,
     /// Regions that the walk is to copy.
-    todo: Bits,
+    pub(crate) todo: Bits,
     /// Regions that were written for the first time since the walk began.
-    fresh: Bits,
+    pub(crate) fresh: Bits,
     /// Flushes that are not back.
-    flushes: u32,
+    pub(crate) flushes: u32,
 }
 
 impl Replace {
@@ -107,7 +66,7 @@ impl Replace {
     }
 
     /// Whether the newcomer is there and nobody was told of it.
-    fn is_secret(&self) -> bool {
+    pub(crate) fn is_secret(&self) -> bool {
         self.copies() || self.stage == Stage::Flushing
     }
 
@@ -131,315 +90,13 @@ impl Replace {
         }
     }
 
-    fn everything(regions: &Regions, bits: &mut Bits) {
+    pub(crate) fn everything(regions: &Regions, bits: &mut Bits) {
         if regions.all_written {
             bits.words_mut().fill(u64::MAX);
             bits.trim();
         } else {
             bits.words_mut()
                 .copy_from_slice(regions.written.bits.words());
-        }
-    }
-}
-
-impl Engine {
-    /// The member that is being replaced.
-    pub fn replacing(&self) -> Option<MemberIndex> {
-        let beside = self
-            .replace
-            .beside
-            .filter(|_| self.replace.stage != Stage::Idle);
-        beside.map(|beside| beside.member)
-    }
-
-    /// Where the driver attaches a device that is to replace a member: beside all positions.
-    pub fn newcomer(&self) -> MemberIndex {
-        MemberIndex(self.geometry.members())
-    }
-
-    /// A device shall take the position of a member that is alive.
-    pub(crate) fn replace_with(
-        &mut self,
-        member: MemberIndex,
-        device: &DeviceRecord,
-        uuid: Uuid,
-    ) -> Result<(), CommandError> {
-        if member.0 < self.geometry.members() && self.lost.contains(member) {
-            return Err(CommandError::NotActive);
-        }
-        self.suits(member, device, uuid)?;
-        if self.is_growing() {
-            return Err(CommandError::Growing); // What is moved is not written beside.
-        }
-        if self.replace.stage != Stage::Idle || self.closing != Closing::Open {
-            return Err(CommandError::Busy);
-        }
-        self.replace.stage = Stage::Waiting;
-        self.replace.beside = Some(Beside {
-            member,
-            device: *device,
-            uuid,
-        });
-        Ok(())
-    }
-
-    /// Goes on with a replacement that waits until nothing is under way. Whether it does no longer.
-    pub(crate) fn pump_replace(&mut self) -> bool {
-        let waits = matches!(self.replace.stage, Stage::Waiting | Stage::Draining);
-        if !waits || !self.serving || !self.is_quiet() {
-            return false;
-        }
-        if self.metadata.broken || !self.geometry.survives(self.lost) {
-            self.end_replace(ReplaceEnd::ArrayFailed);
-            return true;
-        }
-        if self.replace.stage == Stage::Waiting {
-            let beside = self.replace.beside.expect("somebody waits");
-            Replace::everything(&self.regions, &mut self.replace.todo);
-            self.replace.fresh.clear_all();
-            self.replace.stage = Stage::Copying;
-            self.begin_job(&JOB, Place::default());
-            let member = beside.member;
-            self.output(Output::Event(Event::ReplaceStarted { member }));
-            self.regions.dirty.tell_all();
-            self.regions.written.tell_all();
-            self.write_bitmaps();
-            self.bad.tell_all();
-            self.write_bad_blocks();
-        } else if !self.copy_fresh() {
-            self.flush_before_telling();
-        }
-        true
-    }
-
-    /// Copies the regions that were written for the first time meanwhile. Whether there are any.
-    fn copy_fresh(&mut self) -> bool {
-        if self.replace.fresh.is_empty() {
-            return false;
-        }
-        core::mem::swap(&mut self.replace.todo, &mut self.replace.fresh);
-        self.replace.fresh.clear_all();
-        self.replace.stage = Stage::Copying;
-        self.begin_job(&JOB, Place::default());
-        true
-    }
-
-    fn all_copied(&mut self, walk: Walk) {
-        if walk.failed > 0 {
-            let failed = walk.failed;
-            return self.end_replace(ReplaceEnd::Unreadable { failed });
-        }
-        if !self.copy_fresh() {
-            self.replace.stage = Stage::Draining;
-        }
-    }
-
-    /// Nothing is under way: what was written to the newcomer is made durable, and what the journals
-    /// say is made needless by making all durable in place.
-    fn flush_before_telling(&mut self) {
-        self.replace.stage = Stage::Flushing;
-        // Checksums that changed are written before it, to both.
-        self.replace.flushes = self.flush_active(Purpose::ReplaceFlush);
-    }
-
-    pub(crate) fn replace_flushed(&mut self, member: MemberIndex, result: MemberResult) {
-        self.replace.flushes -= 1;
-        self.system_flush_failed(member, result);
-        if self.replace.flushes > 0 || self.replace.stage != Stage::Flushing {
-            return;
-        }
-        if member != self.newcomer() && !self.mutated(Mutation::ReplaceUnflushed) {
-            self.replace.flushes = 1;
-            return self.newcomer_system_io(
-                Purpose::ReplaceFlush,
-                Operation::Flush,
-                BlockIndex(0),
-                0,
-                BufferSlice::NONE,
-            );
-        }
-        if self.metadata.busy() || self.metadata.broken {
-            // Another member is out since: that comes first.
-            self.replace.stage = Stage::Draining;
-            return;
-        }
-        self.exchange();
-        self.replace.stage = Stage::Telling;
-        self.journal_is_void();
-        self.want_update();
-    }
-
-    /// The device of the member and the one beside it change places, here and at the driver.
-    fn exchange(&mut self) {
-        let beside = self.replace.beside.as_mut().expect("one is beside");
-        let member = beside.member;
-        let at = usize::from(member.0);
-        let persistence = (self.metadata.persistence.as_mut()).expect("it was looked at before");
-        let device = persistence.devices[at].as_mut().expect("it is there");
-        core::mem::swap(device, &mut beside.device);
-        core::mem::swap(
-            &mut persistence.array.member[at].device_uuid,
-            &mut beside.uuid,
-        );
-        let device = *device;
-        self.members[at].data_start = device.data_start();
-        self.first_touch.has_another(member);
-        self.journal_moves(member, &device);
-        if let Some(pages) = &mut self.pages {
-            pages.moves(member, &device);
-        }
-        self.output(Output::Swap(member));
-    }
-
-    /// The newcomer's superblock was written, or could not be.
-    pub(crate) fn newcomer_told(&mut self, result: MemberResult) {
-        let member = self.replace.beside.expect("it was told").member;
-        match result {
-            Ok(()) => {
-                self.replace.stage = Stage::Recording;
-                self.forget_faults(member);
-                self.forget_device(member);
-                self.tell_others(member);
-            }
-            Err(error) => {
-                // Nobody else knows of it: all is as it was.
-                self.exchange();
-                let persistence = self.metadata.persistence.as_mut();
-                persistence.expect("it was written").array.generation -= 1;
-                self.end_replace(ReplaceEnd::NewcomerLost(error));
-                self.regions.dirty.tell_all();
-                self.regions.written.tell_all();
-                self.write_bitmaps();
-                self.bad.tell_all();
-                self.write_bad_blocks();
-                self.want_update();
-            }
-        }
-    }
-
-    /// An update of the superblocks has come to its end.
-    pub(crate) fn replace_recorded(&mut self) {
-        if self.replace.stage == Stage::Recording {
-            self.replace.stage = Stage::Idle;
-            let member = self.replace.beside.take().expect("it was told").member;
-            if !self.metadata.broken {
-                self.output(Output::Event(Event::ReplaceDone { member }));
-            }
-        }
-    }
-
-    /// It comes to its end without the newcomer.
-    fn end_replace(&mut self, why: ReplaceEnd) {
-        self.stop_job(&JOB);
-        self.replace.stage = Stage::Idle;
-        let beside = self.replace.beside.take().expect("it goes on");
-        let member = beside.member;
-        self.output(Output::Event(Event::ReplaceEnded { member, why }));
-    }
-
-    /// A member is out. If it is the one that is being replaced, it is rebuilt onto the newcomer.
-    pub(crate) fn replaced_is_out(&mut self, member: MemberIndex) {
-        if self.replacing() != Some(member)
-            || !(self.replace.is_secret() || self.replace.stage == Stage::Waiting)
-        {
-            return;
-        }
-        let Beside { device, uuid, .. } = self.replace.beside.expect("looked at");
-        self.end_replace(ReplaceEnd::MemberLost);
-        self.join_from_beside(member, &device, uuid);
-    }
-
-    /// An array that is about to be closed does not wait for all to be copied.
-    pub(crate) fn replace_closes(&mut self) {
-        if self.replace.is_secret() || self.replace.stage == Stage::Waiting {
-            self.end_replace(ReplaceEnd::Stopped);
-        }
-    }
-
-    // ---- the newcomer's I/O -----------------------------------------------------------------------
-
-    /// The slot of a column whose member is being replaced.
-    #[inline]
-    pub(crate) fn replaced_slots(&self, id: u32) -> SlotSet {
-        if !self.replace.copies() {
-            return SlotSet::EMPTY;
-        }
-        let member = self.replace.beside.as_ref().expect("one is beside").member;
-        self.slots_of(id, MemberSet::EMPTY.with(member))
-    }
-
-    /// What a column writes to one of its slots goes to the newcomer. That need not be durable.
-    pub(crate) fn write_beside(
-        &mut self,
-        id: u32,
-        slot: u8,
-        operation: Operation,
-        buffer: BufferSlice,
-    ) {
-        let operation = match operation {
-            Operation::Write { .. } => Operation::Write { fua: false },
-            Operation::WriteZeroes { .. } => Operation::WriteZeroes { fua: false },
-            operation => operation,
-        };
-        let column = &self.columns[index(id)];
-        let (low, blocks) = (column.low, column.blocks);
-        let place = self.groups[index(id)].slots()[usize::from(slot)];
-        let start = self.newcomer_device().data_start();
-        self.output(Output::Member(MemberIo {
-            id: MemberIoId(NEWCOMER | id << SLOT_BITS | u32::from(slot)),
-            member: self.newcomer(),
-            operation,
-            block: start.plus(place.offset.0).plus(u64::from(low)),
-            blocks,
-            buffer,
-        }));
-    }
-
-    fn newcomer_device(&self) -> &DeviceRecord {
-        &self.replace.beside.as_ref().expect("there is one").device
-    }
-
-    /// The newcomer, which is told of the bitmaps.
-    pub(crate) fn newcomer_told_of_bitmaps(&self) -> Option<&DeviceRecord> {
-        self.replace.is_secret().then(|| self.newcomer_device())
-    }
-
-    /// The newcomer beside that member, which gets its checksums.
-    pub(crate) fn secret_newcomer(&self, member: MemberIndex) -> Option<&DeviceRecord> {
-        let newcomer = self.newcomer_told_of_bitmaps()?;
-        (self.replacing() == Some(member)).then_some(newcomer)
-    }
-
-    pub(crate) fn newcomer_system_io(
-        &mut self,
-        purpose: Purpose,
-        operation: Operation,
-        block: BlockIndex,
-        blocks: u32,
-        buffer: BufferSlice,
-    ) {
-        self.system_io(purpose, self.newcomer(), operation, block, blocks, buffer);
-    }
-
-    /// A write of a column to the newcomer came back.
-    #[cold]
-    pub(crate) fn written_beside(&mut self, id: MemberIoId, result: MemberResult) {
-        self.newcomer_failed(result);
-        let id = (id.0 & !NEWCOMER) >> SLOT_BITS;
-        let column = &mut self.columns[index(id)];
-        assert!(column.pending > 0, "a member I/O came back twice");
-        column.pending -= 1;
-        if column.pending == 0 {
-            self.column_ios_done(id);
-        }
-    }
-
-    /// The newcomer answered. Where that was an error, the replacement ends.
-    pub(crate) fn newcomer_failed(&mut self, result: MemberResult) {
-        if let Err(error) = result
-            && self.replace.is_secret()
-        {
-            self.end_replace(ReplaceEnd::NewcomerLost(error));
         }
     }
 }

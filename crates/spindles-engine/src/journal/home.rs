@@ -14,14 +14,14 @@ const DEVICE_RING_BYTES_MAX: u64 = 32 << 20;
 
 /// A device of its own: the journals of all positions lie there one after another.
 #[derive(Clone, Copy, Debug)]
-struct Device {
+pub(crate) struct Device {
     first: BlockIndex,
     half_blocks: u32,
     works: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Home {
+pub(crate) struct Home {
     /// Where the journal of each member begins on it, and how long half of it is.
     starts: Vec<BlockIndex>,
     half_blocks: u32,
@@ -31,7 +31,7 @@ pub(super) struct Home {
 }
 
 impl Home {
-    pub(super) fn new(persistence: &Persistence, block_size: BlockSize) -> Self {
+    pub(crate) fn new(persistence: &Persistence, block_size: BlockSize) -> Self {
         let ring_blocks = persistence.array.shared.journal_bytes / block_size.bytes();
         let start = |device: &Option<DeviceRecord>| match device {
             Some(device) => start(device, block_size),
@@ -52,7 +52,7 @@ impl Home {
     }
 
     /// Blocks of half a journal, where the batches that count lie.
-    pub(super) fn half_blocks(&self) -> u32 {
+    pub(crate) fn half_blocks(&self) -> u32 {
         match self.device {
             Some(device) if self.on_device => device.half_blocks,
             _ => self.half_blocks,
@@ -60,13 +60,13 @@ impl Home {
     }
 
     /// The same, wherever they may come to lie.
-    pub(super) fn half_blocks_min(&self) -> u32 {
+    pub(crate) fn half_blocks_min(&self) -> u32 {
         let on_device = self.device.map(|device| device.half_blocks);
         on_device.map_or(self.half_blocks, |half| half.min(self.half_blocks))
     }
 
     /// On which device the journal of `member` lies, and where it begins.
-    pub(super) fn place(&self, member: MemberIndex) -> (MemberIndex, BlockIndex) {
+    pub(crate) fn place(&self, member: MemberIndex) -> (MemberIndex, BlockIndex) {
         match self.device {
             Some(device) if self.on_device => {
                 let before = u64::from(member.0) * 2 * u64::from(device.half_blocks);
@@ -77,22 +77,22 @@ impl Home {
     }
 
     /// Whether the batches that count lie on a device of their own.
-    pub(super) fn is_device(&self) -> bool {
+    pub(crate) fn is_device(&self) -> bool {
         self.on_device
     }
 
     /// Whether they do, and it failed.
-    pub(super) fn is_lost(&self) -> bool {
+    pub(crate) fn is_lost(&self) -> bool {
         self.on_device && !self.device_works()
     }
 
     /// Whether there is a device of its own, and it works.
-    pub(super) fn device_works(&self) -> bool {
+    pub(crate) fn device_works(&self) -> bool {
         self.device.is_some_and(|device| device.works)
     }
 
     /// The device fails. Whether it worked before.
-    pub(super) fn device_fails(&mut self) -> bool {
+    pub(crate) fn device_fails(&mut self) -> bool {
         let worked = self.device_works();
         if let Some(device) = &mut self.device {
             device.works = false;
@@ -101,12 +101,12 @@ impl Home {
     }
 
     /// Nothing that is logged counts any more: what comes is logged on the device, if it works.
-    pub(super) fn choose(&mut self) {
+    pub(crate) fn choose(&mut self) {
         self.on_device = self.device_works();
     }
 
     /// Another device is the member.
-    pub(super) fn moves(
+    pub(crate) fn moves(
         &mut self,
         member: MemberIndex,
         device: &DeviceRecord,

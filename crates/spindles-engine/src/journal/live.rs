@@ -12,7 +12,7 @@ const REMAINDERS: u64 = 1 << 14;
 
 /// What is known of the groups of each remainder.
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+pub(crate) struct Known {
     /// Whether each half of the log holds something of them.
     halves: [bool; 2],
     /// The last write to them that was not logged, as `Flushes` counts.
@@ -21,12 +21,12 @@ struct Known {
 
 /// What is known of all groups.
 #[derive(Clone, Debug)]
-pub(super) struct Live {
+pub(crate) struct Live {
     groups: Vec<Known>,
 }
 
 impl Live {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let remainders = usize::try_from(REMAINDERS).expect("16,384");
         Self {
             groups: vec![Known::default(); remainders],
@@ -38,29 +38,29 @@ impl Live {
     }
 
     /// A half of the log gets something of a group.
-    pub(super) fn logged(&mut self, half: usize, group: GroupIndex) {
+    pub(crate) fn logged(&mut self, half: usize, group: GroupIndex) {
         self.groups[place(group)].halves[half] = true;
     }
 
     /// A half of the log holds nothing any more.
-    pub(super) fn clear(&mut self, half: usize) {
+    pub(crate) fn clear(&mut self, half: usize) {
         for known in &mut self.groups {
             known.halves[half] = false;
         }
     }
 
     /// Whether the log may hold something of a group.
-    pub(super) fn may_hold(&self, group: GroupIndex) -> bool {
+    pub(crate) fn may_hold(&self, group: GroupIndex) -> bool {
         self.at(group).halves.contains(&true)
     }
 
     /// A write to a group ended that was not logged.
-    pub(super) fn unlogged(&mut self, group: GroupIndex, write: u64) {
+    pub(crate) fn unlogged(&mut self, group: GroupIndex, write: u64) {
         self.groups[place(group)].unlogged = write;
     }
 
     /// The last such write to a group.
-    pub(super) fn last_unlogged(&self, group: GroupIndex) -> u64 {
+    pub(crate) fn last_unlogged(&self, group: GroupIndex) -> u64 {
         self.at(group).unlogged
     }
 }

@@ -2,7 +2,7 @@
 
 use super::ReadPolicy;
 
-pub(super) static POLICY: ReadPolicy = ReadPolicy {
+pub(crate) static POLICY: ReadPolicy = ReadPolicy {
     name: "shortest-queue",
     about: "the copy whose device has the fewest requests in flight, then the nearest",
     // Distances of a device fit 40 bits of blocks (4 EiB); what is above saturates.

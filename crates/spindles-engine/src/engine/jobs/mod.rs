@@ -1,35 +1,25 @@
 //! Background jobs: each walks the groups of the array, a column at a time, with a pool of columns
 //! of its own, and keeps out of the clients' way. One file each, one row in the table.
-//!
-//! Columns of a job end in any order. Everything below its *mark* is done: the lowest place that is
-//! under way, or that could not be done, or else where it has come to.
 
 pub(crate) mod grow;
 pub(crate) mod rebuild;
 pub(crate) mod replace;
 pub(crate) mod resync;
-pub mod scrub;
+pub(crate) mod scrub;
 
 use crate::{
     Engine,
     columns::{Owner, Phase},
     engine::Closing,
     index,
+    jobs::{JobStatus, Place, Stage, Walk},
     output::CommandError,
     plan::Ask,
     slots::SlotSet,
-    throttle::Throttle,
 };
-use alloc::{vec, vec::Vec};
+use alloc::vec::Vec;
 use spindles_block::Instant;
 use spindles_layout::{Group, GroupIndex};
-
-/// Columns kept back for jobs, so that clients can't starve them nor they clients.
-pub(crate) const JOB_COLUMNS: u32 = 8;
-
-/// What jobs are guaranteed beside clients when nobody says otherwise, in bytes of each member per
-/// second.
-pub const JOB_RATE: u64 = 10 << 20;
 
 /// A kind of job.
 #[derive(Debug)]
@@ -67,152 +57,24 @@ impl Job {
     pub fn by_name(name: &str) -> Option<&'static Self> {
         JOBS.iter().find(|job| job.name == name).copied()
     }
-}
 
-/// A row in the chunks of a group. Places are ordered as a walk comes to them.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Place {
-    pub(crate) group: GroupIndex,
-    pub(crate) row: u32,
-}
-
-/// Where a job is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Stage {
-    /// Never begun, or stopped.
-    Idle,
-    Going,
-    /// Its columns under way are the last.
-    Stopping,
-    /// Gone through.
-    Over,
-}
-
-/// A job's way through the array.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Walk {
-    stage: Stage,
-    /// Where the next column begins.
-    next: Place,
-    /// Everything below is done.
-    pub(crate) mark: Place,
-    /// The lowest place that could not be done.
-    held: Option<Place>,
-    /// Columns under way.
-    pending: u32,
-    /// Columns that could not be done.
-    pub(crate) failed: u64,
-    /// Columns in which redundancy did not agree with data.
-    pub(crate) mismatches: u64,
-}
-
-impl Walk {
-    /// Whether everything was gone through.
-    pub(crate) const fn is_over(&self) -> bool {
-        matches!(self.stage, Stage::Over)
-    }
-
-    /// Whether it goes on, or is about to have been stopped.
-    pub(crate) const fn is_busy(&self) -> bool {
-        matches!(self.stage, Stage::Going | Stage::Stopping)
-    }
-
-    const IDLE: Self = Self {
-        stage: Stage::Idle,
-        next: Place {
-            group: GroupIndex(0),
-            row: 0,
-        },
-        mark: Place {
-            group: GroupIndex(0),
-            row: 0,
-        },
-        held: None,
-        pending: 0,
-        failed: 0,
-        mismatches: 0,
-    };
-}
-
-/// All jobs of an array.
-#[derive(Clone, Debug)]
-pub(crate) struct Jobs {
-    /// One for each row of the table.
-    walks: Vec<Walk>,
-    /// How many of them are going, with the places that wait to be repaired.
-    going: u32,
-    pub(crate) throttle: Throttle,
-    /// When to look again whether one may go on.
-    wake: Option<Instant>,
-}
-
-impl Jobs {
-    pub(crate) fn new(rate: u64) -> Self {
-        Self {
-            walks: vec![Walk::IDLE; JOBS.len()],
-            going: 0,
-            throttle: Throttle::new(rate),
-            wake: None,
-        }
-    }
-
-    fn row(job: &'static Job) -> usize {
+    fn row(&'static self) -> usize {
         JOBS.iter()
-            .position(|row| core::ptr::eq(*row, job))
+            .position(|row| core::ptr::eq(*row, self))
             .expect("a job is a row of the table")
     }
-
-    /// How far a job has come.
-    pub(crate) fn walk(&self, job: &'static Job) -> &Walk {
-        &self.walks[Self::row(job)]
-    }
-
-    /// Whether any job has something to do.
-    #[inline]
-    pub(crate) fn any(&self) -> bool {
-        self.going > 0
-    }
-
-    /// A place waits to be repaired.
-    pub(crate) fn someone_waits(&mut self) {
-        self.going += 1;
-    }
-
-    /// A place waits no more.
-    pub(crate) fn nobody_waits(&mut self) {
-        self.going -= 1;
-    }
-
-    /// When a job wants to go on that waits for nothing but time.
-    pub(crate) fn wake(&self) -> Option<Instant> {
-        self.wake
-    }
-}
-
-/// How far a job has come, for people.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct JobStatus {
-    /// The job's name.
-    pub name: &'static str,
-    /// Whether it goes on; otherwise it went through and could not do everything.
-    pub going: bool,
-    /// Bytes of the array gone through.
-    pub done_bytes: u64,
-    /// Bytes of the array.
-    pub total_bytes: u64,
-    /// Columns that could not be done.
-    pub failed: u64,
-    /// Columns in which redundancy did not agree with data.
-    pub mismatches: u64,
-    /// What it is guaranteed beside clients, in bytes of each member per second.
-    pub rate: u64,
 }
 
 impl Engine {
+    /// How far a job has come.
+    pub(crate) fn walk(&self, job: &'static Job) -> &Walk {
+        &self.jobs.walks[job.row()]
+    }
+
     /// Begins a job anew at `from`; everything below counts as done. To be called while no column
     /// of it is under way.
     pub(crate) fn begin_job(&mut self, job: &'static Job, from: Place) {
-        let walk = &mut self.jobs.walks[Jobs::row(job)];
+        let walk = &mut self.jobs.walks[job.row()];
         assert_eq!(walk.pending, 0, "columns of {} are under way", job.name);
         self.jobs.going += u32::from(walk.stage != Stage::Going);
         *walk = Walk {
@@ -225,7 +87,7 @@ impl Engine {
 
     /// Ends a job before its time. Its columns under way come to their ends.
     pub(crate) fn stop_job(&mut self, job: &'static Job) {
-        let walk = &mut self.jobs.walks[Jobs::row(job)];
+        let walk = &mut self.jobs.walks[job.row()];
         if walk.stage == Stage::Going {
             self.jobs.going -= 1;
         }
@@ -239,7 +101,7 @@ impl Engine {
         if job.stopped.is_none() {
             return Err(CommandError::MustGoOn);
         }
-        let row = Jobs::row(job);
+        let row = job.row();
         let walk = &mut self.jobs.walks[row];
         if walk.stage != Stage::Going {
             return Err(CommandError::NoSuchJob);

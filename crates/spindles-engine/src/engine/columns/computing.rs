@@ -1,7 +1,13 @@
 //! `Computing`: the steps that the plan of a column asks for.
 
-use super::{Owner, Phase};
-use crate::{Engine, Mutation, index, output::Output, plan::Work, slots::SlotSet};
+use crate::{
+    Engine, Mutation,
+    columns::{Owner, Phase},
+    index,
+    output::Output,
+    plan::Work,
+    slots::SlotSet,
+};
 use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
 
 impl Engine {

@@ -1,8 +1,9 @@
 //! `Starting` to `Reading`: a column gets its lock, its region and its plan.
 
-use super::{Column, Owner, Phase};
 use crate::{
-    Engine, Mutation, index,
+    Engine, Mutation,
+    columns::{Column, Owner, Phase},
+    index,
     plan::{Ask, Health, Strategy, plan},
     recovery::rows::Settling,
     slots::SlotSet,

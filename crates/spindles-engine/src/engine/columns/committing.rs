@@ -1,8 +1,9 @@
 //! `Committing` to `Writing`: the point from which on a member that fails is out.
 
-use super::{Owner, Phase};
 use crate::{
-    Engine, Mutation, index,
+    Engine, Mutation,
+    columns::{Owner, Phase},
+    index,
     plan::{Ask, Strategy, Work},
     slots::SlotSet,
 };

@@ -1,9 +1,10 @@
 //! Makes redundancy agree with data again, after creation or a crash: every column is read, and
 //! what disagrees is written. A client's read of what is not settled settles it first.
 
-use super::{Job, Place, Walk};
+use super::Job;
 use crate::{
     Engine,
+    jobs::{Place, Walk},
     output::{Event, Output},
     plan::Ask,
 };
@@ -32,7 +33,7 @@ impl Engine {
     pub(crate) fn settled(&self, group: GroupIndex, end: u32) -> bool {
         self.all_settled
             || !self.regions.is_unsettled(group)
-            || Place { group, row: end } <= self.jobs.walk(&JOB).mark
+            || Place { group, row: end } <= self.walk(&JOB).mark
     }
 
     fn resync_ended(&mut self, walk: Walk) {

@@ -1,7 +1,13 @@
 //! `Acknowledging`, and the end of a column.
 
-use super::{NO_COLUMN, Owner, Phase};
-use crate::{Engine, Mutation, SLOT_BITS, bad_blocks::Change, index, output::Output, plan::Ask};
+use crate::{
+    Engine, Mutation, SLOT_BITS,
+    bad_blocks::Change,
+    columns::{NO_COLUMN, Owner, Phase},
+    index,
+    output::Output,
+    plan::Ask,
+};
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
 };

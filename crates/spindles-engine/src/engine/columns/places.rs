@@ -1,8 +1,9 @@
 //! Where the rows of a column lie: on its members, and in buffers.
 
-use super::Owner;
 use crate::{
-    Engine, Mutation, SLOT_BITS, index,
+    Engine, Mutation, SLOT_BITS,
+    columns::Owner,
+    index,
     output::Output,
     plan::{Ask, Shape, Strategy},
     slots::SlotSet,

@@ -2,8 +2,12 @@
 //!
 //! What the client wrote is copied to scratch space first: its buffer is its own again with the answer.
 
-use super::{NO_COLUMN, Owner};
-use crate::{Engine, Mutation, index, plan::Ask};
+use crate::{
+    Engine, Mutation,
+    columns::{NO_COLUMN, Owner},
+    index,
+    plan::Ask,
+};
 use core::ops::Range;
 use spindles_layout::GroupIndex;
 

@@ -1,8 +1,9 @@
 //! Member I/O of columns that came back: on to the next phase, or to another plan.
 
-use super::{Owner, Phase};
 use crate::{
-    Engine, index,
+    Engine,
+    columns::{Owner, Phase},
+    index,
     output::OutReason,
     plan::{Ask, Work},
     slots::SlotSet,

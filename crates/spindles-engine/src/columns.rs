@@ -1,37 +1,6 @@
-//! The executor: carries out the plan of a column, step by step.
-//!
-//! ```text
-//!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Committing ──▶ Writing ──▶ Acknowledging
-//!      │        (Preparing)   │  ▲
-//!      └────────lock-free─────┘  └── a read failed: another plan without that slot
-//! ```
-//!
-//! Where blocks have checksums, `Paging` comes before the reads, until the pages are there that have
-//! them, and what was read is compared before it is computed with (`checksums/`).
-//!
-//! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
-//! written is durable in the journal (`journal/`).
-//!
-//! A request is answered then, and its column goes on by itself (`answering`): until all is in its place,
-//! who reads the same rows waits for it.
-//!
-//! Writes that wait for the same rows of one stripe are merged into the first of them. An error
-//! before the commit asks for another plan; an error after it puts the member out and
-//! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
-//! that the array and the region are dirty, `Acknowledging` until
-//! it is durable which members are out. Rarely `Flushing` comes between `Writing` and that: where
-//! something that the column did not write must be durable before its answer.
-
-mod answering;
-mod answers;
-mod committing;
-mod computing;
-mod finishing;
-mod places;
-mod planning;
+//! A column: a range of rows in the chunks of one group, and what is being done with it.
 
 use crate::{
-    Engine, index,
     plan::{Ask, Plan, Shape, Strategy, Work},
     recovery::rows::Settling,
     slots::SlotSet,
@@ -41,7 +10,7 @@ use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
 
 /// Ends the list of merged columns.
-const NO_COLUMN: u32 = u32::MAX;
+pub(crate) const NO_COLUMN: u32 = u32::MAX;
 
 /// Whom a column works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -99,9 +68,9 @@ pub(crate) struct Column {
     /// The touched data slots, those of columns merged into this one included.
     pub(crate) touched: SlotSet,
     /// Those of this column alone.
-    own: SlotSet,
+    pub(crate) own: SlotSet,
     /// The next of the columns that were merged, `NO_COLUMN` after the last.
-    merged: u32,
+    pub(crate) merged: u32,
     /// Of a direct read.
     pub(crate) member: MemberIndex,
     /// And where there are checksums: that it is one, its first block in the data area of the
@@ -118,9 +87,9 @@ pub(crate) struct Column {
     pub(crate) blocks: u32,
     pub(crate) end: u32,
     pub(crate) pending: u32,
-    locked: bool,
+    pub(crate) locked: bool,
     /// Of the reads under way, one failed.
-    read_failed: bool,
+    pub(crate) read_failed: bool,
     pub(crate) corrupt: bool,
     pub(crate) mismatch: bool,
     /// What it read without a lock did not fit to its checksums.
@@ -159,7 +128,7 @@ pub(crate) struct Column {
     pub(crate) sources: u16,
     pub(crate) targets: u16,
     /// It wrote what is in the list of bad blocks.
-    was_bad: bool,
+    pub(crate) was_bad: bool,
     /// What the flush of all members covers that it waits for: see `Flushes`.
     pub(crate) covers: u64,
     /// How far its rows are put in order after a crash.
@@ -274,42 +243,5 @@ impl Column {
         self.read_sums = SlotSet::EMPTY;
         self.made_sums = SlotSet::EMPTY;
         self.settling = Settling::No;
-    }
-}
-impl Engine {
-    /// Begins a column whose fields are set and whose group is filled in.
-    pub(crate) fn start(&mut self, id: u32) {
-        self.columns[index(id)].reset();
-        self.plan_column(id);
-    }
-
-    /// As `start`, of a column in which a read of `slot` failed. Where that was a single block it
-    /// is not read again: a disk may try for seconds.
-    pub(crate) fn start_repair(&mut self, id: u32, slot: u8) {
-        let column = &mut self.columns[index(id)];
-        column.reset();
-        if column.blocks == 1 {
-            column.unreadable = SlotSet::one(slot);
-        }
-        self.plan_column(id);
-    }
-
-    /// What waited in `ready` goes on.
-    pub(crate) fn run(&mut self, id: u32) {
-        match self.columns[index(id)].phase {
-            Phase::Locking => {
-                self.columns[index(id)].locked = true;
-                self.merge_waiting(id);
-                self.plan_column(id);
-            }
-            Phase::Preparing => self.plan_column(id),
-            Phase::Paging => self.paged(id),
-            Phase::Committing if self.columns[index(id)].owner == Owner::Replay => {
-                self.record_logged(id);
-            }
-            Phase::Committing => self.commit(id),
-            Phase::Acknowledging => self.acknowledge(id),
-            phase => panic!("a column in phase {phase:?} is not ready"),
-        }
     }
 }

@@ -1,0 +1,299 @@
+//! The list of bad blocks is read at opening, and written before what depends on it.
+
+use crate::{
+    Engine,
+    bad_blocks::{Change, Loading},
+    columns::Owner,
+    index,
+    output::OutReason,
+    plan::Ask,
+    slots::SlotSet,
+    system_io::Purpose,
+};
+use core::ops::Range;
+use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{
+    AreaKind, BAD_BLOCKS_PAGE_BYTES, BadBlockKind, decode_bad_blocks, encode_bad_blocks,
+};
+
+impl Engine {
+    // ---- writing ------------------------------------------------------------------------------
+
+    /// Whether the members say what is in memory; nothing is acknowledged before.
+    #[inline]
+    pub(crate) fn bad_blocks_are_stored(&self) -> bool {
+        !self.bad.is_busy() || self.read_only || self.metadata.broken
+    }
+
+    /// Begins to write what changed.
+    pub(crate) fn write_bad_blocks(&mut self) {
+        let list = &mut self.bad;
+        if !list.stored || self.read_only || list.loading.is_some() || list.flying.is_some() {
+            return;
+        }
+        let Some(block) = list.wanted.iter().position(|wanted| *wanted) else {
+            return;
+        };
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        if active.is_empty() {
+            return self.nothing_more();
+        }
+        list.wanted[block] = false;
+        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let array = persistence.array.uuid;
+        let block = u32::try_from(block).expect("few");
+        let out = self.metadata_buffer.bytes_mut(list.place, 0);
+        let first = block * list.pages_per_block;
+        for (page, out) in (first..).zip(out.as_chunks_mut().0) {
+            let of = &mut list.pages[index(page)];
+            of.sequence += 1;
+            encode_bad_blocks(array, page, of.sequence, &of.entries, out);
+        }
+        list.flying = Some(block);
+        list.pending = active.count();
+        let place = list.place;
+        for member in active.iter() {
+            let at = self
+                .area_block(member, AreaKind::BAD_BLOCKS)
+                .plus(u64::from(block));
+            self.system_io(
+                Purpose::BadBlocks,
+                member,
+                Operation::Write { fua: true },
+                at,
+                1,
+                self.metadata_buffer.slice(place, 0),
+            );
+        }
+        if let Some(newcomer) = self.newcomer_told_of_bitmaps() {
+            let area = newcomer.area(AreaKind::BAD_BLOCKS);
+            let area = area.expect("looked at before");
+            let start = area.offset_bytes / u64::from(self.block_size.bytes());
+            self.bad.pending += 1;
+            self.newcomer_system_io(
+                Purpose::BadBlocks,
+                Operation::Write { fua: true },
+                BlockIndex(start).plus(u64::from(block)),
+                1,
+                self.metadata_buffer.slice(place, 0),
+            );
+        }
+    }
+
+    /// A write of the list came back.
+    pub(crate) fn bad_blocks_written(&mut self, member: MemberIndex, result: MemberResult) {
+        self.system_flush_failed(member, result);
+        self.bad.pending -= 1;
+        if self.bad.pending > 0 {
+            return;
+        }
+        self.bad.flying = None;
+        self.write_bad_blocks();
+        if self.bad_blocks_are_stored() {
+            self.ready.append(&mut self.gated);
+            self.begin_update();
+            self.replay_listed();
+            self.try_to_serve();
+        }
+    }
+
+    // ---- reading ------------------------------------------------------------------------------
+
+    /// Reads the next part of the list from all members, or goes on to the bitmaps.
+    pub(crate) fn load_bad_blocks(&mut self) {
+        let Some(mut loading) = self.bad.loading else {
+            return self.load_bitmaps();
+        };
+        // What a device that is being filled holds of it may be of another time.
+        let active = MemberSet::all(self.geometry.members()).difference(self.lost);
+        let left = u32::try_from(self.bad.wanted.len()).expect("few") - loading.block;
+        if left == 0 || active.is_empty() {
+            self.bad.unknown |= active.is_empty();
+            self.bad.loading = None;
+            self.bad_blocks_loaded();
+            return self.load_bitmaps();
+        }
+        loading.blocks = left.min(loading.place.blocks);
+        loading.pending = active.count();
+        self.bad.loading = Some(loading);
+        for member in active.iter() {
+            let area = self.area_block(member, AreaKind::BAD_BLOCKS);
+            self.metadata_buffer
+                .bytes_mut(loading.place, member.0)
+                .fill(0);
+            let slice = self.metadata_buffer.slice(loading.place, member.0);
+            self.system_io(
+                Purpose::BadBlocksRead,
+                member,
+                Operation::Read,
+                area.plus(u64::from(loading.block)),
+                loading.blocks,
+                slice,
+            );
+        }
+    }
+
+    /// A read of the list came back.
+    pub(crate) fn bad_blocks_read(&mut self, member: MemberIndex, result: MemberResult) {
+        let mut loading = self.bad.loading.expect("the list is read");
+        if let Err(error) = result {
+            if error == MemberError::Gone {
+                self.put_out(member, OutReason::Error(error));
+            }
+            // What can't be read on a member that is there is written anew.
+            self.metadata_buffer
+                .bytes_mut(loading.place, member.0)
+                .fill(0);
+        }
+        loading.pending -= 1;
+        if loading.pending == 0 {
+            self.merge_bad_blocks(&loading);
+            loading.block += loading.blocks;
+        }
+        self.bad.loading = Some(loading);
+        if loading.pending == 0 {
+            self.load_bad_blocks();
+        }
+    }
+
+    /// Of each page the newest good one; where there is none, nothing is known.
+    fn merge_bad_blocks(&mut self, loading: &Loading) {
+        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let array = persistence.array.uuid;
+        let active = MemberSet::all(self.geometry.members()).difference(self.lost);
+        let all_told = self.rebuilding().is_empty();
+        let list = &mut self.bad;
+        let first = loading.block * list.pages_per_block;
+        let pages = loading.blocks * list.pages_per_block;
+        for at in 0..pages {
+            let number = first + at;
+            let page = &mut list.pages[index(number)];
+            let (mut oldest, mut newest) = (u64::MAX, 0);
+            for member in active.iter() {
+                let bytes = self.metadata_buffer.bytes(loading.place, member.0);
+                let bytes = &bytes.as_chunks::<BAD_BLOCKS_PAGE_BYTES>().0[index(at)];
+                let Some((sequence, entries)) = decode_bad_blocks(array, number, bytes) else {
+                    oldest = 0;
+                    continue;
+                };
+                if sequence > newest {
+                    page.entries.clear();
+                    page.entries.extend(entries);
+                    newest = sequence;
+                }
+                oldest = oldest.min(sequence);
+            }
+            page.sequence = newest;
+            list.unknown |= newest == 0;
+            if oldest != newest || !all_told {
+                list.wanted[index(number / list.pages_per_block)] = true;
+            }
+        }
+    }
+
+    fn bad_blocks_loaded(&mut self) {
+        self.bad.count();
+        for member in self.missing.iter() {
+            self.bad.forget_member(member);
+        }
+        self.choose_direct();
+        self.write_bad_blocks();
+    }
+
+    // ---- what is in it --------------------------------------------------------------------------
+
+    /// The blocks of the array in the rows under way of a data slot of a column.
+    pub(crate) fn array_blocks(&self, id: u32, slot: u8) -> Range<u64> {
+        let (column, group) = (&self.columns[index(id)], &self.groups[index(id)]);
+        let first = group.first_block.0 + u64::from(slot) * u64::from(group.blocks);
+        let first = first + u64::from(column.low);
+        first..first + u64::from(column.blocks)
+    }
+
+    /// The data slots whose blocks of the array a column gives new contents. What a growth moves stays
+    /// what it was.
+    fn renewed(&self, id: u32) -> SlotSet {
+        let column = &self.columns[index(id)];
+        if column.owner == Owner::Request(self.own_request()) {
+            return SlotSet::EMPTY;
+        }
+        match (column.ask, column.shape.copies) {
+            (Ask::Write, true) => SlotSet::one(0),
+            (Ask::Write, false) => column.touched,
+            _ => SlotSet::EMPTY,
+        }
+    }
+
+    /// Slots of a column that it wrote, and that are in the list.
+    fn rewritten(&self, id: u32) -> SlotSet {
+        let column = &self.columns[index(id)];
+        let written = column.plan.writes.minus(self.missing_slots(id));
+        self.bad_slots(id).and(written.minus(column.refused))
+    }
+
+    /// Whether a column wrote what is in the list: it comes out when that is durable.
+    #[cold]
+    pub(crate) fn wrote_bad_blocks(&self, id: u32) -> bool {
+        self.renews_lost(id) || !self.rewritten(id).is_empty()
+    }
+
+    /// Whether a column writes in rows of which a block is in the list.
+    #[cold]
+    pub(crate) fn writes_bad_blocks(&self, id: u32) -> bool {
+        self.renews_lost(id) || !self.bad_slots(id).is_empty()
+    }
+
+    fn renews_lost(&self, id: u32) -> bool {
+        let lost = |slot| self.is_listed_lost(id, slot);
+        self.renewed(id).iter().any(lost)
+    }
+
+    /// Whether any of the blocks of a data slot in the rows under way is in the list as lost.
+    pub(crate) fn is_listed_lost(&self, id: u32, slot: u8) -> bool {
+        let blocks = self.array_blocks(id, slot);
+        self.bad.overlaps(BadBlockKind::Lost, &blocks)
+    }
+
+    /// What a column wrote is durable: it is as good as any.
+    #[cold]
+    pub(crate) fn take_from_bad_blocks(&mut self, id: u32) -> Change {
+        let mut all = Change::Done;
+        let mut remove = |engine: &mut Self, kind, blocks: Range<u64>| {
+            let change = engine.bad.remove(kind, &blocks);
+            if all != Change::Full && change != Change::Done {
+                all = change;
+            }
+        };
+        for slot in self.renewed(id).iter() {
+            remove(self, BadBlockKind::Lost, self.array_blocks(id, slot));
+        }
+        for slot in self.rewritten(id).iter() {
+            let place = self.groups[index(id)].slots()[usize::from(slot)];
+            let column = &self.columns[index(id)];
+            let start = place.offset.0 + u64::from(column.low);
+            let blocks = start..start + u64::from(column.blocks);
+            remove(self, BadBlockKind::Unwritable(place.member), blocks);
+        }
+        self.choose_direct();
+        self.write_bad_blocks();
+        all
+    }
+
+    /// Whether a column reads, for a client, what was found to be lost since it was asked for.
+    #[cold]
+    pub(crate) fn asks_for_lost(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let own = Owner::Request(self.own_request());
+        let client = matches!(column.owner, Owner::Request(_)) && column.owner != own;
+        let lost = |slot| self.is_listed_lost(id, slot);
+        client && column.ask == Ask::Read && column.touched.iter().any(lost)
+    }
+
+    /// Whether a request reads a block that is lost.
+    #[cold]
+    pub(crate) fn reads_lost(&self, request: u32) -> bool {
+        let slot = &self.requests[index(request)];
+        let blocks = slot.block.0..slot.end.0;
+        slot.operation == Operation::Read && self.bad.overlaps(BadBlockKind::Lost, &blocks)
+    }
+}

@@ -1,0 +1,354 @@
+//! The bitmaps are read at opening, and written before what depends on them.
+
+use crate::{
+    Engine,
+    bitmaps::{Bitmap, Loading},
+    index,
+    output::OutReason,
+    system_io::Purpose,
+};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
+};
+use spindles_format::{
+    AreaKind, BITMAP_PAGE_BYTES, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage, decode_bitmap,
+    encode_bitmap,
+};
+
+impl Engine {
+    fn active(&self) -> MemberSet {
+        MemberSet::all(self.geometry.members()).difference(self.missing)
+    }
+
+    fn bitmap(&mut self, kind: AreaKind) -> &mut Bitmap {
+        if kind == AreaKind::DIRTY_BITMAP {
+            &mut self.regions.dirty
+        } else {
+            &mut self.regions.written
+        }
+    }
+
+    /// The first block of an area on the device of a member.
+    pub(crate) fn area_block(&self, member: MemberIndex, kind: AreaKind) -> BlockIndex {
+        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let device = persistence.devices[usize::from(member.0)]
+            .as_ref()
+            .expect("an active member has a device record");
+        let area = device.area(kind).expect("checked when it was decoded");
+        BlockIndex(area.offset_bytes / u64::from(self.block_size.bytes()))
+    }
+
+    // ---- writing ------------------------------------------------------------------------------
+
+    /// Begins to write what changed, as far as no write is under way.
+    pub(crate) fn write_bitmaps(&mut self) {
+        if !self.regions.stored || self.read_only || self.loading.is_some() {
+            return;
+        }
+        for kind in BITMAPS {
+            if kind == AreaKind::WRITTEN_BITMAP
+                && !self.missing.is_empty()
+                && !self.regions.dirty.is_all_stored()
+            {
+                // A missing member lacks what is written for the first time: that it is dirty is
+                // durable before it counts as written.
+                return;
+            }
+            while self.bitmap(kind).flying.is_empty() && self.write_bitmap(kind) {}
+        }
+    }
+
+    /// Begins the next write of a bitmap. False where there is none to begin.
+    fn write_bitmap(&mut self, kind: AreaKind) -> bool {
+        let Some(blocks) = self.bitmap(kind).next_write() else {
+            return false;
+        };
+        let active = self.active();
+        if active.is_empty() {
+            self.nothing_more();
+            return false;
+        }
+        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let (array, generation) = (persistence.array.uuid, persistence.array.generation);
+        let bitmap = match kind {
+            AreaKind::DIRTY_BITMAP => &mut self.regions.dirty,
+            _ => &mut self.regions.written,
+        };
+        let words = bitmap.words_of(blocks.clone());
+        for block in blocks.clone() {
+            bitmap.wanted.clear(block);
+        }
+        bitmap.snapshot.clear();
+        bitmap
+            .snapshot
+            .extend_from_slice(&bitmap.bits.words()[words.clone()]);
+        // What is being cleared is not to be relied on any more.
+        let durable = &mut bitmap.durable.words_mut()[words];
+        for (durable, &now) in durable.iter_mut().zip(&bitmap.snapshot) {
+            *durable &= now;
+        }
+        let first_page = blocks.start * bitmap.pages_per_block;
+        let pages = bitmap.snapshot.as_chunks::<BITMAP_PAGE_WORDS>().0;
+        let count = u32::try_from(blocks.end - blocks.start).expect("at most a transfer");
+        let place = bitmap.place;
+        let out = self.metadata_buffer.bytes_mut(place, 0);
+        let out = out.as_chunks_mut::<BITMAP_PAGE_BYTES>().0;
+        let out_pages = index(count) * usize::try_from(bitmap.pages_per_block).expect("8");
+        for (at, out) in out[..out_pages].iter_mut().enumerate() {
+            let page = BitmapPage {
+                array,
+                kind,
+                page: u32::try_from(first_page).expect("few") + u32::try_from(at).expect("few"),
+            };
+            // The last block may have room for more pages than there are.
+            let words = pages.get(at).unwrap_or(&[0; BITMAP_PAGE_WORDS]);
+            encode_bitmap(&page, generation, words, out);
+        }
+        bitmap.pending = active.count();
+        bitmap.flying = blocks.clone();
+        for member in active.iter() {
+            let block = self.area_block(member, kind).plus(blocks.start);
+            self.system_io(
+                purpose(kind),
+                member,
+                Operation::Write { fua: true },
+                block,
+                count,
+                self.metadata_buffer.slice(place, 0),
+            );
+        }
+        if let Some(newcomer) = self.newcomer_told_of_bitmaps() {
+            let area = newcomer.area(kind).expect("looked at before");
+            let start = area.offset_bytes / u64::from(self.block_size.bytes());
+            let block = BlockIndex(start + blocks.start);
+            self.bitmap(kind).pending += 1;
+            self.newcomer_system_io(
+                purpose(kind),
+                Operation::Write { fua: true },
+                block,
+                count,
+                self.metadata_buffer.slice(place, 0),
+            );
+        }
+        true
+    }
+
+    /// A write of a bitmap came back.
+    pub(crate) fn bitmap_written(
+        &mut self,
+        kind: AreaKind,
+        member: MemberIndex,
+        result: MemberResult,
+    ) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+        let bitmap = self.bitmap(kind);
+        bitmap.pending -= 1;
+        if bitmap.pending > 0 {
+            return;
+        }
+        let words = bitmap.words_of(bitmap.flying.clone());
+        let durable = &mut bitmap.durable.words_mut()[words];
+        durable.copy_from_slice(&bitmap.snapshot);
+        bitmap.flying = 0..0;
+        self.write_bitmaps();
+        self.bitmaps_changed();
+    }
+
+    /// What waits for the bitmaps may go on.
+    fn bitmaps_changed(&mut self) {
+        // A superblock update may have waited for all of it.
+        self.begin_update();
+        self.ready.append(&mut self.gated);
+        self.pump_releases();
+        self.try_to_serve();
+    }
+
+    /// Whether no bitmap is being written. Something may be left to write: bits that matter only
+    /// when a member goes out.
+    pub(crate) fn bitmaps_are_quiet(&self) -> bool {
+        let regions = &self.regions;
+        regions.dirty.flying.is_empty() && regions.written.flying.is_empty()
+    }
+
+    /// Whether all that the bitmaps say is on the members.
+    pub(crate) fn bitmaps_are_stored(&self) -> bool {
+        !self.regions.stored
+            || self.read_only
+            || (self.regions.dirty.is_all_stored() && self.regions.written.is_all_stored())
+    }
+
+    // ---- reading ------------------------------------------------------------------------------
+
+    /// Reads the next blocks of the bitmaps from all members.
+    pub(crate) fn load_bitmaps(&mut self) {
+        let Some(mut loading) = self.loading else {
+            return;
+        };
+        loop {
+            let Some(&kind) = BITMAPS.get(loading.bitmap) else {
+                self.loading = None;
+                return self.bitmaps_loaded();
+            };
+            let left = self.bitmap(kind).blocks - loading.block;
+            if left == 0 {
+                loading.bitmap += 1;
+                loading.block = 0;
+                continue;
+            }
+            let active = self.active();
+            if active.is_empty() {
+                // Nobody is left who could tell, also not that anything was never written. What
+                // is asked is answered with errors.
+                let written = &mut self.regions.written.bits;
+                written.words_mut().fill(u64::MAX);
+                written.trim();
+                self.nothing_more();
+                self.loading = None;
+                return self.bitmaps_loaded();
+            }
+            loading.blocks = u32::try_from(left)
+                .map_or(loading.place.blocks, |left| left.min(loading.place.blocks));
+            loading.pending = active.count();
+            loading.read = MemberSet::EMPTY;
+            self.loading = Some(loading);
+            for member in active.iter() {
+                let block = self.area_block(member, kind).plus(loading.block);
+                let slice: BufferSlice = self.metadata_buffer.slice(loading.place, member.0);
+                self.system_io(
+                    Purpose::BitmapRead,
+                    member,
+                    Operation::Read,
+                    block,
+                    loading.blocks,
+                    slice,
+                );
+            }
+            return;
+        }
+    }
+
+    /// A read of a bitmap came back.
+    pub(crate) fn bitmap_read(&mut self, member: MemberIndex, result: MemberResult) {
+        // What can't be read on a member that is there is written anew.
+        if let Err(error @ MemberError::Gone) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        let mut loading = self.loading.expect("bitmaps are read");
+        loading.pending -= 1;
+        if result.is_ok() {
+            loading.read = loading.read.with(member);
+        }
+        self.loading = Some(loading);
+        if loading.pending > 0 {
+            return;
+        }
+        self.merge_pages(&loading);
+        loading.block += u64::from(loading.blocks);
+        self.loading = Some(loading);
+        self.load_bitmaps();
+    }
+
+    /// The union over the good pages; where there is none, everything.
+    fn merge_pages(&mut self, loading: &Loading) {
+        let kind = BITMAPS[loading.bitmap];
+        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let array = persistence.array.uuid;
+        let active = self.active();
+        let regions = &mut self.regions;
+        let bitmap = match kind {
+            AreaKind::DIRTY_BITMAP => &mut regions.dirty,
+            _ => &mut regions.written,
+        };
+        let per_block = usize::try_from(bitmap.pages_per_block).expect("8");
+        let words = bitmap.words_of(loading.block..loading.block + u64::from(loading.blocks));
+        for (at, first) in words.step_by(BITMAP_PAGE_WORDS).enumerate() {
+            let block = loading.block + u64::try_from(at / per_block).expect("few");
+            let page = BitmapPage {
+                array,
+                kind,
+                page: u32::try_from(first / BITMAP_PAGE_WORDS).expect("few"),
+            };
+            let (mut all, mut any, mut good) = ([u64::MAX; _], [0; BITMAP_PAGE_WORDS], 0);
+            for member in active.iter() {
+                let bytes = self.metadata_buffer.bytes_mut(loading.place, member.0);
+                let bytes = &bytes.as_chunks::<BITMAP_PAGE_BYTES>().0[at];
+                let read = loading.read.contains(member);
+                let Some(bits) = decode_bitmap(&page, bytes).filter(|_| read) else {
+                    continue;
+                };
+                good += 1;
+                for (word, bits) in bits.into_iter().enumerate() {
+                    any[word] |= bits;
+                    all[word] &= bits;
+                }
+            }
+            if good == 0 {
+                any = [u64::MAX; BITMAP_PAGE_WORDS];
+                if kind == AreaKind::WRITTEN_BITMAP {
+                    // What was never written holds anything, redundancy not its own.
+                    let lost = &mut regions.unsettled.words_mut()[first..];
+                    lost[..BITMAP_PAGE_WORDS].fill(u64::MAX);
+                }
+            }
+            bitmap.bits.words_mut()[first..first + BITMAP_PAGE_WORDS].copy_from_slice(&any);
+            if good < active.count() || any != all {
+                bitmap.wanted.set(block);
+            }
+        }
+        bitmap.bits.trim();
+        regions.unsettled.trim();
+    }
+
+    /// All is read: what a crash left unsettled is known.
+    fn bitmaps_loaded(&mut self) {
+        self.blank_new_regions();
+        self.take_in_regions();
+        let regions = &mut self.regions;
+        for bitmap in [&mut regions.dirty, &mut regions.written] {
+            for block in 0..bitmap.blocks {
+                if !bitmap.wanted.get(block) {
+                    let words = bitmap.words_of(block..block + 1);
+                    bitmap.durable.words_mut()[words.clone()]
+                        .copy_from_slice(&bitmap.bits.words()[words]);
+                }
+            }
+        }
+        regions.note_all_written();
+        self.find_unsettled(!self.all_settled);
+        if !self.read_only {
+            self.regions.want_sweep();
+        }
+        self.write_bitmaps();
+        self.opening_goes_on();
+    }
+
+    /// What was written and is not known to be settled, with all that is `dirty` if that may not be:
+    /// a resync begins where there is any.
+    pub(crate) fn find_unsettled(&mut self, dirty_too: bool) {
+        let regions = &mut self.regions;
+        let dirty = regions.dirty.bits.words().iter();
+        let words = dirty.zip(regions.written.bits.words());
+        for (unsettled, (dirty, written)) in regions.unsettled.words_mut().iter_mut().zip(words) {
+            if dirty_too {
+                *unsettled |= dirty;
+            }
+            *unsettled &= written;
+        }
+        self.all_settled = self.read_only || self.regions.unsettled.is_empty();
+        if !self.all_settled {
+            self.begin_resync();
+        }
+    }
+}
+
+fn purpose(kind: AreaKind) -> Purpose {
+    if kind == AreaKind::DIRTY_BITMAP {
+        Purpose::DirtyBitmap
+    } else {
+        Purpose::WrittenBitmap
+    }
+}

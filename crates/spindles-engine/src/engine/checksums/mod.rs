@@ -1,0 +1,226 @@
+//! Checksums of every block, on the members and apart from what they cover (`docs/format.md`).
+//!
+//! Whatever is read for a client or a job is summed up and compared before it is used; whatever is
+//! written is summed up first, and its checksums change under the same lock that orders reads and
+//! writes of the rows. A read without a lock may meet a write half-way: what does not fit then is
+//! read again under the lock, and only what does not fit there is rotten.
+
+mod entries;
+mod pages;
+mod row_sums;
+
+use crate::{
+    Engine, Mutation,
+    checksums::Sums,
+    columns::{Owner, Phase},
+    index,
+    output::{Event, Output},
+    plan::{Ask, Work},
+    slots::SlotSet,
+};
+use core::ops::Range;
+use spindles_block::{BlockIndex, MemberError, Operand};
+use spindles_format::RowSum;
+
+impl Engine {
+    /// Whether blocks have checksums.
+    #[inline]
+    pub(crate) fn has_checksums(&self) -> bool {
+        self.pages.is_some()
+    }
+
+    /// What was read straight from a member is summed up.
+    #[inline(never)]
+    pub(crate) fn verify_direct(&mut self, id: u32) {
+        let column = &self.columns[index(id)];
+        let Owner::Request(request) = column.owner else {
+            panic!("a direct operation belongs to a request");
+        };
+        let slice = self.requests[index(request)].place(column.block);
+        let base = index(id) * self.operands_per_column();
+        self.operands[base] = Operand { index: 0, slice };
+        let column = &mut self.columns[index(id)];
+        column.sources = 1;
+        column.targets = 0;
+        column.phase = Phase::Computing(Work::Verify);
+        self.output(Output::Compute(spindles_block::StepId(id)));
+    }
+
+    /// What was read is summed up: it is used where that fits.
+    pub(crate) fn verified(&mut self, id: u32) {
+        let column = &self.columns[index(id)];
+        let blind = self.believes || self.mutated(Mutation::SkipVerify);
+        if column.direct {
+            let sums = index(id) * self.checksums_of_column;
+            let sums = &self.checksums[sums..sums + index(column.blocks)];
+            let pages = self.pages.as_ref().expect("something was summed up");
+            let first = column.offset;
+            let good = blind || pages.agree(&self.metadata_buffer, (id, 0), first, sums);
+            if good {
+                return self.finish_direct(id);
+            }
+            return self.direct_disagrees(id);
+        }
+        if column.settling.is_under_way() {
+            return self.settling_verified(id);
+        }
+        let rotten = if blind {
+            SlotSet::EMPTY
+        } else {
+            self.rotten_slots(id)
+        };
+        if rotten.is_empty() {
+            return self.work(id, None);
+        }
+        let column = &mut self.columns[index(id)];
+        if !column.is_locked() {
+            column.suspect = true;
+            self.let_go_pages(id);
+            return self.plan_column(id);
+        }
+        if self.halve(id) {
+            return self.plan_column(id);
+        }
+        for slot in rotten.iter() {
+            self.chunk_is_rotten(id, slot);
+            self.note_rot(id, slot);
+        }
+        self.columns[index(id)].corrupt = true;
+        self.plan_column(id);
+    }
+
+    /// Slots of a column that were read, and hold other bytes than were written.
+    fn rotten_slots(&self, id: u32) -> SlotSet {
+        let column = &self.columns[index(id)];
+        let pages = self.pages.as_ref().expect("something was summed up");
+        let is_rotten = |&slot: &u8| {
+            let first = self.block_of_slot(id, slot);
+            let sums = &self.checksums[self.sums_range(id, Sums::Read, slot)];
+            if self.grow.is_staged(column.group) {
+                let is_good = |(row, &sum)| self.entry(id, slot, row).is_of(sum);
+                return !(0..).zip(sums).all(is_good);
+            }
+            !pages.agree(&self.metadata_buffer, (id, slot), first, sums)
+        };
+        let rotten = column.plan.reads.iter().filter(is_rotten);
+        rotten.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// The first block of the rows under way of a slot, in the data area of its member.
+    pub(crate) fn block_of_slot(&self, id: u32, slot: u8) -> BlockIndex {
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        place.offset.plus(u64::from(self.columns[index(id)].low))
+    }
+
+    /// What was read without a plan does not fit to its checksums: it may have met a write.
+    #[cold]
+    fn direct_disagrees(&mut self, id: u32) {
+        self.let_go_pages(id);
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        column.direct = false;
+        column.suspect = true;
+        column.phase = Phase::Starting;
+        let group = column.group;
+        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.plan_column(id);
+    }
+
+    /// A place of a member is rotten, and a client met it, or a job that is no scrub.
+    #[cold]
+    fn note_rot(&mut self, id: u32, slot: u8) {
+        let column = &self.columns[index(id)];
+        if column.ask == Ask::Scrub {
+            return; // It tells of it, and repairs it.
+        }
+        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+        let error = MemberError::Corrupt;
+        self.output(Output::Event(Event::MemberFault { member, error }));
+        self.repair_rot(id, slot);
+    }
+
+    /// A column that waited for pages has them.
+    pub(crate) fn paged(&mut self, id: u32) {
+        let column = &self.columns[index(id)];
+        if column.owner == Owner::Replay {
+            return self.replay_paged(id);
+        }
+        if column.direct {
+            if self.missing.contains(column.member) {
+                return self.direct_disagrees(id);
+            }
+            return self.read_direct(id);
+        }
+        let needed = column.plan.reads.or(column.plan.writes);
+        if needed.and(self.missing_slots(id)).is_empty() {
+            return self.carry_out_plan(id);
+        }
+        self.plan_column(id);
+    }
+
+    /// A column needs its pages no more.
+    #[inline]
+    pub(crate) fn let_go_pages(&mut self, id: u32) {
+        if let Some(pages) = &mut self.pages {
+            pages.let_go(id);
+        }
+    }
+
+    /// The slots whose checksums say what a column writes: copies are all alike.
+    pub(crate) fn slots_to_sum(&self, id: u32, data: SlotSet) -> SlotSet {
+        if self.shape(id).copies {
+            data.lowest(1)
+        } else {
+            data
+        }
+    }
+
+    /// Where the checksums are of what a column writes to a slot.
+    pub(crate) fn written_sums(&self, id: u32, slot: u8) -> Range<usize> {
+        let slots = self.columns[index(id)].new_sums;
+        let slot = if slots.contains(slot) { slot } else { 0 };
+        self.sums_range(id, Sums::New, slot)
+    }
+
+    /// What is kept of the blocks that a column is about to write to their places.
+    pub(crate) fn keep_sums(&mut self, id: u32, writes: SlotSet) {
+        let column = &self.columns[index(id)];
+        let (ask, reads, blocks) = (column.ask, column.plan.reads, column.blocks);
+        if !self.has_checksums() || column.settling.is_under_way() {
+            return;
+        }
+        let (shape, of_zeros) = (self.shape(id), self.sum_of_zeros());
+        let staged = self.grow.is_staged(self.columns[index(id)].group);
+        for slot in writes.iter() {
+            let of_data = self.columns[index(id)].log_data.contains(slot);
+            let sums = of_data.then(|| self.written_sums(id, slot));
+            let sum = |checksums: &[u32], row| {
+                let at = |sums: &Range<usize>| checksums[sums.start + index(row)];
+                sums.as_ref().map_or(of_zeros, at)
+            };
+            // It is copied as it is, and so is what is kept of it: the page goes to the new device.
+            let copied = ask == Ask::Replace && reads.contains(slot);
+            let parity = !shape.copies && slot >= shape.data;
+            if !(staged || copied || parity) {
+                let first = self.block_of_slot(id, slot);
+                let pages = self.pages.as_mut().expect("looked at");
+                for (row, block) in (0..blocks).zip((first.0..).map(BlockIndex)) {
+                    let (of, sum) = ((id, slot, first), sum(&self.checksums, row));
+                    pages.set_at(&mut self.metadata_buffer, of, block, sum, RowSum::NONE);
+                }
+                continue;
+            }
+            for row in 0..blocks {
+                let row_sum = if copied {
+                    self.entry(id, slot, row).row_sum
+                } else if parity {
+                    self.row_sum(id, row)
+                } else {
+                    RowSum::NONE
+                };
+                let sum = sum(&self.checksums, row);
+                self.set_entry(id, slot, row, sum, row_sum);
+            }
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Pages of checksums are fetched for columns, written to the members, and held while they are wrong.
+
+use crate::{
+    Engine, Mutation, NEWCOMER, PAGE_IO, SYSTEM_IO,
+    checksums::pages::{Deferred, Flush, Held, NONE, State, WRITES_MAX, start},
+    index,
+    output::{OutReason, Output},
+    system_io::{Place, Purpose},
+};
+use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation};
+use spindles_format::{open_checksums, seal_checksums};
+
+impl Engine {
+    /// Whether a holder has all pages that it needs. Otherwise it is told when it has, save where
+    /// its members are missing then.
+    #[inline(never)]
+    pub(crate) fn hold_pages(&mut self, holder: u32) -> bool {
+        match self.try_to_hold(holder, false) {
+            Held::All => true,
+            Held::Loading => false,
+            Held::NoRoom => {
+                let pages = self.pages.as_mut().expect("the caller looked");
+                pages.waiting.push_back(holder);
+                // Its pages may be in the way, being dirty.
+                pages.room = true;
+                false
+            }
+        }
+    }
+
+    fn try_to_hold(&mut self, holder: u32, in_line: bool) -> Held {
+        self.want_pages(holder);
+        let pages = self.pages.as_mut().expect("the caller looked");
+        let held = pages.hold(holder, in_line);
+        for load in 0..pages.loads.len() {
+            self.load_page(load);
+        }
+        held
+    }
+
+    /// Notes which pages a holder needs.
+    fn want_pages(&mut self, holder: u32) {
+        let pages = self.pages.as_mut().expect("the caller looked");
+        pages.want_nothing();
+        if let Some(member) = index(holder).checked_sub(self.columns.len()) {
+            let (first, blocks) = self.zeroing.next_sums(member);
+            let member = MemberIndex(u8::try_from(member).expect("at most 64"));
+            return pages.want(0, member, first, blocks);
+        }
+        let column = &self.columns[index(holder)];
+        if column.direct {
+            return pages.want(0, column.member, column.offset, column.blocks);
+        }
+        let slots = self.groups[index(holder)].slots();
+        for slot in column.plan.reads.or(column.plan.writes).iter() {
+            let place = &slots[usize::from(slot)];
+            if !self.missing.contains(place.member) {
+                let first = place.offset.plus(u64::from(column.low));
+                pages.want(slot, place.member, first, column.blocks);
+            }
+        }
+    }
+
+    fn load_page(&mut self, load: usize) {
+        let pages = self.pages.as_ref().expect("the caller looked");
+        self.page_io(pages.loads[load], Operation::Read);
+    }
+
+    fn page_io(&mut self, at: u32, operation: Operation) {
+        let pages = self.pages.as_ref().expect("there are pages");
+        let frame = &pages.frames[index(at)];
+        let start = pages.starts[usize::from(frame.member.0)];
+        let page = frame.page * u64::from(pages.page_blocks);
+        let io = MemberIo {
+            id: MemberIoId(SYSTEM_IO | PAGE_IO | at),
+            member: frame.member,
+            operation,
+            block: start.plus(page),
+            blocks: pages.page_blocks,
+            buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
+        };
+        self.output(Output::Member(io));
+    }
+
+    /// A page that is written to a member goes to the device too that is to replace it.
+    fn page_beside(&mut self, at: u32, member: MemberIndex) {
+        let Some(device) = self.secret_newcomer(member) else {
+            return;
+        };
+        let first = start(Some(device));
+        let newcomer = self.newcomer();
+        let pages = self.pages.as_mut().expect("there are pages");
+        let frame = &mut pages.frames[index(at)];
+        frame.flying += 1;
+        let io = MemberIo {
+            id: MemberIoId(SYSTEM_IO | PAGE_IO | NEWCOMER | at),
+            member: newcomer,
+            operation: Operation::Write { fua: false },
+            block: first.plus(frame.page * u64::from(pages.page_blocks)),
+            blocks: pages.page_blocks,
+            buffer: (self.metadata_buffer).slice_at(pages.place, pages.start_of(at)),
+        };
+        self.output(Output::Member(io));
+    }
+
+    /// Where the page goes that this read brings.
+    pub(crate) fn page_read(&self, at: u32) -> Option<(Place, u32, u32)> {
+        let pages = self.pages.as_ref()?;
+        let loading = pages.frames[index(at)].state == State::Loading;
+        loading.then(|| (pages.place, pages.start_of(at), pages.page_blocks))
+    }
+
+    /// A page was read, or written.
+    pub(crate) fn page_io_done(&mut self, at: u32, result: MemberResult) {
+        let pages = self.pages.as_mut().expect("there are pages");
+        let frame = &mut pages.frames[index(at)];
+        if frame.state == State::Loading {
+            return self.page_loaded(at, result);
+        }
+        let member = frame.member;
+        frame.flying -= 1;
+        if frame.flying == 0 {
+            frame.writing = 0;
+            pages.writes -= 1;
+            pages.may_be_spare(at);
+        }
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+        self.flush_deferred();
+    }
+
+    fn page_loaded(&mut self, at: u32, result: MemberResult) {
+        let pages = self.pages.as_mut().expect("there are pages");
+        let start = pages.start_of(at);
+        let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
+        let frame = &mut pages.frames[index(at)];
+        frame.state = State::Good;
+        if result.is_ok() {
+            open_checksums(pages.entries, pages.array, frame.page, page);
+        } else {
+            pages.entries.lose(page);
+        }
+        let member = frame.member;
+        let mut holder = core::mem::replace(&mut frame.waiter, NONE);
+        if let Err(error @ spindles_block::MemberError::Gone) = result {
+            self.put_out(member, OutReason::Error(error));
+        }
+        while holder != NONE {
+            let pages = self.pages.as_mut().expect("there are pages");
+            let next = core::mem::replace(&mut pages.holders[index(holder)].next, NONE);
+            if !pages.wait_for_next(holder) {
+                self.pages_held(holder);
+            }
+            holder = next;
+        }
+    }
+
+    /// A holder has all pages that it waited for.
+    fn pages_held(&mut self, holder: u32) {
+        match index(holder).checked_sub(self.columns.len()) {
+            None => self.ready.push_back(holder),
+            Some(member) => {
+                self.zero_run(MemberIndex(u8::try_from(member).expect("at most 64")));
+            }
+        }
+    }
+
+    /// Lets those that wait for room have it. Whether anybody got all of its pages.
+    #[cold]
+    pub(crate) fn pump_waiting_for_pages(&mut self) -> bool {
+        let mut any = false;
+        while let Some(pages) = &mut self.pages
+            && core::mem::take(&mut pages.room)
+            && let Some(&holder) = pages.waiting.front()
+        {
+            let held = self.try_to_hold(holder, true);
+            if held == Held::NoRoom {
+                break;
+            }
+            let pages = self.pages.as_mut().expect("looked at");
+            pages.waiting.pop_front();
+            pages.room = true;
+            if held == Held::All {
+                self.pages_held(holder);
+                any = true;
+            }
+        }
+        any
+    }
+
+    /// Writes pages that are to be written, as the last thing that an input causes: what is written
+    /// must not change before the driver took it.
+    #[cold]
+    pub(crate) fn write_pages(&mut self) {
+        let generation = self.metadata.generation();
+        while let Some(pages) = &mut self.pages
+            && pages.writes < WRITES_MAX
+            && pages.wants_writes()
+            && let Some(&at) = pages.dirty.front()
+        {
+            let start = pages.start_of(at);
+            let frame = &mut pages.frames[index(at)];
+            if frame.writing > 0 {
+                return; // One write of a page at a time.
+            }
+            pages.dirty.pop_front();
+            assert!(!self.missing.contains(frame.member), "it was given up");
+            frame.writing = core::mem::take(&mut frame.dirty);
+            frame.flying = 1;
+            pages.writes += 1;
+            let member = frame.member;
+            let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
+            seal_checksums(pages.array, frame.page, generation, page);
+            self.page_io(at, Operation::Write { fua: false });
+            self.page_beside(at, member);
+        }
+        self.flush_deferred();
+    }
+
+    /// Whether a flush waits for pages that changed: then it is sent when they are written.
+    pub(crate) fn defers_flush(&mut self, members: MemberSet, purpose: Purpose) -> bool {
+        let careless = purpose == Purpose::JournalRelease
+            && self.mutated(Mutation::ReuseJournalWithoutChecksums);
+        let Some(pages) = &mut self.pages else {
+            return false;
+        };
+        if !purpose.needs_pages() || pages.oldest_change() == u64::MAX || careless {
+            return false;
+        }
+        pages.deferred.push_back(Deferred {
+            flush: Flush::System(purpose, members),
+            changes: pages.changes,
+        });
+        true
+    }
+
+    /// The same for the flush of a column: what was written is durable only with its checksums.
+    pub(crate) fn defers_flush_of_column(&mut self, id: u32) -> bool {
+        let careless = self.mutated(Mutation::SkipPagesOfDurable)
+            && !self.columns[index(id)].settling.is_under_way();
+        let Some(pages) = &mut self.pages else {
+            return false;
+        };
+        if careless || pages.oldest_change() == u64::MAX {
+            return false;
+        }
+        pages.deferred.push_back(Deferred {
+            flush: Flush::Column(id),
+            changes: pages.changes,
+        });
+        true
+    }
+
+    /// Sends the flushes that waited for pages that are written now.
+    fn flush_deferred(&mut self) {
+        while let Some(pages) = &mut self.pages
+            && pages.has_flush_to_send()
+            && let Some(first) = pages.deferred.pop_front()
+        {
+            match first.flush {
+                Flush::System(purpose, members) => self.send_flush(members, purpose),
+                Flush::Column(id) => self.send_flush_of_column(id),
+            }
+        }
+    }
+}

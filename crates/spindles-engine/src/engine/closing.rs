@@ -1,0 +1,90 @@
+//! An array is closed: what is under way ends, all is flushed, the bits are cleared, and the superblocks say so.
+
+use super::Closing;
+use crate::{
+    Engine,
+    member::ArrayState,
+    mutation::Mutation,
+    output::{Event, Output},
+    system_io::Purpose,
+};
+use spindles_block::{MemberError, MemberIndex, MemberSet};
+
+impl Engine {
+    pub(super) fn pump_closing(&mut self) {
+        self.begin_closing();
+        self.bits_cleared_while_closing();
+        self.update_done_while_closing();
+    }
+
+    fn begin_closing(&mut self) {
+        if self.closing != Closing::Draining || !self.idle() {
+            return;
+        }
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        if self.read_only || active.is_empty() {
+            self.closed(false);
+            return;
+        }
+        if self.mutated(Mutation::CloseUnflushed) {
+            return self.mark_closed();
+        }
+        let pending = self.flush_active(Purpose::ClosingFlush);
+        self.closing = Closing::Flushing { pending };
+    }
+
+    pub(crate) fn close_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+        let Closing::Flushing { pending } = self.closing else {
+            panic!("a flush of a close came back, and there is no close");
+        };
+        self.system_flush_failed(member, result);
+        if pending > 1 {
+            self.closing = Closing::Flushing {
+                pending: pending - 1,
+            };
+            return;
+        }
+        self.mark_closed();
+    }
+
+    /// The last steps of a close: nothing is dirty any more, where that is so, and the array is
+    /// marked clean where it is.
+    fn mark_closed(&mut self) {
+        self.clear_all_bits();
+        self.closing = Closing::Clearing;
+        self.write_bitmaps();
+    }
+
+    fn bits_cleared_while_closing(&mut self) {
+        let done = self.bitmaps_are_stored() || self.metadata.broken;
+        let done = done && self.bad_blocks_are_stored();
+        if self.closing != Closing::Clearing || !done {
+            return;
+        }
+        let clean = self.all_settled && !self.metadata.broken && self.state() != ArrayState::Failed;
+        self.closing = Closing::Marking;
+        if self.note_scrub_mark() {
+            self.want_update();
+        }
+        if clean && self.metadata.dirty && self.metadata.persistence.is_some() {
+            self.metadata.dirty = false;
+            self.want_update();
+        }
+        if self.note_marks_at_close() {
+            self.want_update();
+        }
+    }
+
+    /// The last thing a close waits for is that superblock update, and whoever went out in it.
+    fn update_done_while_closing(&mut self) {
+        let quiet = !self.metadata.busy() && self.bitmaps_are_quiet() && self.bad.is_quiet();
+        if self.closing == Closing::Marking && quiet {
+            self.closed(!self.metadata.dirty && !self.metadata.broken);
+        }
+    }
+
+    fn closed(&mut self, clean: bool) {
+        self.closing = Closing::Closed;
+        self.output(Output::Event(Event::Closed { clean }));
+    }
+}

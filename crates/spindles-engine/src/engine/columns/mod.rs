@@ -1,0 +1,76 @@
+//! The executor: carries out the plan of a column, step by step.
+//!
+//! ```text
+//!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Committing ──▶ Writing ──▶ Acknowledging
+//!      │        (Preparing)   │  ▲
+//!      └────────lock-free─────┘  └── a read failed: another plan without that slot
+//! ```
+//!
+//! Where blocks have checksums, `Paging` comes before the reads, until the pages are there that have
+//! them, and what was read is compared before it is computed with (`checksums/`).
+//!
+//! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
+//! written is durable in the journal (`journal/`).
+//!
+//! A request is answered then, and its column goes on by itself (`answering`): until all is in its place,
+//! who reads the same rows waits for it.
+//!
+//! Writes that wait for the same rows of one stripe are merged into the first of them. An error
+//! before the commit asks for another plan; an error after it puts the member out and
+//! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
+//! that the array and the region are dirty, `Acknowledging` until
+//! it is durable which members are out. Rarely `Flushing` comes between `Writing` and that: where
+//! something that the column did not write must be durable before its answer.
+
+mod answering;
+mod answers;
+mod committing;
+mod computing;
+mod finishing;
+mod places;
+mod planning;
+
+use crate::{
+    Engine,
+    columns::{Owner, Phase},
+    index,
+    slots::SlotSet,
+};
+
+impl Engine {
+    /// Begins a column whose fields are set and whose group is filled in.
+    pub(crate) fn start(&mut self, id: u32) {
+        self.columns[index(id)].reset();
+        self.plan_column(id);
+    }
+
+    /// As `start`, of a column in which a read of `slot` failed. Where that was a single block it
+    /// is not read again: a disk may try for seconds.
+    pub(crate) fn start_repair(&mut self, id: u32, slot: u8) {
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        if column.blocks == 1 {
+            column.unreadable = SlotSet::one(slot);
+        }
+        self.plan_column(id);
+    }
+
+    /// What waited in `ready` goes on.
+    pub(crate) fn run(&mut self, id: u32) {
+        match self.columns[index(id)].phase {
+            Phase::Locking => {
+                self.columns[index(id)].locked = true;
+                self.merge_waiting(id);
+                self.plan_column(id);
+            }
+            Phase::Preparing => self.plan_column(id),
+            Phase::Paging => self.paged(id),
+            Phase::Committing if self.columns[index(id)].owner == Owner::Replay => {
+                self.record_logged(id);
+            }
+            Phase::Committing => self.commit(id),
+            Phase::Acknowledging => self.acknowledge(id),
+            phase => panic!("a column in phase {phase:?} is not ready"),
+        }
+    }
+}

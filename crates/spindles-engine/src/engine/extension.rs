@@ -1,0 +1,82 @@
+//! An array gets larger on the members it has, with the first superblocks that are written.
+
+use crate::{
+    Engine,
+    bits::Bits,
+    extension::Stage,
+    output::{Event, Output},
+};
+use alloc::vec::Vec;
+
+impl Engine {
+    /// The bits of the new regions are those of the old ones that lie in them. What lay there before
+    /// means nothing.
+    pub(crate) fn take_in_regions(&mut self) {
+        let Some(extension) = &mut self.extension else {
+            return;
+        };
+        extension.stage = Stage::Zeroing(self.regions.part.regions().start);
+        let extension = &*extension;
+        let regions = &mut self.regions;
+        regions.blank();
+        for region in regions.part.regions() {
+            let old = extension.taken_in(regions, region);
+            let is_in = |bits: &Bits| old.clone().any(|old| bits.get(old));
+            let bits = [
+                &regions.dirty.bits,
+                &regions.written.bits,
+                &regions.unsettled,
+            ];
+            let [dirty, written, unsettled] = bits.map(is_in);
+            if dirty {
+                regions.dirty.set(region);
+            }
+            if written {
+                regions.written.set(region);
+            }
+            if unsettled {
+                regions.unsettled.set(region);
+            }
+        }
+        for region in extension.old.regions() {
+            regions.unsettled.clear(region);
+        }
+    }
+
+    /// Goes on with what comes before the superblocks say the new size.
+    pub(crate) fn extend(&mut self) {
+        let Some(extension) = &mut self.extension else {
+            return;
+        };
+        let Stage::Zeroing(from) = extension.stage else {
+            return;
+        };
+        if !self.zeroing.is_idle() || self.metadata.broken {
+            return;
+        }
+        let end = self.regions.part.regions().end;
+        let lacks = |region: &u64| extension.lacks(&self.regions, *region);
+        let next: Vec<u64> = (from..end).filter(lacks).take(self.columns.len()).collect();
+        extension.stage = match next.last() {
+            Some(last) => Stage::Zeroing(last + 1),
+            None => Stage::Recording,
+        };
+        if next.is_empty() {
+            return self.begin_update();
+        }
+        for region in next {
+            self.want_zeroing(region);
+        }
+    }
+
+    /// The superblocks say what they were to say.
+    pub(crate) fn extension_recorded(&mut self) {
+        let broken = self.metadata.broken;
+        let extension = &mut self.extension;
+        let recorded = extension.take_if(|extension| !extension.is_preparing() && !broken);
+        if recorded.is_some() {
+            let blocks = self.geometry.blocks();
+            self.output(Output::Event(Event::Grown { blocks }));
+        }
+    }
+}

@@ -1,0 +1,220 @@
+//! Members that can't read some places: the places are written anew from redundancy, what refuses
+//! that is kept in a list, and who has too many errors goes out.
+
+use crate::{
+    Engine,
+    columns::{Owner, Phase},
+    engine::Closing,
+    faults::{MemberFaults, Place},
+    index,
+    output::{Event, OutReason, Output},
+    plan::Ask,
+    slots::SlotSet,
+};
+use spindles_block::{MemberError, MemberIndex};
+use spindles_format::BadBlockKind;
+
+impl Engine {
+    /// What went wrong on a member.
+    pub(crate) fn faults_of(&self, member: MemberIndex) -> MemberFaults {
+        MemberFaults {
+            bad_blocks: self.bad.blocks(BadBlockKind::Unwritable(member)),
+            ..self.faults.members[usize::from(member.0)]
+        }
+    }
+
+    /// A read of a column failed in some place of a member.
+    pub(crate) fn note_fault(
+        &mut self,
+        id: u32,
+        slot: u8,
+        member: MemberIndex,
+        error: MemberError,
+    ) {
+        let column = &self.columns[index(id)];
+        let place = Place {
+            slot,
+            group: column.group,
+            low: column.low,
+            blocks: column.blocks,
+            rotten: false,
+        };
+        let scrubs = column.ask == Ask::Scrub;
+        // Who looks closer meets the same error again and again.
+        let closer = scrubs && (place.low > column.start || column.low + place.blocks < column.end);
+        if closer || column.owner == Owner::Repair || self.grow.is_staged(column.group) {
+            return;
+        }
+        self.output(Output::Event(Event::MemberFault { member, error }));
+        self.faults.members[usize::from(member.0)].read_errors += 1;
+        if self.read_only || self.shape.slots == self.shape.data {
+            return;
+        }
+        let is_new = scrubs || self.queue_repair(place);
+        // Rot on an inner array is repaired by writing the blocks again. Whether one of its disks fails
+        // is for the inner array to judge.
+        let is_rot = error == MemberError::Corrupt;
+        if is_new && !is_rot && self.faults.is_too_many(member, self.now) {
+            let bad_elsewhere = self.bad.members().without(member);
+            if bad_elsewhere.is_empty() && self.can_spare(member) {
+                self.put_out(member, OutReason::TooManyErrors);
+            }
+        }
+    }
+
+    /// The rows under way of a slot of a column are rotten: they shall be written anew.
+    #[cold]
+    pub(crate) fn repair_rot(&mut self, id: u32, slot: u8) {
+        let column = &self.columns[index(id)];
+        let place = Place {
+            slot,
+            group: column.group,
+            low: column.low,
+            blocks: column.blocks,
+            rotten: true,
+        };
+        if self.grow.is_staged(column.group) {
+            return;
+        }
+        if self.read_only || self.shape.slots == self.shape.data {
+            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+            let faults = &mut self.faults.members[usize::from(member.0)];
+            faults.rotten_blocks += u64::from(place.blocks);
+            return;
+        }
+        self.queue_repair(place);
+    }
+
+    fn queue_repair(&mut self, place: Place) -> bool {
+        let before = self.faults.repairs.len();
+        let is_new = self.faults.queue(place);
+        if self.faults.repairs.len() > before {
+            self.jobs.someone_waits();
+        }
+        is_new
+    }
+
+    /// Begins to write the next place anew. Whether there was one, and room for it.
+    pub(crate) fn pump_repairs(&mut self) -> bool {
+        let open = matches!(self.closing, Closing::Open | Closing::Draining);
+        if self.faults.repairs.is_empty()
+            || self.free_job_columns.is_empty()
+            || !open
+            || self.holds_back()
+        {
+            return false;
+        }
+        let Some(place) = self.faults.repairs.pop_front() else {
+            return false;
+        };
+        self.jobs.nobody_waits();
+        if !self.regions.is_live(place.group) {
+            return true; // What was there is moved.
+        }
+        let id = self.free_job_columns.pop().expect("there is one");
+        self.take_group(id, place.group);
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Starting;
+        column.owner = Owner::Repair;
+        column.ask = Ask::Scrub;
+        column.group = place.group;
+        column.touched = SlotSet::EMPTY;
+        column.start = place.low;
+        column.low = place.low;
+        column.blocks = place.blocks;
+        column.end = place.low + place.blocks;
+        if place.rotten {
+            self.start(id);
+        } else {
+            self.start_repair(id, place.slot);
+        }
+        true
+    }
+
+    /// Whether places wait to be written anew.
+    pub(crate) fn has_repairs(&self) -> bool {
+        !self.faults.repairs.is_empty()
+    }
+
+    pub(crate) fn repair_done(&mut self, id: u32) {
+        self.free_job_columns.push(id);
+    }
+
+    /// Whether all that a member holds can be told without it: parity that is not settled does not, and
+    /// an array that goes without a member then is not opened again after a crash.
+    fn can_spare(&self, member: MemberIndex) -> bool {
+        let settled = self.all_settled || self.shape.copies;
+        settled && self.geometry.survives(self.lost.with(member))
+    }
+
+    /// A member did not take what was to repair the rows under way of one of its chunks. Whether
+    /// the array can live with that.
+    pub(crate) fn rewrite_refused(&mut self, id: u32, slot: u8, error: MemberError) -> bool {
+        if error == MemberError::Gone {
+            return false;
+        }
+        let column = &mut self.columns[index(id)];
+        column.refused = column.refused.with(slot);
+        let (low, blocks) = (column.low, column.blocks);
+        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let start = place.offset.0 + u64::from(low);
+        let range = start..start + u64::from(blocks);
+        if !self.bad.add(BadBlockKind::Unwritable(place.member), range) {
+            if self.can_spare(place.member) {
+                self.put_out(place.member, OutReason::TooManyBadBlocks);
+            }
+            return true;
+        }
+        self.write_bad_blocks();
+        self.choose_direct();
+        true
+    }
+
+    /// Slots of a column with bad blocks in the rows under way count as unreadable. Whether a scrub
+    /// is to look for them in shorter pieces first.
+    #[cold]
+    pub(crate) fn mark_bad_slots(&mut self, id: u32) -> bool {
+        let bad = self.bad_slots(id).minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.unreadable = column.unreadable.or(bad);
+        !bad.is_empty() && column.ask == Ask::Scrub && self.narrow(id)
+    }
+
+    /// Slots of a column with bad blocks in the rows under way. What a growth staged is not in its
+    /// place: nothing is known of where it is, and what is written there says nothing of the place.
+    pub(crate) fn bad_slots(&self, id: u32) -> SlotSet {
+        let column = &self.columns[index(id)];
+        if self.grow.is_staged(column.group) {
+            return SlotSet::EMPTY;
+        }
+        let slots = (0..).zip(self.groups[index(id)].slots());
+        let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
+            let start = place.offset.0 + u64::from(column.low);
+            let range = start..start + u64::from(column.blocks);
+            let kind = BadBlockKind::Unwritable(place.member);
+            self.bad.overlaps(kind, &range)
+        };
+        slots
+            .filter(is_bad)
+            .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot))
+    }
+
+    /// Which members are not read without a look at what is known of them.
+    pub(crate) fn choose_direct(&mut self) {
+        self.indirect = self.bad.members().union(self.slow.avoided());
+    }
+
+    /// Another device has the position: what went wrong on the one before is not its doing.
+    pub(crate) fn forget_device(&mut self, member: MemberIndex) {
+        self.faults.members[usize::from(member.0)] = MemberFaults::default();
+    }
+
+    /// A member is out: what takes its place is another device.
+    pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
+        self.bad.forget_member(member);
+        self.write_bad_blocks();
+        self.faults.recent[usize::from(member.0)].clear();
+        self.forget_latency(member);
+        self.choose_direct();
+    }
+}

@@ -1,0 +1,329 @@
+//! Reads everything and compares it, under the stripe lock: what can't be read is made anew from the
+//! rest, and so is the one chunk that does not fit to all others, where there is enough redundancy to
+//! tell which that is. Where there is not, a disagreement is told and left alone: parity computed
+//! anew from rotten data would make the rot the truth.
+//!
+//! A column in which something is wrong is gone through again in halves, down to single blocks, so
+//! that every place is known exactly and several in one column don't hide each other. The same
+//! machinery, without a walk, makes places readable again at which a client met a read error
+//! (`faults.rs`).
+
+use super::Job;
+use crate::{
+    Engine, Mutation,
+    columns::Owner,
+    engine::Closing,
+    index,
+    jobs::{
+        Place, Walk,
+        scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubState, ScrubStatus},
+    },
+    output::{CommandError, Event, Output},
+    plan::{Ask, Strategy},
+    slots::SlotSet,
+};
+use spindles_block::{BlockIndex, ComputeResult, RequestError};
+use spindles_layout::GroupIndex;
+
+pub(crate) static JOB: Job = Job {
+    name: "scrub",
+    about: "reads everything, compares it, and repairs what is known to be wrong",
+    ask: Ask::Scrub,
+    next_group: |engine, group| engine.regions.next_written(group),
+    advanced: Engine::scrub_advanced,
+    ended: Engine::scrub_ended,
+    stopped: Some(Engine::scrub_stopped),
+    turn: None,
+};
+
+/// The mark is kept in the superblocks at least so often on the way through the array.
+const MARKS: u64 = 16;
+
+/// And at least so often, in bytes of the array.
+const MARK_BYTES: u64 = 4 << 30;
+
+impl Engine {
+    /// Where the superblocks say that a scrub was interrupted.
+    pub(crate) fn resume_scrub_mark(&mut self, mark: BlockIndex) {
+        self.scrub.found.mark = mark;
+    }
+
+    /// Whether there is anything to compare with what members hold.
+    pub fn can_scrub(&self) -> bool {
+        self.geometry.redundancy() > 0 || self.has_checksums()
+    }
+
+    pub(crate) fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
+        if !self.can_scrub() {
+            return Err(CommandError::NoRedundancy);
+        }
+        if self.closing != Closing::Open || self.walk(&JOB).is_busy() {
+            return Err(CommandError::JobGoing);
+        }
+        let kept = self.scrub.found.mark;
+        let from = if scrub.anew || kept.0 >= self.geometry.blocks() {
+            Place::default()
+        } else {
+            let group = self.geometry.locate(kept).group;
+            Place { group, row: 0 }
+        };
+        let recorded = (self.metadata.persistence.as_ref())
+            .map_or(0, |persistence| persistence.array.scrub_left_blocks);
+        let left_before = if from == Place::default() {
+            0
+        } else {
+            recorded.max(self.scrub.left_blocks())
+        };
+        self.scrub = ScrubState {
+            repair: scrub.repair,
+            left_before,
+            found: ScrubStatus {
+                mark: BlockIndex(self.blocks_below(from.group)),
+                ..ScrubStatus::default()
+            },
+            due: GroupIndex(from.group.0 + self.scrub_mark_groups()),
+        };
+        self.output(Output::Event(Event::ScrubStarted {
+            from: self.scrub.found.mark,
+        }));
+        self.begin_job(&JOB, from);
+        Ok(())
+    }
+
+    /// Every how many groups the mark is kept.
+    fn scrub_mark_groups(&self) -> u64 {
+        let groups = self.geometry.groups();
+        let bytes = self.geometry.blocks() * u64::from(self.block_size.bytes());
+        (groups / MARKS)
+            .min(groups / (bytes / MARK_BYTES).max(1))
+            .max(1)
+    }
+
+    fn scrub_advanced(&mut self) {
+        let group = self.walk(&JOB).mark.group;
+        if group >= self.scrub.due && group.0 < self.geometry.groups() {
+            self.scrub.due = GroupIndex(group.0 + self.scrub_mark_groups());
+            self.scrub.found.mark = BlockIndex(self.blocks_below(group));
+            self.want_update();
+        }
+    }
+
+    fn scrub_ended(&mut self, _walk: Walk) {
+        self.scrub.found.mark = BlockIndex(0);
+        let now_s = self.metadata.since_1970_s(self.now);
+        let mut changed = self.note_scrub_mark();
+        if let Some(persistence) = &mut self.metadata.persistence {
+            let array = &mut persistence.array;
+            changed |= now_s.is_some() || array.scrub_left_blocks != self.scrub.left_blocks();
+            array.last_scrub_s = now_s.unwrap_or(array.last_scrub_s);
+            array.scrub_left_blocks = self.scrub.left_blocks();
+        }
+        if changed {
+            self.want_update();
+        }
+        self.output(Output::Event(Event::ScrubDone(self.scrub.found)));
+    }
+
+    fn scrub_stopped(&mut self) {
+        if self.note_scrub_mark() {
+            self.want_update();
+        }
+        self.output(Output::Event(Event::ScrubStopped(self.scrub.found)));
+    }
+
+    /// Takes down how far a scrub is that is interrupted. Whether the superblocks don't say so yet.
+    pub(crate) fn note_scrub_mark(&mut self) -> bool {
+        let walk = self.walk(&JOB);
+        if walk.is_busy() {
+            self.scrub.found.mark = BlockIndex(self.blocks_below(walk.mark.group));
+        }
+        let persistence = self.metadata.persistence.as_ref();
+        persistence.is_some_and(|persistence| {
+            let array = &persistence.array;
+            array.scrub_mark != self.scrub.found.mark
+                || array.scrub_left_blocks < self.scrub.left_blocks()
+        })
+    }
+
+    /// Whether a column makes places anew from redundancy that is settled.
+    #[inline]
+    pub(crate) fn repairs(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        column.ask == Ask::Scrub && column.plan.strategy != Strategy::Settle
+    }
+
+    /// What a scrub, or a repair, does about what is wrong.
+    #[cold]
+    fn repair(&self, id: u32) -> Repair {
+        match self.columns[index(id)].owner {
+            Owner::Job(_) => self.scrub.repair,
+            Owner::Nobody | Owner::Answered | Owner::Request(_) | Owner::Repair | Owner::Replay => {
+                Repair::Located
+            }
+        }
+    }
+
+    /// Whether a column writes nothing, whatever it finds.
+    #[inline]
+    pub(crate) fn only_looks(&self, id: u32) -> bool {
+        self.repairs(id) && self.repair(id) == Repair::Nothing
+    }
+
+    /// What could not be read of a scrub's column is looked for in shorter pieces of it. Whether
+    /// there are any.
+    pub(crate) fn narrow(&mut self, id: u32) -> bool {
+        let missing = self.missing_slots(id);
+        let lost = self.columns[index(id)].unreadable.minus(missing);
+        !lost.is_empty() && self.halve(id)
+    }
+
+    /// Goes on with the first part of the rows under way, if there is more than one.
+    pub(crate) fn halve(&mut self, id: u32) -> bool {
+        let column = &mut self.columns[index(id)];
+        let blocks = column.blocks;
+        if blocks > 1 {
+            // A power of two below.
+            column.blocks = 1 << (u32::BITS - 1 - (blocks - 1).leading_zeros());
+            column.look_anew();
+        }
+        blocks > 1
+    }
+
+    /// What was read of a scrub's column does not fit together.
+    pub(crate) fn scrub_disagrees(&mut self, id: u32, result: ComputeResult) {
+        if self.halve(id) {
+            return self.plan_column(id);
+        }
+        let readable = self.columns[index(id)].plan.reads;
+        let data = u32::from(self.shape(id).data);
+        let result = match result {
+            ComputeResult::Mismatch if self.mutated(Mutation::RepairUnlocated) => {
+                ComputeResult::Located(0)
+            }
+            result => result,
+        };
+        match result {
+            ComputeResult::Located(place) => {
+                let slot = readable.iter().nth(usize::from(place)).expect("a source");
+                self.chunk_is_rotten(id, slot);
+            }
+            ComputeResult::Mismatch if self.repair(id) == Repair::TrustData => {
+                let overruled = readable.minus(readable.lowest(data));
+                let column = &mut self.columns[index(id)];
+                column.overruled = overruled;
+                column.unreadable = column.unreadable.or(overruled);
+            }
+            ComputeResult::Mismatch => {
+                self.tell_disagreement(id, false);
+                self.tell_repairs(id, false);
+                return self.finish_rows(id);
+            }
+            ComputeResult::Done => panic!("what fits together does not disagree"),
+        }
+        self.plan_column(id);
+    }
+
+    /// A chunk of the rows under way was read and is known to hold wrong bytes: it counts as
+    /// unreadable from here on.
+    pub(crate) fn chunk_is_rotten(&mut self, id: u32, slot: u8) {
+        let column = &mut self.columns[index(id)];
+        column.rotten = column.rotten.with(slot);
+        column.unreadable = column.unreadable.with(slot);
+    }
+
+    /// Too much is lost to make a scrub's rows anew.
+    pub(crate) fn scrub_gives_up(&mut self, id: u32) {
+        let lost = self.lost_here(id);
+        if lost.is_empty() {
+            // Members are lost, not places on them.
+            let error = RequestError::BeyondTolerance;
+            self.columns[index(id)].error.get_or_insert(error);
+            return self.finish(id);
+        }
+        if self.halve(id) {
+            return self.plan_column(id);
+        }
+        self.tell_repairs(id, false);
+        self.finish_rows(id);
+    }
+
+    /// Slots of members that are there, with something wrong in the rows under way.
+    fn lost_here(&self, id: u32) -> SlotSet {
+        let column = &self.columns[index(id)];
+        column
+            .unreadable
+            .minus(column.overruled)
+            .minus(self.missing_slots(id))
+    }
+
+    /// Tells what was wrong in the rows under way, and what became of it.
+    pub(crate) fn tell_repairs(&mut self, id: u32, wrote: bool) {
+        let column = self.columns[index(id)];
+        let wrote = wrote && column.error.is_none() && !self.metadata.broken;
+        for slot in self.lost_here(id).iter() {
+            let place = self.groups[index(id)].slots()[usize::from(slot)];
+            let start = self.members[usize::from(place.member.0)].data_start;
+            let finding = Finding {
+                member: place.member,
+                block: start.plus(place.offset.0 + u64::from(column.low)),
+                blocks: column.blocks,
+                array_block: self.array_block(id, slot),
+                flaw: if column.rotten.contains(slot) {
+                    Flaw::Rotten
+                } else {
+                    Flaw::Unreadable
+                },
+                fate: match wrote {
+                    false => Fate::Left,
+                    true if column.refused.contains(slot) => Fate::Refused,
+                    true => Fate::Repaired,
+                },
+            };
+            self.count_finding(id, &finding);
+            self.output(Output::Event(Event::Found(finding)));
+        }
+        if !column.overruled.is_empty() {
+            self.tell_disagreement(id, wrote);
+        }
+    }
+
+    /// The first block of the array in the rows under way of a slot, if it holds data or a copy of it.
+    fn array_block(&self, id: u32, slot: u8) -> Option<BlockIndex> {
+        let shape = self.shape(id);
+        let data = if shape.copies {
+            Some(0)
+        } else {
+            Some(slot).filter(|&slot| shape.all_data().contains(slot))
+        };
+        data.map(|slot| BlockIndex(self.array_blocks(id, slot).start))
+    }
+
+    fn count_finding(&mut self, id: u32, finding: &Finding) {
+        let blocks = u64::from(finding.blocks);
+        self.faults.count(finding);
+        if matches!(self.columns[index(id)].owner, Owner::Job(_)) {
+            match finding.fate {
+                Fate::Repaired => self.scrub.found.repaired_blocks += blocks,
+                Fate::Refused | Fate::Left => self.scrub.found.left_blocks += blocks,
+            }
+        }
+    }
+
+    fn tell_disagreement(&mut self, id: u32, made_to_agree: bool) {
+        let column = &self.columns[index(id)];
+        let (low, blocks) = (u64::from(column.low), column.blocks);
+        if matches!(column.owner, Owner::Job(_)) {
+            let found = &mut self.scrub.found;
+            if made_to_agree {
+                found.made_to_agree += u64::from(blocks);
+            } else {
+                found.disagreements += u64::from(blocks);
+            }
+        }
+        self.output(Output::Event(Event::Disagreement {
+            block: self.groups[index(id)].first_block.plus(low),
+            blocks,
+            made_to_agree,
+        }));
+    }
+}

@@ -1,0 +1,694 @@
+//! The journal: closes the write hole on the members themselves. The new blocks of a write, with
+//! parity, are durable in the journals of the members that they belong to before the first of them
+//! goes to its place. Columns that come together make one *batch*: one header and one flush a
+//! member (`docs/format.md`).
+//!
+//! ```text
+//!  column:  commit ──▶ waiting ──▶ appending ──▶ flushing ──▶ in place ──▶ acknowledged
+//!  half:    free ──▶ in use ──all in place──▶ flushing ──▶ recording the tail ──▶ free
+//! ```
+//!
+//! A batch has the same place on all members, in one of two halves. A half is filled again only
+//! when all that its batches wrote was flushed in place, and a tail that excludes them is durable in
+//! the superblocks. What does not change the contents of the array (settling, repairing) is not
+//! logged: replaying an older batch over it gives the same bytes.
+
+mod lost;
+mod relog;
+mod replay;
+mod stamp;
+
+use crate::{
+    Engine, Mutation, SLOT_BITS,
+    columns::Phase,
+    index,
+    journal::{Batch, Half, HalfState, JOURNAL_DEVICE, Load, State, stamp::Stamp},
+    output::{Event, OutReason, Output},
+    plan::Ask,
+    status::JournalStatus,
+    system_io::Purpose,
+};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberError, MemberIndex, MemberIo, MemberIoId, MemberResult,
+    MemberSet, Operation,
+};
+use spindles_format::{DeviceRecord, JournalBatch, JournalEntry, JournalKind, JournalWriter, Uuid};
+use spindles_layout::GroupIndex;
+
+impl Engine {
+    /// Whether the write that is about to go to its place must wait until it is known whether
+    /// writes are logged.
+    pub(crate) fn journal_undecided(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| {
+            matches!(
+                journal.state,
+                State::Draining | State::Flushing { .. } | State::Recording
+            )
+        })
+    }
+
+    /// Whether writes are logged before they go to their places.
+    pub(crate) fn journals(&self) -> bool {
+        self.journal
+            .as_ref()
+            .is_some_and(|journal| journal.state == State::On)
+            && !self.mutated(Mutation::SkipJournal)
+    }
+
+    /// Logs a column: it goes on with `commit` when what it writes is durable in the journal.
+    pub(crate) fn log(&mut self, id: u32) {
+        if self.writes_nothing() {
+            self.columns[index(id)].phase = Phase::Committing;
+            self.ready.push_back(id);
+            return;
+        }
+        self.columns[index(id)].phase = Phase::Logging;
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.waiting.push_back(id);
+        self.begin_batch();
+    }
+
+    /// Whether the log may hold something of a group that replay would carry out.
+    pub(crate) fn logged_lately(&self, group: GroupIndex) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.live.may_hold(group))
+    }
+
+    /// A column begins to write to its places.
+    pub(crate) fn writing_begins(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        if let Some(journal) = &mut self.journal
+            && column.log_half.is_none()
+        {
+            journal.unlogged += 1;
+            column.unlogged = true;
+        }
+    }
+
+    /// All that a column writes to its places is there.
+    pub(crate) fn writing_ended(&mut self, id: u32) {
+        let on_device = self.journals_on_device();
+        let column = &mut self.columns[index(id)];
+        let logged = column.log_half.is_some() && !on_device;
+        let writes = column.ask == Ask::Write;
+        let was_unlogged = core::mem::take(&mut column.unlogged);
+        let (group, parity) = (column.group, !column.shape.copies);
+        let write = if writes && !logged {
+            self.flushes.write_ended()
+        } else {
+            0
+        };
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if was_unlogged {
+            if writes && parity {
+                journal.live.unlogged(group, write);
+            }
+            journal.unlogged -= 1;
+            if journal.unlogged == 0 {
+                self.journal_drained();
+                self.begin_update();
+            }
+        }
+    }
+
+    /// Whether writes are under way that are not logged.
+    pub(crate) fn writes_unlogged(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.unlogged > 0)
+    }
+
+    /// Whether a column wrote durably, by the log, in rows of which the rest may be in the members'
+    /// caches only: with that lost, and a member, parity of what was logged is worth nothing.
+    pub(crate) fn rests_on_caches(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let Some(journal) = &self.journal else {
+            return false;
+        };
+        column.log_half.is_some()
+            && !self
+                .flushes
+                .is_durable(journal.live.last_unlogged(column.group))
+            && self.write_kind(id).0
+            && !self.mutated(Mutation::SkipRestFlush)
+    }
+
+    /// A column's writes have come to their end.
+    pub(crate) fn log_done(&mut self, id: u32) {
+        let half = self.columns[index(id)].log_half.take();
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if let Some(half) = half
+            && self.geometry.survives(self.missing)
+        {
+            // Where the array failed some of it may be missing in place: its log stays.
+            journal.halves[usize::from(half)].unfinished -= 1;
+        }
+        self.journal_drained();
+        self.release_half();
+    }
+
+    /// Whether writes may be logged: without checksums nothing but the log tells after a crash which
+    /// rows are in order, so that all of them must be.
+    pub(crate) fn may_log(&self) -> bool {
+        self.all_settled || self.has_checksums()
+    }
+
+    /// From now on writes are logged.
+    pub(crate) fn journal_from_now_on(&mut self) {
+        if let Some(journal) = &mut self.journal
+            && journal.state == State::Off
+            && self.metadata.dirty
+        {
+            journal.state = State::Draining;
+            self.journal_drained();
+        }
+    }
+
+    /// Nothing can be written any more: those that wait to be logged are told.
+    pub(crate) fn journal_gives_up(&mut self) {
+        while let Some(id) = self.journal.as_mut().and_then(|j| j.waiting.pop_front()) {
+            self.columns[index(id)].phase = Phase::Committing;
+            self.ready.push_back(id);
+        }
+        self.zeroing_goes_on();
+    }
+
+    /// A device takes a position. What the journals hold of before must never be replayed onto it:
+    /// nothing is under way now, and nothing is until they are void.
+    pub(crate) fn journal_from_anew(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        journal.home.moves(member, device, self.block_size);
+        self.journal_restarts();
+    }
+
+    /// What was logged so far is made void. Whether that takes its time: `zeroing_goes_on` is told
+    /// at its end.
+    pub(crate) fn journal_restarts(&mut self) -> bool {
+        let goes_on = self.geometry.survives(self.missing);
+        let Some(journal) = &mut self.journal else {
+            return false;
+        };
+        if journal.state == State::On {
+            journal.state = State::Draining;
+            self.journal_drained();
+        } else if journal.state == State::Off {
+            return false;
+        }
+        goes_on
+    }
+
+    /// Nothing is under way, and all is durable in place: what the journals hold is void with the
+    /// next update of the superblocks.
+    pub(crate) fn journal_is_void(&mut self) {
+        let generation = self.metadata.generation();
+        if let Some(journal) = &mut self.journal
+            && journal.state == State::On
+        {
+            journal.begin(generation + 1);
+        }
+    }
+
+    /// Another device is the member.
+    pub(crate) fn journal_moves(&mut self, member: MemberIndex, device: &DeviceRecord) {
+        if let Some(journal) = &mut self.journal {
+            journal.home.moves(member, device, self.block_size);
+        }
+    }
+
+    /// Begins to log, when no write is under way that belongs to before; an array that lost too much
+    /// does not.
+    fn journal_drained(&mut self) {
+        let ready = self.journal.as_ref().is_some_and(|journal| {
+            let in_place = journal.halves.iter().all(|half| {
+                let settled = matches!(half.state, HalfState::Free | HalfState::InUse);
+                half.unfinished == 0 && settled
+            });
+            journal.state == State::Draining && journal.unlogged == 0 && in_place
+        });
+        if ready && !self.geometry.survives(self.missing) {
+            self.journal_gives_up();
+        } else if ready {
+            let pending = self.flush_active(Purpose::JournalStart);
+            let journal = self.journal.as_mut().expect("looked at");
+            journal.state = State::Flushing { pending };
+        }
+    }
+
+    pub(crate) fn journal_start_flushed(
+        &mut self,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        self.system_flush_failed(member, result);
+        let generation = self.metadata.generation();
+        let journal = self.journal.as_mut().expect("it flushed");
+        let State::Flushing { pending } = &mut journal.state else {
+            panic!("a flush came back in state {:?}", journal.state);
+        };
+        *pending -= 1;
+        if *pending == 0 {
+            journal.begin(generation + 1);
+            self.want_update();
+        }
+    }
+
+    /// The half that is not filled is made free when nothing in it is needed any more. What an array
+    /// logged that lost too much may be needed when its members are back.
+    fn release_half(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let other = 1 - journal.current;
+        let half = &journal.halves[other];
+        if journal.state != State::On {
+            return; // All of it is made void.
+        }
+        if half.state != HalfState::InUse || half.unfinished > 0 {
+            return;
+        }
+        if !self.geometry.survives(self.missing) {
+            return;
+        }
+        if self.mutated(Mutation::ReuseJournalUnflushed) {
+            let journal = self.journal.as_mut().expect("looked at");
+            journal.halves[other].state = HalfState::Free;
+            journal.live.clear(other);
+            return;
+        }
+        let pending = self.flush_active(Purpose::JournalRelease);
+        let journal = self.journal.as_mut().expect("looked at");
+        journal.halves[other].state = HalfState::Flushing { pending };
+    }
+
+    pub(crate) fn journal_release_flushed(
+        &mut self,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        self.system_flush_failed(member, result);
+        let journal = self.journal.as_mut().expect("it flushed");
+        let half = &mut journal.halves[1 - journal.current];
+        let HalfState::Flushing { pending } = &mut half.state else {
+            panic!("a flush came back in state {:?}", half.state);
+        };
+        *pending -= 1;
+        if *pending == 0 {
+            half.state = HalfState::Recording;
+            journal.record.tail = journal.halves[journal.current].first;
+            self.want_update();
+        }
+    }
+
+    /// What the journal wanted the superblocks to say is durable.
+    pub(crate) fn journal_recorded(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        let restarted = journal.state == State::Recording;
+        if restarted {
+            journal.state = State::On;
+        }
+        let other = 1 - journal.current;
+        if journal.halves[other].state == HalfState::Recording {
+            journal.halves[other].state = HalfState::Free;
+            journal.live.clear(other);
+        }
+        if restarted {
+            self.regions.released.clear_all();
+            self.zeroing_goes_on();
+        }
+        self.journal_drained();
+        self.begin_batch();
+    }
+
+    /// Whether the journal has nothing under way of its own.
+    pub(crate) fn journal_is_idle(&self) -> bool {
+        self.journal.as_ref().is_none_or(|journal| {
+            let flushing = |half: &Half| matches!(half.state, HalfState::Flushing { .. });
+            journal.batch.is_none()
+                && !matches!(journal.stamp, Stamp::UnderWay { .. })
+                && !journal.halves.iter().any(flushing)
+                && !matches!(journal.state, State::Flushing { .. })
+        })
+    }
+
+    /// Forms a batch of all columns that wait, as many as fit, where none is under way.
+    fn begin_batch(&mut self) {
+        let Some(journal) = &mut self.journal else {
+            return;
+        };
+        if journal.batch.is_some() || journal.waiting.is_empty() || journal.state != State::On {
+            return;
+        }
+        if self.choose_batch() == 0 {
+            // Nothing fits in what is left of this half.
+            let journal = self.journal.as_mut().expect("looked at");
+            let other = 1 - journal.current;
+            if journal.halves[other].state != HalfState::Free {
+                return; // It is being made free.
+            }
+            journal.current = other;
+            journal.used = 0;
+            journal.halves[other] = Half {
+                first: journal.sequence,
+                unfinished: 0,
+                state: HalfState::InUse,
+            };
+            self.release_half();
+            let chosen = self.choose_batch();
+            assert!(chosen > 0, "a column fits in a half");
+        }
+        self.append_batch();
+    }
+
+    /// Whether what is left of the half that is filled has room for a column.
+    fn log_has_room(&self, id: u32) -> bool {
+        let journal = self.journal.as_ref().expect("there is a journal");
+        let takes = journal.used + journal.headers.blocks + self.columns[index(id)].blocks;
+        takes <= journal.home.half_blocks()
+    }
+
+    /// Moves the columns of the next batch from `waiting` to `batch_columns`. How many.
+    fn choose_batch(&mut self) -> usize {
+        let mut journal = self.journal.take().expect("the caller looked");
+        journal.batch_columns.clear();
+        journal.loads.fill(Load::default());
+        let room = (journal.home.half_blocks() - journal.used).checked_sub(journal.headers.blocks);
+        while let Some(&id) = journal.waiting.front()
+            && let Some(room) = room
+        {
+            let column = &self.columns[index(id)];
+            let writes = column.log_slots;
+            let takes = |slot| {
+                let entry = self.journal_entry(id, slot, 0);
+                (entry.bytes(), entry.kind.checksums(column.blocks))
+            };
+            let slots = self.groups[index(id)].slots();
+            let fits = writes.iter().all(|slot| {
+                let load = &journal.loads[usize::from(slots[usize::from(slot)].member.0)];
+                let (header_bytes, blocks) = takes(slot);
+                load.header_bytes + header_bytes <= JournalWriter::room_bytes()
+                    && load.blocks + blocks <= room
+            });
+            if !fits {
+                break;
+            }
+            for slot in writes.iter() {
+                let load = &mut journal.loads[usize::from(slots[usize::from(slot)].member.0)];
+                let (header_bytes, blocks) = takes(slot);
+                load.header_bytes += header_bytes;
+                load.blocks += blocks;
+            }
+            journal.waiting.pop_front();
+            journal.batch_columns.push(id);
+        }
+        let chosen = journal.batch_columns.len();
+        self.journal = Some(journal);
+        chosen
+    }
+
+    /// What the journal says of a slot of a column; its blocks are at `place` there.
+    fn journal_entry(&self, id: u32, slot: u8, place: u32) -> JournalEntry {
+        let column = &self.columns[index(id)];
+        let kind = column.journal_kind(slot);
+        JournalEntry {
+            group: column.group.0,
+            low: column.low,
+            blocks: column.blocks,
+            slots: column.log_slots.bits(),
+            slot,
+            kind,
+            row_sums: self.has_checksums(),
+            place: if kind == JournalKind::Data { place } else { 0 },
+        }
+    }
+
+    fn append_batch(&mut self) {
+        let mut journal = self.journal.take().expect("the caller looked");
+        let header_place = u32::try_from(journal.current).expect("0 or 1")
+            * journal.home.half_blocks()
+            + journal.used;
+        let blocks_place = header_place + journal.headers.blocks;
+        let mut members = MemberSet::EMPTY;
+        let mut batch = Batch {
+            flushed: MemberSet::EMPTY,
+            pending: 0,
+            flushing: false,
+        };
+        let longest = journal.loads.iter().map(|load| load.blocks).max();
+        journal.used += journal.headers.blocks + longest.unwrap_or(0);
+        let half = u8::try_from(journal.current).expect("0 or 1");
+        for &id in &journal.batch_columns {
+            let column = &mut self.columns[index(id)];
+            column.log_half = Some(half);
+            column.pending = column.log_slots.and(column.log_data).count();
+            journal.live.logged(journal.current, column.group);
+            journal.halves[journal.current].unfinished += 1;
+        }
+        for member in (0..self.geometry.members()).map(MemberIndex) {
+            let part = JournalBatch {
+                array: journal.array,
+                nonce: journal.record.nonce,
+                sequence: journal.sequence,
+                member,
+                place: header_place,
+            };
+            if journal.loads[usize::from(member.0)].header_bytes == 0 {
+                continue;
+            }
+            let mut writer = JournalWriter::new(&part, &mut journal.draft);
+            let mut taken = blocks_place;
+            for &id in &journal.batch_columns {
+                let column = &self.columns[index(id)];
+                let slots = self.groups[index(id)].slots();
+                let of_member = |&slot: &u8| slots[usize::from(slot)].member == member;
+                let Some(slot) = column.log_slots.iter().find(of_member) else {
+                    continue;
+                };
+                let entry = self.journal_entry(id, slot, taken);
+                let sums = match entry.kind {
+                    JournalKind::Data => &self.checksums[self.written_sums(id, slot)],
+                    JournalKind::Zeros => &[],
+                };
+                journal.row_sums.clear();
+                let row_sums = (0..entry.row_sums()).map(|row| self.row_sum(id, row));
+                journal.row_sums.extend(row_sums);
+                writer.entry(&entry, sums, &journal.row_sums);
+                taken += entry.kind.checksums(column.blocks);
+            }
+            writer.finish();
+            let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
+            bytes.copy_from_slice(&journal.draft);
+            members = members.with(member);
+        }
+        journal.loads.fill(Load::default());
+        for &id in &journal.batch_columns {
+            let column = self.columns[index(id)];
+            for slot in column.log_slots.and(column.log_data).iter() {
+                let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+                let load = &mut journal.loads[usize::from(member.0)];
+                let place = blocks_place + load.blocks;
+                load.blocks += column.blocks;
+                batch.pending += 1;
+                batch.flushed = batch.flushed.with(member);
+                let (device, start) = journal.home.place(member);
+                let block = start.plus(u64::from(place));
+                let source = self.write_source(id, slot);
+                let write = Operation::Write { fua: false };
+                self.journal_io(id, slot, device, write, block, column.blocks, source);
+            }
+        }
+        for member in members.iter() {
+            // A header that stands for itself needs no flush of what else is in the member's cache.
+            let fua = !batch.flushed.contains(member) && !self.mutated(Mutation::SkipJournalFlush);
+            let (device, start) = journal.home.place(member);
+            let block = start.plus(u64::from(header_place));
+            let buffer = self.metadata_buffer.slice(journal.headers, member.0);
+            batch.pending += 1;
+            self.system_io_on(
+                device,
+                Purpose::JournalHeader,
+                member,
+                Operation::Write { fua },
+                block,
+                journal.headers.blocks,
+                buffer,
+            );
+        }
+        journal.sequence += 1;
+        journal.batch = Some(batch);
+        self.journal = Some(journal);
+        assert!(batch.pending > 0, "a batch writes something");
+    }
+
+    /// An I/O of a column on a device that holds the journal of its member: `block` is counted from
+    /// the start of the device.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
+    fn journal_io(
+        &mut self,
+        id: u32,
+        slot: u8,
+        device: MemberIndex,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        if self.mirrors(id) {
+            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+            self.members[usize::from(member.0)].load.in_flight += 1;
+        }
+        self.output(Output::Member(MemberIo {
+            id: MemberIoId(id << SLOT_BITS | u32::from(slot)),
+            member: device,
+            operation,
+            block,
+            blocks,
+            buffer,
+        }));
+    }
+
+    /// A header, or blocks of a column, came back from the journal of a member.
+    pub(crate) fn journal_written(&mut self, member: MemberIndex, result: MemberResult) {
+        self.log_failed(member, result);
+        let batch = self.batch_under_way();
+        assert!(!batch.flushing, "written after the flush");
+        batch.pending -= 1;
+        if batch.pending > 0 {
+            return;
+        }
+        let members = batch.flushed.difference(self.missing);
+        let home = &self.journal.as_ref().expect("looked at").home;
+        let (on_device, lost) = (home.is_device(), home.is_lost());
+        if lost || members.is_empty() || self.mutated(Mutation::SkipJournalFlush) {
+            return self.batch_done();
+        }
+        let batch = self.batch_under_way();
+        batch.flushing = true;
+        batch.pending = if on_device { 1 } else { members.count() };
+        if on_device {
+            self.flush_journal_device(Purpose::JournalCommit);
+        } else {
+            self.flush(members, Purpose::JournalCommit);
+        }
+    }
+
+    fn flush_journal_device(&mut self, purpose: Purpose) {
+        let (device, flush) = (JOURNAL_DEVICE, Operation::Flush);
+        self.system_io(purpose, device, flush, BlockIndex(0), 0, BufferSlice::NONE);
+    }
+
+    /// Flushes the device of the journal if something that counts may be in its cache only. How many
+    /// flushes that are.
+    pub(crate) fn flush_journal_at_opening(&mut self) -> u32 {
+        let journal = self.journal.as_ref();
+        if !journal.is_some_and(|journal| journal.home.is_device())
+            || self.mutated(Mutation::TrustJournalCache)
+        {
+            return 0;
+        }
+        self.flush_journal_device(Purpose::OpeningFlush);
+        1
+    }
+
+    /// Whether writes are logged on a device of its own. Where that is lost, what is in flight is
+    /// known by dirty regions alone.
+    pub(crate) fn journals_on_device(&self) -> bool {
+        let journal = self.journal.as_ref();
+        journal.is_some_and(|journal| journal.home.is_device())
+    }
+
+    /// Where the journal lies, for people.
+    pub(crate) fn journal_status(&self) -> JournalStatus {
+        let record = match (&self.metadata.persistence, &self.journal) {
+            (Some(persistence), Some(_)) => persistence.array.journal,
+            _ => return JournalStatus::None,
+        };
+        let works = self
+            .journal
+            .as_ref()
+            .is_some_and(|it| it.home.device_works());
+        match (record.device == Uuid::NIL, works) {
+            (true, _) => JournalStatus::Members,
+            (false, true) => JournalStatus::Device,
+            (false, false) => JournalStatus::DeviceOut,
+        }
+    }
+
+    pub(crate) fn journal_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        self.log_failed(member, result);
+        let batch = self.batch_under_way();
+        assert!(batch.flushing, "flushed before it was written");
+        batch.pending -= 1;
+        if batch.pending == 0 {
+            self.batch_done();
+        }
+    }
+
+    /// The journal of a member did not take, or give back, its part of a batch. Where the array can't
+    /// go on without the member, nothing that was to be logged there may go to its place.
+    pub(crate) fn log_failed(&mut self, member: MemberIndex, result: MemberResult) {
+        let Err(error) = result else {
+            return;
+        };
+        let journal = self.journal.as_mut().expect("there is a journal");
+        if !journal.home.is_device() {
+            if !self.put_out(member, OutReason::Error(error)) && self.shape.copies {
+                self.nothing_more();
+            }
+            return;
+        }
+        if !journal.home.device_fails() {
+            return;
+        }
+        if journal.state == State::On {
+            journal.state = State::Draining;
+        }
+        self.output(Output::Event(Event::JournalDeviceOut { error }));
+    }
+
+    fn batch_done(&mut self) {
+        let lost = self.journal.as_ref().is_some_and(|it| it.home.is_lost());
+        if lost && !self.mutated(Mutation::TrustLostJournal) {
+            return self.batch_lost();
+        }
+        self.batch_committed();
+    }
+
+    /// The device of the journal failed under a batch: it is logged again, on the members, when all
+    /// that was logged before is in its place.
+    fn batch_lost(&mut self) {
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.batch = None;
+        while let Some(id) = journal.batch_columns.pop() {
+            self.columns[index(id)].log_half = None;
+            journal.halves[journal.current].unfinished -= 1;
+            journal.waiting.push_front(id);
+        }
+        if self.writes_nothing() {
+            return self.journal_gives_up();
+        }
+        self.journal_drained();
+    }
+
+    fn batch_under_way(&mut self) -> &mut Batch {
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.batch.as_mut().expect("a batch is under way")
+    }
+
+    /// All of a batch is durable: its columns go to their places.
+    fn batch_committed(&mut self) {
+        let journal = self.journal.as_mut().expect("there is a journal");
+        journal.batch = None;
+        while let Some(id) = self.journal.as_mut().and_then(|j| j.batch_columns.pop()) {
+            self.columns[index(id)].phase = Phase::Committing;
+            self.ready.push_back(id);
+        }
+        self.begin_batch();
+    }
+}

@@ -1,0 +1,233 @@
+//! A record of the last batch that is not whole in the log.
+//!
+//! ```text
+//!  reading what was logged ──▶ reading the rest of its rows ──▶ (recovering what it lacks) ──▶ proving
+//!      ──▶ encoding ──▶ summing up ──▶ logging anew ──▶ placing
+//! ```
+//!
+//! Either it was never durable: then it was not acknowledged, and may count or not. Or a part of it rotted
+//! since. What it lacks follows from what it has and from the blocks of its rows that it did not write, as
+//! far as its own parity goes, and its row sums prove that. Then it counts. Before anything of it goes to
+//! its place it is logged anew, as a whole: otherwise a second crash, and a member that is missing then,
+//! could leave a part of it in place and nothing that tells the rest.
+//!
+//! All that counts besides is in its place by then, durably, so that the half of the log without the last
+//! batch is free. What is logged anew gets numbers that do not follow: a batch is known to be durable by the
+//! number that follows, and this one may not be.
+
+use crate::{
+    Engine, Mutation,
+    checksums::Sums,
+    columns::Phase,
+    index,
+    journal::{
+        relog::{Proving, RELOGGED},
+        replay::Stage,
+    },
+    plan::Work,
+    slots::SlotSet,
+};
+use spindles_block::Operation;
+use spindles_format::RowSum;
+
+impl Engine {
+    /// All that counts is in its place. Where records are not whole, that is made durable, and the log
+    /// goes on behind them.
+    pub(super) fn resume_log(&mut self) {
+        if self.mutated(Mutation::DropBroken) {
+            self.replay().broken.clear();
+            return self.next_rows();
+        }
+        self.flush_replay(true);
+    }
+
+    /// What counts is durable in its place: the superblocks shall say so.
+    pub(super) fn resume_flushed(&mut self) {
+        if !self.geometry.survives(self.lost) {
+            return self.give_up_replay();
+        }
+        let replay = self.replay();
+        replay.stage = Stage::Resuming;
+        let (&last, _) = replay.seen.iter().next_back().expect("a batch was found");
+        let journal = self.journal.as_mut().expect("a replay has a journal");
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let mut undecided = replay.seen.range(journal.record.tail..);
+        let undecided = undecided.find(|(batch, _)| !replay.seen.contains_key(&(*batch + 1)));
+        let (&first, &place) = undecided.expect("the last at least");
+        journal.resume(first, place, last + RELOGGED);
+        self.want_update();
+        self.replay_recorded();
+    }
+
+    /// The log goes on.
+    pub(super) fn log_resumed(&mut self) {
+        let replay = self.replay();
+        replay.stage = Stage::Proving;
+        if replay.broken.is_empty() {
+            return self.next_rows(); // It had no more room, and begins again with these.
+        }
+        replay.runs = core::mem::take(&mut replay.broken);
+        let log = &replay.log;
+        replay.runs.retain(|run| !log.is_superseded(run));
+        self.next_run();
+    }
+
+    /// The rows under way are of a record that is not whole.
+    pub(super) fn prove_record(&mut self, id: u32) {
+        self.replay().proving = Proving::Log;
+        self.read_log(id);
+    }
+
+    /// It is known what of the record is whole in the log.
+    pub(super) fn record_read(&mut self, id: u32, whole: SlotSet) {
+        let column = &mut self.columns[index(id)];
+        let logged = whole.or(column.zeros);
+        let missing = self.slots_of(id, self.lost);
+        let replay = self.replay();
+        replay.proving = Proving::Rest { logged };
+        let wrote = replay.log.record_slots(&replay.runs[replay.next]);
+        let column = &mut self.columns[index(id)];
+        column.unreadable = SlotSet::EMPTY;
+        column.read_sums = SlotSet::EMPTY;
+        let rest = column.shape.all_data().minus(wrote).minus(missing);
+        column.plan.reads = rest;
+        column.phase = Phase::Reading;
+        column.pending = rest.count();
+        if rest.is_empty() {
+            return self.record_io_done(id);
+        }
+        for slot in rest.iter() {
+            let place = self.row(id, slot);
+            self.slot_io(id, slot, Operation::Read, place);
+        }
+    }
+
+    /// The rest of the rows is read.
+    pub(super) fn record_io_done(&mut self, id: u32) {
+        let Proving::Rest { logged } = self.replay().proving else {
+            panic!("nothing was being read");
+        };
+        if logged.is_empty() {
+            return self.record_is_void(id);
+        }
+        let column = &mut self.columns[index(id)];
+        let shape = column.shape;
+        let known = logged.or(column.plan.reads.minus(column.unreadable));
+        let data = known.and(shape.all_data());
+        let lacks = shape.all_data().minus(data);
+        let parity = logged.and(shape.redundant()).lowest(lacks.count());
+        if parity.count() < lacks.count() {
+            return self.record_is_void(id);
+        }
+        column.plan.reads = data.or(parity);
+        column.plan.recover = lacks;
+        if lacks.is_empty() {
+            return self.sum_up_record(id, logged);
+        }
+        self.replay().proving = Proving::Recovering { logged };
+        self.work_step(id, Work::Recover);
+    }
+
+    fn sum_up_record(&mut self, id: u32, logged: SlotSet) {
+        if !self.has_checksums() {
+            // Nothing proves it, and all else of the rows was logged, and is in its place.
+            return self.encode_record(id);
+        }
+        self.replay().proving = Proving::Summing { logged };
+        let data = self.shape(id).all_data();
+        self.sum_up_made(id, data);
+    }
+
+    /// A computation for rows of a record that is not whole came back.
+    pub(super) fn record_computed(&mut self, id: u32, work: Work) {
+        match (self.replay().proving, work) {
+            (Proving::Recovering { logged }, Work::Recover) => self.sum_up_record(id, logged),
+            (Proving::Summing { logged }, Work::Prove) => self.judge_record(id, logged),
+            (Proving::Encoding, Work::Encode) => self.sum_up_to_log(id),
+            (Proving::Logging, Work::Checksum) => self.log_record(id),
+            (step, work) => panic!("{work:?} came back in step {step:?}"),
+        }
+    }
+
+    fn judge_record(&mut self, id: u32, logged: SlotSet) {
+        let column = self.columns[index(id)];
+        let data = column.shape.all_data();
+        let part = logged.first().expect("a part was found");
+        for row in 0..column.blocks {
+            let replay = self.replay.as_ref().expect("a replay is under way");
+            let part = replay.log.part(&replay.runs[replay.next], part);
+            let logged = replay.log.row_sum(part, column.low + row);
+            let made = |slot| (slot, self.sum_at(id, Sums::Made, slot, row));
+            if RowSum::of(data.iter().map(made)) != logged {
+                return self.record_is_void(id);
+            }
+            let at = index(id) * self.row_sums_of_column + index(row);
+            self.row_sums[at] = Some(logged);
+        }
+        self.encode_record(id);
+    }
+
+    fn encode_record(&mut self, id: u32) {
+        let missing = self.missing_slots(id);
+        self.replay().proving = Proving::Encoding;
+        let column = &mut self.columns[index(id)];
+        column.plan.recover = SlotSet::EMPTY;
+        column.plan.encode = column.shape.redundant().minus(missing);
+        self.work_step(id, Work::Encode);
+    }
+
+    /// Nothing proves what it was: it was never acknowledged, or more is lost than the level survives.
+    fn record_is_void(&mut self, id: u32) {
+        self.replay().proving = Proving::Log;
+        let column = &mut self.columns[index(id)];
+        column.plan.writes = SlotSet::EMPTY;
+        self.rows_replayed();
+    }
+
+    /// All that the record wrote is known: it is logged as a whole.
+    fn sum_up_to_log(&mut self, id: u32) {
+        let missing = self.missing_slots(id);
+        let replay = self.replay();
+        replay.proving = Proving::Logging;
+        let wrote = replay.log.record_slots(&replay.runs[replay.next]);
+        let column = &mut self.columns[index(id)];
+        let wrote = wrote.minus(missing);
+        column.log_slots = wrote;
+        column.log_data = wrote;
+        column.new_sums = wrote;
+        column.plan.writes = wrote;
+        column.plan.writes_always = wrote;
+        self.work_step(id, Work::Checksum);
+    }
+
+    fn log_record(&mut self, id: u32) {
+        if !self.log_has_room(id) {
+            // What was logged anew so far is in its place: when that is durable, its room is free.
+            return self.flush_replay(true);
+        }
+        self.columns[index(id)].phase = Phase::Paging;
+        if !self.has_checksums() || self.hold_pages(id) {
+            self.log(id);
+        }
+    }
+
+    /// It is durable in the log.
+    pub(crate) fn record_logged(&mut self, id: u32) {
+        self.columns[index(id)].log_half = None;
+        self.replay().proving = Proving::Log;
+        let column = self.columns[index(id)];
+        let mut writes = column.plan.writes.minus(self.missing_slots(id));
+        if !self.has_checksums() {
+            writes = SlotSet::EMPTY;
+        }
+        for slot in writes.iter() {
+            for row in 0..column.blocks {
+                let sums = self.written_sums(id, slot);
+                let sum = self.checksums[sums.start + index(row)];
+                let row_sum = self.row_sum(id, row);
+                self.correct_entry(id, slot, row, sum, row_sum);
+            }
+        }
+        self.place_rows();
+    }
+}

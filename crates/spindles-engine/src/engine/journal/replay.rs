@@ -1,0 +1,629 @@
+//! What the journals hold after a crash is carried out again, before anything is served.
+//!
+//! ```text
+//!  waiting ──▶ scanning ──▶ recording who is missing ──▶ checking the last batch ──▶ placing, rows by rows
+//!      ──▶ (proving records that are not whole ──▶ logging them anew ──▶ placing)
+//!      ──▶ flushing ──▶ listing what is not lost any more ──▶ a new log, in which nothing of this counts
+//! ```
+//!
+//! Of each block only what was logged last goes to its place (`recovery/log_index`). All batches but the
+//! last are durable: a batch is begun when the one before is. A block of theirs that can't be read back
+//! rotted; what is kept of it says then that another is in its place, and settling makes it from the rest
+//! of its row. The last batch may not be durable. A record of it that is not whole was never acknowledged,
+//! and nothing of it went to its place, or a part of it rotted since. It counts if redundancy gives what it
+//! lacks, and its row sums prove that (`relog`).
+//!
+//! Replay may be ended at any moment and be begun anew. Who was missing is durable before the first block
+//! goes to its place, so that the same is decided again.
+
+use crate::{
+    Engine, Mutation,
+    columns::{Owner, Phase},
+    index,
+    journal::{
+        relog::Proving,
+        replay::{Replay, Scan, Stage},
+    },
+    output::{Event, OutReason, Output},
+    plan::{Ask, Plan, Strategy, Work},
+    recovery::log_index::LogIndex,
+    slots::SlotSet,
+    system_io::Purpose,
+};
+use alloc::{collections::BTreeMap, vec, vec::Vec};
+use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{
+    BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
+};
+use spindles_layout::{Group, GroupIndex};
+
+/// How much of a journal is read at once.
+const WINDOW_BYTES: u32 = 64 << 10;
+
+impl Engine {
+    /// Space to read journals into, where they are to be read.
+    pub(crate) fn new_replay(&mut self) -> Option<Replay> {
+        self.journal.as_ref()?;
+        let blocks = WINDOW_BYTES / self.block_size.bytes();
+        let members = self.geometry.members();
+        let window = self.metadata_buffer.reserve(members, blocks);
+        Some(Replay {
+            stage: Stage::Waiting,
+            window,
+            scans: vec![Scan::default(); usize::from(members)],
+            seen: BTreeMap::new(),
+            begun: 0,
+            log: LogIndex::default(),
+            runs: Vec::new(),
+            next: 0,
+            done_rows: 0,
+            broken: Vec::new(),
+            proving: Proving::Log,
+            column: self.free_job_columns.pop().expect("all are free"),
+            replayed: 0,
+            waits: false,
+        })
+    }
+
+    pub(super) fn replay(&mut self) -> &mut Replay {
+        self.replay.as_mut().expect("a replay is under way")
+    }
+
+    fn replay_is(&self, stage: Stage) -> bool {
+        let replay = self.replay.as_ref();
+        replay.is_some_and(|replay| replay.stage == stage)
+    }
+
+    /// Begins the replay, when what was found at opening is durable.
+    pub(crate) fn begin_replay(&mut self) {
+        if !self.replay_is(Stage::Waiting) {
+            return;
+        }
+        if !self.geometry.survives(self.lost) {
+            return self.give_up_replay();
+        }
+        if self.mutated(Mutation::SkipReplay) {
+            return self.flush_replayed();
+        }
+        let all = MemberSet::all(self.geometry.members());
+        self.replay().stage = Stage::Scanning {
+            pending: all.count(),
+        };
+        for member in all.iter() {
+            self.scan_on(member);
+        }
+    }
+
+    /// Whether nothing says what was logged of this member. On a device of its own its journal lies
+    /// there still: a batch may have its only header in it.
+    fn journal_is_missing(&self, member: MemberIndex) -> bool {
+        self.missing.contains(member) && !self.logs_on_device()
+    }
+
+    /// Reads the next window of a journal. Counts the member as done after the last.
+    fn scan_on(&mut self, member: MemberIndex) {
+        let missing = self.journal_is_missing(member);
+        let journal = self.journal.as_ref().expect("a replay has a journal");
+        let ((device, start), ring) = (journal.home.place(member), 2 * journal.home.half_blocks());
+        let lost = journal.home.is_lost();
+        let header_blocks = journal.headers.blocks;
+        let replay = self.replay.as_mut().expect("a replay is under way");
+        let window = replay.window;
+        let scan = &mut replay.scans[usize::from(member.0)];
+        let at_end = ring - scan.next.min(ring) < header_blocks;
+        if at_end || lost || missing {
+            return self.scanned();
+        }
+        let length = if scan.next < scan.careful_below {
+            header_blocks
+        } else {
+            window.blocks.min(ring - scan.next)
+        };
+        scan.reading = length;
+        let block = start.plus(u64::from(scan.next));
+        let place = self.metadata_buffer.slice(window, member.0);
+        self.system_io_on(
+            device,
+            Purpose::JournalScan,
+            member,
+            Operation::Read,
+            block,
+            length,
+            place,
+        );
+    }
+
+    /// A window came.
+    pub(crate) fn journal_read(&mut self, member: MemberIndex, result: MemberResult) {
+        let header_blocks = self.journal.as_ref().map_or(0, |j| j.headers.blocks);
+        match result {
+            Ok(()) => self.look_for_headers(member, header_blocks),
+            Err(error) if error == MemberError::Gone || self.logs_on_device() => {
+                // This journal is not to be had, also where the last copies stay. On a device of its
+                // own, where all of them lie, what can't be read may be any of them.
+                self.replay().scans[usize::from(member.0)].next = u32::MAX;
+                self.log_failed(member, result);
+            }
+            Err(_) => {
+                let scan = &mut self.replay().scans[usize::from(member.0)];
+                if scan.reading > header_blocks {
+                    scan.careful_below = scan.next + scan.reading;
+                } else {
+                    scan.next += 1;
+                }
+            }
+        }
+        self.scan_on(member);
+    }
+
+    fn look_for_headers(&mut self, member: MemberIndex, header_blocks: u32) {
+        let mut replay = self.replay.take().expect("a replay is under way");
+        let journal = self.journal.as_ref().expect("a replay has a journal");
+        let bytes = self.metadata_buffer.bytes(replay.window, member.0);
+        let scan = &mut replay.scans[usize::from(member.0)];
+        let block_bytes = index(self.block_size.bytes());
+        let headers = scan.reading + 1 - header_blocks;
+        for at in 0..headers {
+            let first = index(at) * block_bytes;
+            let Some(header) = JournalHeader::decode(&bytes[first..first + JOURNAL_HEADER_BYTES])
+            else {
+                continue;
+            };
+            let batch = header.batch;
+            let counts = batch.array == journal.array
+                && batch.nonce == journal.record.nonce
+                && batch.member == member
+                && batch.place == scan.next + at;
+            if !counts {
+                continue;
+            }
+            replay.seen.insert(batch.sequence, batch.place);
+            if header.entries().next().is_none() {
+                replay.begun = replay.begun.max(batch.sequence);
+            }
+            if batch.sequence < journal.record.tail || self.missing.contains(member) {
+                continue;
+            }
+            for (entry, sums) in header.entries() {
+                if self.entry_is_sane(&entry, member) {
+                    replay.log.add(batch.sequence, member, entry, sums);
+                }
+            }
+        }
+        scan.next += headers;
+        self.replay = Some(replay);
+    }
+
+    /// Whether an entry can be of this array: what is not is taken for rot.
+    fn entry_is_sane(&self, entry: &JournalEntry, member: MemberIndex) -> bool {
+        if entry.group >= self.geometry.groups() || !self.regions.is_live(GroupIndex(entry.group)) {
+            return false;
+        }
+        let mut group = Group::empty();
+        self.geometry
+            .group_into(GroupIndex(entry.group), &mut group);
+        let ring = self
+            .journal
+            .as_ref()
+            .map_or(0, |j| 2 * j.home.half_blocks());
+        let rows = entry.low.checked_add(entry.blocks);
+        let place = entry.place.checked_add(entry.blocks);
+        rows.is_some_and(|end| end <= group.blocks)
+            && (group.slots().get(usize::from(entry.slot)))
+                .is_some_and(|slot| slot.member == member)
+            && (entry.kind != JournalKind::Data || place.is_some_and(|end| end <= ring))
+    }
+
+    /// A journal was read to its end.
+    fn scanned(&mut self) {
+        let Stage::Scanning { pending } = &mut self.replay().stage else {
+            panic!("scanned twice");
+        };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        self.judge_log();
+        self.replay().stage = Stage::Recording;
+        self.replay_recorded();
+    }
+
+    /// Goes on when it is durable who is missing: what is decided without them must not be decided with
+    /// them again.
+    pub(crate) fn replay_recorded(&mut self) {
+        let Some(replay) = &mut self.replay else {
+            return;
+        };
+        let broken = self.metadata.broken;
+        if self.metadata.busy() && !broken {
+            return;
+        }
+        let waits = core::mem::take(&mut replay.waits);
+        let begins = replay.stage == Stage::Recording && (self.metadata.is_recorded() || broken);
+        let resumes = replay.stage == Stage::Resuming;
+        if broken && (waits || begins || resumes) {
+            self.give_up_replay();
+        } else if waits {
+            self.place_rows();
+        } else if begins {
+            self.check_last_batch();
+        } else if resumes {
+            self.log_resumed();
+        }
+    }
+
+    /// A batch is durable if the next one was begun. Of the last a crash may have left a part.
+    fn check_last_batch(&mut self) {
+        let replay = self.replay();
+        let seen = &replay.seen;
+        let undecided = (replay.log).undecided(|batch| seen.contains_key(&(batch + 1)));
+        replay.runs = undecided;
+        replay.stage = Stage::Checking;
+        self.next_run();
+    }
+
+    /// On to the first rows of what is to be checked, or placed.
+    pub(super) fn next_run(&mut self) {
+        let replay = self.replay();
+        (replay.next, replay.done_rows) = (0, 0);
+        self.next_rows();
+    }
+
+    /// The next rows, as many as scratch space allows.
+    pub(super) fn next_rows(&mut self) {
+        if !self.geometry.survives(self.lost) {
+            return self.give_up_replay();
+        }
+        if self.journal.as_ref().is_some_and(|it| it.home.is_lost()) {
+            return self.replay_lost();
+        }
+        let replay = self.replay.as_mut().expect("a replay is under way");
+        let Some(run) = replay.runs.get(replay.next).cloned() else {
+            match replay.stage {
+                Stage::Placing if !replay.broken.is_empty() => return self.resume_log(),
+                Stage::Placing | Stage::Proving => return self.list_replayed(),
+                _ => {}
+            }
+            replay.runs = replay.log.runs();
+            replay.replayed = replay.log.records();
+            replay.stage = Stage::Placing;
+            return self.next_run();
+        };
+        let low = run.rows.start + replay.done_rows;
+        if low == run.rows.end {
+            replay.next += 1;
+            replay.done_rows = 0;
+            return self.next_rows();
+        }
+        let (id, placing) = (replay.column, replay.stage == Stage::Placing);
+        let group = GroupIndex(run.group);
+        self.take_group(id, group);
+        let blocks = (run.rows.end - low).min(self.limits.column_blocks);
+        let (mut data, mut zeros) = (SlotSet::EMPTY, SlotSet::EMPTY);
+        for slot in self.replay().log.slots(&run) {
+            match slot {
+                (slot, JournalKind::Data) => data = data.with(slot),
+                (slot, JournalKind::Zeros) => zeros = zeros.with(slot),
+            }
+        }
+        let missing = self.missing_slots(id);
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let lacks = replay
+            .log
+            .record_slots(&run)
+            .minus(data.or(zeros))
+            .minus(missing);
+        if replay.stage == Stage::Checking && !lacks.is_empty() {
+            return self.record_is_broken();
+        }
+        let column = &mut self.columns[index(id)];
+        column.reset();
+        column.group = group;
+        column.owner = Owner::Replay;
+        column.ask = Ask::Settle;
+        column.touched = SlotSet::EMPTY;
+        (column.low, column.blocks, column.end) = (low, blocks, low + blocks);
+        column.zeros = zeros;
+        column.log_data = data.minus(missing);
+        let writes = data.or(zeros).minus(missing);
+        column.plan = Plan {
+            strategy: Strategy::Reconstruct,
+            reads: SlotSet::EMPTY,
+            recover: SlotSet::EMPTY,
+            encode: SlotSet::EMPTY,
+            writes,
+            writes_always: writes,
+        };
+        column.phase = Phase::Paging;
+        if self.replay_is(Stage::Proving) {
+            return self.prove_record(id);
+        }
+        if writes.is_empty() {
+            return self.rows_replayed();
+        }
+        if !placing || !self.has_checksums() || self.hold_pages(id) {
+            self.read_log(id);
+        }
+    }
+
+    /// The pages of the rows under way are there.
+    pub(crate) fn replay_paged(&mut self, id: u32) {
+        match self.replay().proving {
+            Proving::Log => self.read_log(id),
+            _ => self.log(id),
+        }
+    }
+
+    /// The record under way, of a batch that may not be durable, is not whole.
+    fn record_is_broken(&mut self) {
+        let replay = self.replay();
+        let run = replay.runs[replay.next].clone();
+        replay.log.drop_record(&run);
+        replay.broken.push(run);
+        replay.next += 1;
+        replay.done_rows = 0;
+        self.next_rows();
+    }
+
+    /// Reads what was logged for the rows under way.
+    pub(super) fn read_log(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        let (data, low, blocks) = (column.log_data, column.low, column.blocks);
+        column.phase = Phase::Reading;
+        column.pending = data.count();
+        if data.is_empty() {
+            return self.log_read(id);
+        }
+        for slot in data.iter() {
+            let replay = self.replay.as_ref().expect("a replay is under way");
+            let part = replay.log.part(&replay.runs[replay.next], slot);
+            let journal = self.journal.as_ref().expect("a replay has a journal");
+            let (device, start) = journal.home.place(part.member);
+            let block = start.plus(u64::from(part.entry.place + low - part.entry.low));
+            let place = self.row(id, slot);
+            self.journal_io(id, slot, device, Operation::Read, block, blocks, place);
+        }
+    }
+
+    /// A member I/O of the replay's column came back.
+    pub(crate) fn replay_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
+        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+        let column = &mut self.columns[index(id)];
+        let writing = column.phase == Phase::Writing;
+        if let Err(error) = result {
+            column.unreadable = column.unreadable.with(slot);
+            let gone = error == MemberError::Gone;
+            let reads_log = !writing && self.replay().proving == Proving::Log;
+            if reads_log && (gone || self.logs_on_device()) {
+                self.log_failed(member, result);
+            } else if writing || gone {
+                self.put_out(member, OutReason::Error(error));
+            }
+        }
+        if self.columns[index(id)].pending > 0 {
+            return;
+        }
+        if writing {
+            return self.rows_replayed();
+        }
+        if self.replay().proving != Proving::Log {
+            return self.record_io_done(id);
+        }
+        let column = &self.columns[index(id)];
+        let unreadable = column.unreadable.minus(self.missing_slots(id));
+        if !unreadable.is_empty() && column.blocks > 1 {
+            // Each row is decided by what can be read of that row.
+            self.columns[index(id)].blocks = 1;
+            self.columns[index(id)].unreadable = SlotSet::EMPTY;
+            return self.read_log(id);
+        }
+        self.log_read(id);
+    }
+
+    /// What was logged for the rows under way is read, as far as it can be.
+    fn log_read(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        column.new_sums = column.log_data.minus(column.unreadable);
+        if column.new_sums.is_empty() {
+            return self.log_summed(id);
+        }
+        self.work_step(id, Work::Checksum);
+    }
+
+    /// A computation of the replay's column came back: what was read is summed up.
+    pub(crate) fn replay_computed(&mut self, id: u32, work: Work) {
+        match (self.replay().proving, work) {
+            (Proving::Log, Work::Checksum) => self.log_summed(id),
+            (_, work) => self.record_computed(id, work),
+        }
+    }
+
+    fn log_summed(&mut self, id: u32) {
+        let column = self.columns[index(id)];
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let run = &replay.runs[replay.next];
+        let is_whole = |&slot: &u8| {
+            let part = replay.log.part(run, slot);
+            let sums = self.written_sums(id, slot);
+            let logged = replay.log.checksums(part, column.low, column.blocks);
+            self.checksums[sums] == *logged
+        };
+        let whole = column.new_sums.iter().filter(is_whole);
+        let whole = whole.fold(SlotSet::EMPTY, SlotSet::with);
+        let lacks = column.log_data.minus(whole).minus(self.missing_slots(id));
+        if self.replay_is(Stage::Checking) {
+            if !lacks.is_empty() {
+                return self.record_is_broken();
+            }
+            return self.rows_replayed();
+        }
+        if self.replay_is(Stage::Proving) {
+            return self.record_read(id, whole);
+        }
+        if !lacks.is_empty() && column.blocks > 1 {
+            self.columns[index(id)].blocks = 1;
+            return self.read_log(id);
+        }
+        self.keep_logged_sums(id);
+        let zeros = column.zeros.and(column.plan.writes);
+        self.columns[index(id)].plan.writes = whole.or(zeros);
+        self.place_rows();
+    }
+
+    /// What is kept of the blocks that were logged is what the log says, of those too that can't be
+    /// read back from it: what is in their place is not what it should be.
+    fn keep_logged_sums(&mut self, id: u32) {
+        if !self.has_checksums() || self.mutated(Mutation::SkipSumming) {
+            return;
+        }
+        let column = self.columns[index(id)];
+        let of_zeros = self.sum_of_zeros();
+        let writes = column.plan.writes.minus(self.missing_slots(id));
+        for slot in writes.iter() {
+            for row in 0..column.blocks {
+                let replay = self.replay.as_ref().expect("a replay is under way");
+                let part = replay.log.part(&replay.runs[replay.next], slot);
+                let sum = replay.log.checksum(part, column.low + row);
+                let row_sum = replay.log.row_sum(part, column.low + row);
+                self.correct_entry(id, slot, row, sum.unwrap_or(of_zeros), row_sum);
+            }
+        }
+    }
+
+    /// Writes what was logged to its place.
+    pub(super) fn place_rows(&mut self) {
+        if !self.geometry.survives(self.lost) {
+            return self.give_up_replay();
+        }
+        if self.metadata.busy() && !self.metadata.broken {
+            // Somebody went out: until that is durable, nothing that was decided without goes to its
+            // place.
+            self.replay().waits = true;
+            return;
+        }
+        let id = self.replay().column;
+        let missing = self.missing_slots(id);
+        let column = &mut self.columns[index(id)];
+        let writes = column.plan.writes.minus(missing);
+        column.phase = Phase::Writing;
+        column.pending = writes.count();
+        if writes.is_empty() {
+            return self.rows_replayed();
+        }
+        for slot in writes.iter() {
+            let place = self.read_place(id, slot);
+            self.slot_io(id, slot, Operation::Write { fua: false }, place);
+        }
+    }
+
+    pub(super) fn rows_replayed(&mut self) {
+        let id = self.replay().column;
+        self.let_go_pages(id);
+        let blocks = self.columns[index(id)].blocks;
+        self.replay().done_rows += blocks;
+        self.next_rows();
+    }
+
+    /// What was carried out is not lost any more.
+    fn list_replayed(&mut self) {
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        if self.bad.any_lost() {
+            let (id, runs) = (replay.column, replay.runs.clone());
+            for run in runs {
+                self.take_group(id, GroupIndex(run.group));
+                let column = &mut self.columns[index(id)];
+                (column.low, column.blocks) = (run.rows.start, run.rows.end - run.rows.start);
+                let data = self.shape(id).all_data();
+                let replay = self.replay.as_ref().expect("a replay is under way");
+                let logged: Vec<u8> = replay.log.slots(&run).map(|(slot, _)| slot).collect();
+                for slot in logged.into_iter().filter(|&slot| data.contains(slot)) {
+                    let blocks = self.array_blocks(id, slot);
+                    self.bad.remove(BadBlockKind::Lost, &blocks);
+                }
+            }
+        }
+        self.flush_replayed();
+    }
+
+    /// What the journals hold may be needed when the members are back: nothing is voided.
+    pub(super) fn give_up_replay(&mut self) {
+        let replay = self.replay();
+        (replay.stage, replay.waits) = (Stage::Ended, false); // Nobody who is told goes on with it.
+        self.nothing_more();
+        self.end_replay();
+    }
+
+    pub(super) fn flush_replayed(&mut self) {
+        self.flush_replay(false);
+    }
+
+    /// Makes durable what was carried out: that was all, or the log is resumed then.
+    pub(super) fn flush_replay(&mut self, resumes: bool) {
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let pending = active.count();
+        self.replay().stage = Stage::Flushing { pending, resumes };
+        self.flush(active, Purpose::ReplayFlush);
+    }
+
+    pub(crate) fn replay_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        self.system_flush_failed(member, result);
+        let Stage::Flushing { pending, resumes } = &mut self.replay().stage else {
+            panic!("a flush of a replay came back twice");
+        };
+        *pending -= 1;
+        if *pending > 0 {
+            return;
+        }
+        if *resumes {
+            return self.resume_flushed();
+        }
+        self.replay().stage = Stage::Listing;
+        self.write_bad_blocks();
+        self.replay_listed();
+    }
+
+    /// What is carried out is durable, and what is lost still is: a new log begins.
+    pub(crate) fn replay_listed(&mut self) {
+        if !self.replay_is(Stage::Listing) || !self.bad_blocks_are_stored() {
+            return;
+        }
+        if !self.geometry.survives(self.lost) {
+            return self.give_up_replay();
+        }
+        self.begin_log_anew();
+        self.end_replay();
+    }
+
+    fn begin_log_anew(&mut self) {
+        if self.metadata.broken {
+            return;
+        }
+        let generation = self.metadata.generation();
+        self.metadata.dirty = !self.all_settled;
+        // Rows that are to be settled yet are not covered by a log that begins now.
+        let logs = self.metadata.dirty && self.may_log();
+        if let Some(journal) = &mut self.journal {
+            if logs {
+                journal.begin(generation + 1);
+            } else {
+                journal.end();
+            }
+        }
+        self.want_update();
+        self.regions.want_sweep();
+    }
+
+    pub(super) fn end_replay(&mut self) {
+        let replay = self.replay.take().expect("a replay is under way");
+        self.let_go_pages(replay.column);
+        let column = &mut self.columns[index(replay.column)];
+        column.phase = Phase::Free;
+        column.owner = Owner::Nobody;
+        column.zeros = SlotSet::EMPTY;
+        self.free_job_columns.push(replay.column);
+        self.output(Output::Event(Event::Replayed {
+            writes: replay.replayed,
+        }));
+        self.try_to_serve();
+    }
+}

@@ -1,0 +1,288 @@
+//! The superblocks: when they are written, and what waits for them.
+//!
+//! One update is under way at a time; wishes that come meanwhile share the next. An update is one
+//! FUA write to every member that is there, each to the slot of its generation, so that the other slot
+//! keeps the generation before. Who is a member, and holds what, is told twice, so that both slots say
+//! so: where the newer one can't be read any more, and nobody else is left who knows, an outdated
+//! member would be taken for good. The first update of an opening is written twice too, before anything
+//! else is: a copy of a member that was made before that opening is two generations behind then.
+
+use crate::{
+    Engine, Mutation, config::Persistence, extension::Extension, member::Member, output::OutReason,
+    system_io::Purpose,
+};
+use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::MemberState;
+
+impl Engine {
+    /// Whether a write may go to its place: the dirty mark and two generations of this opening are
+    /// durable.
+    pub(crate) fn may_commit(&mut self) -> bool {
+        let marked = self.metadata.dirty_durable || !self.marks_dirty();
+        if marked && self.metadata.is_recorded() {
+            return true;
+        }
+        if !marked && !self.metadata.dirty {
+            self.metadata.dirty = true;
+            let generation = self.metadata.generation();
+            let may_log = self.may_log();
+            if let Some(journal) = &mut self.journal {
+                journal.record.tail = 0;
+                if may_log {
+                    journal.begin(generation + 1);
+                }
+            }
+            self.want_update();
+        } else if !self.metadata.busy() {
+            self.want_update();
+        }
+        self.metadata.broken // Then nothing is written, and that is answered.
+    }
+
+    /// Whether the array must be marked dirty before it is written.
+    fn marks_dirty(&self) -> bool {
+        self.metadata.persistence.is_some()
+            && self.policy.resync_after_crash
+            && (self.geometry.redundancy() > 0 || self.has_checksums())
+            && !self.mutated(Mutation::SkipDirtyMark)
+    }
+
+    /// What must be durable before more is written can't be made so: nothing more is written, and
+    /// those that wait for it are told.
+    pub(crate) fn nothing_more(&mut self) {
+        self.metadata.broken = true;
+        self.metadata.wanted = false;
+        self.ready.append(&mut self.gated);
+        self.pump_releases();
+        self.journal_gives_up();
+        self.replay_recorded();
+        self.replace_recorded();
+        self.growth_recorded();
+        self.try_to_serve();
+    }
+
+    /// Something changed that the superblocks must say.
+    pub(crate) fn want_update(&mut self) {
+        if self.metadata.persistence.is_none() || self.read_only {
+            return;
+        }
+        self.metadata.wanted = true;
+        self.begin_update();
+    }
+
+    /// Begins the update that is wanted, unless what was found at opening is not durable yet: a
+    /// member whose newest superblock is only in its cache would fall two generations behind.
+    pub(crate) fn begin_update(&mut self) {
+        if self.metadata.pending > 0 || !self.metadata.wanted || self.opening_flushes > 0 {
+            return;
+        }
+        if self.metadata.broken {
+            // Who takes superblocks still must not get ahead of who does not.
+            self.metadata.wanted = false;
+            return;
+        }
+        if self.extension.as_ref().is_some_and(Extension::is_preparing) {
+            return;
+        }
+        let begins = self.grow.begins() || self.extension.is_some();
+        let relies = self.missing_unrecorded() || begins;
+        if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
+            // What a member lacks that goes out is durable before it is durable that it is out; and
+            // the bits of a new map before there is one.
+            return self.write_bitmaps();
+        }
+        if self.missing_unrecorded() && !self.is_flushed_without() {
+            return;
+        }
+        if !self.bad_blocks_are_stored() {
+            return self.write_bad_blocks();
+        }
+        if !self.journal_is_stamped() {
+            return self.stamp_journal();
+        }
+        self.metadata.wanted = false;
+        if !self.geometry.survives(self.lost) {
+            // A failed array stays as the superblocks have it: its members may come back.
+            self.nothing_more();
+            return;
+        }
+        let now_s = self.metadata.since_1970_s(self.now);
+        let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
+            return;
+        };
+        array.last_written_s = now_s.unwrap_or(array.last_written_s);
+        array.begin_session(*nonce);
+        array.generation += 1;
+        array.clean = !self.metadata.dirty;
+        array.scrub_mark = self.scrub.found.mark;
+        array.scrub_left_blocks = array.scrub_left_blocks.max(self.scrub.left_blocks());
+        if let Some(journal) = &self.journal {
+            array.journal = journal.record;
+        }
+        let standing = |record: &MemberState| core::mem::discriminant(record);
+        self.metadata.in_one_slot = self.replace.is_telling() || self.metadata.updates == 0;
+        for (member, record) in self.members.iter().zip(&mut array.member) {
+            let before = standing(&record.state);
+            match (member.state, record.state) {
+                (Member::Missing { .. }, MemberState::Rebuilding { missed_since, .. })
+                    if missed_since > 0 =>
+                {
+                    // What it missed is marked still.
+                    record.state = MemberState::Missing {
+                        out_since: missed_since,
+                    };
+                }
+                (Member::Missing { .. }, MemberState::Active | MemberState::Rebuilding { .. }) => {
+                    record.state = MemberState::Missing {
+                        out_since: array.generation,
+                    };
+                }
+                (Member::Missing { .. }, MemberState::Missing { .. })
+                | (Member::Active, MemberState::Active) => {}
+                (Member::Active, MemberState::Rebuilding { .. }) => {
+                    record.state = MemberState::Active;
+                }
+                (Member::Rebuilding { mark }, MemberState::Missing { out_since }) => {
+                    let returns = self.rebuild.returning.contains(member.index);
+                    record.state = MemberState::Rebuilding {
+                        mark,
+                        missed_since: if returns { out_since } else { 0 },
+                    };
+                }
+                (Member::Rebuilding { mark }, MemberState::Rebuilding { missed_since, .. }) => {
+                    record.state = MemberState::Rebuilding { mark, missed_since };
+                }
+                (Member::Rebuilding { .. }, MemberState::Active) => {
+                    panic!("a member that is rebuilding is active in the record")
+                }
+                (Member::Active, MemberState::Missing { .. }) => {
+                    panic!("an active member is missing in the record")
+                }
+            }
+            self.metadata.in_one_slot |= standing(&record.state) != before;
+        }
+        array.note_rebuilding();
+        array.growth = self.grow.record;
+        array.note_growth();
+        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for member in self.replace.told_now(there).iter() {
+            self.write_superblock(member);
+        }
+        assert!(
+            self.metadata.pending > 0,
+            "an array without members is not written"
+        );
+    }
+
+    /// The update that a device was told of which replaces `member` goes to all others.
+    pub(crate) fn tell_others(&mut self, member: MemberIndex) {
+        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for other in there.without(member).iter() {
+            self.write_superblock(other);
+        }
+        if self.metadata.pending == 0 {
+            self.update_written();
+        }
+    }
+
+    /// Whether what was written without being logged is durable before it is durable that a member is
+    /// out: from then on rows with parity follow from those that are there. Otherwise that was begun.
+    fn is_flushed_without(&mut self) -> bool {
+        let unlogged = self.journals() && self.has_checksums() && !self.shape.copies;
+        let flushed = self.metadata.flushed_without == self.missing;
+        let done = flushed && self.metadata.out_flushes == 0;
+        if !unlogged || done || self.mutated(Mutation::OutUnflushed) {
+            return true;
+        }
+        if self.metadata.out_flushes == 0 && !self.writes_unlogged() {
+            self.metadata.flushed_without = self.missing;
+            self.metadata.out_flushes = self.flush_active(Purpose::OutFlush);
+        }
+        false
+    }
+
+    /// A flush before it is recorded that a member is out came back.
+    pub(crate) fn out_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        self.metadata.out_flushes -= 1;
+        self.system_flush_failed(member, result);
+        if self.metadata.out_flushes == 0 {
+            self.begin_update();
+        }
+    }
+
+    fn write_superblock(&mut self, member: MemberIndex) {
+        let Some(Persistence { array, devices, .. }) = self.metadata.persistence.as_ref() else {
+            panic!("an array without superblocks writes none");
+        };
+        let device = devices[usize::from(member.0)]
+            .as_ref()
+            .expect("a member that is there has a device record");
+        let place = self.metadata.place;
+        let block = device.slot_block(array.generation);
+        spindles_format::encode(
+            array,
+            device,
+            self.metadata_buffer.bytes_mut(place, member.0),
+        );
+        self.system_io(
+            Purpose::Superblock,
+            member,
+            Operation::Write { fua: true },
+            block,
+            place.blocks,
+            self.metadata_buffer.slice(place, member.0),
+        );
+        self.metadata.pending += 1;
+    }
+
+    /// A superblock write came back.
+    pub(crate) fn superblock_written(&mut self, member: MemberIndex, result: MemberResult) {
+        assert!(
+            self.metadata.pending > 0,
+            "a superblock write came back twice"
+        );
+        self.metadata.pending -= 1;
+        if self.replace.is_telling() {
+            return self.newcomer_told(result);
+        }
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+        if self.metadata.pending == 0 {
+            self.update_written();
+        }
+    }
+
+    /// All writes of an update are back.
+    fn update_written(&mut self) {
+        self.replace_recorded();
+        self.begin_update();
+        if self.metadata.busy() {
+            // What changed meanwhile is not durable: the next update is under way, or waits for something.
+            return;
+        }
+        if !self.metadata.broken {
+            self.metadata.updates = self.metadata.updates.saturating_add(1);
+            self.metadata.dirty_durable = self.metadata.dirty;
+            let persistence = self.metadata.persistence.as_ref();
+            let array = &persistence.expect("it was written").array;
+            let (out, filled) = (array.missing(), array.rebuilding());
+            self.metadata.out_durable = out;
+            self.metadata.lost_durable = out.union(filled);
+        }
+        self.journal_recorded();
+        self.replay_recorded();
+        self.growth_recorded();
+        self.extension_recorded();
+        self.try_to_serve();
+        if !self.metadata.broken {
+            self.announce_rebuilt();
+        }
+        self.ready.append(&mut self.gated);
+        if self.metadata.in_one_slot && !self.metadata.broken {
+            self.want_update();
+        }
+    }
+}

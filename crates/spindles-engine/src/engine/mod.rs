@@ -1,0 +1,526 @@
+//! The engine's state, its opening, and the doors through which inputs come.
+
+mod bad_blocks;
+mod bitmaps;
+mod checksums;
+mod closing;
+mod columns;
+mod extension;
+mod faults;
+mod first_touch;
+mod hedges;
+pub(crate) mod jobs;
+mod journal;
+mod metadata;
+mod opening;
+mod recovery;
+mod regions;
+mod requests;
+mod slow;
+mod status;
+mod system_io;
+mod zeroing;
+
+use crate::{
+    NEWCOMER, SLOT_BITS, SYSTEM_IO,
+    bad_blocks::BadList,
+    bitmaps::Loading,
+    checksums::Pages,
+    columns::Column,
+    config::Limits,
+    consistency::Policy,
+    extension::Extension,
+    faults::Faults,
+    first_touch::FirstTouch,
+    flushes::Flushes,
+    hedges::Hedges,
+    index,
+    jobs::{
+        JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
+    },
+    journal::{Journal, replay::Replay},
+    locks::Locks,
+    member::{ArrayState, Member, MemberEvent},
+    metadata::Metadata,
+    mutation::Mutation,
+    output::{Busy, Command, CommandError, Event, OutReason, Output},
+    plan::Shape,
+    read_policies::{MemberLoad, ReadPolicy},
+    regions::Regions,
+    requests::RequestSlot,
+    slow::Slow,
+    system_io::MetadataBuffer,
+    zeroing::Zeroing,
+};
+use alloc::{collections::VecDeque, vec::Vec};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberIndex, MemberIoId, MemberResult,
+    MemberSet, Operand, Operation, Request, StepId,
+};
+use spindles_format::{ArrayRecord, RowSum};
+use spindles_layout::{Geometry, Group};
+
+/// What is known of a position.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct MemberInfo {
+    pub(crate) index: MemberIndex,
+    pub(crate) state: Member,
+    pub(crate) data_start: BlockIndex,
+    /// While its device is being filled: where it was good when the walk began.
+    pub(crate) filled_from_start: Place,
+    pub(crate) load: MemberLoad,
+}
+
+impl MemberInfo {
+    /// What happens to it, which must be legal.
+    pub(crate) fn step(&mut self, event: MemberEvent) {
+        let next = self.state.next(event);
+        self.state = next.expect("a legal move of a member");
+    }
+}
+
+/// How far a close has come.
+///
+/// ```text
+///  Open ──Close──▶ Draining ──idle──▶ Flushing ──▶ Clearing ──▶ Marking ──▶ Closed
+/// ```
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Closing {
+    Open,
+    Draining,
+    Flushing { pending: u32 },
+    Clearing,
+    Marking,
+    Closed,
+}
+
+/// One array. Inputs are `submit`, `complete_member`, `complete_compute`, `handle_timeout` and
+/// `command`; after each, `poll_output` is to be drained. A plain value: a clone goes on by itself.
+#[derive(Clone, Debug)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each says one thing about the array"
+)]
+pub struct Engine {
+    pub(crate) geometry: Geometry,
+    pub(crate) shape: Shape,
+    pub(crate) block_size: BlockSize,
+    pub(crate) read_only: bool,
+    /// Neither a growth nor a rebuild goes on by itself.
+    pub(crate) only_recovers: bool,
+    /// A crash left the array with writes in its journals that can't be replayed, because it is
+    /// open for reading only: what is not there can't be told from redundancy.
+    pub(crate) unreplayed: bool,
+    /// What is read is believed, whatever its checksum: a replay would tell which are out of date.
+    pub(crate) believes: bool,
+    pub(crate) trust_unsettled: bool,
+    pub(crate) policy: &'static Policy,
+    pub(crate) read_policy: &'static ReadPolicy,
+    pub(crate) limits: Limits,
+    pub(crate) scratch: BufferId,
+    pub(crate) metadata_buffer: MetadataBuffer,
+    pub(crate) members: Vec<MemberInfo>,
+    /// Positions without a device.
+    pub(crate) missing: MemberSet,
+    /// Those, and positions whose device is still being filled.
+    pub(crate) lost: MemberSet,
+    /// Members that no read goes straight to: something is the matter with some of their places.
+    pub(crate) indirect: MemberSet,
+    /// When the input came that is being dealt with.
+    pub(crate) now: Instant,
+    pub(crate) faults: Faults,
+    pub(crate) bad: BadList,
+    pub(crate) slow: Slow,
+    pub(crate) hedges: Hedges,
+    pub(crate) flushes: Flushes,
+    pub(crate) requests: Vec<RequestSlot>,
+    pub(crate) free_requests: Vec<u32>,
+    pub(crate) columns: Vec<Column>,
+    /// How many columns of `Owner::Answered` there are.
+    pub(crate) answered: u32,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) operands: Vec<Operand>,
+    pub(crate) free_columns: Vec<u32>,
+    pub(crate) free_job_columns: Vec<u32>,
+    /// Requests that have blocks left to hand out and wait for a column, in order.
+    pub(crate) stalled: VecDeque<u32>,
+    /// Columns that can go on.
+    pub(crate) ready: VecDeque<u32>,
+    /// Columns that wait for a superblock update.
+    pub(crate) gated: VecDeque<u32>,
+    pub(crate) locks: Locks,
+    pub(crate) outputs: VecDeque<Output>,
+    /// Room for all that one input can cause: `outputs` never grows beyond it.
+    outputs_max: usize,
+    pub(crate) metadata: Metadata,
+    pub(crate) regions: Regions,
+    pub(crate) first_touch: FirstTouch,
+    pub(crate) zeroing: Zeroing,
+    /// The bitmaps, while they are being read.
+    pub(crate) loading: Option<Loading>,
+    /// False until what was found at opening is durable: a degraded array does not serve before.
+    pub(crate) serving: bool,
+    pub(crate) journal: Option<Journal>,
+    /// What the journals hold after a crash is being carried out again.
+    pub(crate) replay: Option<Replay>,
+    /// The pages of checksums in memory, where blocks have checksums.
+    pub(crate) pages: Option<Pages>,
+    /// Of blocks that are written, or were read, for each column.
+    pub(crate) checksums: Vec<u32>,
+    /// How many each column has.
+    pub(crate) checksums_of_column: usize,
+    /// Of rows whose parity is written, for each column; and how many each has.
+    pub(crate) row_sums: Vec<Option<RowSum>>,
+    pub(crate) row_sums_of_column: usize,
+    /// How long an operation may be that goes straight to a member.
+    pub(crate) direct_blocks_max: u32,
+    /// How long a column may be that needs no scratch space, and one that writes only zeros.
+    pub(crate) unscratched_blocks_max: u32,
+    pub(crate) zeros_blocks_max: u32,
+    /// Whether a crash may leave a block torn.
+    pub(crate) tears: bool,
+    /// Flushes of the opening under way.
+    pub(crate) opening_flushes: u32,
+    pub(crate) jobs: Jobs,
+    pub(crate) rebuild: Rebuild,
+    pub(crate) replace: Replace,
+    pub(crate) grow: Grow,
+    /// The array gets larger with the first superblocks that are written.
+    pub(crate) extension: Option<Extension>,
+    pub(crate) scrub: ScrubState,
+    /// Whether redundancy agrees with data everywhere.
+    pub(crate) all_settled: bool,
+    pub(crate) closing: Closing,
+    pub(crate) reads_chosen: u64,
+    #[cfg(feature = "canary")]
+    mutation: Mutation,
+}
+
+impl Engine {
+    /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
+    pub fn scratch_blocks(&self) -> u32 {
+        let columns = u32::try_from(self.columns.len()).expect("columns are counted in 32 bits");
+        (columns - self.first_with_scratch()) * self.scratch_rows() * self.limits.column_blocks
+            + self.grow.buffer_blocks()
+    }
+
+    /// The first column with scratch space: where there is nothing to compute, jobs alone need some.
+    pub(crate) fn first_with_scratch(&self) -> u32 {
+        match self.shape.slots {
+            1 => self.client_columns(),
+            _ => 0,
+        }
+    }
+
+    /// Rows of a column's scratch space: every chunk, and the parity it should have.
+    pub(crate) fn scratch_rows(&self) -> u32 {
+        match self.shape.slots {
+            1 => 1,
+            slots => {
+                let parity = self.geometry.parity_chunks();
+                let older = self.geometry.older().map_or(0, Geometry::parity_chunks);
+                u32::from(slots) + u32::from(parity.max(older))
+            }
+        }
+    }
+
+    /// How many member I/Os one member can have in flight: what an array below must take.
+    pub fn member_ios_per_member_max(&self) -> u32 {
+        // Columns, a superblock, both bitmaps, bad blocks, zeros, and flushes of four kinds.
+        let without = self.client_columns() + JOB_COLUMNS + 9;
+        self.pages.as_ref().map_or(without, |_| 3 * without)
+    }
+
+    /// The map.
+    pub fn geometry(&self) -> &Geometry {
+        &self.geometry
+    }
+
+    /// What the superblocks say, or are about to; `None` for an array without.
+    pub fn record(&self) -> Option<&ArrayRecord> {
+        let persistence = self.metadata.persistence.as_ref()?;
+        Some(&persistence.array)
+    }
+
+    /// Whether write-zeroes moves no bytes on any member that is there.
+    pub fn zeroes_without_moving_bytes(&self) -> bool {
+        let members = MemberSet::all(self.geometry.members());
+        self.first_touch.zeroes_on(members.difference(self.missing))
+    }
+
+    /// Whether a crash may leave a block torn.
+    pub fn tears(&self) -> bool {
+        self.tears
+    }
+
+    /// The addressing unit.
+    pub fn block_size(&self) -> BlockSize {
+        self.block_size
+    }
+
+    #[cfg(feature = "canary")]
+    pub(crate) fn mutated(&self, fault: Mutation) -> bool {
+        self.mutation == fault
+    }
+
+    #[cfg(not(feature = "canary"))]
+    #[expect(clippy::unused_self, reason = "the same as with the feature")]
+    #[inline]
+    pub(crate) fn mutated(&self, _fault: Mutation) -> bool {
+        false
+    }
+
+    /// Takes all that `request` will ever need, or nothing. Its reply comes as an output, which
+    /// also tells what was wrong with it.
+    pub fn submit(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
+        self.assert_drained();
+        self.now = now;
+        self.take_request(request)?;
+        self.pump(now);
+        Ok(())
+    }
+
+    /// As `submit`. Where the request is a read, its answer may name other memory than the request
+    /// (`Reply::exchanged`): the two change hands then, each as long as what was lent (`lend`).
+    pub fn submit_exchangeable(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
+        self.hedges.exchanges = request.operation == Operation::Read;
+        let taken = self.submit(now, request);
+        self.hedges.exchanges = false;
+        taken
+    }
+
+    /// A member I/O came back.
+    pub fn complete_member(&mut self, now: Instant, id: MemberIoId, result: MemberResult) {
+        self.assert_drained();
+        self.now = now;
+        if id.0 & (SYSTEM_IO | NEWCOMER) == 0 {
+            let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
+            self.column_io_done(id.0 >> SLOT_BITS, slot, result);
+        } else if id.0 & SYSTEM_IO == 0 {
+            self.written_beside(id, result);
+        } else {
+            self.system_io_done(id, result);
+        }
+        self.pump(now);
+    }
+
+    /// A step of computation came back.
+    pub fn complete_compute(&mut self, now: Instant, id: StepId, result: ComputeResult) {
+        self.assert_drained();
+        self.now = now;
+        self.column_computed(id.0, result);
+        self.pump(now);
+    }
+
+    /// The moment asked for by `poll_timeout` has come.
+    pub fn handle_timeout(&mut self, now: Instant) {
+        self.assert_drained();
+        self.now = now;
+        self.sweep(now);
+        self.look_at_waiting();
+        self.pump(now);
+    }
+
+    /// When the engine wants to be woken: while a job waits for the clients to be done, while
+    /// regions are dirty that may become clean, and while reads wait at members.
+    pub fn poll_timeout(&self) -> Option<Instant> {
+        let sweep = (self.closing == Closing::Open)
+            .then(|| self.regions.wake())
+            .flatten();
+        let all = [self.jobs.wake(), sweep, self.look_at()];
+        all.into_iter().flatten().min()
+    }
+
+    /// Asks something of the running array.
+    pub fn command(&mut self, now: Instant, command: Command) -> Result<(), CommandError> {
+        self.assert_drained();
+        self.now = now;
+        match command {
+            Command::Close => {
+                if self.closing == Closing::Open {
+                    self.closing = Closing::Draining;
+                    self.replace_closes();
+                    self.rebuild.joining.clear();
+                }
+            }
+            Command::Fail(member) => self.fail(member)?,
+            Command::Rebuild {
+                member,
+                device,
+                uuid,
+            } => self.rebuild_onto(member, &device, uuid)?,
+            Command::Return { member, device } => self.bring_back(member, &device)?,
+            Command::Replace {
+                member,
+                device,
+                uuid,
+            } => self.replace_with(member, &device, uuid)?,
+            Command::JobRate(rate) => self.jobs.throttle.rate = rate,
+            Command::Scrub(scrub) => self.begin_scrub(scrub)?,
+            Command::StopJob(name) => self.stop_on_command(name)?,
+        }
+        self.pump(now);
+        Ok(())
+    }
+
+    fn fail(&mut self, member: MemberIndex) -> Result<(), CommandError> {
+        if self.read_only {
+            return Err(CommandError::ReadOnly);
+        }
+        if member.0 >= self.geometry.members() {
+            return Err(CommandError::NoSuchMember);
+        }
+        if self.missing.contains(member) {
+            return Err(CommandError::AlreadyOut);
+        }
+        if !self.geometry.survives(self.lost.with(member)) {
+            return Err(CommandError::BeyondTolerance);
+        }
+        assert!(
+            self.put_out(member, OutReason::Command),
+            "the level survives it"
+        );
+        Ok(())
+    }
+
+    /// The next effect to carry out. To be called until `None` after every input.
+    #[inline]
+    pub fn poll_output(&mut self) -> Option<Output> {
+        self.outputs.pop_front()
+    }
+
+    /// The one contract of the callers.
+    #[inline]
+    fn assert_drained(&self) {
+        assert!(
+            self.outputs.is_empty(),
+            "the outputs must be drained between two inputs"
+        );
+    }
+
+    #[inline]
+    pub(crate) fn output(&mut self, output: Output) {
+        // Growing would be an allocation on the data path; the capacity covers the worst case. A
+        // clone has to grow once.
+        debug_assert!(self.outputs.len() < self.outputs_max);
+        self.outputs.push_back(output);
+    }
+
+    /// Puts a member out after an error or on command. Whether the array goes on without it: if
+    /// not, copies keep their last member, whose errors are answered one by one, and an array
+    /// with parity has failed.
+    pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
+        if self.missing.contains(member) {
+            return self.geometry.survives(self.lost);
+        }
+        let was_filled = self.lost.contains(member);
+        let lost = self.lost.with(member);
+        let survives = self.geometry.survives(lost);
+        if !survives && self.shape.copies {
+            if let OutReason::Error(error) = reason {
+                self.output(Output::Event(Event::MemberFault { member, error }));
+            }
+            return false;
+        }
+        self.members[usize::from(member.0)].step(MemberEvent::Out(reason));
+        self.missing = self.missing.with(member);
+        self.lost = lost;
+        self.forget_faults(member);
+        if let Some(pages) = &mut self.pages {
+            pages.give_up(member);
+        }
+        if was_filled {
+            self.rebuild_lost();
+        }
+        self.output(Output::Event(Event::MemberOut { member, reason }));
+        self.replaced_is_out(member);
+        if survives {
+            self.want_update();
+        } else {
+            self.output(Output::Event(Event::ArrayFailed { missing: lost }));
+            self.ready.append(&mut self.gated); // They may have waited for that to be recorded.
+            self.journal_gives_up();
+        }
+        survives
+    }
+
+    /// Whether a member is out. What is still asked of it then was planned for the device that it had,
+    /// and must not reach one that waits for its place: drivers answer that it is gone.
+    pub fn is_out(&self, member: MemberIndex) -> bool {
+        member.0 < self.geometry.members() && self.missing.contains(member)
+    }
+
+    /// The state of the array.
+    pub fn state(&self) -> ArrayState {
+        ArrayState::of(&self.geometry, self.lost)
+    }
+
+    /// Goes on with all that can go on.
+    #[inline]
+    pub(crate) fn pump(&mut self, now: Instant) {
+        if !self.ready.is_empty()
+            || !self.stalled.is_empty()
+            || self.jobs.any()
+            || self.holds_back()
+            || self.closing != Closing::Open
+            || self.pages.as_ref().is_some_and(Pages::wants_pump)
+        {
+            self.pump_all(now);
+        }
+    }
+
+    // Apart, so that the look before it needs no stack.
+    #[inline(never)]
+    fn pump_all(&mut self, now: Instant) {
+        loop {
+            if let Some(column) = self.ready.pop_front() {
+                self.run(column);
+            } else if !self.advance_stalled()
+                && !self.pump_repairs()
+                && !self.pump_jobs(now)
+                && !self.pump_joining()
+                && !self.pump_waiting_for_pages()
+                && !self.pump_replace()
+                && !self.pump_grow()
+            {
+                break;
+            }
+        }
+        self.pump_closing();
+        self.write_pages();
+    }
+
+    fn idle(&self) -> bool {
+        self.free_requests.len() == index(self.limits.requests)
+            && !self.has_repairs()
+            && self.is_quiet()
+    }
+
+    /// Whether nothing new is begun: before what was found at opening is durable, and while a
+    /// device waits to take its position.
+    #[inline]
+    pub(crate) fn holds_back(&self) -> bool {
+        !self.serving
+            || !self.rebuild.joining.is_empty()
+            || self.replace.holds_back()
+            || self.grow.holds_back()
+    }
+
+    /// Whether nothing is under way on any member, although requests may wait.
+    pub(crate) fn is_quiet(&self) -> bool {
+        self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
+            && !self.metadata.busy()
+            && self.opening_flushes == 0
+            && self.loading.is_none()
+            && self.zeroing.is_idle()
+            && self.regions.sweep_is_idle()
+            && self.bitmaps_are_quiet()
+            && self.bad.is_quiet()
+            && self.rebuild.is_quiet()
+            && self.replace.is_quiet()
+            && self.replay.is_none()
+            && self.journal_is_idle()
+            && self.pages.as_ref().is_none_or(Pages::is_quiet)
+            && self.grow.is_quiet()
+    }
+}

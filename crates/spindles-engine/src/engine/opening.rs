@@ -1,0 +1,404 @@
+//! An array is opened: what was found is put in order, and made durable, before it serves.
+
+use super::{Closing, MemberInfo};
+use crate::{
+    Engine,
+    bad_blocks::BadList,
+    bitmaps::{Bitmap, Loading},
+    checksums::{Pages, ROWS_MAX, SUMS_MIN},
+    columns::Column,
+    config::{Config, OpenError},
+    extension::{Extension, Extent},
+    faults::Faults,
+    first_touch::FirstTouch,
+    flushes::Flushes,
+    growth,
+    hedges::Hedges,
+    index,
+    jobs::{
+        JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
+    },
+    journal::{JOURNAL_DEVICE, Journal},
+    locks::Locks,
+    member::Member,
+    metadata::{Metadata, superblock_blocks},
+    mutation::Mutation,
+    output::OutReason,
+    plan::Shape,
+    read_policies::MemberLoad,
+    regions::Regions,
+    requests::RequestSlot,
+    slow::Slow,
+    system_io::{MetadataBuffer, Purpose},
+    zeroing::Zeroing,
+};
+use alloc::{collections::VecDeque, vec};
+use spindles_block::{
+    BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberSet, Operand,
+};
+use spindles_format::{BITMAPS, ChecksumKind, MemberState};
+use spindles_layout::Group;
+
+impl Engine {
+    /// Opens an array on members that are there, or says why not. Begins a resync where one is
+    /// due, and records newly missing members before anything is served: drain the outputs.
+    pub fn open(now: Instant, config: Config) -> Result<Self, OpenError> {
+        let geometry = config.geometry;
+        let count = geometry.members();
+        let missing = config.missing;
+        assert_eq!(
+            config.data_start.len(),
+            usize::from(count),
+            "a data start for every member"
+        );
+        assert!(
+            missing.difference(MemberSet::all(count)).is_empty(),
+            "missing members exist"
+        );
+        assert!(config.limits.requests > 0 && config.limits.columns > 0);
+        assert!(config.limits.column_blocks > 0);
+        let rebuilding = (config.persistence.as_ref())
+            .map_or(MemberSet::EMPTY, |persistence| {
+                persistence.array.rebuilding()
+            })
+            .difference(missing);
+        let lost = missing.union(rebuilding);
+        if !geometry.survives(lost) {
+            return Err(OpenError::BeyondTolerance { missing: lost });
+        }
+        let parity = geometry.parity_chunks() > 0;
+        let array = config.persistence.as_ref().map(|it| &*it.array);
+        let sums = array.is_some_and(|array| array.checksum != ChecksumKind::None);
+        // Whether a crash leaves something to be put in order.
+        let delicate = geometry.redundancy() > 0 || sums;
+        let clean = config.clean || !delicate || !config.consistency.resync_after_crash;
+
+        let shape = Shape::whole(&geometry);
+        let members = (0..count)
+            .map(MemberIndex)
+            .map(|member| MemberInfo {
+                index: member,
+                state: if missing.contains(member) {
+                    Member::Missing { reason: None }
+                } else {
+                    Member::Active
+                },
+                filled_from_start: Place::default(),
+                data_start: config.data_start[usize::from(member.0)],
+                load: MemberLoad {
+                    write_mostly: config.write_mostly.contains(member),
+                    ..MemberLoad::default()
+                },
+            })
+            .collect();
+        let redundancy = shape.slots > shape.data;
+        let hedges = Hedges::new(&config.limits, config.faults, count, redundancy, now);
+        let client_columns = config.limits.columns + hedges.columns;
+        let all_columns = client_columns + JOB_COLUMNS;
+        // What a column does, and two pages of checksums for each of that.
+        let outputs_max = index(all_columns) * (3 * usize::from(shape.slots.max(count)) + 1)
+            + index(config.limits.requests)
+            + usize::from(count) * 16
+            + 16;
+        let operands_per_column = 2 * usize::from(shape.slots) + 8;
+        let mut metadata_buffer = MetadataBuffer::new(config.metadata, config.block_size, count);
+        let superblocks = match config.persistence {
+            Some(_) => metadata_buffer.reserve(count, superblock_blocks(config.block_size)),
+            None => metadata_buffer.reserve(0, 0),
+        };
+        let stored = array.is_some_and(|array| array.region_groups > 0);
+        let (part, older) = growth::parts(array, &geometry);
+        let extends = config.persistence.as_ref().and_then(|it| it.extends);
+        let region_count = Regions::count(&part, older.as_ref())
+            .max(extends.as_ref().map_or(0, Extent::regions_end));
+        let bitmaps = BITMAPS.map(|_| {
+            let buffer = &mut metadata_buffer;
+            Bitmap::new(region_count, stored, config.block_size, buffer)
+        });
+        let loading = stored
+            .then(|| Loading::new(count, region_count, config.block_size, &mut metadata_buffer));
+        let bad = BadList::new(
+            config.persistence.as_ref(),
+            config.block_size,
+            &mut metadata_buffer,
+        );
+        let regions = Regions::new(part, older, stored, !clean, bitmaps, config.limits.requests);
+        let journal = config.persistence.as_ref().and_then(|persistence| {
+            let wants = config.consistency.write_hole;
+            Journal::new(
+                persistence,
+                wants,
+                parity,
+                config.block_size,
+                all_columns,
+                &mut metadata_buffer,
+            )
+        });
+        // Whether the journals tell what the crash left undone.
+        let logged = !clean
+            && journal
+                .as_ref()
+                .is_some_and(|journal| journal.record.tail > 0);
+        let replays = logged && !config.read_only;
+        // Where blocks have no checksums all that is written is logged, if anything is.
+        let all_logged =
+            logged && !sums && geometry.older().is_none_or(|old| old.parity_chunks() > 0);
+        let needed = match (geometry.older(), geometry.mark()) {
+            // What was added has no part yet.
+            (Some(old), Some(BlockIndex(0))) => MemberSet::all(old.members()),
+            _ => MemberSet::all(count),
+        };
+        let doubtful = lost.difference(MemberSet::all(count).difference(needed));
+        if !clean && !logged && parity && !doubtful.is_empty() && !config.force {
+            return Err(OpenError::UncleanDegraded { missing: doubtful });
+        }
+        let mut limits = config.limits;
+        if let Some(journal) = &journal {
+            limits.column_blocks = limits.column_blocks.min(journal.column_blocks_max());
+        }
+        let pages = config.persistence.as_ref().and_then(|persistence| {
+            let (slots, pages) = (shape.slots, config.limits.checksum_pages);
+            let buffer = &mut metadata_buffer;
+            let block_size = config.block_size;
+            Pages::new(persistence, block_size, slots, all_columns, pages, buffer)
+        });
+        // What was read, what was recovered and computed, and what is to be written.
+        let slots_max = 2 * (usize::from(shape.slots) + usize::from(geometry.redundancy()));
+        let sums_of_rows = slots_max * index(limits.column_blocks);
+        let checksums_of_column = match (&pages, &journal) {
+            (Some(_), _) => sums_of_rows.max(SUMS_MIN),
+            (None, Some(_)) => usize::from(shape.slots) * index(limits.column_blocks),
+            (None, None) => 0,
+        };
+        let row_sums_of_column = match pages {
+            Some(_) if !shape.copies => index(limits.column_blocks),
+            _ => 0,
+        };
+        let sums_max = u32::try_from(checksums_of_column).expect("some pages of them");
+        let logged_max = journal
+            .as_ref()
+            .map_or(ROWS_MAX, Journal::column_blocks_max);
+        let grow = {
+            let (persistence, block_size) = (config.persistence.as_ref(), config.block_size);
+            Grow::new(persistence, &geometry, block_size, &mut metadata_buffer)
+        };
+        let mut engine = Self {
+            direct_blocks_max: match pages {
+                Some(_) => sums_max.min(ROWS_MAX),
+                None => u32::MAX,
+            },
+            unscratched_blocks_max: match pages {
+                Some(_) => sums_max.min(ROWS_MAX).min(logged_max),
+                None => u32::MAX,
+            },
+            zeros_blocks_max: match pages {
+                Some(_) => ROWS_MAX.min(logged_max),
+                None => u32::MAX,
+            },
+            pages,
+            journal,
+            replay: None,
+            checksums: vec![0; index(all_columns) * checksums_of_column],
+            checksums_of_column,
+            row_sums: vec![None; index(all_columns) * row_sums_of_column],
+            row_sums_of_column,
+            shape,
+            block_size: config.block_size,
+            tears: config.tears,
+            read_only: config.read_only,
+            only_recovers: config.only_recovers,
+            unreplayed: logged && config.read_only && !config.look_only,
+            believes: !clean && sums && config.look_only,
+            trust_unsettled: config.force,
+            policy: config.consistency,
+            read_policy: config.read_policy,
+            limits,
+            scratch: config.scratch,
+            metadata_buffer,
+            members,
+            missing,
+            lost,
+            indirect: MemberSet::EMPTY,
+            now,
+            faults: Faults::new(config.faults, count),
+            bad,
+            slow: Slow::new(config.faults, count),
+            grow,
+            extension: extends.as_ref().map(Extension::new),
+            // And one for the array's own, and those of hedges.
+            requests: vec![
+                RequestSlot::free();
+                index(config.limits.requests) + 1 + index(hedges.most())
+            ],
+            free_requests: (0..config.limits.requests).rev().collect(),
+            columns: vec![Column::free(shape); index(all_columns)],
+            answered: 0,
+            groups: vec![Group::empty(); index(all_columns)],
+            operands: vec![
+                Operand {
+                    index: 0,
+                    slice: BufferSlice::NONE
+                };
+                index(all_columns) * operands_per_column
+            ],
+            free_columns: (0..client_columns).rev().collect(),
+            free_job_columns: (client_columns..all_columns).rev().collect(),
+            stalled: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
+            hedges,
+            flushes: Flushes::default(),
+            ready: VecDeque::with_capacity(index(all_columns)),
+            gated: VecDeque::with_capacity(index(all_columns)),
+            locks: Locks::new(all_columns),
+            outputs: VecDeque::with_capacity(outputs_max),
+            outputs_max,
+            metadata: Metadata::new(now, config.persistence, superblocks, !clean),
+            regions,
+            first_touch: FirstTouch::new(config.zeroes_without_moving_bytes),
+            zeroing: Zeroing::new(region_count, count, all_columns),
+            loading,
+            serving: true,
+            opening_flushes: 0,
+            jobs: Jobs::new(super::jobs::JOBS.len(), config.job_rate),
+            rebuild: Rebuild::default(),
+            replace: Replace::new(region_count),
+            scrub: ScrubState::default(),
+            all_settled: clean || all_logged || config.read_only,
+            closing: Closing::Open,
+            reads_chosen: 0,
+            #[cfg(feature = "canary")]
+            mutation: config.mutation,
+            geometry,
+        };
+        let persistence = engine.metadata.persistence.as_ref();
+        if let Some(mark) = persistence.map(|persistence| persistence.array.scrub_mark) {
+            engine.resume_scrub_mark(mark);
+        }
+        if engine.mutated(Mutation::SkipSettle) {
+            engine.all_settled = true;
+        }
+        if !engine.all_settled && !stored {
+            engine.begin_resync();
+        }
+        if replays {
+            engine.replay = engine.new_replay();
+        }
+        engine.find_growth();
+        engine.find_rebuilding();
+        engine.serving = false;
+        engine.load_bad_blocks();
+        if engine.metadata.persistence.is_some() && !engine.read_only {
+            engine.flush_at_opening();
+            let changed = (engine.metadata.persistence.as_ref()).is_some_and(|it| it.changed);
+            let begins = changed || engine.grow.begins();
+            // Writes by itself, before anybody asks it to.
+            let unfinished = !clean || !rebuilding.is_empty() || engine.geometry.older().is_some();
+            if engine.missing_unrecorded() || begins || engine.journal_was_lost() || unfinished {
+                engine.want_update();
+            }
+        }
+        engine.try_to_serve();
+        engine.pump(now);
+        Ok(engine)
+    }
+
+    /// What was found may have been read from the members' caches, when only the process before
+    /// ended: superblocks too. It is made durable before anything is built on it.
+    fn flush_at_opening(&mut self) {
+        if self.mutated(Mutation::SkipOpeningFlush) {
+            return self.opening_goes_on();
+        }
+        self.opening_flushes =
+            self.flush_active(Purpose::OpeningFlush) + self.flush_journal_at_opening();
+    }
+
+    pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
+        self.opening_flushes -= 1;
+        match result {
+            result if member == JOURNAL_DEVICE => self.log_failed(member, result),
+            result => self.system_flush_failed(member, result),
+        }
+        self.opening_goes_on();
+    }
+
+    /// Goes on with what can be built on what was found at opening, when that is durable.
+    pub(crate) fn opening_goes_on(&mut self) {
+        if self.opening_flushes == 0 && self.loading.is_none() {
+            self.extend();
+            self.begin_update();
+            self.begin_replay();
+            if self.may_log() && self.replay.is_none() && !self.read_only {
+                // A crash came before it could log, or what was logged is lost.
+                self.journal_from_now_on();
+            }
+            self.try_to_serve();
+        }
+    }
+
+    /// Serves, if everything of the opening is done.
+    pub(crate) fn try_to_serve(&mut self) {
+        self.serving |= self.opening_flushes == 0
+            && self.loading.is_none()
+            && self.replay.is_none()
+            && !self.metadata.busy()
+            && (!self.journal_undecided() || self.metadata.broken)
+            && (self.bitmaps_are_stored() || self.metadata.broken)
+            && self.bad_blocks_are_stored();
+    }
+
+    pub(crate) fn system_flush_failed(
+        &mut self,
+        member: MemberIndex,
+        result: Result<(), MemberError>,
+    ) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+    }
+
+    /// Members that the superblocks say are being filled are so from there on.
+    fn find_rebuilding(&mut self) {
+        let Some(persistence) = self.metadata.persistence.as_ref() else {
+            return;
+        };
+        for member in self.rebuilding().iter() {
+            let at = usize::from(member.0);
+            let MemberState::Rebuilding { mark, missed_since } = persistence.array.member[at].state
+            else {
+                panic!("member {member} is lost, there, and not rebuilding");
+            };
+            if missed_since > 0 {
+                self.rebuild.returning = self.rebuild.returning.with(member);
+            }
+            self.members[at].state = Member::Rebuilding { mark };
+            self.members[at].filled_from_start = self.place_of_mark(mark);
+        }
+        if !self.read_only && !self.only_recovers {
+            self.resume_rebuild();
+        }
+    }
+
+    /// Whether a member is missing that the superblocks count on.
+    pub(crate) fn missing_unrecorded(&self) -> bool {
+        self.metadata
+            .persistence
+            .as_ref()
+            .is_some_and(|persistence| {
+                self.missing.iter().any(|member| {
+                    (persistence.array.member[usize::from(member.0)].state).takes_part()
+                })
+            })
+    }
+
+    /// Whether everything of the opening is done.
+    pub fn is_serving(&self) -> bool {
+        self.serving
+    }
+
+    /// Ends what `Config::look_only` began: from here on reads of blocks that wait for a replay fail.
+    pub fn end_look(&mut self) {
+        self.unreplayed |= self.believes && self.journal.is_some();
+        self.believes = false;
+    }
+}

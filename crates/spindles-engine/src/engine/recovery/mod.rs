@@ -1,0 +1,3 @@
+//! What a crash left is put in order.
+
+mod rows;

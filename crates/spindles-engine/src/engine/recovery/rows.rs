@@ -1,0 +1,400 @@
+//! Puts rows of regions in doubt in order: fetches the evidence, and carries out what `decide` says.
+//!
+//! ```text
+//!             ┌──────────────────── disproved ───────────────────┐
+//!             ▼                                                  │
+//!  reading ──▶ verifying ──decide──▶ (reconstructing ──▶ proving)┘──▶ (encoding) ──▶ agreeing ──▶ flushing ──▶ done
+//!             ▲                └──lost──▶ listing ──┐
+//!             └────────────────────────────────────┘
+//! ```
+//!
+//! A column does so with the rows under way before it does anything else with them, holding their
+//! lock: for the first read of a region in doubt, for a write of a part of the rows, and for the resync
+//! job. It is durable before the column goes on, so that a second crash can't change what was read once.
+//!
+//! Members that are missing, or being filled, have no say. Who is being filled is written to.
+
+use crate::{
+    Engine, Mutation,
+    checksums::Sums,
+    columns::Phase,
+    index,
+    output::{Event, Output},
+    plan::{Ask, Plan, Strategy, Work},
+    recovery::{
+        decide::{BlockEvidence, Verdict, decide_copies, decide_row, proves},
+        rows::Settling,
+    },
+    slots::SlotSet,
+};
+use spindles_block::{BlockIndex, MEMBERS_MAX, RequestError};
+use spindles_format::{BadBlockKind, RowSum, stored_checksum};
+
+/// What is known of all blocks of a row.
+type Row = [BlockEvidence; MEMBERS_MAX as usize];
+
+/// What is to be done with a row of data and parity.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Outcome {
+    /// Nothing: all of it is there, fits, and is proved.
+    Nothing,
+    Decided(Verdict),
+}
+
+impl Engine {
+    /// Whether rows of a region in doubt must be put in order before the column goes on. Who writes them
+    /// as a whole needs no look at what was there.
+    pub(crate) fn must_settle(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let whole = column.shape.copies || column.touched == column.shape.all_data();
+        self.has_checksums() && !self.read_only && !(column.ask == Ask::Write && whole)
+    }
+
+    /// Reads what is there of the rows under way.
+    pub(crate) fn begin_settling(&mut self, id: u32) {
+        if !self.bad_blocks_are_stored() {
+            // What is lost is durable in the list before anything is written in its place.
+            self.columns[index(id)].phase = Phase::Preparing;
+            self.gated.push_back(id);
+            return;
+        }
+        let missing = self.missing_slots(id);
+        let lost = self.slots_of(id, self.lost);
+        let any_listed = self.bad.any_lost();
+        let scratch_max = self.limits.column_blocks;
+        let column = &mut self.columns[index(id)];
+        if column.shape.slots > 1 {
+            column.blocks = column.blocks.min(scratch_max);
+        }
+        if any_listed && !column.shape.copies {
+            column.blocks = 1;
+        }
+        let all = column.shape.all();
+        let reads = all.minus(lost).minus(column.unreadable);
+        if reads.is_empty() {
+            return self.settling_fails(id);
+        }
+        column.settling = Settling::Reading { disproved: 0 };
+        column.zeros = SlotSet::EMPTY;
+        column.plan = Plan {
+            strategy: Strategy::Settle,
+            reads,
+            recover: SlotSet::EMPTY,
+            encode: SlotSet::EMPTY,
+            writes: all.minus(missing),
+            writes_always: SlotSet::EMPTY,
+        };
+        if !self.grow.is_staged(self.columns[index(id)].group) && !self.hold_pages(id) {
+            self.columns[index(id)].phase = Phase::Paging;
+            return;
+        }
+        self.carry_out_plan(id);
+    }
+
+    fn settling_fails(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        let error = if column.corrupt {
+            RequestError::Corrupt
+        } else {
+            RequestError::BeyondTolerance
+        };
+        column.error.get_or_insert(error);
+        self.finish(id);
+    }
+
+    /// What is known of a row, counted from the first under way.
+    fn evidence(&self, id: u32, row: u32) -> Row {
+        let mut evidence = [BlockEvidence::default(); MEMBERS_MAX as usize];
+        let column = &self.columns[index(id)];
+        let missing = self.slots_of(id, self.lost);
+        for slot in column.shape.all().iter() {
+            let of = &mut evidence[usize::from(slot)];
+            if column.zeros.contains(slot) {
+                of.read = Some(stored_checksum(self.sum_of_zeros()));
+                of.kept = of.read;
+                continue;
+            }
+            if column.read_sums.contains(slot) {
+                of.read = Some(self.sum_at(id, Sums::Read, slot, row));
+            }
+            if !missing.contains(slot) && column.plan.writes.contains(slot) {
+                let entry = self.entry(id, slot, row);
+                of.kept = entry.known();
+                of.row_sum = (entry.row_sum != RowSum::NONE).then_some(entry.row_sum);
+            }
+        }
+        evidence
+    }
+
+    /// What was read of the rows under way has checksums.
+    pub(crate) fn settling_verified(&mut self, id: u32) {
+        if self.shape(id).copies {
+            self.settle_copies(id);
+        } else {
+            self.settle_first_rows(id);
+        }
+    }
+
+    /// One copy of each block is chosen, and goes to all others.
+    fn settle_copies(&mut self, id: u32) {
+        let shape = self.shape(id);
+        let choice = |row| {
+            let evidence = self.evidence(id, row);
+            let copies = &evidence[..usize::from(shape.slots)];
+            let truth = decide_copies(copies).expect("something was read");
+            let sum = copies[usize::from(truth)].read;
+            let differ = (0..).zip(copies).filter(|(_, copy)| copy.read != sum);
+            let differ = differ.fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));
+            (truth, differ)
+        };
+        let (truth, differ) = choice(0);
+        let blocks = self.columns[index(id)].blocks;
+        let alike = (0..blocks).take_while(|&row| choice(row) == (truth, differ));
+        let alike = u32::try_from(alike.count()).expect("rows of a column");
+        let there = shape.all().minus(self.missing_slots(id));
+        let mut changed = !differ.and(there).is_empty();
+        for row in 0..alike {
+            let sums = self.sums_range(id, Sums::Read, truth);
+            let sum = self.checksums[sums.start + index(row)];
+            for slot in there.iter() {
+                changed |= self.correct_entry(id, slot, row, sum, RowSum::NONE);
+            }
+        }
+        let column = &mut self.columns[index(id)];
+        column.blocks = alike;
+        column.plan.reads = SlotSet::one(truth);
+        self.agree(id, differ.and(there), changed);
+    }
+
+    /// These slots are written, and the rows are in order then.
+    fn agree(&mut self, id: u32, writes: SlotSet, changed: bool) {
+        let column = &mut self.columns[index(id)];
+        column.settling = Settling::Agreeing { changed };
+        column.plan.recover = SlotSet::EMPTY;
+        column.plan.encode = SlotSet::EMPTY;
+        column.plan.writes = writes;
+        column.plan.writes_always = writes;
+        self.commit(id);
+    }
+
+    /// The rows from the first on are decided that are all alike.
+    fn settle_first_rows(&mut self, id: u32) {
+        let Settling::Reading { disproved } = self.columns[index(id)].settling else {
+            panic!("rows were read in the middle of something");
+        };
+        let first = self.outcome(id, 0, disproved);
+        let blocks = self.columns[index(id)].blocks;
+        let alike = (0..blocks).take_while(|&row| self.outcome(id, row, disproved) == first);
+        let alike = u32::try_from(alike.count()).expect("rows of a column");
+        if alike < blocks {
+            self.columns[index(id)].blocks = alike;
+            return self.work_step(id, Work::Verify);
+        }
+        match first {
+            Outcome::Nothing => self.agree(id, SlotSet::EMPTY, false),
+            Outcome::Decided(Verdict::AsRead { .. }) => self.encode_settled(id),
+            Outcome::Decided(Verdict::Try { erased, sources }) => {
+                self.reconstruct(id, disproved, erased, sources, true);
+            }
+            Outcome::Decided(Verdict::Lost(gone)) => self.settle_lost(id, gone),
+        }
+    }
+
+    fn outcome(&self, id: u32, row: u32, disproved: u32) -> Outcome {
+        let shape = self.shape(id);
+        let evidence = self.evidence(id, row);
+        let evidence = &evidence[..usize::from(shape.slots)];
+        let verdict = decide_row(shape, evidence, index(disproved));
+        let there = shape.all().minus(self.missing_slots(id));
+        let data = |slot: usize| evidence[slot].read.expect("it was read");
+        let fits = |slot: u8| {
+            let block = &evidence[usize::from(slot)];
+            let zeros = self.columns[index(id)].zeros.contains(slot);
+            block.read.is_some() && block.read == block.kept && !zeros
+        };
+        if verdict == (Verdict::AsRead { proved: true }) && there.iter().all(fits) {
+            let sums = (0..shape.data).map(|slot| (slot, data(usize::from(slot))));
+            let sum = Some(RowSum::of(sums));
+            let mut parity = shape.redundant().and(there).iter();
+            if parity.all(|slot| evidence[usize::from(slot)].row_sum == sum) {
+                return Outcome::Nothing;
+            }
+        }
+        Outcome::Decided(verdict)
+    }
+
+    fn reconstruct(
+        &mut self,
+        id: u32,
+        disproved: u32,
+        erased: SlotSet,
+        sources: SlotSet,
+        proved: bool,
+    ) {
+        let column = &mut self.columns[index(id)];
+        column.settling = Settling::Reconstructing { disproved, proved };
+        column.plan.reads = sources;
+        column.plan.recover = erased;
+        self.work_step(id, Work::Recover);
+    }
+
+    /// Data that nothing proves is lost. It goes into the list of bad blocks, and when that is durable
+    /// zeros take its place.
+    fn settle_lost(&mut self, id: u32, gone: SlotSet) {
+        let shape = self.shape(id);
+        let parity = self.columns[index(id)].read_sums.and(shape.redundant());
+        if self.trust_unsettled && parity.count() >= gone.count() {
+            let sources = shape.all_data().minus(gone).or(parity.lowest(gone.count()));
+            return self.reconstruct(id, 0, gone, sources, false);
+        }
+        if gone.iter().all(|slot| self.is_listed_lost(id, slot)) {
+            let column = &mut self.columns[index(id)];
+            column.zeros = gone;
+            column.settling = Settling::Reading { disproved: 0 };
+            return self.settle_first_rows(id);
+        }
+        for slot in gone.iter() {
+            let blocks = self.array_blocks(id, slot);
+            let lost = Event::Lost {
+                block: BlockIndex(blocks.start),
+                blocks: self.columns[index(id)].blocks,
+            };
+            if !self.bad.add(BadBlockKind::Lost, blocks) {
+                self.output(Output::Event(Event::TooMuchLost));
+                return self.settling_fails(id);
+            }
+            self.output(Output::Event(lost));
+        }
+        if self.mutated(Mutation::ForgetLost) {
+            self.bad.tell_nobody();
+        }
+        self.columns[index(id)].settling = Settling::No;
+        self.let_go_pages(id);
+        self.write_bad_blocks();
+        self.begin_settling(id);
+    }
+
+    /// A computation for rows with parity came back.
+    pub(crate) fn settling_computed(&mut self, id: u32, work: Work) {
+        let column = &self.columns[index(id)];
+        match (column.settling, work) {
+            (Settling::Reconstructing { .. }, Work::Recover) => {
+                let erased = column.plan.recover;
+                self.sum_up_made(id, erased);
+            }
+            (Settling::Reconstructing { disproved, proved }, Work::Prove) => {
+                let blocks = column.blocks;
+                let is_proved = |row| !proved || self.is_reconstructed(id, row);
+                if (0..blocks).all(is_proved) || self.mutated(Mutation::TrustRecovered) {
+                    return self.encode_settled(id);
+                }
+                if blocks > 1 {
+                    // What is true of one row may not be of another.
+                    let column = &mut self.columns[index(id)];
+                    column.blocks = 1;
+                    return self.read_anew(id, disproved);
+                }
+                self.read_anew(id, disproved + 1);
+            }
+            (Settling::Encoding, Work::Encode) => {
+                let made = column.made_sums.or(column.plan.encode);
+                self.sum_up_made(id, made);
+            }
+            (Settling::Encoding, Work::Prove) => self.write_settled(id),
+            (step, work) => panic!("{work:?} came back in step {step:?}"),
+        }
+    }
+
+    /// What was recovered may have overwritten what was read.
+    fn read_anew(&mut self, id: u32, disproved: u32) {
+        let column = &mut self.columns[index(id)];
+        column.settling = Settling::Reading { disproved };
+        column.plan.reads = column.read_sums.minus(column.zeros);
+        column.plan.recover = SlotSet::EMPTY;
+        self.carry_out_plan(id);
+    }
+
+    /// Whether a row sum that a parity of the row has is that of the data now.
+    fn is_reconstructed(&self, id: u32, row: u32) -> bool {
+        let shape = self.shape(id);
+        let evidence = self.evidence(id, row);
+        let evidence = &evidence[..usize::from(shape.slots)];
+        let sum = self.row_sum_of(id, shape.all_data(), row);
+        sum.is_some_and(|sum| proves(shape, evidence, sum))
+    }
+
+    /// All data of the rows is known, and at hand. Parity is computed from it.
+    fn encode_settled(&mut self, id: u32) {
+        let shape = self.shape(id);
+        let parity = shape.redundant().minus(self.missing_slots(id));
+        let column = &mut self.columns[index(id)];
+        column.settling = Settling::Encoding;
+        column.plan.encode = parity;
+        if parity.is_empty() {
+            return self.write_settled(id);
+        }
+        self.work_step(id, Work::Encode);
+    }
+
+    /// The parity that belongs to the data is known too. What differs from it is written.
+    fn write_settled(&mut self, id: u32) {
+        let shape = self.shape(id);
+        let there = shape.all().minus(self.missing_slots(id));
+        let column = &self.columns[index(id)];
+        let (made, read, blocks) = (column.made_sums, column.read_sums, column.blocks);
+        let zeros = column.zeros;
+        let (mut writes, mut changed) = (SlotSet::EMPTY, false);
+        for row in 0..blocks {
+            let row_sum = self.row_sum_of(id, shape.all_data(), row);
+            let row_sum = row_sum.expect("all data is known");
+            for slot in there.iter() {
+                let sums = if made.contains(slot) {
+                    Some(Sums::Made)
+                } else if zeros.contains(slot) {
+                    None
+                } else {
+                    Some(Sums::Read)
+                };
+                let sum = match sums {
+                    None => self.sum_of_zeros(),
+                    Some(sums) => {
+                        let range = self.sums_range(id, sums, slot);
+                        self.checksums[range.start + index(row)]
+                    }
+                };
+                let was_read = read.contains(slot) && !zeros.contains(slot);
+                let same =
+                    was_read && self.sum_at(id, Sums::Read, slot, row) == stored_checksum(sum);
+                if !same {
+                    writes = writes.with(slot);
+                }
+                let parity = shape.redundant().contains(slot);
+                let row_sum = if parity { row_sum } else { RowSum::NONE };
+                changed |= self.correct_entry(id, slot, row, sum, row_sum);
+            }
+        }
+        self.agree(id, writes, changed || !writes.is_empty());
+    }
+
+    /// What was to be written of the rows under way is.
+    pub(crate) fn rows_settled(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        if column.error.is_some() {
+            return self.finish(id);
+        }
+        if column.settling == (Settling::Agreeing { changed: true }) {
+            // Reads that follow must stay true, and parts of the rows may be logged.
+            column.mismatch = true;
+            column.settling = Settling::Flushing;
+            return self.flush_for(id);
+        }
+        column.settling = Settling::Done;
+        column.zeros = SlotSet::EMPTY;
+        column.plan.writes = SlotSet::EMPTY;
+        self.let_go_pages(id);
+        if self.columns[index(id)].ask == Ask::Settle {
+            return self.finish_rows(id);
+        }
+        self.plan_column(id);
+    }
+}

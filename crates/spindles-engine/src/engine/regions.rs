@@ -1,0 +1,333 @@
+//! Regions are marked before they are written, settled after a crash, and given back when they are quiet.
+
+use crate::{
+    Engine, Mutation,
+    columns::Phase,
+    engine::{Closing, jobs::resync},
+    index,
+    jobs::Place,
+    output::OutReason,
+    plan::Ask,
+    regions::Sweep,
+    system_io::Purpose,
+};
+use core::ops::Range;
+use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, Operation};
+use spindles_layout::GroupIndex;
+
+/// How long a region must have been left alone before its bit is cleared.
+const QUIET_NS: u64 = 5_000_000_000;
+
+impl Engine {
+    // ---- marking ------------------------------------------------------------------------------
+
+    /// Whether a write in this group may go to its place: its region's dirty bit is durable where
+    /// it must be. Otherwise that was begun.
+    #[inline]
+    pub(crate) fn may_write_region(&mut self, group: GroupIndex) -> bool {
+        let regions = &mut self.regions;
+        if !regions.stored {
+            return true;
+        }
+        let region = regions.of(group);
+        let durable = regions.dirty.bits.get(region) && regions.dirty.durable.get(region);
+        if durable && regions.recent.get(region) {
+            return true;
+        }
+        self.mark_region(region) || durable
+    }
+
+    #[cold]
+    fn mark_region(&mut self, region: u64) -> bool {
+        if !self.regions.recent.get(region) {
+            self.regions.recent.set(region);
+            if self.lost.is_empty() {
+                self.look_ahead(region); // What is marked is what who is missing lacks.
+            }
+            self.begin_zeroing();
+        }
+        let whole = self.lost.is_empty();
+        let unneeded = whole && !self.policy.resync_after_crash;
+        self.regions.dirty.set(region);
+        if self.regions.sweep == Sweep::Idle && whole {
+            self.regions.sweep = Sweep::Wanted;
+        }
+        if unneeded {
+            return true; // Until a member goes out.
+        }
+        self.write_bitmaps();
+        self.metadata.broken || self.mutated(Mutation::SkipRegionMark)
+    }
+
+    /// Whether redundancy is known to agree with data everywhere.
+    pub fn is_settled(&self) -> bool {
+        self.all_settled && self.loading.is_none() && self.replay.is_none()
+    }
+
+    /// Whether a column may be planned: its region is not being given back, and members hold what
+    /// the array holds there. Otherwise it waits.
+    pub(crate) fn region_is_open(&mut self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        let (group, ask) = (column.group, column.ask);
+        let region = self.regions.of(group);
+        if self.metadata.broken || self.read_only {
+            return true; // Nothing is written any more, bits neither.
+        }
+        if self.regions.releasing.contains(&region) {
+            return false;
+        }
+        if self.regions.is_written(group) {
+            return self.regions.written.durable.get(region);
+        }
+        if ask != Ask::Write {
+            return true; // Zeros, or nothing to settle.
+        }
+        if self.writes_zeros(id) {
+            // There is nothing to do once that is so for good.
+            return self.regions.written.is_stored(region);
+        }
+        if !self.zeroing.is_asked(region) && self.lost.is_empty() {
+            self.look_ahead(region);
+        }
+        self.want_zeroing(region);
+        self.metadata.broken
+    }
+
+    // ---- clearing dirty bits ------------------------------------------------------------------
+
+    /// The moment asked for has come, or another.
+    pub(crate) fn sweep(&mut self, now: Instant) {
+        match self.regions.sweep {
+            Sweep::Wanted => self.regions.sweep = Sweep::At(now.plus_ns(QUIET_NS)),
+            Sweep::At(at) if at <= now => self.begin_sweep(),
+            Sweep::Idle | Sweep::At(_) | Sweep::Flushing { .. } => {}
+        }
+    }
+
+    /// Bits stay while a member is missing, or being filled: it lacks what they stand for.
+    fn may_clear(&self) -> bool {
+        (self.lost.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
+            && !self.read_only
+            && !self.metadata.broken
+    }
+
+    fn begin_sweep(&mut self) {
+        self.regions.sweep = Sweep::Idle;
+        if !self.may_clear() || self.closing != Closing::Open {
+            return;
+        }
+        if self.holds_back() {
+            return self.regions.want_sweep(); // Somebody waits until nothing is under way.
+        }
+        self.forget_settled();
+        let early = self.mutated(Mutation::ClearBitEarly);
+        let regions = &mut self.regions;
+        let dirty = regions.dirty.bits.words();
+        let wanted = regions.recent.words().iter().zip(regions.expected.words());
+        let kept = wanted.zip(regions.unsettled.words());
+        let places = regions.clearing.words_mut().iter_mut().zip(dirty);
+        for ((clearing, dirty), ((recent, expected), unsettled)) in places.zip(kept) {
+            let left = if early { u64::MAX } else { !recent & !expected };
+            *clearing = dirty & !unsettled & left;
+        }
+        regions.recent.clear_all();
+        regions.expected.clear_all();
+        for column in &self.columns {
+            // Past its commit, or about to be there.
+            let writes = match column.phase {
+                Phase::Free
+                | Phase::Starting
+                | Phase::Direct
+                | Phase::Flushing
+                | Phase::Locking
+                | Phase::Preparing
+                | Phase::Paging
+                | Phase::Reading
+                | Phase::Computing(_)
+                | Phase::Acknowledging
+                | Phase::Merged => false,
+                Phase::Committing | Phase::Logging | Phase::Writing => !early,
+            };
+            if writes {
+                let region = regions.of(column.group);
+                regions.clearing.clear(region);
+                regions.recent.set(region);
+            }
+        }
+        if regions.clearing.is_empty() {
+            return regions.want_sweep();
+        }
+        if early {
+            return self.clear_bits();
+        }
+        let pending = self.flush_active(Purpose::SweepFlush);
+        self.regions.sweep = Sweep::Flushing { pending };
+    }
+
+    /// A flush of a sweep came back.
+    pub(crate) fn sweep_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        let Sweep::Flushing { pending } = self.regions.sweep else {
+            panic!("a flush of a sweep came back, and there is no sweep");
+        };
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+        if pending > 1 {
+            self.regions.sweep = Sweep::Flushing {
+                pending: pending - 1,
+            };
+            return;
+        }
+        self.regions.sweep = Sweep::Idle;
+        if self.may_clear() {
+            self.clear_bits();
+        }
+    }
+
+    /// What was quiet and is flushed is clean.
+    fn clear_bits(&mut self) {
+        let mut from = 0;
+        while let Some(region) = self.regions.clearing.next(from) {
+            if !self.regions.recent.get(region) && !self.regions.expected.get(region) {
+                self.regions.dirty.clear(region);
+            }
+            from = region + 1;
+        }
+        self.regions.want_sweep();
+        self.write_bitmaps();
+    }
+
+    /// After the flush of a close: nothing is dirty where everybody is there.
+    pub(crate) fn clear_all_bits(&mut self) {
+        if !self.all_settled || !self.may_clear() {
+            return;
+        }
+        let mut from = 0;
+        while let Some(region) = self.regions.dirty.bits.next(from) {
+            self.regions.dirty.clear(region);
+            from = region + 1;
+        }
+    }
+
+    /// Regions that the resync has left behind are settled.
+    pub(crate) fn forget_settled(&mut self) {
+        let mark = self.walk(&resync::JOB).mark;
+        let mut from = 0;
+        while let Some(region) = self.regions.unsettled.next(from) {
+            let end = Place {
+                group: GroupIndex(self.regions.groups(region).end),
+                row: 0,
+            };
+            if self.all_settled || end <= mark {
+                self.regions.unsettled.clear(region);
+            }
+            from = region + 1;
+        }
+    }
+
+    // ---- giving back --------------------------------------------------------------------------
+
+    /// A discard is through on all members: whole regions of it are given back before it is
+    /// answered. Whether there are any.
+    #[cold]
+    pub(crate) fn begin_release(&mut self, request: u32) -> bool {
+        let slot = &self.requests[index(request)];
+        let regions = &self.regions;
+        if !regions.stored || slot.operation != Operation::Discard || slot.error.is_some() {
+            return false;
+        }
+        if regions.older.is_some() || self.whole_regions(request).is_empty() {
+            return false;
+        }
+        self.regions.releases.push_back(request);
+        self.pump_releases();
+        true
+    }
+
+    /// The regions that lie in a request as a whole.
+    fn whole_regions(&self, request: u32) -> Range<u64> {
+        let slot = &self.requests[index(request)];
+        let blocks = self.geometry.blocks();
+        let group_at = |block: BlockIndex| self.geometry.locate(block).group;
+        // The first region that begins in the request, and the first that does not end in it.
+        let first_group = group_at(slot.block);
+        let mut first = self.regions.of(first_group);
+        if self.first_block(self.regions.groups(first).start) < slot.block.0 {
+            first += 1;
+        }
+        let end = if slot.end.0 == blocks {
+            self.regions.part.regions().end
+        } else {
+            self.regions.of(group_at(slot.end))
+        };
+        first..end.max(first)
+    }
+
+    fn first_block(&self, group: u64) -> u64 {
+        self.blocks_below(GroupIndex(group))
+    }
+
+    /// Goes on with giving back: after a column left its region, or bitmaps were written.
+    #[inline]
+    pub(crate) fn pump_releases(&mut self) {
+        while !self.regions.releases.is_empty() && self.pump_release() {}
+    }
+
+    /// Whether the first release came to its end.
+    #[cold]
+    fn pump_release(&mut self) -> bool {
+        let Some(&request) = self.regions.releases.front() else {
+            return false;
+        };
+        if self.regions.releasing.is_empty() {
+            self.regions.releasing = self.whole_regions(request);
+            // From now on nothing new begins there. What did, ends first.
+        }
+        let range = self.regions.releasing.clone();
+        let held = range
+            .clone()
+            .any(|region| self.regions.written.bits.get(region));
+        if held && !self.metadata.broken {
+            if self.columns.iter().any(|column| {
+                let planned = match column.phase {
+                    Phase::Paging | Phase::Reading | Phase::Computing(_) | Phase::Flushing => {
+                        column.is_locked()
+                    }
+                    Phase::Committing | Phase::Logging | Phase::Writing | Phase::Acknowledging => {
+                        true
+                    }
+                    Phase::Free
+                    | Phase::Starting
+                    | Phase::Direct
+                    | Phase::Locking
+                    | Phase::Preparing
+                    | Phase::Merged => false,
+                };
+                planned && range.contains(&self.regions.of(column.group))
+            }) {
+                return false;
+            }
+            for region in range {
+                self.regions.written.clear(region);
+                self.regions.unsettled.clear(region);
+                self.regions.released.set(region);
+            }
+            self.regions.all_written = false;
+            self.write_bitmaps();
+            return false;
+        }
+        let stored = range
+            .clone()
+            .all(|region| self.regions.written.is_stored(region));
+        if !stored && !self.metadata.broken {
+            return false;
+        }
+        self.regions.releasing = 0..0;
+        self.regions.releases.pop_front();
+        self.ready.append(&mut self.gated);
+        self.answer(request);
+        true
+    }
+}

@@ -1,0 +1,331 @@
+//! Requests, and how they are cut into columns.
+//!
+//! A request has a cursor and hands out columns as long as there are free ones; what is left
+//! waits in `stalled`. A column never waits for another column to be free, so there is always one
+//! that ends.
+
+use crate::{
+    Engine, Mutation,
+    columns::{Owner, Phase},
+    engine::Closing,
+    hedges::Pairing,
+    index,
+    output::{Busy, Output},
+    plan::Ask,
+    requests::RequestSlot,
+    slots::SlotSet,
+};
+use spindles_block::{BlockIndex, BufferId, Operation, Reply, Request, RequestError};
+
+impl Engine {
+    pub(crate) fn take_request(&mut self, request: Request) -> Result<(), Busy> {
+        if self.closing != Closing::Open {
+            return Err(Busy);
+        }
+        let slot = self.free_requests.pop().ok_or(Busy)?;
+        let end = request.block.0.checked_add(u64::from(request.blocks));
+        let in_range = end.is_some_and(|end| end <= self.geometry.blocks());
+        let flush = request.operation == Operation::Flush;
+        if !in_range || (request.operation.is_write() && self.read_only) {
+            self.free_requests.push(slot);
+            let error = if in_range {
+                RequestError::ReadOnly
+            } else {
+                RequestError::OutOfRange
+            };
+            self.output(Output::Reply(Reply {
+                token: request.token,
+                result: Err(error),
+                exchanged: None,
+            }));
+            return Ok(());
+        }
+        assert!(
+            flush == (request.blocks == 0),
+            "a request has blocks, unless it is a flush: {request:?}"
+        );
+        let carries_data = matches!(request.operation, Operation::Read | Operation::Write { .. });
+        assert!(
+            !carries_data || request.buffer.buffer != BufferId::NONE,
+            "a read or write has a buffer"
+        );
+        self.requests[index(slot)] = RequestSlot::new(
+            request.token,
+            request.operation,
+            request.block,
+            request.block.plus(u64::from(request.blocks)),
+            request.buffer,
+        );
+        self.requests[index(slot)].exchangeable = self.hedges.exchanges;
+        if !self.stalled.is_empty() || !self.advance(slot) {
+            self.stalled.push_back(slot);
+        }
+        Ok(())
+    }
+
+    /// Lets the request that waits longest go on. Whether it came to its end.
+    pub(crate) fn advance_stalled(&mut self) -> bool {
+        let Some(&request) = self.stalled.front() else {
+            return false;
+        };
+        let done = self.advance(request);
+        if done {
+            self.stalled.pop_front();
+        }
+        done
+    }
+
+    /// Hands out columns of a request while there are free ones. Whether all are handed out.
+    pub(crate) fn advance(&mut self, request: u32) -> bool {
+        let own = request == self.own_request();
+        if self.bad.any_lost() && !self.holds_back() && self.reads_lost(request) {
+            let slot = &mut self.requests[index(request)];
+            slot.handed_out = true;
+            slot.pending += 1;
+            self.request_part_done(request, Some(RequestError::BeyondTolerance));
+            return true;
+        }
+        while !self.requests[index(request)].handed_out {
+            let waits = self.holds_back() && !own && !self.requests[index(request)].is_midway();
+            let few = self.free_columns.len() <= index(self.hedges.kept_columns);
+            if waits || few && self.must_leave_columns(request) {
+                return false;
+            }
+            match self.requests[index(request)].operation {
+                Operation::Flush => {
+                    self.requests[index(request)].handed_out = true;
+                    self.start_flush(request);
+                }
+                Operation::Read => self.hand_out(request, Ask::Read),
+                Operation::Write { .. } | Operation::Discard | Operation::WriteZeroes { .. } => {
+                    self.hand_out(request, Ask::Write);
+                }
+            }
+        }
+        true
+    }
+
+    /// What concerns one member alone goes straight to it: reads of what is there and settled, and
+    /// writes without redundancy. Anything else is a column.
+    #[inline]
+    fn hand_out(&mut self, request: u32, ask: Ask) {
+        let unlocked = self.shape.slots == 1 && !self.has_checksums() && !self.replace.copies();
+        let alone = (unlocked || (self.all_settled && ask == Ask::Read)) && !self.is_growing();
+        // The first write of an opening waits, as a column, until superblocks record the opening.
+        let recorded = ask == Ask::Read || self.metadata.is_recorded();
+        let slot = &self.requests[index(request)];
+        if !alone || !recorded || slot.low > 0 {
+            return self.hand_out_column(request, ask);
+        }
+        let location = self.geometry.locate(slot.next);
+        if !self.regions.is_written(location.group) {
+            return self.hand_out_column(request, ask);
+        }
+        let wanted = slot.end.0 - slot.next.0;
+        let blocks_max = location.blocks_left.min(self.direct_blocks_max);
+        let last = wanted <= u64::from(blocks_max);
+        let blocks = if last {
+            u32::try_from(wanted).expect("within the chunk")
+        } else {
+            blocks_max
+        };
+        let id = *self.free_columns.last().expect("the caller looked");
+        let (slot_index, member, offset) = if self.mirrors(id) {
+            self.locate_copy(id, location.group, location.block_in_chunk, blocks)
+        } else {
+            (location.data_index, location.member, location.offset)
+        };
+        // What spans chunks of a degraded stripe is read once for all of them, as a column.
+        let whole = self.lost.is_empty() && self.slow.stalled.is_empty();
+        let spans = !(last || self.shape.copies || whole);
+        let end = location.block_in_chunk + blocks;
+        let holds = match ask {
+            Ask::Write => !self.missing.contains(member),
+            _ => !self.indirect.contains(member) && self.holds(member, location.group, end),
+        };
+        let rows = location.block_in_chunk..end;
+        if spans || !holds || self.awaits_places(id, location.group, rows) {
+            return self.hand_out_column(request, ask);
+        }
+        let slot = &mut self.requests[index(request)];
+        let (operation, block, buffer) = (slot.operation, slot.next, slot.place(slot.next));
+        slot.next = slot.next.plus(u64::from(blocks));
+        slot.handed_out = last;
+        slot.pending += 1;
+        self.free_columns.pop();
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Direct;
+        column.owner = Owner::Request(request);
+        column.ask = ask;
+        column.group = location.group;
+        column.touched = SlotSet::one(location.data_index);
+        column.low = location.block_in_chunk;
+        column.blocks = blocks;
+        column.end = location.block_in_chunk + blocks;
+        column.member = member;
+        column.issued = self.now;
+        column.pending = 1;
+        if self.has_checksums() {
+            return self.begin_direct(id, slot_index, offset, block);
+        }
+        let operation = self.handed_down(operation);
+        self.member_io(id, slot_index, member, operation, offset, blocks, buffer);
+    }
+
+    /// A read that goes straight to a member waits for the pages of its checksums.
+    #[inline(never)]
+    fn begin_direct(&mut self, id: u32, slot: u8, offset: BlockIndex, block: BlockIndex) {
+        let column = &mut self.columns[index(id)];
+        column.direct = true;
+        column.preferred = slot;
+        column.offset = offset;
+        column.block = block;
+        if self.hold_pages(id) {
+            return self.read_direct(id);
+        }
+        self.columns[index(id)].phase = Phase::Paging;
+    }
+
+    /// Begins a read that goes straight to a member, whose pages of checksums are there.
+    pub(crate) fn read_direct(&mut self, id: u32) {
+        let now = self.now;
+        let column = &mut self.columns[index(id)];
+        let Owner::Request(request) = column.owner else {
+            panic!("a direct operation belongs to a request");
+        };
+        column.phase = Phase::Direct;
+        column.issued = now;
+        column.pending = 1;
+        let (slot, member, offset) = (column.preferred, column.member, column.offset);
+        let blocks = column.blocks;
+        let buffer = self.requests[index(request)].place(column.block);
+        self.member_io(id, slot, member, Operation::Read, offset, blocks, buffer);
+    }
+
+    /// Hands out the next column: the longest run of rows in which the request touches the same
+    /// chunks of its group, as long as scratch space allows.
+    #[inline(never)]
+    fn hand_out_column(&mut self, request: u32, ask: Ask) {
+        let id = self.free_columns.pop().expect("the caller looked");
+        let location = self.geometry.locate(self.requests[index(request)].next);
+        self.take_group(id, location.group);
+        let shape = self.shape(id);
+        let group = &self.groups[index(id)];
+        let slot = &mut self.requests[index(request)];
+        let chunk = group.blocks;
+        let group_end = group
+            .first_block
+            .plus(u64::from(chunk) * u64::from(group.data_chunks));
+        let part_end = slot.end.min(group_end);
+        let last = part_end.0 - 1 - group.first_block.0;
+        let first_slot = location.data_index;
+        let first_row = location.block_in_chunk;
+        let last_slot = u8::try_from(last / u64::from(chunk)).expect("a slot of the group");
+        let last_end = u32::try_from(last % u64::from(chunk)).expect("within the chunk") + 1;
+
+        // The rows of the part: from `first_row` in its first chunk to `last_end` in its last.
+        let one_chunk = first_slot == last_slot;
+        let rows_end = if one_chunk { last_end } else { chunk };
+        let mut low = if one_chunk {
+            slot.low.max(first_row)
+        } else {
+            slot.low
+        };
+        let (first, end_slot, cut) = loop {
+            let first = first_slot + u8::from(low < first_row);
+            let end_slot = last_slot + u8::from(low < last_end);
+            let cut = [first_row, last_end, rows_end]
+                .into_iter()
+                .filter(|&cut| cut > low)
+                .min()
+                .expect("rows are left");
+            if first < end_slot {
+                break (first, end_slot, cut);
+            }
+            low = cut;
+        };
+        let zeros = matches!(
+            slot.operation,
+            Operation::Discard | Operation::WriteZeroes { .. }
+        );
+        let whole = first == 0 && end_slot == shape.data;
+        let needs_scratch = if shape.copies {
+            !self.all_settled && ask == Ask::Read
+        } else {
+            !(zeros && whole)
+        };
+        let length = if needs_scratch {
+            self.limits.column_blocks
+        } else if zeros {
+            self.zeros_blocks_max
+        } else {
+            self.unscratched_blocks_max
+        };
+        let end = low + length.min(cut - low);
+        if end == rows_end {
+            slot.next = part_end;
+            slot.low = 0;
+            slot.handed_out = part_end == slot.end;
+        } else {
+            slot.low = end;
+        }
+        slot.pending += 1;
+
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Starting;
+        column.owner = Owner::Request(request);
+        column.ask = ask;
+        column.group = location.group;
+        column.touched = SlotSet::range(first, end_slot);
+        column.low = low;
+        column.blocks = end - low;
+        column.end = end;
+        self.start(id);
+    }
+
+    /// A column of a request ended.
+    pub(crate) fn request_part_done(&mut self, request: u32, error: Option<RequestError>) {
+        let slot = &mut self.requests[index(request)];
+        assert!(slot.pending > 0, "a column of a request ended twice");
+        slot.pending -= 1;
+        // The first error stands; `Corrupt` says more than the others.
+        if slot.error.is_none() || error == Some(RequestError::Corrupt) {
+            slot.error = error.or(slot.error);
+        }
+        if slot.pending == 0 && slot.handed_out {
+            if slot.operation == Operation::Discard && self.begin_release(request) {
+                return;
+            }
+            self.answer(request);
+        }
+    }
+
+    #[inline]
+    pub(crate) fn answer(&mut self, request: u32) {
+        let slot = &self.requests[index(request)];
+        if slot.pairing != Pairing::Single {
+            return self.answer_paired(request);
+        }
+        let reply = Reply {
+            token: slot.token,
+            result: match slot.error {
+                None => Ok(()),
+                Some(error) => Err(error),
+            },
+            exchanged: None,
+        };
+        self.free_requests.push(request);
+        self.output(Output::Reply(reply));
+    }
+
+    fn start_flush(&mut self, request: u32) {
+        let id = self.free_columns.pop().expect("the caller looked");
+        self.requests[index(request)].pending += 1;
+        let column = &mut self.columns[index(id)];
+        column.phase = Phase::Flushing;
+        column.owner = Owner::Request(request);
+        column.ask = Ask::Write;
+        let skip = self.flushes.is_all_durable() || self.mutated(Mutation::SkipFlush);
+        self.flush_members(id, skip);
+    }
+}

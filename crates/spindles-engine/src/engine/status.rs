@@ -1,0 +1,88 @@
+//! What the engine says of its state.
+
+use crate::{
+    Engine,
+    status::{MemberStatus, RegionsStatus, Status},
+};
+use spindles_block::MemberIndex;
+use spindles_format::BadBlockKind;
+use spindles_layout::GroupIndex;
+
+impl Engine {
+    /// The state of the array. Allocates: not for the data path.
+    pub fn status(&self) -> Status {
+        Status {
+            state: self.state(),
+            members: self
+                .members
+                .iter()
+                .map(|member| MemberStatus {
+                    member: member.index,
+                    state: member.state,
+                    faults: self.faults_of(member.index),
+                    slow: self.slow.members.contains(member.index),
+                    stalls: self.slow.stalled.contains(member.index),
+                    hedged_reads: self.hedges.of(member.index),
+                    read_ns: self.slow.average_ns(member.index),
+                    lacks_regions: self.lacks_regions(member.index),
+                })
+                .collect(),
+            generation: self.metadata.generation(),
+            dirty: self.metadata.dirty,
+            jobs: self.job_statuses(),
+            lost_blocks: self.bad.blocks(BadBlockKind::Lost),
+            journal: self.journal_status(),
+            growth: self.growth_status(),
+            scrub: self.scrub.found,
+            regions: self.regions.stored.then(|| self.regions_status()),
+        }
+    }
+
+    /// Reads that were hedged since opening.
+    pub fn hedged_reads(&self) -> u64 {
+        self.hedges.all()
+    }
+
+    fn regions_status(&self) -> RegionsStatus {
+        let regions = &self.regions;
+        let start = GroupIndex(0);
+        let bytes = self.geometry.blocks() * u64::from(self.block_size.bytes());
+        RegionsStatus {
+            total: regions.live_regions(start, |group| group),
+            region_bytes: (bytes / self.geometry.groups()) << regions.part.shift(),
+            written: regions.live_regions(start, |group| regions.next_written(group)),
+            dirty: regions.live_regions(start, |group| {
+                regions.next_group(&regions.dirty.bits, group)
+            }),
+            unsettled: if self.would_settle() {
+                regions.live_regions(start, |group| regions.next_missed(group))
+            } else {
+                regions.live_regions(start, |group| regions.next_unsettled(group))
+            },
+        }
+    }
+
+    /// Whether what a crash left is only looked at, and a resync would settle it.
+    fn would_settle(&self) -> bool {
+        let persistence = self.metadata.persistence.as_ref();
+        let clean = persistence.is_none_or(|persistence| persistence.array.clean);
+        self.read_only && !clean && !self.unreplayed && !self.believes
+    }
+
+    fn lacks_regions(&self, member: MemberIndex) -> u64 {
+        let regions = &self.regions;
+        if !regions.stored || !self.lost.contains(member) {
+            return 0;
+        }
+        let missed = |group| regions.next_missed(group);
+        if self.missing.contains(member) {
+            return regions.live_regions(GroupIndex(0), missed);
+        }
+        let from = self.filled_below(member).group;
+        if self.rebuild.returning.contains(member) {
+            regions.live_regions(from, missed)
+        } else {
+            regions.live_regions(from, |group| regions.next_written(group))
+        }
+    }
+}

@@ -1,0 +1,182 @@
+//! The engine's own member I/O goes out, and its answers go to whom it was for.
+
+use crate::{
+    Engine, NEWCOMER, PAGE_IO, SYSTEM_IO, index,
+    output::Output,
+    system_io::{MetadataRead, Purpose, Read},
+};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation,
+};
+use spindles_format::AreaKind;
+
+/// The frame of a page of checksums, if the I/O is one's.
+fn page_io(id: MemberIoId) -> Option<u32> {
+    (id.0 & PAGE_IO != 0).then_some(id.0 & (NEWCOMER - 1))
+}
+
+impl Engine {
+    /// Starts an I/O of the engine itself, at `block` of the device of `member`.
+    pub(crate) fn system_io(
+        &mut self,
+        purpose: Purpose,
+        member: MemberIndex,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        self.system_io_on(member, purpose, member, operation, block, blocks, buffer);
+    }
+
+    /// As `system_io`, on the device `target`, which holds something of `member`.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
+    pub(crate) fn system_io_on(
+        &mut self,
+        target: MemberIndex,
+        purpose: Purpose,
+        member: MemberIndex,
+        operation: Operation,
+        block: BlockIndex,
+        blocks: u32,
+        buffer: BufferSlice,
+    ) {
+        let id = purpose.id(member);
+        if operation == Operation::Read {
+            let read = &mut self.metadata_buffer.reads[usize::from(member.0)];
+            assert!(read.is_none(), "one read of metadata at a time on {member}");
+            *read = Some(Read { id, buffer, blocks });
+        }
+        self.output(Output::Member(MemberIo {
+            id,
+            member: target,
+            operation,
+            block,
+            blocks,
+            buffer,
+        }));
+    }
+
+    /// Flushes all members that are there for the engine itself. How many there are.
+    pub(crate) fn flush_active(&mut self, purpose: Purpose) -> u32 {
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        self.flush(active, purpose);
+        active.count()
+    }
+
+    /// Flushes these members for the engine itself; before that, checksums that changed are
+    /// written where others build on that.
+    pub(crate) fn flush(&mut self, members: MemberSet, purpose: Purpose) {
+        if !self.defers_flush(members, purpose) {
+            self.send_flush(members, purpose);
+        }
+    }
+
+    pub(crate) fn send_flush(&mut self, members: MemberSet, purpose: Purpose) {
+        for member in members.iter() {
+            self.system_io(
+                purpose,
+                member,
+                Operation::Flush,
+                BlockIndex(0),
+                0,
+                BufferSlice::NONE,
+            );
+        }
+    }
+
+    /// An I/O of the engine itself came back.
+    #[cold]
+    pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
+        if let Some(frame) = page_io(id) {
+            if id.0 & NEWCOMER != 0 {
+                self.newcomer_failed(result);
+                return self.page_io_done(frame, Ok(()));
+            }
+            return self.page_io_done(frame, result);
+        }
+        let (purpose, member) = Purpose::of(id);
+        if let Some(read) = self.metadata_buffer.reads.get_mut(usize::from(member.0)) {
+            read.take_if(|read| read.id == id);
+        }
+        let result = if member == self.newcomer() {
+            self.newcomer_failed(result);
+            Ok(())
+        } else {
+            result
+        };
+        match purpose {
+            Purpose::Superblock => self.superblock_written(member, result),
+            Purpose::OpeningFlush => self.opening_flushed(member, result),
+            Purpose::ClosingFlush => self.close_flushed(member, result),
+            Purpose::BitmapRead => self.bitmap_read(member, result),
+            Purpose::DirtyBitmap => {
+                self.bitmap_written(AreaKind::DIRTY_BITMAP, member, result);
+            }
+            Purpose::WrittenBitmap => {
+                self.bitmap_written(AreaKind::WRITTEN_BITMAP, member, result);
+            }
+            Purpose::BadBlocksRead => self.bad_blocks_read(member, result),
+            Purpose::BadBlocks => self.bad_blocks_written(member, result),
+            Purpose::Zeroing => self.zeroed(member, result),
+            Purpose::ZeroingFlush => self.zeroing_flushed(member, result),
+            Purpose::SweepFlush => self.sweep_flushed(member, result),
+            Purpose::RebuildFlush => self.rebuild_flushed(member, result),
+            Purpose::JournalStart => self.journal_start_flushed(member, result),
+            Purpose::JournalStamp => self.journal_stamped(result),
+            Purpose::JournalHeader => self.journal_written(member, result),
+            Purpose::JournalCommit => self.journal_flushed(member, result),
+            Purpose::JournalRelease => self.journal_release_flushed(member, result),
+            Purpose::JournalScan => self.journal_read(member, result),
+            Purpose::ReplayFlush => self.replay_flushed(member, result),
+            Purpose::ReplaceFlush => self.replace_flushed(member, result),
+            Purpose::GrowFlush => self.grow_flushed(member, result),
+            Purpose::GrowSums => self.staged_sums_done(member, result),
+            Purpose::OutFlush => self.out_flushed(member, result),
+        }
+    }
+
+    /// The bytes of `MemberIo`s whose buffer is `Config::metadata`: block `first_block` of that
+    /// buffer is here. A driver copies what is written before it gives the engine anything more: pages
+    /// of checksums go on changing.
+    pub fn metadata(&self) -> &[u8] {
+        &self.metadata_buffer.bytes
+    }
+
+    /// Where the bytes of one metadata write are in `metadata`.
+    pub fn metadata_of(&self, io: &MemberIo) -> &[u8] {
+        &self.metadata()[self.metadata_range(io.buffer, io.blocks)]
+    }
+
+    /// Where the bytes go that the metadata read `id` brings: the driver fills them in before
+    /// `complete_member` of a read that was done. `None` for anything else.
+    #[inline]
+    pub fn metadata_read(&mut self, id: MemberIoId) -> Option<MetadataRead<'_>> {
+        if id.0 & SYSTEM_IO == 0 {
+            return None;
+        }
+        if let Some(frame) = page_io(id) {
+            let (place, block, blocks) = self.page_read(frame)?;
+            return Some(MetadataRead {
+                buffer: self.metadata_buffer.slice_at(place, block),
+                blocks,
+                bytes: self.metadata_buffer.bytes_at_mut(place, block, blocks),
+            });
+        }
+        let (_, member) = Purpose::of(id);
+        let reads = self.metadata_buffer.reads.get(usize::from(member.0));
+        let read = reads?.filter(|read| read.id == id)?;
+        let range = self.metadata_range(read.buffer, read.blocks);
+        Some(MetadataRead {
+            buffer: read.buffer,
+            blocks: read.blocks,
+            bytes: &mut self.metadata_buffer.bytes[range],
+        })
+    }
+
+    fn metadata_range(&self, slice: BufferSlice, blocks: u32) -> core::ops::Range<usize> {
+        let block_bytes = index(self.block_size.bytes());
+        let start = index(slice.first_block) * block_bytes;
+        start..start + index(blocks) * block_bytes
+    }
+}

@@ -1,0 +1,237 @@
+//! The first write to a region: its rows are made zeros on all members, that is flushed, and then
+//! the region is written. Regions that are asked for meanwhile share the flush. For those that a writer
+//! in order comes to next it is done before it gets there (`first_touch.rs`).
+
+use crate::{Engine, Mutation, index, output::OutReason, system_io::Purpose, zeroing::Run};
+use core::mem::take;
+use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
+use spindles_format::{RowSum, stored_checksum};
+use spindles_layout::GroupIndex;
+
+/// The most that one operation makes zeros, in bytes: where they are written, and where no bytes move.
+const ZERO_BYTES_MAX: u32 = 4 << 20;
+
+const FREE_BYTES_MAX: u32 = 16 << 20;
+
+impl Engine {
+    /// A write waits for a region that was never written.
+    pub(crate) fn want_zeroing(&mut self, region: u64) {
+        let zeroing = &mut self.zeroing;
+        let begun = zeroing.asked.get(region) && !zeroing.ahead.get(region);
+        if begun {
+            zeroing.hurry |= !zeroing.waiting.contains(&region);
+            return;
+        }
+        zeroing.ahead.clear(region);
+        zeroing.asked.set(region);
+        zeroing.waiting.push_back(region);
+        self.begin_zeroing();
+    }
+
+    /// A write is expected in a region that was never written.
+    pub(crate) fn want_zeroing_ahead(&mut self, region: u64) {
+        self.zeroing.asked.set(region);
+        self.zeroing.ahead.set(region);
+    }
+
+    /// Goes on with what was asked for, if nothing is under way.
+    pub(crate) fn begin_zeroing(&mut self) {
+        if self.zeroing.regions.is_empty() && self.zeroing.flushes == 0 && !self.zeroing.held {
+            self.zero_next();
+        }
+    }
+
+    /// Takes the next regions, or flushes those that are through.
+    fn zero_next(&mut self) {
+        while let Some(regions) = self.zeroing.next() {
+            let groups =
+                self.regions.groups(regions.start).start..self.regions.groups(regions.end - 1).end;
+            self.zeroing.regions = regions;
+            self.zeroing.left.fill(groups);
+            let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+            if !self.mutated(Mutation::SkipZeroing) {
+                for member in active.iter() {
+                    self.zeroing.pending += u32::from(self.zero_on(member));
+                }
+            }
+            if self.zeroing.pending > 0 {
+                return;
+            }
+            self.zeroing.through();
+        }
+        if self.zeroing.zeroed.is_empty() {
+            return;
+        }
+        self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
+        if self.zeroing.flushes == 0 {
+            self.nothing_more();
+            self.regions_ready();
+        }
+    }
+
+    /// Makes the next run of a member's rows zeros. False when there is none left.
+    fn zero_on(&mut self, member: MemberIndex) -> bool {
+        let at = usize::from(member.0);
+        let left = self.zeroing.left[at].clone();
+        let bytes_max = if self.zeroes_without_moving_bytes() {
+            FREE_BYTES_MAX
+        } else {
+            ZERO_BYTES_MAX
+        };
+        let blocks_max = bytes_max / self.block_size.bytes();
+        let mut run: Option<(BlockIndex, u32)> = None;
+        let mut next = left.start;
+        while next < left.end {
+            self.geometry
+                .group_into(GroupIndex(next), &mut self.zeroing.group);
+            let group = &self.zeroing.group;
+            // Where the array has got larger, a region that becomes written may hold something.
+            let held = self.extension.as_ref().map_or(0, |extension| {
+                let written = &self.regions.written.bits;
+                extension.rows_held(written, GroupIndex(next), group.blocks)
+            });
+            let left = group.blocks - held;
+            let mut slots = group.slots().iter().filter(|_| left > 0);
+            let slot = slots.find(|slot| slot.member == member);
+            let start = slot.map(|slot| slot.offset.plus(u64::from(held)));
+            match (start, &mut run) {
+                (None, _) => {}
+                (Some(start), None) => run = Some((start, left)),
+                (Some(start), Some((first, blocks)))
+                    if start == first.plus(u64::from(*blocks)) && *blocks + left <= blocks_max =>
+                {
+                    *blocks += left;
+                }
+                (Some(_), Some(_)) => break,
+            }
+            next += 1;
+        }
+        self.zeroing.left[at].start = next;
+        let Some((first, blocks)) = run else {
+            return false;
+        };
+        self.zeroing.runs[at] = Run {
+            first,
+            blocks,
+            summed: 0,
+        };
+        if !self.has_checksums() || self.hold_pages(self.zeroing_holder(member)) {
+            self.zero_run(member);
+        }
+        true
+    }
+
+    /// Who holds the pages of checksums for the rows that a member makes zeros.
+    fn zeroing_holder(&self, member: MemberIndex) -> u32 {
+        u32::try_from(self.columns.len()).expect("columns are counted in 32 bits")
+            + u32::from(member.0)
+    }
+
+    /// Makes rows of a member zeros, after their checksums.
+    pub(crate) fn zero_run(&mut self, member: MemberIndex) {
+        let at = usize::from(member.0);
+        let holder = self.zeroing_holder(member);
+        let data_chunks = self.zeroing.group.data_chunks;
+        while let Some(pages) = &mut self.pages {
+            let (first, blocks) = self.zeroing.next_sums(at);
+            if !self.missing.contains(member) {
+                // Any of them may be parity.
+                let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
+                for block in (first.0..).map(BlockIndex).take(index(blocks)) {
+                    let (buffer, sum) = (&mut self.metadata_buffer, pages.of_zeros);
+                    pages.set_at(buffer, (holder, 0, first), block, sum, row_sum);
+                }
+            }
+            pages.let_go(holder);
+            let run = &mut self.zeroing.runs[at];
+            run.summed += blocks;
+            if run.summed == run.blocks {
+                break;
+            }
+            if !self.hold_pages(holder) {
+                return;
+            }
+        }
+        let Run { first, blocks, .. } = self.zeroing.runs[at];
+        let block = self.members[at].data_start.plus(first.0);
+        self.system_io(
+            Purpose::Zeroing,
+            member,
+            Operation::WriteZeroes { fua: false },
+            block,
+            blocks,
+            BufferSlice::ZEROS,
+        );
+    }
+
+    /// Rows of a member are zeros.
+    pub(crate) fn zeroed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+        let goes_on = !self.missing.contains(member) && !self.metadata.broken;
+        if goes_on && self.zero_on(member) {
+            return;
+        }
+        self.zeroing.pending -= 1;
+        if self.zeroing.pending > 0 {
+            return;
+        }
+        self.zeroing.through();
+        self.zero_next();
+    }
+
+    pub(crate) fn zeroing_flushed(&mut self, member: MemberIndex, result: MemberResult) {
+        if let Err(error) = result
+            && !self.put_out(member, OutReason::Error(error))
+        {
+            self.nothing_more();
+        }
+        self.zeroing.flushes -= 1;
+        if self.zeroing.flushes == 0 {
+            self.regions_ready();
+        }
+    }
+
+    /// What was made zeros is written to from now on; the columns that wait go on when that is
+    /// durable.
+    fn regions_ready(&mut self) {
+        let zeroed = self.zeroing.zeroed.words().iter();
+        let mut both = zeroed.zip(self.regions.released.words());
+        let released = both.any(|(zeroed, released)| zeroed & released != 0);
+        let holds = released && !self.metadata.broken;
+        if holds && self.journal_restarts() {
+            // What it holds of before they were given back must never be replayed over them.
+            self.zeroing.held = true;
+            return;
+        }
+        self.zeroing.hurry = false;
+        while let Some(region) = self.zeroing.zeroed.next(0) {
+            self.zeroing.zeroed.clear(region);
+            self.zeroing.asked.clear(region);
+            if !self.metadata.broken {
+                self.regions.written.set(region);
+                // Both bits in one go.
+                self.regions.dirty.set(region);
+                self.regions.expected.set(region);
+                self.replace.first_written(region);
+            }
+        }
+        self.regions.note_all_written();
+        self.write_bitmaps();
+        if self.metadata.broken {
+            self.ready.append(&mut self.gated);
+        }
+        self.zero_next();
+        self.extend();
+    }
+
+    /// The journal holds nothing of before, or counts no more.
+    pub(crate) fn zeroing_goes_on(&mut self) {
+        if take(&mut self.zeroing.held) {
+            self.regions_ready();
+        }
+    }
+}

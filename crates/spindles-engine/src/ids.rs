@@ -1,0 +1,18 @@
+//! What the ids of operations say, and indices of pools.
+
+/// Set in the ids of member I/O that belongs to no column.
+pub(crate) const SYSTEM_IO: u32 = 1 << 31;
+/// And this one, where it is a page of checksums: the rest is the number of its frame.
+pub(crate) const PAGE_IO: u32 = 1 << 30;
+/// Set in the ids of what goes to the device that is to replace a member: of a column, or a page.
+pub(crate) const NEWCOMER: u32 = 1 << 29;
+/// Bits of a member I/O's id that hold the slot in its column.
+pub(crate) const SLOT_BITS: u32 = 6;
+
+/// A pool index as an index of a slice.
+#[inline]
+pub(crate) fn index(value: u32) -> usize {
+    usize::try_from(value).expect("pools are smaller than the address space")
+}
+
+const _: () = assert!(spindles_block::MEMBERS_MAX as u32 <= 1 << SLOT_BITS);
