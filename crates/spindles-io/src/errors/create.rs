@@ -93,9 +93,9 @@ pub enum CreateError {
         /// The chunk.
         chunk: SizeBytes,
     },
-    /// Checksums would not be exact after a crash.
+    /// Nothing would put checksums in order after a crash.
     #[error(
-        "checksums are kept exact by the journal, which --consistency {policy} does without: take --consistency journal, or --checksum none"
+        "checksums need --consistency journal, which puts them in order after a crash: take that instead of {policy}, or --checksum none"
     )]
     Inexact {
         /// The policy.

@@ -314,7 +314,7 @@ fn create_refuses_wrong_usage() {
         ("create x raid1(@a,@b) --spare @a", &["is given twice"]),
         (
             "create x raid1(@a,@b) --checksum crc32c --consistency resync",
-            &["kept exact by the journal", "--checksum none"],
+            &["checksums need --consistency journal", "--checksum none"],
         ),
         (
             "create x raid5(@a,@b,@c) --checksum md5",
