@@ -52,6 +52,43 @@ pub(crate) enum Phase {
     Merged,
 }
 
+impl Phase {
+    /// Whether it may come next. On the way to a commit a column goes to and fro, since it may have to wait,
+    /// to read more, or to begin anew under a lock; phases in which there is nothing to do are left out. After
+    /// its rows are done the next of them begin.
+    ///
+    /// ```text
+    ///  Free ──▶ Starting ⇄ Locking ⇄ Preparing ⇄ Paging ⇄ Reading ⇄ Computing ──▶ Committing ⇄ Logging
+    ///    │  ▲        ▲        └▶ Merged ─▶ Free                │                     │
+    ///    ▼  │        └──the next rows──┐                       ▼                     ▼
+    ///   Direct                     Acknowledging ◀── Flushing ◀──────────────── Writing
+    /// ```
+    const fn may_become(self, next: Self) -> bool {
+        match (self, next) {
+            (Self::Locking, Self::Merged)
+            | (Self::Merged, Self::Free)
+            | (Self::Logging, Self::Committing)
+            | (Self::Flushing, Self::Acknowledging)
+            | (Self::Paging, Self::Direct) => true,
+            (Self::Merged | Self::Logging | Self::Flushing, _) | (_, Self::Merged) => false,
+            (Self::Free, _) => matches!(
+                next,
+                Self::Free | Self::Starting | Self::Direct | Self::Paging | Self::Flushing
+            ),
+            (Self::Direct, _) => matches!(
+                next,
+                Self::Free | Self::Starting | Self::Direct | Self::Paging | Self::Computing(_)
+            ),
+            (_, Self::Direct) => false,
+            (Self::Writing, _) => matches!(
+                next,
+                Self::Free | Self::Paging | Self::Flushing | Self::Acknowledging
+            ),
+            _ => true,
+        }
+    }
+}
+
 /// A range of rows in the chunks of one group, and what is being done with it.
 #[derive(Clone, Copy, Debug)]
 #[expect(
@@ -59,7 +96,7 @@ pub(crate) enum Phase {
     reason = "flags of one column, each set and read by itself"
 )]
 pub(crate) struct Column {
-    pub(crate) phase: Phase,
+    phase: Phase,
     pub(crate) owner: Owner,
     pub(crate) ask: Ask,
     pub(crate) group: GroupIndex,
@@ -195,6 +232,23 @@ impl Column {
         }
     }
 
+    /// How far it has come.
+    #[inline]
+    pub(crate) const fn phase(&self) -> Phase {
+        self.phase
+    }
+
+    /// On to another phase, which must be a legal move.
+    #[inline]
+    pub(crate) fn move_to(&mut self, phase: Phase) {
+        assert!(
+            self.phase.may_become(phase),
+            "a column went from {:?} to {phase:?}",
+            self.phase
+        );
+        self.phase = phase;
+    }
+
     /// Whether it keeps others from its rows.
     pub(crate) fn is_locked(&self) -> bool {
         self.locked
@@ -243,5 +297,22 @@ impl Column {
         self.read_sums = SlotSet::EMPTY;
         self.made_sums = SlotSet::EMPTY;
         self.settling = Settling::No;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    #[should_panic(expected = "a column went from Flushing to Writing")]
+    fn a_phase_that_may_not_follow_is_refused() {
+        let mut column = Column::free(Shape {
+            slots: 3,
+            data: 2,
+            copies: false,
+        });
+        column.move_to(Phase::Flushing);
+        column.move_to(Phase::Writing);
     }
 }

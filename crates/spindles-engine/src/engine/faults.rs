@@ -114,7 +114,7 @@ impl Engine {
         let id = self.free_job_columns.pop().expect("there is one");
         self.take_group(id, place.group);
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Starting;
+        column.move_to(Phase::Starting);
         column.owner = Owner::Repair;
         column.ask = Ask::Scrub;
         column.group = place.group;

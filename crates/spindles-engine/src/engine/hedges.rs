@@ -170,7 +170,7 @@ impl Engine {
     fn waits_at(&self, id: u32) -> MemberSet {
         let column = &self.columns[index(id)];
         let reads = column.ask == Ask::Read && matches!(column.owner, Owner::Request(_));
-        match column.phase {
+        match column.phase() {
             // Its checksums lie on the same member.
             Phase::Paging if reads && column.direct => MemberSet::EMPTY.with(column.member),
             Phase::Direct if reads => MemberSet::EMPTY.with(column.member),

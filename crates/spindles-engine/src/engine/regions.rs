@@ -134,7 +134,7 @@ impl Engine {
         regions.expected.clear_all();
         for column in &self.columns {
             // Past its commit, or about to be there.
-            let writes = match column.phase {
+            let writes = match column.phase() {
                 Phase::Free
                 | Phase::Starting
                 | Phase::Direct
@@ -291,7 +291,7 @@ impl Engine {
             .any(|region| self.regions.written.bits.get(region));
         if held && !self.metadata.broken {
             if self.columns.iter().any(|column| {
-                let planned = match column.phase {
+                let planned = match column.phase() {
                     Phase::Paging | Phase::Reading | Phase::Computing(_) | Phase::Flushing => {
                         column.is_locked()
                     }

@@ -154,7 +154,7 @@ impl Engine {
         slot.pending += 1;
         self.free_columns.pop();
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Direct;
+        column.move_to(Phase::Direct);
         column.owner = Owner::Request(request);
         column.ask = ask;
         column.group = location.group;
@@ -183,7 +183,7 @@ impl Engine {
         if self.hold_pages(id) {
             return self.read_direct(id);
         }
-        self.columns[index(id)].phase = Phase::Paging;
+        self.columns[index(id)].move_to(Phase::Paging);
     }
 
     /// Begins a read that goes straight to a member, whose pages of checksums are there.
@@ -193,7 +193,7 @@ impl Engine {
         let Owner::Request(request) = column.owner else {
             panic!("a direct operation belongs to a request");
         };
-        column.phase = Phase::Direct;
+        column.move_to(Phase::Direct);
         column.issued = now;
         column.pending = 1;
         let (slot, member, offset) = (column.preferred, column.member, column.offset);
@@ -272,7 +272,7 @@ impl Engine {
         slot.pending += 1;
 
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Starting;
+        column.move_to(Phase::Starting);
         column.owner = Owner::Request(request);
         column.ask = ask;
         column.group = location.group;
@@ -322,7 +322,7 @@ impl Engine {
         let id = self.free_columns.pop().expect("the caller looked");
         self.requests[index(request)].pending += 1;
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Flushing;
+        column.move_to(Phase::Flushing);
         column.owner = Owner::Request(request);
         column.ask = Ask::Write;
         let skip = self.flushes.is_all_durable() || self.mutated(Mutation::SkipFlush);

@@ -42,7 +42,7 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.sources = 1;
         column.targets = 0;
-        column.phase = Phase::Computing(Work::Verify);
+        column.move_to(Phase::Computing(Work::Verify));
         self.output(Output::Compute(spindles_block::StepId(id)));
     }
 
@@ -120,7 +120,7 @@ impl Engine {
         column.reset();
         column.direct = false;
         column.suspect = true;
-        column.phase = Phase::Starting;
+        column.move_to(Phase::Starting);
         let group = column.group;
         self.geometry.group_into(group, &mut self.groups[index(id)]);
         self.plan_column(id);

@@ -17,7 +17,7 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         assert!(column.pending > 0, "a member I/O came back twice");
         column.pending -= 1;
-        if column.phase == Phase::Direct {
+        if column.phase() == Phase::Direct {
             if column.shape.copies && column.shape.slots > 1 {
                 self.members[usize::from(column.member.0)].load.in_flight -= 1;
             }
@@ -43,20 +43,23 @@ impl Engine {
     fn planned_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
         let column = &self.columns[index(id)];
         let done = column.pending == 0;
-        let member = match column.phase {
+        let member = match column.phase() {
             Phase::Flushing => MemberIndex(slot),
             _ => self.groups[index(id)].slots()[usize::from(slot)].member,
         };
-        if column.phase != Phase::Flushing && self.mirrors(id) {
+        if column.phase() != Phase::Flushing && self.mirrors(id) {
             self.members[usize::from(member.0)].load.in_flight -= 1;
         }
-        match (self.columns[index(id)].phase, self.columns[index(id)].owner) {
+        match (
+            self.columns[index(id)].phase(),
+            self.columns[index(id)].owner,
+        ) {
             (Phase::Logging, _) => return self.journal_written(member, result),
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}
         }
         let column = &mut self.columns[index(id)];
-        if column.phase == Phase::Reading && column.ask == Ask::Read {
+        if column.phase() == Phase::Reading && column.ask == Ask::Read {
             column.reading = column.reading.minus(SlotSet::one(slot));
             let issued = column.issued;
             self.read_took(member, issued);
@@ -73,7 +76,7 @@ impl Engine {
     /// All member I/O of a column is back.
     pub(crate) fn column_ios_done(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
-        match column.phase {
+        match column.phase() {
             Phase::Reading if column.read_failed => {
                 column.read_failed = false;
                 if column.settling.is_under_way() {
@@ -101,7 +104,7 @@ impl Engine {
     }
 
     fn column_io_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
-        if self.columns[index(id)].phase == Phase::Reading {
+        if self.columns[index(id)].phase() == Phase::Reading {
             return self.read_failed(id, slot, member, error);
         }
         if self.repairs(id) && self.rewrite_refused(id, slot, error) {
@@ -129,7 +132,7 @@ impl Engine {
         self.let_go_pages(id);
         let column = &mut self.columns[index(id)];
         column.reset();
-        column.phase = Phase::Starting;
+        column.move_to(Phase::Starting);
         let (ask, member, group) = (column.ask, column.member, column.group);
         if ask == Ask::Write {
             self.put_out(member, OutReason::Error(error));

@@ -31,7 +31,7 @@ impl Engine {
             || self.writes_nothing()
             || !undecided && self.may_commit() && self.may_write_region(group);
         if !may_write {
-            self.columns[index(id)].phase = Phase::Committing;
+            self.columns[index(id)].move_to(Phase::Committing);
             self.gated.push_back(id);
             return;
         }
@@ -76,7 +76,7 @@ impl Engine {
         }
         self.writing_begins(id);
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Writing;
+        column.move_to(Phase::Writing);
         column.pending = writes.count() + beside.count();
         self.keep_sums(id, kept);
         for slot in writes.iter() {

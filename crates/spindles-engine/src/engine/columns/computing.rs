@@ -116,7 +116,7 @@ impl Engine {
         }
         let column = &mut self.columns[index(id)];
         column.targets = count(cursor - base) - column.sources;
-        column.phase = Phase::Computing(work);
+        column.move_to(Phase::Computing(work));
         self.output(Output::Compute(StepId(id)));
     }
 
@@ -136,8 +136,8 @@ impl Engine {
     /// What `Output::Compute(id)` asks for.
     pub fn step(&self, id: StepId) -> Step<'_> {
         let column = &self.columns[index(id.0)];
-        let Phase::Computing(work) = column.phase else {
-            panic!("a step is asked for in phase {:?}", column.phase);
+        let Phase::Computing(work) = column.phase() else {
+            panic!("a step is asked for in phase {:?}", column.phase());
         };
         let base = index(id.0) * self.operands_per_column();
         let (sources, rest) = self.operands[base..].split_at(usize::from(column.sources));
@@ -164,13 +164,13 @@ impl Engine {
         let column = &self.columns[index(id.0)];
         assert!(
             matches!(
-                column.phase,
+                column.phase(),
                 Phase::Computing(Work::Checksum | Work::Verify | Work::Prove)
             ),
             "checksums nobody asked for"
         );
         let count = usize::from(column.sources) * index(column.blocks);
-        let first = match column.phase {
+        let first = match column.phase() {
             Phase::Computing(Work::Prove) => column.read_sums.count(),
             Phase::Computing(Work::Checksum) => column.read_sums.count() + column.made_sums.count(),
             _ => 0,
@@ -190,8 +190,8 @@ impl Engine {
         let believes = self.mutated(Mutation::BlindScrub);
         let proves = self.has_checksums();
         let column = &mut self.columns[index(id)];
-        let Phase::Computing(work) = column.phase else {
-            panic!("a computation came back in phase {:?}", column.phase);
+        let Phase::Computing(work) = column.phase() else {
+            panic!("a computation came back in phase {:?}", column.phase());
         };
         if column.owner == Owner::Replay {
             return self.replay_computed(id, work);

@@ -43,7 +43,7 @@ impl Engine {
     /// Nothing that skipped a member is acknowledged before that is durable.
     pub(super) fn acknowledge(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Acknowledging;
+        column.move_to(Phase::Acknowledging);
         if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
             self.gated.push_back(id);
             return;
@@ -93,7 +93,7 @@ impl Engine {
     #[inline]
     pub(crate) fn finish_direct(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Free;
+        column.move_to(Phase::Free);
         let Owner::Request(request) = column.owner else {
             panic!("a direct operation belongs to a request");
         };
@@ -108,7 +108,7 @@ impl Engine {
     pub(crate) fn finish(&mut self, id: u32) {
         self.let_go_pages(id);
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Free;
+        column.move_to(Phase::Free);
         let (owner, error, mismatch) = (column.owner, column.error, column.mismatch);
         let around = column.around;
         if column.locked {
@@ -143,11 +143,11 @@ impl Engine {
         while id != NO_COLUMN {
             let column = &mut self.columns[index(id)];
             assert_eq!(
-                column.phase,
+                column.phase(),
                 Phase::Merged,
                 "only merged columns are in the list"
             );
-            column.phase = Phase::Free;
+            column.move_to(Phase::Free);
             let (owner, next) = (column.owner, column.merged);
             let Owner::Request(request) = owner else {
                 panic!("a merged column belongs to a request");
@@ -161,7 +161,7 @@ impl Engine {
     /// Flushes all members before a column is answered that wrote.
     #[cold]
     pub(crate) fn flush_for(&mut self, id: u32) {
-        self.columns[index(id)].phase = Phase::Flushing;
+        self.columns[index(id)].move_to(Phase::Flushing);
         self.flush_of_column(id);
     }
 

@@ -57,7 +57,7 @@ impl Engine {
 
     /// What waited in `ready` goes on.
     pub(crate) fn run(&mut self, id: u32) {
-        match self.columns[index(id)].phase {
+        match self.columns[index(id)].phase() {
             Phase::Locking => {
                 self.columns[index(id)].locked = true;
                 self.merge_waiting(id);

@@ -79,13 +79,13 @@ impl Engine {
             && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));
         if lock && !self.columns[index(id)].locked {
             if !self.locks.acquire(id, group, low, end) {
-                self.columns[index(id)].phase = Phase::Locking;
+                self.columns[index(id)].move_to(Phase::Locking);
                 return;
             }
             self.columns[index(id)].locked = true;
         }
         if alone && self.regions.stored && !self.region_is_open(id) {
-            self.columns[index(id)].phase = Phase::Preparing;
+            self.columns[index(id)].move_to(Phase::Preparing);
             self.gated.push_back(id);
             return self.pump_releases();
         }
@@ -146,7 +146,7 @@ impl Engine {
         // What is staged has its checksums beside it.
         let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
         if paged && !self.hold_pages(id) {
-            self.columns[index(id)].phase = Phase::Paging;
+            self.columns[index(id)].move_to(Phase::Paging);
             return;
         }
         self.carry_out_plan(id);
@@ -159,7 +159,7 @@ impl Engine {
             return self.work(id, None);
         }
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Reading;
+        column.move_to(Phase::Reading);
         column.pending = plan.reads.count();
         column.reading = plan.reads;
         column.issued = self.now;
@@ -244,7 +244,7 @@ impl Engine {
             at = self.locks.withdraw(next);
             self.columns[index(id)].touched = touched;
             self.columns[index(last)].merged = next;
-            self.columns[index(next)].phase = Phase::Merged;
+            self.columns[index(next)].move_to(Phase::Merged);
             last = next;
         }
     }

@@ -196,7 +196,7 @@ impl Engine {
         let bytes = u64::from(end - low) * u64::from(self.block_size.bytes());
         self.jobs.throttle.gone(now, bytes);
         let column = &mut self.columns[index(id)];
-        column.phase = Phase::Starting;
+        column.move_to(Phase::Starting);
         column.owner = Owner::Job(u8::try_from(row).expect("few jobs"));
         column.ask = JOBS[row].ask;
         column.group = group;
@@ -239,7 +239,7 @@ impl Engine {
         let mark = self.columns[first..]
             .iter()
             .filter(|column| {
-                column.phase != Phase::Free
+                column.phase() != Phase::Free
                     && matches!(column.owner, Owner::Job(owner) if usize::from(owner) == row)
             })
             .map(|column| Place {

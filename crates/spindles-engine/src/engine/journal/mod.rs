@@ -58,11 +58,11 @@ impl Engine {
     /// Logs a column: it goes on with `commit` when what it writes is durable in the journal.
     pub(crate) fn log(&mut self, id: u32) {
         if self.writes_nothing() {
-            self.columns[index(id)].phase = Phase::Committing;
+            self.columns[index(id)].move_to(Phase::Committing);
             self.ready.push_back(id);
             return;
         }
-        self.columns[index(id)].phase = Phase::Logging;
+        self.columns[index(id)].move_to(Phase::Logging);
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.waiting.push_back(id);
         self.begin_batch();
@@ -170,7 +170,7 @@ impl Engine {
     /// Nothing can be written any more: those that wait to be logged are told.
     pub(crate) fn journal_gives_up(&mut self) {
         while let Some(id) = self.journal.as_mut().and_then(|j| j.waiting.pop_front()) {
-            self.columns[index(id)].phase = Phase::Committing;
+            self.columns[index(id)].move_to(Phase::Committing);
             self.ready.push_back(id);
         }
         self.zeroing_goes_on();
@@ -686,7 +686,7 @@ impl Engine {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
         while let Some(id) = self.journal.as_mut().and_then(|j| j.batch_columns.pop()) {
-            self.columns[index(id)].phase = Phase::Committing;
+            self.columns[index(id)].move_to(Phase::Committing);
             self.ready.push_back(id);
         }
         self.begin_batch();

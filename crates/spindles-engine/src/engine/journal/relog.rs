@@ -91,7 +91,7 @@ impl Engine {
         column.read_sums = SlotSet::EMPTY;
         let rest = column.shape.all_data().minus(wrote).minus(missing);
         column.plan.reads = rest;
-        column.phase = Phase::Reading;
+        column.move_to(Phase::Reading);
         column.pending = rest.count();
         if rest.is_empty() {
             return self.record_io_done(id);
@@ -205,7 +205,7 @@ impl Engine {
             // What was logged anew so far is in its place: when that is durable, its room is free.
             return self.flush_replay(true);
         }
-        self.columns[index(id)].phase = Phase::Paging;
+        self.columns[index(id)].move_to(Phase::Paging);
         if !self.has_checksums() || self.hold_pages(id) {
             self.log(id);
         }

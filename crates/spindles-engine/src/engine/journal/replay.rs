@@ -334,7 +334,7 @@ impl Engine {
             writes,
             writes_always: writes,
         };
-        column.phase = Phase::Paging;
+        column.move_to(Phase::Paging);
         if self.replay_is(Stage::Proving) {
             return self.prove_record(id);
         }
@@ -369,7 +369,7 @@ impl Engine {
     pub(super) fn read_log(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
         let (data, low, blocks) = (column.log_data, column.low, column.blocks);
-        column.phase = Phase::Reading;
+        column.move_to(Phase::Reading);
         column.pending = data.count();
         if data.is_empty() {
             return self.log_read(id);
@@ -389,7 +389,7 @@ impl Engine {
     pub(crate) fn replay_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
         let member = self.groups[index(id)].slots()[usize::from(slot)].member;
         let column = &mut self.columns[index(id)];
-        let writing = column.phase == Phase::Writing;
+        let writing = column.phase() == Phase::Writing;
         if let Err(error) = result {
             column.unreadable = column.unreadable.with(slot);
             let gone = error == MemberError::Gone;
@@ -505,7 +505,7 @@ impl Engine {
         let missing = self.missing_slots(id);
         let column = &mut self.columns[index(id)];
         let writes = column.plan.writes.minus(missing);
-        column.phase = Phase::Writing;
+        column.move_to(Phase::Writing);
         column.pending = writes.count();
         if writes.is_empty() {
             return self.rows_replayed();
@@ -617,7 +617,7 @@ impl Engine {
         let replay = self.replay.take().expect("a replay is under way");
         self.let_go_pages(replay.column);
         let column = &mut self.columns[index(replay.column)];
-        column.phase = Phase::Free;
+        column.move_to(Phase::Free);
         column.owner = Owner::Nobody;
         column.zeros = SlotSet::EMPTY;
         self.free_job_columns.push(replay.column);

@@ -54,7 +54,7 @@ impl Engine {
     pub(crate) fn begin_settling(&mut self, id: u32) {
         if !self.bad_blocks_are_stored() {
             // What is lost is durable in the list before anything is written in its place.
-            self.columns[index(id)].phase = Phase::Preparing;
+            self.columns[index(id)].move_to(Phase::Preparing);
             self.gated.push_back(id);
             return;
         }
@@ -85,7 +85,7 @@ impl Engine {
             writes_always: SlotSet::EMPTY,
         };
         if !self.grow.is_staged(self.columns[index(id)].group) && !self.hold_pages(id) {
-            self.columns[index(id)].phase = Phase::Paging;
+            self.columns[index(id)].move_to(Phase::Paging);
             return;
         }
         self.carry_out_plan(id);
