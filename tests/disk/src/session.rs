@@ -230,6 +230,8 @@ struct Session<'a> {
     log: PathBuf,
     disks: Vec<Medium>,
     lives: u64,
+    /// Whether who read it last waited until all was settled that a crash left.
+    settled: bool,
     /// Disks that failed writes, and may have been put out.
     failed: Vec<usize>,
     counts: Counts,
@@ -259,6 +261,7 @@ impl<'a> Session<'a> {
             disks: shape.disks.iter().map(disk).collect(),
             shape,
             lives: 0,
+            settled: false,
             failed: Vec::new(),
             counts: Counts::default(),
             story: Vec::new(),
@@ -298,7 +301,7 @@ impl<'a> Session<'a> {
             }
         }
         // As the last life left it; then as the check left it whole, and settled.
-        if self.check(true)? && self.check(false)? && self.failed.is_empty() {
+        if self.check(true)? && self.check(!self.settled)? && self.failed.is_empty() {
             self.scrub()?;
         }
         Ok(())
@@ -491,7 +494,8 @@ impl<'a> Session<'a> {
     }
 
     /// Reads everything, whole and with members away, each time from what the last life left; then
-    /// goes on with what the reading of the whole array left. Whether that was not refused.
+    /// goes on with what the reading of the whole array left. Whether that was not refused. What a crash left
+    /// may be unsettled still: then it is `crashed`.
     fn check(&mut self, crashed: bool) -> Found<bool> {
         let mut sets = self.shape.tolerated(&self.failed);
         sets.remove(0); // The empty one.
@@ -565,7 +569,10 @@ impl<'a> Session<'a> {
         self.counts.checks += 1;
         self.counts.degraded += u64::from(!away.is_empty());
         match end {
-            End::Exit(exit::CLOSED, _) => Ok(true),
+            End::Exit(exit::CLOSED, _) => {
+                self.settled = settles;
+                Ok(true)
+            }
             End::Exit(exit::REFUSED, why) if crashed && self.may_refuse(job.lacking) => {
                 self.story.push(why);
                 Ok(false)
