@@ -560,6 +560,8 @@ impl World {
         };
         let in_flight = self.is_in_flight(disk, block);
         let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt.now);
+        // A crash left it half written, and the array has not settled it yet.
+        let is_in_gap = self.gap(disk, block, &self.in_doubt.now).is_some();
         let is = |view| {
             let mut bytes = vec![0; self.stack.block_bytes];
             self.stack.disk_block(disk, block, view, &mut bytes);
@@ -572,7 +574,7 @@ impl World {
             && !self.is_gone(disk)
             && !in_flight
             && !may_be_torn
-            && !self.is_of_half_written_row(disk, block)
+            && !is_in_gap
             && !self.stack.is_rotten(disk, block)
             && written(View::Current)
             && written(View::Durable)

@@ -255,7 +255,8 @@ impl World {
 
     /// Whether parity may disagree with data after a crash: see `Options::doubts_parity`.
     pub(crate) fn doubts_parity(&self) -> bool {
-        self.options.doubts_parity() || self.unlogged_parity || self.journal_is_gone()
+        let log_is_gone = self.journal_is_gone() || self.journal_is_damaged();
+        self.options.doubts_parity() || self.unlogged_parity || log_is_gone
     }
 
     /// An array that grew from copies to parity has no journal before it was closed.

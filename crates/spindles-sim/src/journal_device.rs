@@ -88,8 +88,12 @@ impl World {
 
     /// Whether the disk with the journal of this array answers, and holds what was logged.
     pub(crate) fn journal_tells(&self, array: usize) -> bool {
-        let damaged = self.journal.as_ref().is_some_and(|journal| journal.damaged);
-        !damaged && self.journal_of(array).is_some()
+        !self.journal_is_damaged() && self.journal_of(array).is_some()
+    }
+
+    /// Whether the disk with the journal does not give what was logged on it.
+    pub(crate) fn journal_is_damaged(&self) -> bool {
+        self.journal.as_ref().is_some_and(|journal| journal.damaged)
     }
 
     /// The next crash finds the disk with the journal damaged. Whether there is one.

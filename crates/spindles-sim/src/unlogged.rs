@@ -121,7 +121,9 @@ impl World {
     /// one.
     pub(crate) fn note_rows(&mut self) {
         let this = &self.stack.arrays[self.stack.top()];
-        let logged = !this.lost.is_empty() || this.checksums.is_none();
+        // A member that the array grows onto is missing in no row that has not moved yet.
+        let is_degraded = !this.lost.is_empty() && this.geometry.older().is_none();
+        let logged = is_degraded || this.checksums.is_none();
         let has_parity = |array: &Array| array.geometry.parity_chunks() > 0;
         if !self.stack.arrays.iter().any(has_parity) || logged {
             return;
@@ -174,6 +176,9 @@ impl World {
     /// Whether some disk knows durably that a member of its array is out.
     fn is_somebody_out(&self) -> bool {
         let this = &self.stack.arrays[self.stack.top()];
+        if this.geometry.older().is_some() {
+            return false; // It may be a member that the array grows onto.
+        }
         let mut members = (0..).zip(&this.members);
         members.any(|(at, below)| {
             let member = spindles_block::MemberIndex(at);
@@ -220,6 +225,12 @@ impl World {
             let Unlogged { sectors, gone, .. } = &mut self.unlogged;
             sectors.now.clone_from(&gone.now);
         }
+    }
+
+    /// The array has told that blocks of rows in doubt are lost: they are, until they are written.
+    pub(crate) fn rows_are_lost(&mut self, sectors: Range<u64>) {
+        self.unlogged.sectors.now.extend(sectors.clone());
+        self.unlogged.gone.now.extend(sectors);
     }
 
     /// Why a request may fail that meets what a crash left; `None` where it must not.

@@ -538,8 +538,9 @@ impl World {
         let per_block = self.client.sectors_per_block;
         let is_excused = |block: u64| {
             let sectors = block * per_block..(block + 1) * per_block;
-            let is_without_log = !self.without_log.now.is_empty();
-            self.excuse(&sectors, 0).is_some() || is_without_log && self.is_gone_from(block)
+            let is_in_doubt =
+                !self.without_log.now.is_empty() || self.unlogged.sectors.has(sectors.clone());
+            self.excuse(&sectors, 0).is_some() || is_in_doubt && self.is_gone_from(block)
         };
         let lost = block.0..block.0 + u64::from(blocks);
         let may = if array == self.stack.top() {
@@ -549,6 +550,9 @@ impl World {
         };
         if !may {
             return self.stalled("blocks are lost though all can be read");
+        }
+        if array == self.stack.top() {
+            self.rows_are_lost(lost.start * per_block..lost.end * per_block);
         }
         let lost = lost.map(|block| (array, block));
         self.stack.lost_blocks.extend(lost);
@@ -575,6 +579,9 @@ impl World {
                 *filling = filling.without(member);
                 self.stack.lose_array(array, member, beyond);
                 self.take_spares(array);
+                // It may have held the last right copy of what a crash left in doubt.
+                let in_doubt = self.in_doubt.now.clone();
+                self.cure_gaps(&in_doubt);
             }
             Event::RebuildStarted { member } => {
                 let filling = &mut self.stack.arrays[array].filling;
