@@ -12,6 +12,20 @@ pub(crate) struct Entry {
 }
 
 impl Entry {
+    /// The checksum is lost: no contents fit.
+    pub(crate) const LOST: Self = Self {
+        checksum: CHECKSUM_LOST,
+        row_sum: RowSum::NONE,
+    };
+
+    /// The entry of contents with this checksum.
+    pub(crate) fn of(sum: u32, row_sum: RowSum) -> Self {
+        Self {
+            checksum: stored_checksum(sum),
+            row_sum,
+        }
+    }
+
     /// The checksum, if there is one.
     pub(crate) fn known(self) -> Option<u32> {
         let none = [CHECKSUM_NONE, CHECKSUM_LOST].contains(&self.checksum);

@@ -11,6 +11,7 @@
 //! when room is short, and before a flush that others build on.
 
 use crate::{
+    checksums::entries::Entry,
     config::Persistence,
     index,
     slots::SlotSet,
@@ -484,13 +485,12 @@ impl Pages {
         buffer: &mut MetadataBuffer,
         (holder, slot, first): (u32, u8, BlockIndex),
         block: BlockIndex,
-        sum: u32,
-        row_sum: RowSum,
+        entry: Entry,
     ) {
         let (at, place) = self.find_held(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
         self.entries
-            .set_in(bytes, place, stored_checksum(sum), row_sum);
+            .set_in(bytes, place, entry.checksum, entry.row_sum);
         let frame = &mut self.frames[index(at)];
         assert_eq!(frame.state, State::Good, "a page that is held is there");
         if frame.dirty == 0 {

@@ -2,7 +2,10 @@
 //! the region is written. Regions that are asked for meanwhile share the flush. For those that a writer
 //! in order comes to next it is done before it gets there (`first_touch.rs`).
 
-use crate::{Engine, Mutation, index, output::OutReason, system_io::Purpose, zeroing::Run};
+use crate::{
+    Engine, Mutation, checksums::entries::Entry, index, output::OutReason, system_io::Purpose,
+    zeroing::Run,
+};
 use core::mem::take;
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::{RowSum, stored_checksum};
@@ -139,7 +142,7 @@ impl Engine {
                 let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
                 for block in (first.0..).map(BlockIndex).take(index(blocks)) {
                     let (buffer, sum) = (&mut self.metadata_buffer, pages.of_zeros);
-                    pages.set_at(buffer, (holder, 0, first), block, sum, row_sum);
+                    pages.set_at(buffer, (holder, 0, first), block, Entry::of(sum, row_sum));
                 }
             }
             pages.let_go(holder);

@@ -33,6 +33,9 @@ pub(crate) struct Run {
     pub(crate) rows: Range<u32>,
     /// In `LogIndex::parts`.
     parts: Vec<usize>,
+    /// Slots that a record wrote later than anything that was found of them: that part is gone from the
+    /// log.
+    pub(crate) lacks: SlotSet,
 }
 
 /// All parts of records that were found in the log.
@@ -88,6 +91,7 @@ impl LogIndex {
             Run {
                 group: record.1,
                 rows: record.2..record.2 + blocks,
+                lacks: self.lacking(&parts),
                 parts,
             }
         };
@@ -150,8 +154,9 @@ impl LogIndex {
             let here = of_group
                 .iter()
                 .filter(|&&at| rows(at).contains(&rows_here[0]));
+            let here: Vec<usize> = here.copied().collect();
             let mut parts: Vec<usize> = Vec::new();
-            for &at in here {
+            for &at in &here {
                 let slot = self.parts[at].entry.slot;
                 parts.retain(|&before| self.parts[before].entry.slot != slot);
                 parts.push(at);
@@ -160,10 +165,26 @@ impl LogIndex {
                 runs.push(Run {
                     group: self.parts[parts[0]].entry.group,
                     rows: rows_here[0]..rows_here[1],
+                    lacks: self.lacking(&here),
                     parts,
                 });
             }
         }
+    }
+
+    /// Of parts in the order in which they were logged: the slots whose last part is not among them.
+    fn lacking(&self, parts: &[usize]) -> SlotSet {
+        let mut lacking = SlotSet::EMPTY;
+        let parts = || parts.iter().map(|&at| &self.parts[at]);
+        for record in parts().map(Part::record).collect::<BTreeSet<_>>() {
+            for part in parts().filter(|part| part.record() == record) {
+                lacking = lacking.or(SlotSet::from_bits(part.entry.slots));
+            }
+            let found = parts().filter(|part| part.record() == record);
+            let found = found.fold(SlotSet::EMPTY, |set, part| set.with(part.entry.slot));
+            lacking = lacking.minus(found);
+        }
+        lacking
     }
 
     /// The slots of which the log has something in these rows, and what it has.

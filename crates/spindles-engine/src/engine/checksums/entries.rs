@@ -2,7 +2,7 @@
 //! while a window is moved by a growth, staged.
 
 use crate::{Engine, checksums::entries::Entry, index};
-use spindles_format::{RowSum, stored_checksum};
+use spindles_format::RowSum;
 
 impl Engine {
     /// What is kept of the block of a slot in a row, counted from the first under way.
@@ -28,6 +28,15 @@ impl Engine {
 
     /// From now on the block of a slot in a row has this checksum, and beside it is the sum of its row.
     pub(crate) fn set_entry(&mut self, id: u32, slot: u8, row: u32, sum: u32, row_sum: RowSum) {
+        self.put_entry(id, slot, row, Entry::of(sum, row_sum));
+    }
+
+    /// What checksum the block of a slot in a row has is not known any more.
+    pub(crate) fn lose_entry(&mut self, id: u32, slot: u8, row: u32) {
+        self.put_entry(id, slot, row, Entry::LOST);
+    }
+
+    fn put_entry(&mut self, id: u32, slot: u8, row: u32, entry: Entry) {
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
         let pages = self.pages.as_ref().expect("blocks have checksums");
@@ -38,11 +47,11 @@ impl Engine {
             );
             let (place, page, at) = self.staged_entry(block);
             let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
-            return entries.set_in(page, at, stored_checksum(sum), row_sum);
+            return entries.set_in(page, at, entry.checksum, entry.row_sum);
         }
         let pages = self.pages.as_mut().expect("looked at");
         let of = (id, slot, first);
-        pages.set_at(&mut self.metadata_buffer, of, block, sum, row_sum);
+        pages.set_at(&mut self.metadata_buffer, of, block, entry);
     }
 
     /// As `set_entry`, where the entry is another. Whether it was.

@@ -11,7 +11,7 @@ mod row_sums;
 
 use crate::{
     Engine, Mutation,
-    checksums::Sums,
+    checksums::{Sums, entries::Entry},
     columns::{Owner, Phase},
     index,
     output::{Event, Output},
@@ -206,7 +206,8 @@ impl Engine {
                 let pages = self.pages.as_mut().expect("looked at");
                 for (row, block) in (0..blocks).zip((first.0..).map(BlockIndex)) {
                     let (of, sum) = ((id, slot, first), sum(&self.checksums, row));
-                    pages.set_at(&mut self.metadata_buffer, of, block, sum, RowSum::NONE);
+                    let entry = Entry::of(sum, RowSum::NONE);
+                    pages.set_at(&mut self.metadata_buffer, of, block, entry);
                 }
                 continue;
             }

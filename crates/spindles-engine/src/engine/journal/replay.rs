@@ -8,8 +8,8 @@
 //!
 //! Of each block only what was logged last goes to its place (`recovery/log_index`). All batches but the
 //! last are durable: a batch is begun when the one before is. A block of theirs that can't be read back
-//! rotted; what is kept of it says then that another is in its place, and settling makes it from the rest
-//! of its row. The last batch may not be durable. A record of it that is not whole was never acknowledged,
+//! rotted; its place keeps the checksum that was logged, or none if that rotted too. What is there does not
+//! fit that, and settling makes the block from the rest of its row. The last batch may not be durable. A record of it that is not whole was never acknowledged,
 //! and nothing of it went to its place, or a part of it rotted since. It counts if redundancy gives what it
 //! lacks, and its row sums prove that (`relog`).
 //!
@@ -307,13 +307,8 @@ impl Engine {
             }
         }
         let missing = self.missing_slots(id);
-        let replay = self.replay.as_ref().expect("a replay is under way");
-        let lacks = replay
-            .log
-            .record_slots(&run)
-            .minus(data.or(zeros))
-            .minus(missing);
-        if replay.stage == Stage::Checking && !lacks.is_empty() {
+        let lacks = run.lacks.minus(missing);
+        if self.replay_is(Stage::Checking) && !lacks.is_empty() {
             return self.record_is_broken();
         }
         let column = &mut self.columns[index(id)];
@@ -325,7 +320,8 @@ impl Engine {
         (column.low, column.blocks, column.end) = (low, blocks, low + blocks);
         column.zeros = zeros;
         column.log_data = data.minus(missing);
-        let writes = data.or(zeros).minus(missing);
+        // Of what the log lacks the checksums are corrected, as of all that was logged.
+        let writes = data.or(zeros).or(lacks).minus(missing);
         column.plan = Plan {
             strategy: Strategy::Reconstruct,
             reads: SlotSet::EMPTY,
@@ -482,7 +478,12 @@ impl Engine {
         for slot in writes.iter() {
             for row in 0..column.blocks {
                 let replay = self.replay.as_ref().expect("a replay is under way");
-                let part = replay.log.part(&replay.runs[replay.next], slot);
+                let run = &replay.runs[replay.next];
+                if run.lacks.contains(slot) {
+                    self.lose_entry(id, slot, row);
+                    continue;
+                }
+                let part = replay.log.part(run, slot);
                 let sum = replay.log.checksum(part, column.low + row);
                 let row_sum = replay.log.row_sum(part, column.low + row);
                 self.correct_entry(id, slot, row, sum.unwrap_or(of_zeros), row_sum);
