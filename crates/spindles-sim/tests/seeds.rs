@@ -398,6 +398,21 @@ fn seeds_of_one_level_that_found_something_stay_quiet() {
             280,
             "sim: a row that waited until a member was back is not logged",
         ),
+        (
+            "raid6",
+            4280,
+            "a part of a durable record that its log lost is made from the rest of its row",
+        ),
+        (
+            "raid5",
+            1275,
+            "sim: a block of an unlogged row that can't be read may be lost",
+        ),
+        (
+            "raid5",
+            134,
+            "sim: an unlogged row, and a sector that can't be read",
+        ),
     ];
     for (level, seed, title) in found {
         let fixed = Fixed {
@@ -413,10 +428,37 @@ fn seeds_of_one_level_that_found_something_stay_quiet() {
 /// The same on disks of any sizes.
 #[test]
 fn seeds_on_any_disks_that_found_something_stay_quiet() {
-    let found = [(
-        18099,
-        "a log that was lost is begun anew only when what it covered is settled",
-    )];
+    let found = [
+        (
+            18099,
+            "a log that was lost is begun anew only when what it covered is settled",
+        ),
+        (
+            28773,
+            "what a row sum proved is answered, though the log is gone",
+        ),
+        (
+            119_005,
+            "a part of a durable record that its log lost is made from the rest of its row",
+        ),
+        (
+            123_157,
+            "a part of a durable record that its log lost is made from the rest of its row",
+        ),
+        (
+            13893,
+            "sim: a member that goes out may have the last right copy of what is in doubt",
+        ),
+        (
+            31897,
+            "sim: rot of a copy that is in doubt after a crash is a gap",
+        ),
+        (
+            62349,
+            "sim: no row lacks a member that the array grows onto",
+        ),
+        (52175, "sim: without the log of a device parity is in doubt"),
+    ];
     for (seed, title) in found {
         let outcome = run_seed(seed, &Fixed::default());
         assert_eq!(outcome.failure, None, "{seed}: {title}");

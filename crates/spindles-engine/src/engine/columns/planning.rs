@@ -43,10 +43,9 @@ impl Engine {
         let not_held = self.slots_not_held(id, low + blocks);
         let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
         let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
-        let settled = (self.settled(group, low + blocks)
-            || self.grow.is_staged(group)
-            || self.columns[index(id)].settling == Settling::Done)
-            && !doubtful;
+        // What a row sum proved is not in doubt, though the log is gone.
+        let settled = self.columns[index(id)].settling == Settling::Done
+            || (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
             let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
