@@ -212,6 +212,17 @@ impl Stack {
         if self.lost_blocks.contains(&(array, block.0)) {
             return Vec::new(); // That is told, and what lies there is nothing.
         }
+        // What a loss of power leaves of an array that logs is seen when it is opened again: the bits that
+        // an array above keeps in it, too.
+        let logs_below = members.iter().any(|member| match *member {
+            Below::Array(below) => {
+                self.arrays[below].logs && self.arrays[below].geometry.parity_chunks() > 0
+            }
+            Below::Disk(_) => false,
+        });
+        if view == View::Durable && logs_below {
+            return Vec::new();
+        }
         let location = geometry.locate(block);
         if !self.is_written(array, location.group, view) {
             let zeros = vec![0; self.block_bytes];
