@@ -457,6 +457,10 @@ fn seeds_on_any_disks_that_found_something_stay_quiet() {
             62349,
             "sim: no row lacks a member that the array grows onto",
         ),
+        (
+            104_836,
+            "sim: what an array keeps in arrays that log is judged when it is opened again",
+        ),
         (52175, "sim: without the log of a device parity is in doubt"),
     ];
     for (seed, title) in found {
