@@ -361,12 +361,12 @@ fn check(fixture: &Fixture) {
     let devices = make(folder, &text);
     let bytes = fixture.data_bytes().to_string();
     for _ in 0..2 {
+        if folder.join("held").exists() {
+            fs::remove_file(folder.join("held")).expect("it is ours");
+        }
         // The first opening may recover, the second reads what the first left.
         let array = array_of(&devices);
-        succeed(
-            folder,
-            &["copy", &array, "held", "--bytes", &bytes, "--force"],
-        );
+        succeed(folder, &["copy", &array, "held", "--bytes", &bytes]);
         check_data(
             fixture,
             &fs::read(folder.join("held")).expect("it was written"),

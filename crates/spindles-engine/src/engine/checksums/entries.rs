@@ -66,7 +66,7 @@ impl Engine {
         let entry = self.entry(id, slot, row);
         let parity = !self.shape(id).copies && slot >= self.shape(id).data;
         let differs = !entry.is_of(sum) || parity && entry.row_sum != row_sum;
-        if differs && !self.read_only {
+        if differs {
             self.set_entry(id, slot, row, sum, row_sum);
         }
         differs

@@ -16,7 +16,6 @@ use crate::{
     index,
     output::{Event, Output},
     plan::{Ask, Work},
-    recovery::rows::Settling,
     slots::SlotSet,
 };
 use core::ops::Range;
@@ -65,9 +64,7 @@ impl Engine {
         if column.settling.is_under_way() {
             return self.settling_verified(id);
         }
-        // Opened read only, in a region in doubt: it was put in order as far as reading goes.
-        let agreed = self.read_only && column.settling == Settling::Done;
-        let rotten = if blind || agreed {
+        let rotten = if blind {
             SlotSet::EMPTY
         } else {
             self.rotten_slots(id)
@@ -80,10 +77,6 @@ impl Engine {
             column.suspect = true;
             self.let_go_pages(id);
             return self.plan_column(id);
-        }
-        let column = &self.columns[index(id)];
-        if self.read_only && self.regions.is_unsettled(column.group) {
-            return self.begin_settling(id);
         }
         if self.halve(id) {
             return self.plan_column(id);

@@ -12,9 +12,6 @@
 //! lock: for the first read of a region in doubt, for a write of a part of the rows, and for the resync
 //! job. It is durable before the column goes on, so that a second crash can't change what was read once.
 //!
-//! Where the array is open read only nothing is written: a read whose blocks do not fit their checksums,
-//! in a region in doubt, is answered if all redundancy of its rows agrees, and is an error otherwise.
-//!
 //! Members that are missing, or being filled, have no say. Who is being filled is written to.
 
 use crate::{
@@ -171,14 +168,6 @@ impl Engine {
 
     /// These slots are written, and the rows are in order then.
     fn agree(&mut self, id: u32, writes: SlotSet, changed: bool) {
-        if self.read_only {
-            // Nothing is written: rows are answered only if all their redundancy agrees.
-            if writes.is_empty() {
-                return self.end_settling(id);
-            }
-            self.columns[index(id)].corrupt = true;
-            return self.settling_fails(id);
-        }
         let column = &mut self.columns[index(id)];
         column.settling = Settling::Agreeing { changed };
         column.plan.recover = SlotSet::EMPTY;
@@ -263,9 +252,6 @@ impl Engine {
             column.zeros = gone;
             column.settling = Settling::Reading { disproved: 0 };
             return self.settle_first_rows(id);
-        }
-        if self.read_only {
-            return self.settling_fails(id);
         }
         for slot in gone.iter() {
             let blocks = self.array_blocks(id, slot);
@@ -402,12 +388,6 @@ impl Engine {
             column.settling = Settling::Flushing;
             return self.flush_for(id);
         }
-        self.end_settling(id);
-    }
-
-    /// The rows under way are in order. The column goes on.
-    fn end_settling(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
         column.settling = Settling::Done;
         column.zeros = SlotSet::EMPTY;
         column.plan.writes = SlotSet::EMPTY;
