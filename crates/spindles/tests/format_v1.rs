@@ -4,6 +4,8 @@
 //! A fixture is never made anew: what it holds is what users have on their disks. `SPINDLES_UPDATE=1`
 //! makes those that are not there yet.
 
+use spindles_format::{AreaKind, ArrayRecord, DeviceRecord, MemberState};
+use spindles_format::{SLOT_BYTES, SUPERBLOCK_BYTES, decode};
 use spindles_layout::LEVELS;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -17,8 +19,11 @@ use tempfile::TempDir;
 /// Members are written down in lines of so many bytes.
 const LINE: usize = 16;
 
-/// Bytes that are alike in what an array holds.
+/// Bytes that are alike in what an array holds: a part.
 const ALIKE: usize = 4096;
+
+/// How lines begin that say which parts must be what was written second.
+const SECOND: &str = "second";
 
 /// What happens to an array after it was made and filled.
 #[derive(Clone, Copy, PartialEq)]
@@ -30,8 +35,19 @@ enum Then {
     DegradedKilled,
     /// A writer is killed: regions are in doubt.
     Killed,
+    /// The last member is taken away, more is written, and the power fails: all of it is in the log,
+    /// nothing in its place. What is in the log is known.
+    Logged,
+    /// A member is taken away, more is written, and it comes back.
+    Returning,
     /// A member is taken away, and a new one takes its place.
     Rebuilt,
+    /// The same, and it is killed before the new one is filled.
+    Rebuilding,
+    /// A member is added, and it is killed before all is moved.
+    Growing,
+    /// There is a spare beside it.
+    Spare,
 }
 
 struct Fixture {
@@ -117,9 +133,20 @@ const FIXTURES: &[Fixture] = &[
     ),
     later("raid5-killed", "raid5(a,b,c)", Then::Killed),
     later("raid5-rebuilt", "raid5(a,b,c)", Then::Rebuilt),
+    later("raid5-log-counts", "raid5(a,b,c)", Then::Logged),
+    Fixture {
+        journal: true,
+        ..later("raid5-journal-counts", "raid5(a,b,c)", Then::Logged)
+    },
+    later("raid5-returning", "raid5(a,b,c)", Then::Returning),
+    later("raid5-rebuilding", "raid5(a,b,c)", Then::Rebuilding),
+    later("raid5-growing", "raid5(a,b,c)", Then::Growing),
+    later("raid5-spare", "raid5(a,b,c)", Then::Spare),
     plain("raid5-nested", "raid5(raid1(a,b),c,d)"),
+    later("raid5-nested-killed", "raid5(raid1(a,b),c,d)", Then::Killed),
     plain("raid6", "raid6(a,b,c,d)"),
     plain("raid6-left-asymmetric", "raid6:left-asymmetric(a,b,c,d)"),
+    later("raid6-log-counts", "raid6(a,b,c,d)", Then::Logged),
     later("raid6-killed", "raid6(a,b,c,d)", Then::Killed),
     plain("raid7", "raid7(a,b,c,d,e)"),
 ];
@@ -143,24 +170,20 @@ impl Fixture {
             .any(|level| self.array.starts_with(level))
     }
 
-    fn was_killed(&self) -> bool {
-        matches!(self.then, Then::Killed | Then::DegradedKilled)
-    }
-
     fn member_bytes(&self) -> u64 {
-        if self.was_killed() {
-            2 << 20
-        } else {
-            512 << 10
+        match self.then {
+            Then::Killed | Then::DegradedKilled => 2 << 20,
+            Then::Logged | Then::Rebuilding | Then::Growing => 16 << 20,
+            _ => 512 << 10,
         }
     }
 
     /// How much is written at the beginning of the array.
     fn data_bytes(&self) -> usize {
-        if self.was_killed() {
-            768 << 10
-        } else {
-            72 << 10
+        match self.then {
+            Then::Killed | Then::DegradedKilled | Then::Logged | Then::Growing => 768 << 10,
+            Then::Rebuilding => 2 << 20,
+            _ => 72 << 10,
         }
     }
 }
@@ -221,6 +244,9 @@ fn make(folder: &Path, text: &str) -> Vec<String> {
         let [first, second, third] = words[..] else {
             panic!("{line}: not three words");
         };
+        if first == SECOND {
+            continue;
+        }
         if first == "device" {
             bytes = devices.entry(second.to_owned()).or_default();
             bytes.resize(third.parse().expect("a length"), 0);
@@ -239,20 +265,115 @@ fn make(folder: &Path, text: &str) -> Vec<String> {
     devices.into_keys().collect()
 }
 
+/// How much of the array is known to be what was written second: where, and how many parts.
+fn write_down_second(second: &[bool]) -> String {
+    let mut text = String::new();
+    let mut at = 0;
+    for alike in second.chunk_by(|a, b| a == b) {
+        if alike[0] {
+            writeln!(text, "{SECOND} {at} {}", alike.len()).expect("text");
+        }
+        at += alike.len();
+    }
+    text
+}
+
+/// Which parts those are; `None` where it is not known.
+fn read_second(text: &str, parts: usize) -> Option<Vec<bool>> {
+    let mut second = vec![false; parts];
+    for line in text.lines().filter(|line| line.starts_with(SECOND)) {
+        let words: Vec<usize> = line.split(' ').skip(1).flat_map(str::parse).collect();
+        second[words[0]..words[0] + words[1]].fill(true);
+    }
+    second.contains(&true).then_some(second)
+}
+
+/// What the newest superblock of a member says.
+fn superblock(device: &[u8]) -> (ArrayRecord, DeviceRecord) {
+    let slots = SLOT_BYTES.map(|at| usize::try_from(at).expect("small"));
+    let good = slots
+        .iter()
+        .flat_map(|&at| decode(&device[at..at + SUPERBLOCK_BYTES]));
+    good.max_by_key(|(array, _)| array.generation)
+        .expect("a member")
+}
+
+fn read(folder: &Path, devices: &[String]) -> Vec<Vec<u8>> {
+    let read = |device| fs::read(folder.join(device)).expect("it is there");
+    devices.iter().map(read).collect()
+}
+
+/// Begins a command, and kills it.
+fn kill(folder: &Path, arguments: &[&str], after: Duration) {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+    let command = command.args(arguments).current_dir(folder);
+    let child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+    let mut child = child.expect("the command runs");
+    sleep(after);
+    child.kill().expect("it is ours");
+    child.wait().expect("it was there");
+}
+
 /// Begins to write, and kills the writer. Whether that left regions in doubt.
 fn kill_writer(folder: &Path, devices: &[String], after: Duration) -> bool {
-    let mut writer = Command::new(env!("CARGO_BIN_EXE_spindles"));
-    let arguments = ["copy", "second", &array_of(devices)];
-    let writer = writer.args(arguments).current_dir(folder);
-    let writer = writer.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    let mut writer = writer.expect("the command runs");
-    sleep(after);
-    writer.kill().expect("it is ours");
-    writer.wait().expect("it was there");
+    kill(folder, &["copy", "second", &array_of(devices)], after);
     let mut arguments = vec!["status", "--scan", "."];
     arguments.extend(devices.iter().map(String::as_str));
     let status = run(folder, &arguments);
     String::from_utf8_lossy(&status.stdout).contains("to be settled after a crash")
+}
+
+/// Makes the power fail after a writer was killed of which all is in the log: what it wrote to its place,
+/// and the checksums of that, are as before. What the array holds then; `None` where a part of the log
+/// does not count any more.
+fn fail_power(
+    fixture: &Fixture,
+    folder: &Path,
+    devices: &[String],
+    before: &[Vec<u8>],
+) -> Option<Vec<bool>> {
+    let after = read(folder, devices);
+    let (array, _) = superblock(&after[0]);
+    if array.journal.tail == 0 || !array.journal.tail.is_multiple_of(1 << 32) {
+        return None;
+    }
+    let placed = hold(fixture, devices, &after);
+    let mut failed = after.clone();
+    let members = devices.iter().position(|device| device == "log");
+    for at in 0..members.unwrap_or(devices.len()) {
+        let (_, device) = superblock(&before[at]);
+        for kind in [AreaKind::DATA, AreaKind::CHECKSUMS] {
+            let area = device.area(kind).expect("every member has it");
+            let from = usize::try_from(area.offset_bytes).expect("small");
+            let to = from + usize::try_from(area.length_bytes).expect("small");
+            failed[at][from..to].copy_from_slice(&before[at][from..to]);
+        }
+        fs::write(folder.join(&devices[at]), &failed[at]).expect("space");
+    }
+    let held = hold(fixture, devices, &failed);
+    assert!(held == placed, "{}: the log lacks something", fixture.name);
+    (held.contains(&true) && held.contains(&false)).then_some(held)
+}
+
+/// Which parts of an array on such devices are what was written second, once it recovered.
+fn hold(fixture: &Fixture, devices: &[String], contents: &[Vec<u8>]) -> Vec<bool> {
+    let folder = TempDir::new().expect("space");
+    for (device, bytes) in devices.iter().zip(contents) {
+        fs::write(folder.path().join(device), bytes).expect("space");
+    }
+    let bytes = fixture.data_bytes();
+    let arguments = [
+        "copy",
+        &array_of(devices),
+        "held",
+        "--bytes",
+        &bytes.to_string(),
+    ];
+    succeed(folder.path(), &arguments);
+    let held = fs::read(folder.path().join("held")).expect("it was written");
+    let second = data(bytes, true);
+    let parts = held.chunks(ALIKE).zip(second.chunks(ALIKE));
+    parts.map(|(held, second)| held == second).collect()
 }
 
 /// Makes an array as this program makes it now, and writes it down.
@@ -283,38 +404,87 @@ fn generate(fixture: &Fixture, folder: &Path, after: Duration) -> Option<String>
         let last = devices.pop().expect("members");
         fs::remove_file(folder.join(last)).expect("it was there");
     };
+    let new = |name: &str| {
+        let new = fs::File::create(folder.join(name)).expect("space");
+        new.set_len(fixture.member_bytes()).expect("space");
+    };
+    let mut known = String::new();
     match fixture.then {
         Then::Nothing => {}
-        Then::Degraded => {
+        Then::Degraded | Then::Returning => {
+            let all = devices.clone();
+            let last = read(folder, &all).pop().expect("members");
             without_last(&mut devices);
-            succeed(
-                folder,
-                &["copy", "second", &array_of(&devices), "--degraded"],
-            );
+            let array = array_of(&devices);
+            succeed(folder, &["copy", "second", &array, "--degraded"]);
+            if fixture.then == Then::Returning {
+                fs::write(folder.join(&all[all.len() - 1]), last).expect("space");
+                devices = all;
+            }
         }
         Then::DegradedKilled => {
             without_last(&mut devices);
-            succeed(
-                folder,
-                &["copy", "first", &array_of(&devices), "--degraded"],
-            );
+            let array = array_of(&devices);
+            succeed(folder, &["copy", "first", &array, "--degraded"]);
             if !kill_writer(folder, &devices, after) {
                 return None;
             }
+        }
+        Then::Logged => {
+            let log = fixture.journal.then(|| devices.pop()).flatten();
+            without_last(&mut devices);
+            devices.extend(log);
+            let array = array_of(&devices);
+            succeed(folder, &["copy", "first", &array, "--degraded"]);
+            let before = read(folder, &devices);
+            if !kill_writer(folder, &devices, after) {
+                return None;
+            }
+            known = write_down_second(&fail_power(fixture, folder, &devices, &before)?);
         }
         Then::Killed => {
             if !kill_writer(folder, &devices, after) {
                 return None;
             }
         }
-        Then::Rebuilt => {
+        Then::Rebuilt | Then::Rebuilding => {
             without_last(&mut devices);
-            let new = fs::File::create(folder.join("n")).expect("space");
-            new.set_len(fixture.member_bytes()).expect("space");
+            new("n");
             let mut rebuild = vec!["rebuild"];
             rebuild.extend(devices.iter().map(String::as_str));
             rebuild.extend(["--onto", "n"]);
-            succeed(folder, &rebuild);
+            if fixture.then == Then::Rebuilt {
+                succeed(folder, &rebuild);
+            } else {
+                kill(folder, &rebuild, after);
+            }
+            devices.push("n".to_owned());
+            let (array, _) = superblock(&read(folder, &devices)[0]);
+            let state = array.members().last().expect("members").state;
+            let filling = matches!(state, MemberState::Rebuilding { mark, .. } if mark.0 > 0);
+            if filling != (fixture.then == Then::Rebuilding) {
+                return None;
+            }
+        }
+        Then::Growing => {
+            new("n");
+            let mut grow = vec!["grow"];
+            grow.extend(devices.iter().map(String::as_str));
+            grow.extend(["--add", "n"]);
+            kill(folder, &grow, after);
+            devices.push("n".to_owned());
+            let (array, _) = superblock(&read(folder, &devices)[0]);
+            let moved = array.growth.older.map_or(0, |older| older.mark.0);
+            if moved == 0 {
+                return None;
+            }
+        }
+        Then::Spare => {
+            new("n");
+            succeed(
+                folder,
+                &["spare", "add", "n", "--array", &devices.join(",")],
+            );
             devices.push("n".to_owned());
         }
     }
@@ -322,7 +492,7 @@ fn generate(fixture: &Fixture, folder: &Path, after: Duration) -> Option<String>
         let bytes = fs::read(folder.join(device)).expect("it is there");
         write_down(device, &bytes)
     });
-    Some(text.collect())
+    Some(text.chain([known]).collect())
 }
 
 fn update(fixture: &Fixture) {
@@ -338,19 +508,42 @@ fn update(fixture: &Fixture) {
 }
 
 /// Whether every part is what was written first, or where that may be, second.
-fn check_data(fixture: &Fixture, held: &[u8]) {
+fn check_data(fixture: &Fixture, known: Option<&[bool]>, held: &[u8]) {
     let bytes = fixture.data_bytes();
     assert_eq!(held.len(), bytes, "{}", fixture.name);
     let (first, second) = (data(bytes, false), data(bytes, true));
     let parts = (first.chunks(ALIKE).zip(second.chunks(ALIKE))).zip(held.chunks(ALIKE));
     for (at, ((first, second), held)) in parts.enumerate() {
-        let legal = match fixture.then {
-            Then::Nothing | Then::Rebuilt => held == first,
-            Then::Degraded => held == second,
-            Then::Killed | Then::DegradedKilled => held == first || held == second,
+        let expected = match fixture.then {
+            Then::Degraded | Then::Returning => Some(true),
+            Then::Killed | Then::DegradedKilled => None,
+            Then::Logged => Some(known.expect("it says so")[at]),
+            Then::Nothing | Then::Rebuilt | Then::Rebuilding | Then::Growing | Then::Spare => {
+                Some(false)
+            }
         };
-        assert!(legal, "{}: block {at}", fixture.name);
+        let legal = match expected {
+            Some(is_second) => held == if is_second { second } else { first },
+            None => held == first || held == second,
+        };
+        assert!(legal, "{}: part {at}", fixture.name);
     }
+}
+
+/// Reads the array, and checks what it holds.
+fn check_array(
+    fixture: &Fixture,
+    folder: &Path,
+    known: Option<&[bool]>,
+    devices: &[String],
+) -> Vec<u8> {
+    let bytes = fixture.data_bytes().to_string();
+    let array = array_of(devices);
+    succeed(folder, &["copy", &array, "held", "--bytes", &bytes]);
+    let held = fs::read(folder.join("held")).expect("it was written");
+    fs::remove_file(folder.join("held")).expect("it is ours");
+    check_data(fixture, known, &held);
+    held
 }
 
 fn check(fixture: &Fixture) {
@@ -359,28 +552,36 @@ fn check(fixture: &Fixture) {
     let folder = TempDir::new().expect("space");
     let folder = folder.path();
     let devices = make(folder, &text);
-    let bytes = fixture.data_bytes().to_string();
-    for _ in 0..2 {
-        if folder.join("held").exists() {
-            fs::remove_file(folder.join("held")).expect("it is ours");
-        }
-        // The first opening may recover, the second reads what the first left.
-        let array = array_of(&devices);
-        succeed(folder, &["copy", &array, "held", "--bytes", &bytes]);
-        check_data(
-            fixture,
-            &fs::read(folder.join("held")).expect("it was written"),
-        );
+    let known = read_second(&text, fixture.data_bytes() / ALIKE);
+    // The first opening may recover; what it read stays.
+    let held = check_array(fixture, folder, known.as_deref(), &devices);
+    let again = check_array(fixture, folder, known.as_deref(), &devices);
+    assert!(held == again, "{}: it did not stay", fixture.name);
+    let call = |command: &str| {
+        let mut arguments = vec![command];
+        arguments.extend(devices.iter().map(String::as_str));
+        succeed(folder, &arguments)
+    };
+    match fixture.then {
+        Then::Growing => drop(call("grow")),
+        Then::Rebuilding | Then::Returning => drop(call("rebuild")),
+        _ => {}
     }
-    let mut scrub = vec!["scrub"];
-    scrub.extend(devices.iter().map(String::as_str));
     if fixture.has_redundancy() || fixture.options != BARE {
-        let told = succeed(folder, &scrub);
-        assert!(
-            told.contains("nothing is wrong"),
-            "{}: {told}",
-            fixture.name
-        );
+        let told = call("scrub");
+        let fine = told.contains("nothing is wrong");
+        assert!(fine, "{}: {told}", fixture.name);
+    }
+    assert!(held == check_array(fixture, folder, known.as_deref(), &devices));
+    if fixture.then == Then::Spare {
+        // It takes the place of what is missing.
+        let mut left = devices.clone();
+        let lost = left.remove(0);
+        fs::remove_file(folder.join(lost)).expect("it was there");
+        let mut rebuild = vec!["rebuild"];
+        rebuild.extend(left.iter().map(String::as_str));
+        succeed(folder, &rebuild);
+        return drop(check_array(fixture, folder, known.as_deref(), &left));
     }
     // It takes writes.
     fs::write(folder.join("new"), data(fixture.data_bytes(), true)).expect("space");
