@@ -391,6 +391,11 @@ impl BadList {
         self.flying.is_some() || self.wanted.contains(&true)
     }
 
+    /// Whether it is being read yet.
+    pub(crate) fn is_loading(&self) -> bool {
+        self.loading.is_some()
+    }
+
     /// Whether nothing of it is being written.
     pub(crate) fn is_quiet(&self) -> bool {
         self.flying.is_none()

@@ -30,6 +30,7 @@ mod locks;
 pub mod member;
 mod metadata;
 pub mod mutation;
+mod opening;
 pub mod output;
 pub mod plan;
 pub mod read_policies;

@@ -111,7 +111,8 @@ impl Engine {
             self.bad.unknown |= active.is_empty();
             self.bad.loading = None;
             self.bad_blocks_loaded();
-            return self.load_bitmaps();
+            self.load_bitmaps();
+            return self.opening_goes_on();
         }
         loading.blocks = left.min(loading.place.blocks);
         loading.pending = active.count();

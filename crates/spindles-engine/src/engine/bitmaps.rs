@@ -42,7 +42,7 @@ impl Engine {
 
     /// Begins to write what changed, as far as no write is under way.
     pub(crate) fn write_bitmaps(&mut self) {
-        if !self.regions.stored || self.read_only || self.loading.is_some() {
+        if !self.regions.stored || self.read_only || self.opening.loading().is_some() {
             return;
         }
         for kind in BITMAPS {
@@ -185,12 +185,12 @@ impl Engine {
 
     /// Reads the next blocks of the bitmaps from all members.
     pub(crate) fn load_bitmaps(&mut self) {
-        let Some(mut loading) = self.loading else {
+        let Some(mut loading) = self.opening.loading() else {
             return;
         };
         loop {
             let Some(&kind) = BITMAPS.get(loading.bitmap) else {
-                self.loading = None;
+                self.opening.set_loading(None);
                 return self.bitmaps_loaded();
             };
             let left = self.bitmap(kind).blocks - loading.block;
@@ -207,14 +207,14 @@ impl Engine {
                 written.words_mut().fill(u64::MAX);
                 written.trim();
                 self.nothing_more();
-                self.loading = None;
+                self.opening.set_loading(None);
                 return self.bitmaps_loaded();
             }
             loading.blocks = u32::try_from(left)
                 .map_or(loading.place.blocks, |left| left.min(loading.place.blocks));
             loading.pending = active.count();
             loading.read = MemberSet::EMPTY;
-            self.loading = Some(loading);
+            self.opening.set_loading(Some(loading));
             for member in active.iter() {
                 let block = self.area_block(member, kind).plus(loading.block);
                 let slice: BufferSlice = self.metadata_buffer.slice(loading.place, member.0);
@@ -237,18 +237,18 @@ impl Engine {
         if let Err(error @ MemberError::Gone) = result {
             self.put_out(member, OutReason::Error(error));
         }
-        let mut loading = self.loading.expect("bitmaps are read");
+        let mut loading = self.opening.loading().expect("bitmaps are read");
         loading.pending -= 1;
         if result.is_ok() {
             loading.read = loading.read.with(member);
         }
-        self.loading = Some(loading);
+        self.opening.set_loading(Some(loading));
         if loading.pending > 0 {
             return;
         }
         self.merge_pages(&loading);
         loading.block += u64::from(loading.blocks);
-        self.loading = Some(loading);
+        self.opening.set_loading(Some(loading));
         self.load_bitmaps();
     }
 

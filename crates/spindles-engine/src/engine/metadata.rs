@@ -73,7 +73,7 @@ impl Engine {
     /// Begins the update that is wanted, unless what was found at opening is not durable yet: a
     /// member whose newest superblock is only in its cache would fall two generations behind.
     pub(crate) fn begin_update(&mut self) {
-        if self.metadata.pending > 0 || !self.metadata.wanted || self.opening_flushes > 0 {
+        if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_flushing() {
             return;
         }
         if self.metadata.broken {

@@ -24,7 +24,6 @@ mod zeroing;
 use crate::{
     NEWCOMER, SLOT_BITS, SYSTEM_IO,
     bad_blocks::BadList,
-    bitmaps::Loading,
     checksums::Pages,
     columns::Column,
     config::Limits,
@@ -38,11 +37,12 @@ use crate::{
     jobs::{
         JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
-    journal::{Journal, replay::Replay},
+    journal::Journal,
     locks::Locks,
     member::{ArrayState, Member, MemberEvent},
     metadata::Metadata,
     mutation::Mutation,
+    opening::Opening,
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
     read_policies::{MemberLoad, ReadPolicy},
@@ -156,13 +156,8 @@ pub struct Engine {
     pub(crate) regions: Regions,
     pub(crate) first_touch: FirstTouch,
     pub(crate) zeroing: Zeroing,
-    /// The bitmaps, while they are being read.
-    pub(crate) loading: Option<Loading>,
-    /// False until what was found at opening is durable: a degraded array does not serve before.
-    pub(crate) serving: bool,
+    pub(crate) opening: Opening,
     pub(crate) journal: Option<Journal>,
-    /// What the journals hold after a crash is being carried out again.
-    pub(crate) replay: Option<Replay>,
     /// The pages of checksums in memory, where blocks have checksums.
     pub(crate) pages: Option<Pages>,
     /// Of blocks that are written, or were read, for each column.
@@ -179,8 +174,6 @@ pub struct Engine {
     pub(crate) zeros_blocks_max: u32,
     /// Whether a crash may leave a block torn.
     pub(crate) tears: bool,
-    /// Flushes of the opening under way.
-    pub(crate) opening_flushes: u32,
     pub(crate) jobs: Jobs,
     pub(crate) rebuild: Rebuild,
     pub(crate) replace: Replace,
@@ -500,7 +493,7 @@ impl Engine {
     /// device waits to take its position.
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
-        !self.serving
+        !self.opening.is_serving()
             || !self.rebuild.joining.is_empty()
             || self.replace.holds_back()
             || self.grow.holds_back()
@@ -510,15 +503,14 @@ impl Engine {
     pub(crate) fn is_quiet(&self) -> bool {
         self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
             && !self.metadata.busy()
-            && self.opening_flushes == 0
-            && self.loading.is_none()
+            && !self.opening.is_finding()
             && self.zeroing.is_idle()
             && self.regions.sweep_is_idle()
             && self.bitmaps_are_quiet()
             && self.bad.is_quiet()
             && self.rebuild.is_quiet()
             && self.replace.is_quiet()
-            && self.replay.is_none()
+            && self.opening.replay().is_none()
             && self.journal_is_idle()
             && self.pages.as_ref().is_none_or(Pages::is_quiet)
             && self.grow.is_quiet()

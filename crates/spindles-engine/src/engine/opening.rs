@@ -23,6 +23,7 @@ use crate::{
     member::Member,
     metadata::{Metadata, superblock_blocks},
     mutation::Mutation,
+    opening::Opening,
     output::OutReason,
     plan::Shape,
     read_policies::MemberLoad,
@@ -197,7 +198,6 @@ impl Engine {
             },
             pages,
             journal,
-            replay: None,
             checksums: vec![0; index(all_columns) * checksums_of_column],
             checksums_of_column,
             row_sums: vec![None; index(all_columns) * row_sums_of_column],
@@ -255,9 +255,11 @@ impl Engine {
             regions,
             first_touch: FirstTouch::new(config.zeroes_without_moving_bytes),
             zeroing: Zeroing::new(region_count, count, all_columns),
-            loading,
-            serving: true,
-            opening_flushes: 0,
+            opening: Opening::Finding {
+                flushes: 0,
+                loading,
+                replay: None,
+            },
             jobs: Jobs::new(super::jobs::JOBS.len(), config.job_rate),
             rebuild: Rebuild::default(),
             replace: Replace::new(region_count),
@@ -280,11 +282,11 @@ impl Engine {
             engine.begin_resync();
         }
         if replays {
-            engine.replay = engine.new_replay();
+            let replay = engine.new_replay();
+            engine.opening.will_replay(replay);
         }
         engine.find_growth();
         engine.find_rebuilding();
-        engine.serving = false;
         engine.load_bad_blocks();
         if engine.metadata.persistence.is_some() && !engine.read_only {
             engine.flush_at_opening();
@@ -296,7 +298,7 @@ impl Engine {
                 engine.want_update();
             }
         }
-        engine.try_to_serve();
+        engine.opening_goes_on();
         engine.pump(now);
         Ok(engine)
     }
@@ -305,14 +307,14 @@ impl Engine {
     /// ended: superblocks too. It is made durable before anything is built on it.
     fn flush_at_opening(&mut self) {
         if self.mutated(Mutation::SkipOpeningFlush) {
-            return self.opening_goes_on();
+            return;
         }
-        self.opening_flushes =
-            self.flush_active(Purpose::OpeningFlush) + self.flush_journal_at_opening();
+        let flushes = self.flush_active(Purpose::OpeningFlush) + self.flush_journal_at_opening();
+        self.opening.flushes_begin(flushes);
     }
 
     pub(crate) fn opening_flushed(&mut self, member: MemberIndex, result: Result<(), MemberError>) {
-        self.opening_flushes -= 1;
+        self.opening.flush_ended();
         match result {
             result if member == JOURNAL_DEVICE => self.log_failed(member, result),
             result => self.system_flush_failed(member, result),
@@ -322,27 +324,28 @@ impl Engine {
 
     /// Goes on with what can be built on what was found at opening, when that is durable.
     pub(crate) fn opening_goes_on(&mut self) {
-        if self.opening_flushes == 0 && self.loading.is_none() {
-            self.extend();
-            self.begin_update();
-            self.begin_replay();
-            if self.may_log() && self.replay.is_none() && !self.read_only {
-                // A crash came before it could log, or what was logged is lost.
-                self.journal_from_now_on();
-            }
-            self.try_to_serve();
+        if self.bad.is_loading() || !self.opening.found() {
+            return;
         }
+        self.extend();
+        self.begin_update();
+        self.begin_replay();
+        if self.may_log() && self.opening.replay().is_none() && !self.read_only {
+            // A crash came before it could log, or what was logged is lost.
+            self.journal_from_now_on();
+        }
+        self.try_to_serve();
     }
 
     /// Serves, if everything of the opening is done.
     pub(crate) fn try_to_serve(&mut self) {
-        self.serving |= self.opening_flushes == 0
-            && self.loading.is_none()
-            && self.replay.is_none()
-            && !self.metadata.busy()
+        let recorded = !self.metadata.busy()
             && (!self.journal_undecided() || self.metadata.broken)
             && (self.bitmaps_are_stored() || self.metadata.broken)
             && self.bad_blocks_are_stored();
+        if self.opening.is_recording() && recorded {
+            self.opening.serve();
+        }
     }
 
     pub(crate) fn system_flush_failed(
@@ -393,7 +396,7 @@ impl Engine {
 
     /// Whether everything of the opening is done.
     pub fn is_serving(&self) -> bool {
-        self.serving
+        self.opening.is_serving()
     }
 
     /// Ends what `Config::look_only` began: from here on reads of blocks that wait for a replay fail.

@@ -61,7 +61,7 @@ impl Engine {
 
     /// Whether redundancy is known to agree with data everywhere.
     pub fn is_settled(&self) -> bool {
-        self.all_settled && self.loading.is_none() && self.replay.is_none()
+        self.all_settled && !self.opening.is_finding() && self.opening.replay().is_none()
     }
 
     /// Whether a column may be planned: its region is not being given back, and members hold what

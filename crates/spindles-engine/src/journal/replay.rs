@@ -20,7 +20,8 @@ pub(crate) struct Scan {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Stage {
-    Waiting,
+    /// It begins when what was found at opening is durable.
+    Due,
     Scanning {
         pending: u32,
     },

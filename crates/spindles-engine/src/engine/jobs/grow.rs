@@ -211,7 +211,7 @@ impl Engine {
     fn is_alone(&self) -> bool {
         let midway = (self.stalled.front())
             .is_some_and(|&request| self.requests[index(request)].is_midway());
-        self.serving && self.rebuild.joining.is_empty() && !midway && self.is_quiet()
+        self.opening.is_serving() && self.rebuild.joining.is_empty() && !midway && self.is_quiet()
     }
 
     /// Where all is moved: beyond the end of the array as it was, to that of the last region that it

@@ -262,7 +262,7 @@ impl Engine {
     /// Lets devices take their positions once nothing is under way, neither on the devices that were
     /// there nor of a plan that does without them. Whether they wait no longer.
     pub(crate) fn pump_joining(&mut self) -> bool {
-        if self.rebuild.joining.is_empty() || !self.is_quiet() || !self.serving {
+        if self.rebuild.joining.is_empty() || !self.is_quiet() || !self.opening.is_serving() {
             return false;
         }
         let all = core::mem::take(&mut self.rebuild.joining);
@@ -281,7 +281,7 @@ impl Engine {
             self.output(Output::Event(Event::RebuildStarted { member }));
         }
         // Nobody counts on them before all know it, and they know all.
-        self.serving = false;
+        self.opening.record_again();
         self.regions.dirty.tell_all();
         self.regions.written.tell_all();
         self.write_bitmaps();

@@ -91,7 +91,7 @@ impl Engine {
     /// Goes on with a replacement that waits until nothing is under way. Whether it does no longer.
     pub(crate) fn pump_replace(&mut self) -> bool {
         let waits = matches!(self.replace.stage, Stage::Waiting | Stage::Draining);
-        if !waits || !self.serving || !self.is_quiet() {
+        if !waits || !self.opening.is_serving() || !self.is_quiet() {
             return false;
         }
         if self.metadata.broken || !self.geometry.survives(self.lost) {

@@ -50,7 +50,7 @@ impl Engine {
         replay.stage = Stage::Resuming;
         let (&last, _) = replay.seen.iter().next_back().expect("a batch was found");
         let journal = self.journal.as_mut().expect("a replay has a journal");
-        let replay = self.replay.as_ref().expect("a replay is under way");
+        let replay = self.opening.replay().expect("a replay is under way");
         let mut undecided = replay.seen.range(journal.record.tail..);
         let undecided = undecided.find(|(batch, _)| !replay.seen.contains_key(&(*batch + 1)));
         let (&first, &place) = undecided.expect("the last at least");
@@ -154,7 +154,7 @@ impl Engine {
         let data = column.shape.all_data();
         let part = logged.first().expect("a part was found");
         for row in 0..column.blocks {
-            let replay = self.replay.as_ref().expect("a replay is under way");
+            let replay = self.opening.replay().expect("a replay is under way");
             let part = replay.log.part(&replay.runs[replay.next], part);
             let logged = replay.log.row_sum(part, column.low + row);
             let made = |slot| (slot, self.sum_at(id, Sums::Made, slot, row));

@@ -35,7 +35,7 @@ use spindles_block::{MemberError, MemberIndex, MemberResult, MemberSet, Operatio
 use spindles_format::{
     BadBlockKind, JOURNAL_HEADER_BYTES, JournalEntry, JournalHeader, JournalKind,
 };
-use spindles_layout::{Group, GroupIndex};
+use spindles_layout::{Geometry, Group, GroupIndex};
 
 /// How much of a journal is read at once.
 const WINDOW_BYTES: u32 = 64 << 10;
@@ -48,7 +48,7 @@ impl Engine {
         let members = self.geometry.members();
         let window = self.metadata_buffer.reserve(members, blocks);
         Some(Replay {
-            stage: Stage::Waiting,
+            stage: Stage::Due,
             window,
             scans: vec![Scan::default(); usize::from(members)],
             seen: BTreeMap::new(),
@@ -66,17 +66,17 @@ impl Engine {
     }
 
     pub(super) fn replay(&mut self) -> &mut Replay {
-        self.replay.as_mut().expect("a replay is under way")
+        self.opening.replay_mut().expect("a replay is under way")
     }
 
     fn replay_is(&self, stage: Stage) -> bool {
-        let replay = self.replay.as_ref();
+        let replay = self.opening.replay();
         replay.is_some_and(|replay| replay.stage == stage)
     }
 
     /// Begins the replay, when what was found at opening is durable.
     pub(crate) fn begin_replay(&mut self) {
-        if !self.replay_is(Stage::Waiting) {
+        if !self.replay_is(Stage::Due) {
             return;
         }
         if !self.geometry.survives(self.lost) {
@@ -107,7 +107,7 @@ impl Engine {
         let ((device, start), ring) = (journal.home.place(member), 2 * journal.home.half_blocks());
         let lost = journal.home.is_lost();
         let header_blocks = journal.headers.blocks;
-        let replay = self.replay.as_mut().expect("a replay is under way");
+        let replay = self.opening.replay_mut().expect("a replay is under way");
         let window = replay.window;
         let scan = &mut replay.scans[usize::from(member.0)];
         let at_end = ring - scan.next.min(ring) < header_blocks;
@@ -157,8 +157,9 @@ impl Engine {
     }
 
     fn look_for_headers(&mut self, member: MemberIndex, header_blocks: u32) {
-        let mut replay = self.replay.take().expect("a replay is under way");
+        let replay = self.opening.replay_mut().expect("a replay is under way");
         let journal = self.journal.as_ref().expect("a replay has a journal");
+        let ring = 2 * journal.home.half_blocks();
         let bytes = self.metadata_buffer.bytes(replay.window, member.0);
         let scan = &mut replay.scans[usize::from(member.0)];
         let block_bytes = index(self.block_size.bytes());
@@ -185,33 +186,13 @@ impl Engine {
                 continue;
             }
             for (entry, sums) in header.entries() {
-                if self.entry_is_sane(&entry, member) {
+                let is_live = self.regions.is_live(GroupIndex(entry.group));
+                if is_live && is_sane(&self.geometry, ring, &entry, member) {
                     replay.log.add(batch.sequence, member, entry, sums);
                 }
             }
         }
         scan.next += headers;
-        self.replay = Some(replay);
-    }
-
-    /// Whether an entry can be of this array: what is not is taken for rot.
-    fn entry_is_sane(&self, entry: &JournalEntry, member: MemberIndex) -> bool {
-        if entry.group >= self.geometry.groups() || !self.regions.is_live(GroupIndex(entry.group)) {
-            return false;
-        }
-        let mut group = Group::empty();
-        self.geometry
-            .group_into(GroupIndex(entry.group), &mut group);
-        let ring = self
-            .journal
-            .as_ref()
-            .map_or(0, |j| 2 * j.home.half_blocks());
-        let rows = entry.low.checked_add(entry.blocks);
-        let place = entry.place.checked_add(entry.blocks);
-        rows.is_some_and(|end| end <= group.blocks)
-            && (group.slots().get(usize::from(entry.slot)))
-                .is_some_and(|slot| slot.member == member)
-            && (entry.kind != JournalKind::Data || place.is_some_and(|end| end <= ring))
     }
 
     /// A journal was read to its end.
@@ -231,7 +212,7 @@ impl Engine {
     /// Goes on when it is durable who is missing: what is decided without them must not be decided with
     /// them again.
     pub(crate) fn replay_recorded(&mut self) {
-        let Some(replay) = &mut self.replay else {
+        let Some(replay) = self.opening.replay_mut() else {
             return;
         };
         let broken = self.metadata.broken;
@@ -277,7 +258,7 @@ impl Engine {
         if self.journal.as_ref().is_some_and(|it| it.home.is_lost()) {
             return self.replay_lost();
         }
-        let replay = self.replay.as_mut().expect("a replay is under way");
+        let replay = self.opening.replay_mut().expect("a replay is under way");
         let Some(run) = replay.runs.get(replay.next).cloned() else {
             match replay.stage {
                 Stage::Placing if !replay.broken.is_empty() => return self.resume_log(),
@@ -371,7 +352,7 @@ impl Engine {
             return self.log_read(id);
         }
         for slot in data.iter() {
-            let replay = self.replay.as_ref().expect("a replay is under way");
+            let replay = self.opening.replay().expect("a replay is under way");
             let part = replay.log.part(&replay.runs[replay.next], slot);
             let journal = self.journal.as_ref().expect("a replay has a journal");
             let (device, start) = journal.home.place(part.member);
@@ -436,7 +417,7 @@ impl Engine {
 
     fn log_summed(&mut self, id: u32) {
         let column = self.columns[index(id)];
-        let replay = self.replay.as_ref().expect("a replay is under way");
+        let replay = self.opening.replay().expect("a replay is under way");
         let run = &replay.runs[replay.next];
         let is_whole = |&slot: &u8| {
             let part = replay.log.part(run, slot);
@@ -477,7 +458,7 @@ impl Engine {
         let writes = column.plan.writes.minus(self.missing_slots(id));
         for slot in writes.iter() {
             for row in 0..column.blocks {
-                let replay = self.replay.as_ref().expect("a replay is under way");
+                let replay = self.opening.replay().expect("a replay is under way");
                 let run = &replay.runs[replay.next];
                 if run.lacks.contains(slot) {
                     self.lose_entry(id, slot, row);
@@ -527,7 +508,7 @@ impl Engine {
 
     /// What was carried out is not lost any more.
     fn list_replayed(&mut self) {
-        let replay = self.replay.as_ref().expect("a replay is under way");
+        let replay = self.opening.replay().expect("a replay is under way");
         if self.bad.any_lost() {
             let (id, runs) = (replay.column, replay.runs.clone());
             for run in runs {
@@ -535,7 +516,7 @@ impl Engine {
                 let column = &mut self.columns[index(id)];
                 (column.low, column.blocks) = (run.rows.start, run.rows.end - run.rows.start);
                 let data = self.shape(id).all_data();
-                let replay = self.replay.as_ref().expect("a replay is under way");
+                let replay = self.opening.replay().expect("a replay is under way");
                 let logged: Vec<u8> = replay.log.slots(&run).map(|(slot, _)| slot).collect();
                 for slot in logged.into_iter().filter(|&slot| data.contains(slot)) {
                     let blocks = self.array_blocks(id, slot);
@@ -615,7 +596,7 @@ impl Engine {
     }
 
     pub(super) fn end_replay(&mut self) {
-        let replay = self.replay.take().expect("a replay is under way");
+        let replay = self.opening.replayed();
         self.let_go_pages(replay.column);
         let column = &mut self.columns[index(replay.column)];
         column.move_to(Phase::Free);
@@ -627,4 +608,23 @@ impl Engine {
         }));
         self.try_to_serve();
     }
+}
+
+/// Whether an entry can be of this array, with journals of so many blocks: what is not is taken for rot.
+fn is_sane(
+    geometry: &Geometry,
+    ring_blocks: u32,
+    entry: &JournalEntry,
+    member: MemberIndex,
+) -> bool {
+    if entry.group >= geometry.groups() {
+        return false;
+    }
+    let mut group = Group::empty();
+    geometry.group_into(GroupIndex(entry.group), &mut group);
+    let rows = entry.low.checked_add(entry.blocks);
+    let place = entry.place.checked_add(entry.blocks);
+    rows.is_some_and(|end| end <= group.blocks)
+        && (group.slots().get(usize::from(entry.slot))).is_some_and(|slot| slot.member == member)
+        && (entry.kind != JournalKind::Data || place.is_some_and(|end| end <= ring_blocks))
 }

@@ -116,7 +116,7 @@ impl Engine {
     /// as lost.
     pub(super) fn judge_log(&mut self) {
         let journal = self.journal.as_ref().expect("a replay has a journal");
-        let replay = self.replay.as_mut().expect("a replay is under way");
+        let replay = self.opening.replay_mut().expect("a replay is under way");
         if !journal.home.is_device() || journal.home.is_lost() {
             return;
         }
