@@ -42,6 +42,7 @@ mod slow;
 mod status;
 mod system_io;
 mod throttle;
+mod waits;
 mod zeroing;
 
 pub use config::{Config, FaultLimits, Limits, OpenError, Persistence};

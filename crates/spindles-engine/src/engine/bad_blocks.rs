@@ -9,6 +9,7 @@ use crate::{
     plan::Ask,
     slots::SlotSet,
     system_io::Purpose,
+    waits::WaitFor,
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberResult, MemberSet, Operation};
@@ -90,7 +91,7 @@ impl Engine {
         self.bad.flying = None;
         self.write_bad_blocks();
         if self.bad_blocks_are_stored() {
-            self.ready.append(&mut self.gated);
+            self.wake(WaitFor::BadBlocks);
             self.begin_update();
             self.replay_listed();
             self.try_to_serve();

@@ -6,6 +6,7 @@ use crate::{
     index,
     output::OutReason,
     system_io::Purpose,
+    waits::WaitFor,
 };
 use spindles_block::{
     BlockIndex, BufferSlice, MemberError, MemberIndex, MemberResult, MemberSet, Operation,
@@ -162,7 +163,7 @@ impl Engine {
     fn bitmaps_changed(&mut self) {
         // A superblock update may have waited for all of it.
         self.begin_update();
-        self.ready.append(&mut self.gated);
+        self.wake(WaitFor::Region);
         self.pump_releases();
         self.try_to_serve();
     }

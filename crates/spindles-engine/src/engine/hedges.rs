@@ -239,7 +239,7 @@ impl Engine {
         self.hedges.hedged[usize::from(member.0)] += 1;
         if !self.advance(hedge) {
             // It is not behind those who wait for columns that wait at the member.
-            self.stalled.push_front(hedge);
+            self.backlog.push_front(hedge);
         }
         self.keep_columns();
     }
@@ -290,7 +290,7 @@ impl Engine {
         let late = &mut self.requests[index(other)];
         if !late.is_handed_out() {
             late.stop();
-            self.stalled.retain(|&waiting| waiting != other);
+            self.backlog.retain(|&waiting| waiting != other);
         }
         if self.requests[index(other)].pending == 0 {
             return self.is_back(other);

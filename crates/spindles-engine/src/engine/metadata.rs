@@ -9,7 +9,7 @@
 
 use crate::{
     Engine, Mutation, config::Persistence, extension::Extension, member::Member, output::OutReason,
-    system_io::Purpose,
+    system_io::Purpose, waits::WaitFor,
 };
 use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::MemberState;
@@ -52,7 +52,7 @@ impl Engine {
     pub(crate) fn nothing_more(&mut self) {
         self.metadata.broken = true;
         self.metadata.wanted = false;
-        self.ready.append(&mut self.gated);
+        self.waits.wake_all(&mut self.ready);
         self.pump_releases();
         self.journal_gives_up();
         self.replay_recorded();
@@ -280,7 +280,7 @@ impl Engine {
         if !self.metadata.broken {
             self.announce_rebuilt();
         }
-        self.ready.append(&mut self.gated);
+        self.wake(WaitFor::Superblocks);
         if self.metadata.in_one_slot && !self.metadata.broken {
             self.want_update();
         }

@@ -50,6 +50,7 @@ use crate::{
     requests::RequestSlot,
     slow::Slow,
     system_io::MetadataBuffer,
+    waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
 use alloc::{collections::VecDeque, vec::Vec};
@@ -143,11 +144,10 @@ pub struct Engine {
     pub(crate) free_columns: Vec<u32>,
     pub(crate) free_job_columns: Vec<u32>,
     /// Requests that have blocks left to hand out and wait for a column, in order.
-    pub(crate) stalled: VecDeque<u32>,
+    pub(crate) backlog: VecDeque<u32>,
     /// Columns that can go on.
     pub(crate) ready: VecDeque<u32>,
-    /// Columns that wait for a superblock update.
-    pub(crate) gated: VecDeque<u32>,
+    pub(crate) waits: Waits,
     pub(crate) locks: Locks,
     pub(crate) outputs: VecDeque<Output>,
     /// Room for all that one input can cause: `outputs` never grows beyond it.
@@ -431,10 +431,15 @@ impl Engine {
             self.want_update();
         } else {
             self.output(Output::Event(Event::ArrayFailed { missing: lost }));
-            self.ready.append(&mut self.gated); // They may have waited for that to be recorded.
+            self.waits.wake_all(&mut self.ready); // They may have waited for that to be recorded.
             self.journal_gives_up();
         }
         survives
+    }
+
+    /// Columns that wait for this look again.
+    pub(crate) fn wake(&mut self, reason: WaitFor) {
+        self.waits.wake(reason, &mut self.ready);
     }
 
     /// Whether a member is out. What is still asked of it then was planned for the device that it had,
@@ -452,7 +457,7 @@ impl Engine {
     #[inline]
     pub(crate) fn pump(&mut self, now: Instant) {
         if !self.ready.is_empty()
-            || !self.stalled.is_empty()
+            || !self.backlog.is_empty()
             || self.jobs.any()
             || self.holds_back()
             || self.closing != Closing::Open
@@ -468,7 +473,7 @@ impl Engine {
         loop {
             if let Some(column) = self.ready.pop_front() {
                 self.run(column);
-            } else if !self.advance_stalled()
+            } else if !self.advance_backlog()
                 && !self.pump_repairs()
                 && !self.pump_jobs(now)
                 && !self.pump_joining()

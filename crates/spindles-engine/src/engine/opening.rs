@@ -31,6 +31,7 @@ use crate::{
     requests::RequestSlot,
     slow::Slow,
     system_io::{MetadataBuffer, Purpose},
+    waits::Waits,
     zeroing::Zeroing,
 };
 use alloc::{collections::VecDeque, vec};
@@ -243,11 +244,11 @@ impl Engine {
             ],
             free_columns: (0..client_columns).rev().collect(),
             free_job_columns: (client_columns..all_columns).rev().collect(),
-            stalled: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
+            backlog: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
             hedges,
             flushes: Flushes::default(),
             ready: VecDeque::with_capacity(index(all_columns)),
-            gated: VecDeque::with_capacity(index(all_columns)),
+            waits: Waits::new(index(all_columns)),
             locks: Locks::new(all_columns),
             outputs: VecDeque::with_capacity(outputs_max),
             outputs_max,

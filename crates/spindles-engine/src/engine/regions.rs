@@ -10,6 +10,7 @@ use crate::{
     plan::Ask,
     regions::Sweep,
     system_io::Purpose,
+    waits::WaitFor,
 };
 use core::ops::Range;
 use spindles_block::{BlockIndex, Instant, MemberIndex, MemberResult, Operation};
@@ -326,7 +327,7 @@ impl Engine {
         }
         self.regions.releasing = 0..0;
         self.regions.releases.pop_front();
-        self.ready.append(&mut self.gated);
+        self.wake(WaitFor::Region);
         self.answer(request);
         true
     }

@@ -1,7 +1,7 @@
 //! Requests, and how they are cut into columns.
 //!
 //! A request has a cursor and hands out columns as long as there are free ones; what is left
-//! waits in `stalled`. A column never waits for another column to be free, so there is always one
+//! waits in `backlog`. A column never waits for another column to be free, so there is always one
 //! that ends.
 
 use crate::{
@@ -57,20 +57,20 @@ impl Engine {
             request.buffer,
         );
         self.requests[index(slot)].exchangeable = self.hedges.exchanges;
-        if !self.stalled.is_empty() || !self.advance(slot) {
-            self.stalled.push_back(slot);
+        if !self.backlog.is_empty() || !self.advance(slot) {
+            self.backlog.push_back(slot);
         }
         Ok(())
     }
 
     /// Lets the request that waits longest go on. Whether it came to its end.
-    pub(crate) fn advance_stalled(&mut self) -> bool {
-        let Some(&request) = self.stalled.front() else {
+    pub(crate) fn advance_backlog(&mut self) -> bool {
+        let Some(&request) = self.backlog.front() else {
             return false;
         };
         let done = self.advance(request);
         if done {
-            self.stalled.pop_front();
+            self.backlog.pop_front();
         }
         done
     }

@@ -4,7 +4,7 @@
 
 use crate::{
     Engine, Mutation, checksums::entries::Entry, index, output::OutReason, system_io::Purpose,
-    zeroing::Run,
+    waits::WaitFor, zeroing::Run,
 };
 use core::mem::take;
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
@@ -225,7 +225,7 @@ impl Engine {
         self.regions.note_all_written();
         self.write_bitmaps();
         if self.metadata.broken {
-            self.ready.append(&mut self.gated);
+            self.wake(WaitFor::Region);
         }
         self.zero_next();
         self.extend();

@@ -6,6 +6,7 @@ use crate::{
     index,
     plan::{Ask, Strategy, Work},
     slots::SlotSet,
+    waits::WaitFor,
 };
 use spindles_block::{Operation, RequestError};
 
@@ -27,12 +28,16 @@ impl Engine {
             && self.metadata.may_count_on(self.missing)
             && !self.mutated(Mutation::LogUnrecorded);
         let undecided = unrecorded || !logged && self.journal_undecided();
-        let may_write = harmless
-            || self.writes_nothing()
-            || !undecided && self.may_commit() && self.may_write_region(group);
-        if !may_write {
+        let waits_for = if harmless || self.writes_nothing() {
+            None
+        } else if undecided || !self.may_commit() {
+            Some(WaitFor::Superblocks)
+        } else {
+            (!self.may_write_region(group)).then_some(WaitFor::Region)
+        };
+        if let Some(reason) = waits_for {
             self.columns[index(id)].move_to(Phase::Committing);
-            self.gated.push_back(id);
+            self.waits.wait(id, reason);
             return;
         }
         // Members may have gone since the plan was made; what it computed for the others holds.

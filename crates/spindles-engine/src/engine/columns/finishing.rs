@@ -7,6 +7,7 @@ use crate::{
     index,
     output::Output,
     plan::Ask,
+    waits::WaitFor,
 };
 use spindles_block::{
     BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
@@ -45,11 +46,11 @@ impl Engine {
         let column = &mut self.columns[index(id)];
         column.move_to(Phase::Acknowledging);
         if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
-            self.gated.push_back(id);
+            self.waits.wait(id, WaitFor::Superblocks);
             return;
         }
         if !self.bad_blocks_are_stored() {
-            self.gated.push_back(id);
+            self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
         if self.columns[index(id)].was_bad && self.columns[index(id)].error.is_none() {

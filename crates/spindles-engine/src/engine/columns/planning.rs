@@ -7,6 +7,7 @@ use crate::{
     plan::{Ask, Health, Strategy, plan},
     recovery::rows::Settling,
     slots::SlotSet,
+    waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
 use spindles_layout::GroupIndex;
@@ -85,7 +86,7 @@ impl Engine {
         }
         if alone && self.regions.stored && !self.region_is_open(id) {
             self.columns[index(id)].move_to(Phase::Preparing);
-            self.gated.push_back(id);
+            self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();
         }
         if self.metadata.broken && !written && ask == Ask::Write {

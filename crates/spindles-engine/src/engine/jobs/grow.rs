@@ -209,7 +209,7 @@ impl Engine {
 
     /// Whether nothing else is under way, and no request is in the middle of a group.
     fn is_alone(&self) -> bool {
-        let midway = (self.stalled.front())
+        let midway = (self.backlog.front())
             .is_some_and(|&request| self.requests[index(request)].is_midway());
         self.opening.is_serving() && self.rebuild.joining.is_empty() && !midway && self.is_quiet()
     }

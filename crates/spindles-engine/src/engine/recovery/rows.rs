@@ -26,6 +26,7 @@ use crate::{
         rows::Settling,
     },
     slots::SlotSet,
+    waits::WaitFor,
 };
 use spindles_block::{BlockIndex, MEMBERS_MAX, RequestError};
 use spindles_format::{BadBlockKind, RowSum, stored_checksum};
@@ -55,7 +56,7 @@ impl Engine {
         if !self.bad_blocks_are_stored() {
             // What is lost is durable in the list before anything is written in its place.
             self.columns[index(id)].move_to(Phase::Preparing);
-            self.gated.push_back(id);
+            self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
         let missing = self.missing_slots(id);

@@ -1,0 +1,76 @@
+//! Columns that wait for something besides their own I/O, and for what.
+
+use alloc::collections::VecDeque;
+
+/// What a column waits for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum WaitFor {
+    /// The superblocks: that it is durable who is out, that the array is dirty, or whether writes are logged.
+    Superblocks,
+    /// Its region: that it is durably marked, is made zeros, or was given back.
+    Region,
+    /// The bad-block list, which is being written.
+    BadBlocks,
+}
+
+/// The columns that wait, in order.
+#[derive(Clone, Debug)]
+pub(crate) struct Waits {
+    columns: VecDeque<(u32, WaitFor)>,
+}
+
+impl Waits {
+    /// Room for so many columns.
+    pub(crate) fn new(columns: usize) -> Self {
+        Self {
+            columns: VecDeque::with_capacity(columns),
+        }
+    }
+
+    /// A column waits until it is woken for this.
+    pub(crate) fn wait(&mut self, column: u32, reason: WaitFor) {
+        self.columns.push_back((column, reason));
+    }
+
+    /// Those that wait for this are ready to look again.
+    pub(crate) fn wake(&mut self, reason: WaitFor, ready: &mut VecDeque<u32>) {
+        self.columns.retain(|&(column, waits_for)| {
+            let stays = waits_for != reason;
+            if !stays {
+                ready.push_back(column);
+            }
+            stays
+        });
+    }
+
+    /// All are: what they wait for may never come.
+    pub(crate) fn wake_all(&mut self, ready: &mut VecDeque<u32>) {
+        ready.extend(self.columns.drain(..).map(|(column, _)| column));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::vec::Vec;
+
+    #[test]
+    fn who_waits_for_something_else_stays() {
+        let mut waits = Waits::new(4);
+        let mut ready = VecDeque::new();
+        for (column, reason) in [
+            (3, WaitFor::Region),
+            (1, WaitFor::Superblocks),
+            (2, WaitFor::Region),
+            (0, WaitFor::BadBlocks),
+        ] {
+            waits.wait(column, reason);
+        }
+        waits.wake(WaitFor::Region, &mut ready);
+        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [3, 2]);
+        waits.wake(WaitFor::Region, &mut ready);
+        assert!(ready.is_empty());
+        waits.wake_all(&mut ready);
+        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [1, 0]);
+    }
+}
