@@ -39,10 +39,10 @@ pub(crate) struct Place {
 #[derive(Clone, Debug)]
 pub(crate) struct Faults {
     limits: FaultLimits,
-    pub(crate) members: Vec<MemberFaults>,
+    members: Vec<MemberFaults>,
     /// When each member's last errors were, the oldest first; `errors_max` at most.
-    pub(crate) recent: Vec<VecDeque<Instant>>,
-    pub(crate) repairs: VecDeque<Place>,
+    recent: Vec<VecDeque<Instant>>,
+    repairs: VecDeque<Place>,
 }
 
 impl Faults {
@@ -57,6 +57,22 @@ impl Faults {
         }
     }
 
+    /// What went wrong on a member since opening.
+    pub(crate) fn of(&self, member: MemberIndex) -> MemberFaults {
+        self.members[usize::from(member.0)]
+    }
+
+    /// A read of a member failed in some place.
+    pub(crate) fn read_failed(&mut self, member: MemberIndex) {
+        self.members[usize::from(member.0)].read_errors += 1;
+    }
+
+    /// Blocks of a member were read, and hold wrong bytes.
+    pub(crate) fn rotten(&mut self, member: MemberIndex, blocks: u32) {
+        self.members[usize::from(member.0)].rotten_blocks += u64::from(blocks);
+    }
+
+    /// What a scrub, or a repair, found.
     pub(crate) fn count(&mut self, finding: &Finding) {
         let member = &mut self.members[usize::from(finding.member.0)];
         let blocks = u64::from(finding.blocks);
@@ -68,13 +84,34 @@ impl Faults {
         }
     }
 
-    /// A place shall be written anew. Whether it was not known yet.
-    pub(crate) fn queue(&mut self, place: Place) -> bool {
-        let known = self.repairs.contains(&place);
-        if !known && self.repairs.len() < REPAIRS_MAX {
+    /// A place shall be written anew: whether it was not known yet, and whether it is in line now.
+    pub(crate) fn queue(&mut self, place: Place) -> (bool, bool) {
+        let is_new = !self.repairs.contains(&place);
+        let in_line = is_new && self.repairs.len() < REPAIRS_MAX;
+        if in_line {
             self.repairs.push_back(place);
         }
-        !known
+        (is_new, in_line)
+    }
+
+    /// Whether places wait to be written anew.
+    pub(crate) fn has_repairs(&self) -> bool {
+        !self.repairs.is_empty()
+    }
+
+    /// The next of them.
+    pub(crate) fn next_repair(&mut self) -> Option<Place> {
+        self.repairs.pop_front()
+    }
+
+    /// Another device has the position: what went wrong on the one before is not its doing.
+    pub(crate) fn forget_counts(&mut self, member: MemberIndex) {
+        self.members[usize::from(member.0)] = MemberFaults::default();
+    }
+
+    /// A member is out: its errors of late do not count any more.
+    pub(crate) fn forget_recent(&mut self, member: MemberIndex) {
+        self.recent[usize::from(member.0)].clear();
     }
 
     /// Another error of a member. Whether that is one too many.

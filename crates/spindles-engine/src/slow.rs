@@ -7,34 +7,37 @@ use spindles_block::{Instant, MEMBERS_MAX, MemberIndex, MemberSet};
 /// Of so many reads of a member one is timed, once it is known and while nobody is slow.
 const TIME_EVERY: u32 = 8;
 
+/// Of so many reads that could go around a slow member, one goes to it.
+const PROBE_EVERY: u32 = 16;
+
 /// So many first reads of a member are all timed.
 const TIME_FIRST: u32 = 64;
 
 /// Reads between two looks at a member.
-pub(crate) const LOOK_EVERY: u32 = 16;
+const LOOK_EVERY: u32 = 16;
 
 /// How long the reads of a member take.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Latency {
+struct Latency {
     /// A moving average, in nanoseconds: each read that is timed counts for an eighth.
-    pub(crate) average_ns: u64,
-    pub(crate) reads: u32,
+    average_ns: u64,
+    reads: u32,
     /// Since when it is much slower than its peers.
-    pub(crate) since: Option<Instant>,
+    since: Option<Instant>,
 }
 
 /// What the engine keeps about slow members.
 #[derive(Clone, Debug)]
 pub(crate) struct Slow {
-    pub(crate) limits: FaultLimits,
-    pub(crate) latencies: Vec<Latency>,
-    pub(crate) members: MemberSet,
+    limits: FaultLimits,
+    latencies: Vec<Latency>,
+    members: MemberSet,
     /// Members at which a read waits for too long.
-    pub(crate) stalled: MemberSet,
+    stalled: MemberSet,
     /// Reads that went, or could have gone, around one.
-    pub(crate) reads: u32,
+    reads: u32,
     /// Columns that compute what a slow member holds.
-    pub(crate) around: u32,
+    around: u32,
 }
 
 impl Slow {
@@ -47,6 +50,91 @@ impl Slow {
             reads: 0,
             around: 0,
         }
+    }
+
+    /// From when on a member counts as slow, or stalls.
+    pub(crate) fn limits(&self) -> FaultLimits {
+        self.limits
+    }
+
+    /// Members that are much slower than their peers.
+    pub(crate) fn members(&self) -> MemberSet {
+        self.members
+    }
+
+    /// Members at which a read waits for too long.
+    pub(crate) fn stalled(&self) -> MemberSet {
+        self.stalled
+    }
+
+    /// Whether there is none.
+    #[inline]
+    pub(crate) fn nobody_stalls(&self) -> bool {
+        self.stalled.is_empty()
+    }
+
+    /// Those, from now on.
+    pub(crate) fn set_stalled(&mut self, stalled: MemberSet) {
+        self.stalled = stalled;
+    }
+
+    /// A read of a member that is timed took so long. Whether it is time to look at the member.
+    pub(crate) fn took(&mut self, member: MemberIndex, ns: u64) -> bool {
+        let latency = &mut self.latencies[usize::from(member.0)];
+        latency.average_ns = latency.average_ns - (latency.average_ns >> 3) + (ns >> 3);
+        latency.reads.is_multiple_of(LOOK_EVERY)
+    }
+
+    /// Looks whether a member became slow, or is quick again: `Some` where that changed.
+    pub(crate) fn judge(
+        &mut self,
+        member: MemberIndex,
+        missing: MemberSet,
+        now: Instant,
+    ) -> Option<bool> {
+        let limits = self.limits;
+        let median = self.median_ns(member, missing)?;
+        let latency = &mut self.latencies[usize::from(member.0)];
+        let average = latency.average_ns;
+        let is_slow = self.members.contains(member);
+        // Once slow, it is so until it is nearly as quick as the others.
+        let factor = if is_slow { 2 } else { limits.slow_factor };
+        if average < limits.slow_min_ns || average <= median.saturating_mul(factor.into()) {
+            latency.since = None;
+            self.members = self.members.without(member);
+            return is_slow.then_some(false);
+        }
+        let since = *latency.since.get_or_insert(now);
+        if is_slow || now.ns_since(since) < limits.slow_after_ns {
+            return None;
+        }
+        self.members = self.members.with(member);
+        Some(true)
+    }
+
+    /// Another device has the position.
+    pub(crate) fn forget(&mut self, member: MemberIndex) {
+        self.latencies[usize::from(member.0)] = Latency::default();
+        self.members = self.members.without(member);
+        self.stalled = self.stalled.without(member);
+    }
+
+    /// A read could go around a slow member. Whether it goes to it all the same, to see how it is; `computes`
+    /// says that the way around is a computation, of which there are not too many at once.
+    pub(crate) fn probes(&mut self, computes: bool) -> bool {
+        self.reads = self.reads.wrapping_add(1);
+        let too_many = computes && self.around >= self.limits.around_max;
+        too_many || self.reads.is_multiple_of(PROBE_EVERY)
+    }
+
+    /// A column begins to compute what a slow member holds.
+    pub(crate) fn around_begins(&mut self) {
+        self.around += 1;
+    }
+
+    /// It ended.
+    pub(crate) fn around_ends(&mut self) {
+        self.around -= 1;
     }
 
     /// How long a read of the member takes of late, in nanoseconds; 0 where that is not known.

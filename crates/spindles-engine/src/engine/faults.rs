@@ -19,7 +19,7 @@ impl Engine {
     pub(crate) fn faults_of(&self, member: MemberIndex) -> MemberFaults {
         MemberFaults {
             bad_blocks: self.bad.blocks(BadBlockKind::Unwritable(member)),
-            ..self.faults.members[usize::from(member.0)]
+            ..self.faults.of(member)
         }
     }
 
@@ -46,7 +46,7 @@ impl Engine {
             return;
         }
         self.output(Output::Event(Event::MemberFault { member, error }));
-        self.faults.members[usize::from(member.0)].read_errors += 1;
+        self.faults.read_failed(member);
         if self.read_only || self.shape.slots == self.shape.data {
             return;
         }
@@ -78,17 +78,15 @@ impl Engine {
         }
         if self.read_only || self.shape.slots == self.shape.data {
             let member = self.groups[index(id)].slots()[usize::from(slot)].member;
-            let faults = &mut self.faults.members[usize::from(member.0)];
-            faults.rotten_blocks += u64::from(place.blocks);
+            self.faults.rotten(member, place.blocks);
             return;
         }
         self.queue_repair(place);
     }
 
     fn queue_repair(&mut self, place: Place) -> bool {
-        let before = self.faults.repairs.len();
-        let is_new = self.faults.queue(place);
-        if self.faults.repairs.len() > before {
+        let (is_new, in_line) = self.faults.queue(place);
+        if in_line {
             self.jobs.someone_waits();
         }
         is_new
@@ -97,14 +95,14 @@ impl Engine {
     /// Begins to write the next place anew. Whether there was one, and room for it.
     pub(crate) fn pump_repairs(&mut self) -> bool {
         let open = matches!(self.closing, Closing::Open | Closing::Draining);
-        if self.faults.repairs.is_empty()
+        if !self.faults.has_repairs()
             || self.free_job_columns.is_empty()
             || !open
             || self.holds_back()
         {
             return false;
         }
-        let Some(place) = self.faults.repairs.pop_front() else {
+        let Some(place) = self.faults.next_repair() else {
             return false;
         };
         self.jobs.nobody_waits();
@@ -133,7 +131,7 @@ impl Engine {
 
     /// Whether places wait to be written anew.
     pub(crate) fn has_repairs(&self) -> bool {
-        !self.faults.repairs.is_empty()
+        self.faults.has_repairs()
     }
 
     pub(crate) fn repair_done(&mut self, id: u32) {
@@ -206,14 +204,14 @@ impl Engine {
 
     /// Another device has the position: what went wrong on the one before is not its doing.
     pub(crate) fn forget_device(&mut self, member: MemberIndex) {
-        self.faults.members[usize::from(member.0)] = MemberFaults::default();
+        self.faults.forget_counts(member);
     }
 
     /// A member is out: what takes its place is another device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
         self.bad.forget_member(member);
         self.write_bad_blocks();
-        self.faults.recent[usize::from(member.0)].clear();
+        self.faults.forget_recent(member);
         self.forget_latency(member);
         self.choose_direct();
     }

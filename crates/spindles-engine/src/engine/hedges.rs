@@ -42,24 +42,13 @@ impl Engine {
     /// come through `submit_exchangeable` give memory as long as that, and get such memory for it.
     /// Whether there is a use for it; all pieces are equally long.
     pub fn lend(&mut self, area: BufferSlice, blocks: u32) -> bool {
-        let hedges = &mut self.hedges;
-        if hedges.areas.len() == index(hedges.most) {
-            return false;
-        }
-        assert!(
-            hedges.area_blocks == 0 || hedges.area_blocks == blocks,
-            "all lent memory is equally long"
-        );
-        hedges.area_blocks = blocks;
-        hedges.areas.push(area);
-        true
+        self.hedges.lend(area, blocks)
     }
 
     /// Ends all lending: requests from now on may give other memory, and get such as is lent from
     /// now on. What a late read still has of the former memory it may fill, and nobody uses it again.
     pub fn end_lending(&mut self) {
-        self.hedges.area_blocks = 0;
-        self.hedges.areas.clear();
+        self.hedges.end_lending();
         for slot in &mut self.requests {
             slot.exchangeable = false;
         }
@@ -67,19 +56,19 @@ impl Engine {
 
     /// Columns that requests may have, hedges among them.
     pub(crate) fn client_columns(&self) -> u32 {
-        self.limits.columns + self.hedges.columns
+        self.limits.columns + self.hedges.columns()
     }
 
     /// When to look at reads that wait: only while there may be some, or a member stalls.
     pub(crate) fn look_at(&self) -> Option<Instant> {
         let nobody_waits = self.free_columns.len() == index(self.client_columns());
-        let idle = nobody_waits && self.slow.stalled.is_empty();
-        self.hedges.look.filter(|_| !idle)
+        let idle = nobody_waits && self.slow.nobody_stalls();
+        self.hedges.look().filter(|_| !idle)
     }
 
     /// A read came back from a member that stalled: perhaps it was the last that waited.
     pub(crate) fn look_again(&mut self) {
-        self.hedges.look = self.hedges.look.map(|look| look.min(self.now));
+        self.hedges.look_by(self.now);
     }
 
     /// Looks at the reads that wait at members, if it is time to.
@@ -88,7 +77,7 @@ impl Engine {
         if !due {
             return;
         }
-        let limits = self.slow.limits;
+        let limits = self.slow.limits();
         let mut next = self.now.plus_ns(limits.stall_min_ns.max(LOOK_MIN_NS));
         let patience = self.patience();
         // Since when a read waits for too long at each member, if one does.
@@ -104,7 +93,7 @@ impl Engine {
                 }
             }
         }
-        self.hedges.look = Some(next);
+        self.hedges.look_at(next);
         let stalled = self.choose_stalled(&mut overdue);
         self.tell_stalled(stalled);
         if stalled.is_empty() {
@@ -146,7 +135,7 @@ impl Engine {
 
     /// For how long a read may wait at each member, in nanoseconds.
     fn patience(&self) -> [u64; MEMBERS_MAX as usize] {
-        let limits = self.slow.limits;
+        let limits = self.slow.limits();
         let mut patience = [u64::MAX; MEMBERS_MAX as usize];
         for (member, patience) in (0..self.geometry.members()).zip(&mut patience) {
             if let Some(median) = self.slow.median_ns(MemberIndex(member), self.lost) {
@@ -186,11 +175,11 @@ impl Engine {
     }
 
     fn tell_stalled(&mut self, stalled: MemberSet) {
-        let before = self.slow.stalled;
+        let before = self.slow.stalled();
         if stalled == before {
             return;
         }
-        self.slow.stalled = stalled;
+        self.slow.set_stalled(stalled);
         self.choose_direct();
         for member in before.union(stalled).iter() {
             let stalls = stalled.contains(member);
@@ -204,7 +193,7 @@ impl Engine {
     #[cold]
     pub(crate) fn stalled_slots(&self, id: u32) -> SlotSet {
         match self.columns[index(id)].ask {
-            Ask::Read => self.slots_of(id, self.slow.stalled),
+            Ask::Read => self.slots_of(id, self.slow.stalled()),
             _ => SlotSet::EMPTY,
         }
     }
@@ -218,14 +207,13 @@ impl Engine {
             && slot.pairing == Pairing::Single
             && slot.is_handed_out()
             && !self.unreplayed
-            && blocks <= u64::from(self.hedges.area_blocks)
             && matches!(self.closing, Closing::Open | Closing::Draining);
-        let room = !self.hedges.areas.is_empty() && !self.hedges.slots.is_empty();
-        if !(may_be && room && self.takes_credit()) {
+        if !(may_be && self.hedges.has_room(blocks) && self.takes_credit()) {
             return;
         }
-        let area = self.hedges.areas.pop().expect("looked at");
-        let hedge = self.hedges.slots.pop().expect("looked at");
+        let Some((area, hedge)) = self.hedges.take(blocks) else {
+            return;
+        };
         let buffer = if self.mutated(Mutation::HedgeInPlace) {
             slot.buffer
         } else {
@@ -236,7 +224,7 @@ impl Engine {
         reads.pairing = Pairing::Hedge(request);
         self.requests[index(hedge)] = reads;
         self.requests[index(request)].pairing = Pairing::Hedged(hedge);
-        self.hedges.hedged[usize::from(member.0)] += 1;
+        self.hedges.count(member);
         if !self.advance(hedge) {
             // It is not behind those who wait for columns that wait at the member.
             self.backlog.push_front(hedge);
@@ -246,17 +234,12 @@ impl Engine {
 
     /// Whether one more read may be hedged, of those that there were; it counts as one.
     fn takes_credit(&mut self) -> bool {
-        let hedges = &mut self.hedges;
-        let share = u64::from(self.slow.limits.hedge_share);
-        let reads = self.slow.reads_of_all();
-        let most = u64::from(hedges.most) * share;
-        hedges.credit = most.min(hedges.credit + reads.saturating_sub(hedges.reads));
-        hedges.reads = reads;
-        if hedges.credit < share && !self.mutated(Mutation::HedgeUnlimited) {
-            return false;
-        }
-        self.hedges.credit = self.hedges.credit.saturating_sub(share);
-        true
+        let share = u64::from(self.slow.limits().hedge_share);
+        let (reads, unlimited) = (
+            self.slow.reads_of_all(),
+            self.mutated(Mutation::HedgeUnlimited),
+        );
+        self.hedges.takes_credit(reads, share, unlimited)
     }
 
     /// A request is done that is hedged, a hedge, or no client's.
@@ -304,9 +287,9 @@ impl Engine {
         let slot = &mut self.requests[index(request)];
         slot.pairing = Pairing::Single;
         if slot.exchangeable {
-            self.hedges.areas.push(slot.buffer);
+            self.hedges.take_back_area(slot.buffer);
         }
-        self.hedges.slots.push(request);
+        self.hedges.take_back_slot(request);
         self.keep_columns();
         self.look_again();
     }
@@ -323,6 +306,6 @@ impl Engine {
             |slot: &&RequestSlot| matches!(slot.pairing, Pairing::Hedge(_) | Pairing::Late);
         let extra = self.requests.iter().filter(is_extra);
         let used = extra.map(|slot| slot.pending).sum();
-        self.hedges.kept_columns = self.hedges.columns.saturating_sub(used);
+        self.hedges.keep_columns(used);
     }
 }

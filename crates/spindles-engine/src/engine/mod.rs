@@ -276,9 +276,10 @@ impl Engine {
     /// As `submit`. Where the request is a read, its answer may name other memory than the request
     /// (`Reply::exchanged`): the two change hands then, each as long as what was lent (`lend`).
     pub fn submit_exchangeable(&mut self, now: Instant, request: Request) -> Result<(), Busy> {
-        self.hedges.exchanges = request.operation == Operation::Read;
+        self.hedges
+            .set_exchanges(request.operation == Operation::Read);
         let taken = self.submit(now, request);
-        self.hedges.exchanges = false;
+        self.hedges.set_exchanges(false);
         taken
     }
 

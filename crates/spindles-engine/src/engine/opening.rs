@@ -95,7 +95,7 @@ impl Engine {
             .collect();
         let redundancy = shape.slots > shape.data;
         let hedges = Hedges::new(&config.limits, config.faults, count, redundancy, now);
-        let client_columns = config.limits.columns + hedges.columns;
+        let client_columns = config.limits.columns + hedges.columns();
         let all_columns = client_columns + JOB_COLUMNS;
         // What a column does, and two pages of checksums for each of that.
         let outputs_max = index(all_columns) * (3 * usize::from(shape.slots.max(count)) + 1)

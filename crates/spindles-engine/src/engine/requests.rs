@@ -56,7 +56,7 @@ impl Engine {
             request.block.plus(u64::from(request.blocks)),
             request.buffer,
         );
-        self.requests[index(slot)].exchangeable = self.hedges.exchanges;
+        self.requests[index(slot)].exchangeable = self.hedges.exchanges();
         if !self.backlog.is_empty() || !self.advance(slot) {
             self.backlog.push_back(slot);
         }
@@ -87,7 +87,7 @@ impl Engine {
         }
         while !self.requests[index(request)].handed_out {
             let waits = self.holds_back() && !own && !self.requests[index(request)].is_midway();
-            let few = self.free_columns.len() <= index(self.hedges.kept_columns);
+            let few = self.free_columns.len() <= index(self.hedges.kept_columns());
             if waits || few && self.must_leave_columns(request) {
                 return false;
             }
@@ -136,7 +136,7 @@ impl Engine {
             (location.data_index, location.member, location.offset)
         };
         // What spans chunks of a degraded stripe is read once for all of them, as a column.
-        let whole = self.lost.is_empty() && self.slow.stalled.is_empty();
+        let whole = self.lost.is_empty() && self.slow.nobody_stalls();
         let spans = !(last || self.shape.copies || whole);
         let end = location.block_in_chunk + blocks;
         let holds = match ask {

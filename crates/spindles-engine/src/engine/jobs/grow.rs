@@ -200,7 +200,7 @@ impl Engine {
             Stage::Reading | Stage::Staging | Stage::Rereading | Stage::Placing => {
                 let own = self.own_request();
                 !self.requests[index(own)].is_handed_out()
-                    && self.free_columns.len() > index(self.hedges.kept_columns)
+                    && self.free_columns.len() > index(self.hedges.kept_columns())
                     && self.advance(own)
             }
             _ => false,
