@@ -108,6 +108,11 @@ impl Jobs {
         }
     }
 
+    /// What jobs are guaranteed beside clients from now on, in bytes of each member per second.
+    pub(crate) fn set_rate(&mut self, rate: u64) {
+        self.throttle.rate = rate;
+    }
+
     /// Whether any job has something to do.
     #[inline]
     pub(crate) fn any(&self) -> bool {

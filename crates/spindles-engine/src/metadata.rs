@@ -67,6 +67,38 @@ impl Metadata {
         }
     }
 
+    /// What the superblocks of the members say, or are about to; `None` for an array without.
+    pub(crate) fn persistence(&self) -> Option<&Persistence> {
+        self.persistence.as_ref()
+    }
+
+    /// The same, to change it.
+    pub(crate) fn persistence_mut(&mut self) -> Option<&mut Persistence> {
+        self.persistence.as_mut()
+    }
+
+    /// Whether an update could not be made durable: nothing more is written or acknowledged.
+    #[inline]
+    pub(crate) fn is_broken(&self) -> bool {
+        self.broken
+    }
+
+    /// Whether the next update says that the array is dirty.
+    pub(crate) fn is_dirty(&self) -> bool {
+        self.dirty
+    }
+
+    /// It says that from now on.
+    pub(crate) fn set_dirty(&mut self, dirty: bool) {
+        self.dirty = dirty;
+    }
+
+    /// Members of whom it is durable that they are out, or of whom it is not durable yet that they hold
+    /// what they should.
+    pub(crate) fn lost_durable(&self) -> MemberSet {
+        self.lost_durable
+    }
+
     /// Whether something that must be durable before a write is acknowledged is not yet.
     pub(crate) fn busy(&self) -> bool {
         self.pending > 0 || self.wanted

@@ -144,6 +144,49 @@ impl Regions {
         }
     }
 
+    /// Whether the bitmaps are kept on the members.
+    #[inline]
+    pub(crate) fn are_stored(&self) -> bool {
+        self.stored
+    }
+
+    /// Whether the members hold what the array holds in this region.
+    pub(crate) fn holds(&self, region: u64) -> bool {
+        self.written.bits.get(region)
+    }
+
+    /// Whether they do, and all of them say so durably.
+    pub(crate) fn durably_holds(&self, region: u64) -> bool {
+        self.holds(region) && self.written.durable.get(region)
+    }
+
+    /// The groups of the map, of the new one while the array grows.
+    pub(crate) fn part_groups(&self) -> Range<u64> {
+        self.part.groups()
+    }
+
+    /// Another device is to be told all of both bitmaps.
+    pub(crate) fn tell_all(&mut self) {
+        self.dirty.tell_all();
+        self.written.tell_all();
+    }
+
+    /// Nothing of before is in a log any more that regions which were given back may still meet.
+    pub(crate) fn forget_released(&mut self) {
+        self.released.clear_all();
+    }
+
+    /// The array is of one map from now on, or of two.
+    pub(crate) fn set_parts(&mut self, part: Part, older: Option<Part>) {
+        (self.part, self.older) = (part, older);
+        self.note_all_written();
+    }
+
+    /// How many groups a region has, as a power of two.
+    pub(crate) fn shift(&self) -> u32 {
+        self.part.shift()
+    }
+
     /// How many regions there are, those before the first included.
     pub(crate) fn count(part: &Part, older: Option<&Part>) -> u64 {
         let older = older.map_or(0, |older| older.regions().end);

@@ -16,6 +16,7 @@ mod markdown;
 mod module_circles;
 mod registries;
 mod rooms;
+mod walls;
 
 use crate::repo::Repo;
 use std::fmt;
@@ -75,6 +76,7 @@ pub(crate) static RULES: &[&Rule] = &[
     &module_circles::RULE,
     &registries::RULE,
     &rooms::RULE,
+    &walls::RULE,
 ];
 
 /// What breaks any of the rules.

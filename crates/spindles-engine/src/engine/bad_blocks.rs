@@ -23,7 +23,7 @@ impl Engine {
     /// Whether the members say what is in memory; nothing is acknowledged before.
     #[inline]
     pub(crate) fn bad_blocks_are_stored(&self) -> bool {
-        !self.bad.is_busy() || self.read_only || self.metadata.broken
+        !self.bad.is_busy() || self.read_only || self.metadata.is_broken()
     }
 
     /// Begins to write what changed.
@@ -40,7 +40,7 @@ impl Engine {
             return self.nothing_more();
         }
         list.wanted[block] = false;
-        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let persistence = self.metadata.persistence().expect("stored");
         let array = persistence.array.uuid;
         let block = u32::try_from(block).expect("few");
         let out = self.metadata_buffer.bytes_mut(list.place, 0);
@@ -160,7 +160,7 @@ impl Engine {
 
     /// Of each page the newest good one; where there is none, nothing is known.
     fn merge_bad_blocks(&mut self, loading: &Loading) {
-        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let persistence = self.metadata.persistence().expect("stored");
         let array = persistence.array.uuid;
         let active = MemberSet::all(self.geometry.members()).difference(self.lost);
         let all_told = self.rebuilding().is_empty();

@@ -31,7 +31,7 @@ impl Engine {
 
     /// The first block of an area on the device of a member.
     pub(crate) fn area_block(&self, member: MemberIndex, kind: AreaKind) -> BlockIndex {
-        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let persistence = self.metadata.persistence().expect("stored");
         let device = persistence.devices[usize::from(member.0)]
             .as_ref()
             .expect("an active member has a device record");
@@ -43,7 +43,7 @@ impl Engine {
 
     /// Begins to write what changed, as far as no write is under way.
     pub(crate) fn write_bitmaps(&mut self) {
-        if !self.regions.stored || self.read_only || self.opening.loading().is_some() {
+        if !self.regions.are_stored() || self.read_only || self.opening.loading().is_some() {
             return;
         }
         for kind in BITMAPS {
@@ -69,7 +69,7 @@ impl Engine {
             self.nothing_more();
             return false;
         }
-        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let persistence = self.metadata.persistence().expect("stored");
         let (array, generation) = (persistence.array.uuid, persistence.array.generation);
         let bitmap = match kind {
             AreaKind::DIRTY_BITMAP => &mut self.regions.dirty,
@@ -177,7 +177,7 @@ impl Engine {
 
     /// Whether all that the bitmaps say is on the members.
     pub(crate) fn bitmaps_are_stored(&self) -> bool {
-        !self.regions.stored
+        !self.regions.are_stored()
             || self.read_only
             || (self.regions.dirty.is_all_stored() && self.regions.written.is_all_stored())
     }
@@ -256,7 +256,7 @@ impl Engine {
     /// The union over the good pages; where there is none, everything.
     fn merge_pages(&mut self, loading: &Loading) {
         let kind = BITMAPS[loading.bitmap];
-        let persistence = self.metadata.persistence.as_ref().expect("stored");
+        let persistence = self.metadata.persistence().expect("stored");
         let array = persistence.array.uuid;
         let active = self.active();
         let regions = &mut self.regions;

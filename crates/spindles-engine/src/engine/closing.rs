@@ -56,18 +56,19 @@ impl Engine {
     }
 
     fn bits_cleared_while_closing(&mut self) {
-        let done = self.bitmaps_are_stored() || self.metadata.broken;
+        let done = self.bitmaps_are_stored() || self.metadata.is_broken();
         let done = done && self.bad_blocks_are_stored();
         if self.closing != Closing::Clearing || !done {
             return;
         }
-        let clean = self.all_settled && !self.metadata.broken && self.state() != ArrayState::Failed;
+        let clean =
+            self.all_settled && !self.metadata.is_broken() && self.state() != ArrayState::Failed;
         self.closing = Closing::Marking;
         if self.note_scrub_mark() {
             self.want_update();
         }
-        if clean && self.metadata.dirty && self.metadata.persistence.is_some() {
-            self.metadata.dirty = false;
+        if clean && self.metadata.is_dirty() && self.metadata.persistence().is_some() {
+            self.metadata.set_dirty(false);
             self.want_update();
         }
         if self.note_marks_at_close() {
@@ -79,7 +80,7 @@ impl Engine {
     fn update_done_while_closing(&mut self) {
         let quiet = !self.metadata.busy() && self.bitmaps_are_quiet() && self.bad.is_quiet();
         if self.closing == Closing::Marking && quiet {
-            self.closed(!self.metadata.dirty && !self.metadata.broken);
+            self.closed(!self.metadata.is_dirty() && !self.metadata.is_broken());
         }
     }
 

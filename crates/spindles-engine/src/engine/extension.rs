@@ -51,7 +51,7 @@ impl Engine {
         let Stage::Zeroing(from) = extension.stage else {
             return;
         };
-        if !self.zeroing.is_idle() || self.metadata.broken {
+        if !self.zeroing.is_idle() || self.metadata.is_broken() {
             return;
         }
         let end = self.regions.part.regions().end;
@@ -71,7 +71,7 @@ impl Engine {
 
     /// The superblocks say what they were to say.
     pub(crate) fn extension_recorded(&mut self) {
-        let broken = self.metadata.broken;
+        let broken = self.metadata.is_broken();
         let extension = &mut self.extension;
         let recorded = extension.take_if(|extension| !extension.is_preparing() && !broken);
         if recorded.is_some() {

@@ -114,7 +114,7 @@ impl Engine {
         array.begin_session(*nonce);
         array.generation += 1;
         array.clean = !self.metadata.dirty;
-        array.scrub_mark = self.scrub.found.mark;
+        array.scrub_mark = self.scrub.mark();
         array.scrub_left_blocks = array.scrub_left_blocks.max(self.scrub.left_blocks());
         if let Some(journal) = &self.journal {
             array.journal = journal.record;
@@ -143,7 +143,7 @@ impl Engine {
                     record.state = MemberState::Active;
                 }
                 (Member::Rebuilding { mark }, MemberState::Missing { out_since }) => {
-                    let returns = self.rebuild.returning.contains(member.index);
+                    let returns = self.rebuild.is_returning(member.index);
                     record.state = MemberState::Rebuilding {
                         mark,
                         missed_since: if returns { out_since } else { 0 },
@@ -162,7 +162,7 @@ impl Engine {
             self.metadata.in_one_slot |= standing(&record.state) != before;
         }
         array.note_rebuilding();
-        array.growth = self.grow.record;
+        array.growth = self.grow.record();
         array.note_growth();
         let there = MemberSet::all(self.geometry.members()).difference(self.missing);
         for member in self.replace.told_now(there).iter() {

@@ -64,12 +64,12 @@ use spindles_layout::{Geometry, Group};
 /// What is known of a position.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct MemberInfo {
-    pub(crate) index: MemberIndex,
-    pub(crate) state: Member,
-    pub(crate) data_start: BlockIndex,
+    index: MemberIndex,
+    state: Member,
+    data_start: BlockIndex,
     /// While its device is being filled: where it was good when the walk began.
-    pub(crate) filled_from_start: Place,
-    pub(crate) load: MemberLoad,
+    filled_from_start: Place,
+    load: MemberLoad,
 }
 
 impl MemberInfo {
@@ -103,88 +103,88 @@ pub(crate) enum Closing {
     reason = "each says one thing about the array"
 )]
 pub struct Engine {
-    pub(crate) geometry: Geometry,
-    pub(crate) shape: Shape,
-    pub(crate) block_size: BlockSize,
-    pub(crate) read_only: bool,
+    geometry: Geometry,
+    shape: Shape,
+    block_size: BlockSize,
+    read_only: bool,
     /// Neither a growth nor a rebuild goes on by itself.
-    pub(crate) only_recovers: bool,
+    only_recovers: bool,
     /// A crash left the array with writes in its journals that can't be replayed, because it is
     /// open for reading only: what is not there can't be told from redundancy.
-    pub(crate) unreplayed: bool,
+    unreplayed: bool,
     /// What is read is believed, whatever its checksum: a replay would tell which are out of date.
-    pub(crate) believes: bool,
-    pub(crate) trust_unsettled: bool,
-    pub(crate) policy: &'static Policy,
-    pub(crate) read_policy: &'static ReadPolicy,
-    pub(crate) limits: Limits,
-    pub(crate) scratch: BufferId,
-    pub(crate) metadata_buffer: MetadataBuffer,
-    pub(crate) members: Vec<MemberInfo>,
+    believes: bool,
+    trust_unsettled: bool,
+    policy: &'static Policy,
+    read_policy: &'static ReadPolicy,
+    limits: Limits,
+    scratch: BufferId,
+    metadata_buffer: MetadataBuffer,
+    members: Vec<MemberInfo>,
     /// Positions without a device.
-    pub(crate) missing: MemberSet,
+    missing: MemberSet,
     /// Those, and positions whose device is still being filled.
-    pub(crate) lost: MemberSet,
+    lost: MemberSet,
     /// Members that no read goes straight to: something is the matter with some of their places.
-    pub(crate) indirect: MemberSet,
+    indirect: MemberSet,
     /// When the input came that is being dealt with.
-    pub(crate) now: Instant,
-    pub(crate) faults: Faults,
-    pub(crate) bad: BadList,
-    pub(crate) slow: Slow,
-    pub(crate) hedges: Hedges,
-    pub(crate) flushes: Flushes,
-    pub(crate) requests: Vec<RequestSlot>,
-    pub(crate) free_requests: Vec<u32>,
-    pub(crate) columns: Vec<Column>,
+    now: Instant,
+    faults: Faults,
+    bad: BadList,
+    slow: Slow,
+    hedges: Hedges,
+    flushes: Flushes,
+    requests: Vec<RequestSlot>,
+    free_requests: Vec<u32>,
+    columns: Vec<Column>,
     /// How many columns of `Owner::Answered` there are.
-    pub(crate) answered: u32,
-    pub(crate) groups: Vec<Group>,
-    pub(crate) operands: Vec<Operand>,
-    pub(crate) free_columns: Vec<u32>,
-    pub(crate) free_job_columns: Vec<u32>,
+    answered: u32,
+    groups: Vec<Group>,
+    operands: Vec<Operand>,
+    free_columns: Vec<u32>,
+    free_job_columns: Vec<u32>,
     /// Requests that have blocks left to hand out and wait for a column, in order.
-    pub(crate) backlog: VecDeque<u32>,
+    backlog: VecDeque<u32>,
     /// Columns that can go on.
-    pub(crate) ready: VecDeque<u32>,
-    pub(crate) waits: Waits,
-    pub(crate) locks: Locks,
-    pub(crate) outputs: VecDeque<Output>,
+    ready: VecDeque<u32>,
+    waits: Waits,
+    locks: Locks,
+    outputs: VecDeque<Output>,
     /// Room for all that one input can cause: `outputs` never grows beyond it.
     outputs_max: usize,
-    pub(crate) metadata: Metadata,
-    pub(crate) regions: Regions,
-    pub(crate) first_touch: FirstTouch,
-    pub(crate) zeroing: Zeroing,
-    pub(crate) opening: Opening,
-    pub(crate) journal: Option<Journal>,
+    metadata: Metadata,
+    regions: Regions,
+    first_touch: FirstTouch,
+    zeroing: Zeroing,
+    opening: Opening,
+    journal: Option<Journal>,
     /// The pages of checksums in memory, where blocks have checksums.
-    pub(crate) pages: Option<Pages>,
+    pages: Option<Pages>,
     /// Of blocks that are written, or were read, for each column.
-    pub(crate) checksums: Vec<u32>,
+    checksums: Vec<u32>,
     /// How many each column has.
-    pub(crate) checksums_of_column: usize,
+    checksums_of_column: usize,
     /// Of rows whose parity is written, for each column; and how many each has.
-    pub(crate) row_sums: Vec<Option<RowSum>>,
-    pub(crate) row_sums_of_column: usize,
+    row_sums: Vec<Option<RowSum>>,
+    row_sums_of_column: usize,
     /// How long an operation may be that goes straight to a member.
-    pub(crate) direct_blocks_max: u32,
+    direct_blocks_max: u32,
     /// How long a column may be that needs no scratch space, and one that writes only zeros.
-    pub(crate) unscratched_blocks_max: u32,
-    pub(crate) zeros_blocks_max: u32,
+    unscratched_blocks_max: u32,
+    zeros_blocks_max: u32,
     /// Whether a crash may leave a block torn.
-    pub(crate) tears: bool,
-    pub(crate) jobs: Jobs,
-    pub(crate) rebuild: Rebuild,
-    pub(crate) replace: Replace,
-    pub(crate) grow: Grow,
+    tears: bool,
+    jobs: Jobs,
+    rebuild: Rebuild,
+    replace: Replace,
+    grow: Grow,
     /// The array gets larger with the first superblocks that are written.
-    pub(crate) extension: Option<Extension>,
-    pub(crate) scrub: ScrubState,
+    extension: Option<Extension>,
+    scrub: ScrubState,
     /// Whether redundancy agrees with data everywhere.
-    pub(crate) all_settled: bool,
-    pub(crate) closing: Closing,
-    pub(crate) reads_chosen: u64,
+    all_settled: bool,
+    closing: Closing,
+    reads_chosen: u64,
     #[cfg(feature = "canary")]
     mutation: Mutation,
 }
@@ -231,7 +231,7 @@ impl Engine {
 
     /// What the superblocks say, or are about to; `None` for an array without.
     pub fn record(&self) -> Option<&ArrayRecord> {
-        let persistence = self.metadata.persistence.as_ref()?;
+        let persistence = self.metadata.persistence()?;
         Some(&persistence.array)
     }
 
@@ -334,7 +334,7 @@ impl Engine {
                 if self.closing == Closing::Open {
                     self.closing = Closing::Draining;
                     self.replace_closes();
-                    self.rebuild.joining.clear();
+                    self.rebuild.nobody_joins();
                 }
             }
             Command::Fail(member) => self.fail(member)?,
@@ -349,7 +349,7 @@ impl Engine {
                 device,
                 uuid,
             } => self.replace_with(member, &device, uuid)?,
-            Command::JobRate(rate) => self.jobs.throttle.rate = rate,
+            Command::JobRate(rate) => self.jobs.set_rate(rate),
             Command::Scrub(scrub) => self.begin_scrub(scrub)?,
             Command::StopJob(name) => self.stop_on_command(name)?,
         }
@@ -500,7 +500,7 @@ impl Engine {
     #[inline]
     pub(crate) fn holds_back(&self) -> bool {
         !self.opening.is_serving()
-            || !self.rebuild.joining.is_empty()
+            || self.rebuild.somebody_joins()
             || self.replace.holds_back()
             || self.grow.holds_back()
     }

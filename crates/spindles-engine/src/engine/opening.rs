@@ -272,7 +272,7 @@ impl Engine {
             mutation: config.mutation,
             geometry,
         };
-        let persistence = engine.metadata.persistence.as_ref();
+        let persistence = engine.metadata.persistence();
         if let Some(mark) = persistence.map(|persistence| persistence.array.scrub_mark) {
             engine.resume_scrub_mark(mark);
         }
@@ -289,9 +289,9 @@ impl Engine {
         engine.find_growth();
         engine.find_rebuilding();
         engine.load_bad_blocks();
-        if engine.metadata.persistence.is_some() && !engine.read_only {
+        if engine.metadata.persistence().is_some() && !engine.read_only {
             engine.flush_at_opening();
-            let changed = (engine.metadata.persistence.as_ref()).is_some_and(|it| it.changed);
+            let changed = (engine.metadata.persistence()).is_some_and(|it| it.changed);
             let begins = changed || engine.grow.begins();
             // Writes by itself, before anybody asks it to.
             let unfinished = !clean || !rebuilding.is_empty() || engine.geometry.older().is_some();
@@ -341,8 +341,8 @@ impl Engine {
     /// Serves, if everything of the opening is done.
     pub(crate) fn try_to_serve(&mut self) {
         let recorded = !self.metadata.busy()
-            && (!self.journal_undecided() || self.metadata.broken)
-            && (self.bitmaps_are_stored() || self.metadata.broken)
+            && (!self.journal_undecided() || self.metadata.is_broken())
+            && (self.bitmaps_are_stored() || self.metadata.is_broken())
             && self.bad_blocks_are_stored();
         if self.opening.is_recording() && recorded {
             self.opening.serve();
@@ -363,7 +363,7 @@ impl Engine {
 
     /// Members that the superblocks say are being filled are so from there on.
     fn find_rebuilding(&mut self) {
-        let Some(persistence) = self.metadata.persistence.as_ref() else {
+        let Some(persistence) = self.metadata.persistence() else {
             return;
         };
         for member in self.rebuilding().iter() {
@@ -373,7 +373,7 @@ impl Engine {
                 panic!("member {member} is lost, there, and not rebuilding");
             };
             if missed_since > 0 {
-                self.rebuild.returning = self.rebuild.returning.with(member);
+                self.rebuild.returns(member);
             }
             self.members[at].state = Member::Rebuilding { mark };
             self.members[at].filled_from_start = self.place_of_mark(mark);
@@ -385,14 +385,11 @@ impl Engine {
 
     /// Whether a member is missing that the superblocks count on.
     pub(crate) fn missing_unrecorded(&self) -> bool {
-        self.metadata
-            .persistence
-            .as_ref()
-            .is_some_and(|persistence| {
-                self.missing.iter().any(|member| {
-                    (persistence.array.member[usize::from(member.0)].state).takes_part()
-                })
-            })
+        self.metadata.persistence().is_some_and(|persistence| {
+            self.missing
+                .iter()
+                .any(|member| (persistence.array.member[usize::from(member.0)].state).takes_part())
+        })
     }
 
     /// Whether everything of the opening is done.

@@ -57,7 +57,7 @@ impl Engine {
             return true; // Until a member goes out.
         }
         self.write_bitmaps();
-        self.metadata.broken || self.mutated(Mutation::SkipRegionMark)
+        self.metadata.is_broken() || self.mutated(Mutation::SkipRegionMark)
     }
 
     /// Whether redundancy is known to agree with data everywhere.
@@ -71,7 +71,7 @@ impl Engine {
         let column = &self.columns[index(id)];
         let (group, ask) = (column.group, column.ask);
         let region = self.regions.of(group);
-        if self.metadata.broken || self.read_only {
+        if self.metadata.is_broken() || self.read_only {
             return true; // Nothing is written any more, bits neither.
         }
         if self.regions.releasing.contains(&region) {
@@ -91,7 +91,7 @@ impl Engine {
             self.look_ahead(region);
         }
         self.want_zeroing(region);
-        self.metadata.broken
+        self.metadata.is_broken()
     }
 
     // ---- clearing dirty bits ------------------------------------------------------------------
@@ -109,7 +109,7 @@ impl Engine {
     fn may_clear(&self) -> bool {
         (self.lost.is_empty() || self.mutated(Mutation::ClearBitWhileOut))
             && !self.read_only
-            && !self.metadata.broken
+            && !self.metadata.is_broken()
     }
 
     fn begin_sweep(&mut self) {
@@ -290,7 +290,7 @@ impl Engine {
         let held = range
             .clone()
             .any(|region| self.regions.written.bits.get(region));
-        if held && !self.metadata.broken {
+        if held && !self.metadata.is_broken() {
             if self.columns.iter().any(|column| {
                 let planned = match column.phase() {
                     Phase::Paging | Phase::Reading | Phase::Computing(_) | Phase::Flushing => {
@@ -322,7 +322,7 @@ impl Engine {
         let stored = range
             .clone()
             .all(|region| self.regions.written.is_stored(region));
-        if !stored && !self.metadata.broken {
+        if !stored && !self.metadata.is_broken() {
             return false;
         }
         self.regions.releasing = 0..0;

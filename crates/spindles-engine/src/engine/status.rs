@@ -28,13 +28,13 @@ impl Engine {
                 })
                 .collect(),
             generation: self.metadata.generation(),
-            dirty: self.metadata.dirty,
+            dirty: self.metadata.is_dirty(),
             jobs: self.job_statuses(),
             lost_blocks: self.bad.blocks(BadBlockKind::Lost),
             journal: self.journal_status(),
             growth: self.growth_status(),
-            scrub: self.scrub.found,
-            regions: self.regions.stored.then(|| self.regions_status()),
+            scrub: self.scrub.found(),
+            regions: self.regions.are_stored().then(|| self.regions_status()),
         }
     }
 
@@ -49,7 +49,7 @@ impl Engine {
         let bytes = self.geometry.blocks() * u64::from(self.block_size.bytes());
         RegionsStatus {
             total: regions.live_regions(start, |group| group),
-            region_bytes: (bytes / self.geometry.groups()) << regions.part.shift(),
+            region_bytes: (bytes / self.geometry.groups()) << regions.shift(),
             written: regions.live_regions(start, |group| regions.next_written(group)),
             dirty: regions.live_regions(start, |group| {
                 regions.next_group(&regions.dirty.bits, group)
@@ -64,14 +64,14 @@ impl Engine {
 
     /// Whether what a crash left is only looked at, and a resync would settle it.
     fn would_settle(&self) -> bool {
-        let persistence = self.metadata.persistence.as_ref();
+        let persistence = self.metadata.persistence();
         let clean = persistence.is_none_or(|persistence| persistence.array.clean);
         self.read_only && !clean && !self.unreplayed && !self.believes
     }
 
     fn lacks_regions(&self, member: MemberIndex) -> u64 {
         let regions = &self.regions;
-        if !regions.stored || !self.lost.contains(member) {
+        if !regions.are_stored() || !self.lost.contains(member) {
             return 0;
         }
         let missed = |group| regions.next_missed(group);
@@ -79,7 +79,7 @@ impl Engine {
             return regions.live_regions(GroupIndex(0), missed);
         }
         let from = self.filled_below(member).group;
-        if self.rebuild.returning.contains(member) {
+        if self.rebuild.is_returning(member) {
             regions.live_regions(from, missed)
         } else {
             regions.live_regions(from, |group| regions.next_written(group))

@@ -174,7 +174,7 @@ impl Engine {
         {
             self.nothing_more();
         }
-        let goes_on = !self.missing.contains(member) && !self.metadata.broken;
+        let goes_on = !self.missing.contains(member) && !self.metadata.is_broken();
         if goes_on && self.zero_on(member) {
             return;
         }
@@ -204,7 +204,7 @@ impl Engine {
         let zeroed = self.zeroing.zeroed.words().iter();
         let mut both = zeroed.zip(self.regions.released.words());
         let released = both.any(|(zeroed, released)| zeroed & released != 0);
-        let holds = released && !self.metadata.broken;
+        let holds = released && !self.metadata.is_broken();
         if holds && self.journal_restarts() {
             // What it holds of before they were given back must never be replayed over them.
             self.zeroing.held = true;
@@ -214,7 +214,7 @@ impl Engine {
         while let Some(region) = self.zeroing.zeroed.next(0) {
             self.zeroing.zeroed.clear(region);
             self.zeroing.asked.clear(region);
-            if !self.metadata.broken {
+            if !self.metadata.is_broken() {
                 self.regions.written.set(region);
                 // Both bits in one go.
                 self.regions.dirty.set(region);
@@ -224,7 +224,7 @@ impl Engine {
         }
         self.regions.note_all_written();
         self.write_bitmaps();
-        if self.metadata.broken {
+        if self.metadata.is_broken() {
             self.wake(WaitFor::Region);
         }
         self.zero_next();

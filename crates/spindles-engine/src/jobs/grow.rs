@@ -126,6 +126,11 @@ impl Grow {
         grow
     }
 
+    /// What the superblocks say of it, or shall say with the next update.
+    pub(crate) fn record(&self) -> GrowthRecord {
+        self.record
+    }
+
     /// Blocks of the buffer that it needs behind the scratch space.
     pub(crate) fn buffer_blocks(&self) -> u32 {
         self.buffer_blocks

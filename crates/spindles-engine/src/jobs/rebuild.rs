@@ -42,6 +42,27 @@ pub(crate) struct Rebuild {
 }
 
 impl Rebuild {
+    /// Whether devices wait to take their positions.
+    #[inline]
+    pub(crate) fn somebody_joins(&self) -> bool {
+        !self.joining.is_empty()
+    }
+
+    /// They wait no more.
+    pub(crate) fn nobody_joins(&mut self) {
+        self.joining.clear();
+    }
+
+    /// Whether a device that is being filled lacks what is marked dirty alone.
+    pub(crate) fn is_returning(&self, member: MemberIndex) -> bool {
+        self.returning.contains(member)
+    }
+
+    /// That is so of this one.
+    pub(crate) fn returns(&mut self, member: MemberIndex) {
+        self.returning = self.returning.with(member);
+    }
+
     /// Whether nothing of it is under way that must end first.
     pub(crate) fn is_quiet(&self) -> bool {
         self.flush.is_none()

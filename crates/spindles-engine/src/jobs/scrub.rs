@@ -91,6 +91,16 @@ pub(crate) struct ScrubState {
 }
 
 impl ScrubState {
+    /// What the scrub under way found so far, or else the last one.
+    pub(crate) fn found(&self) -> ScrubStatus {
+        self.found
+    }
+
+    /// Where the next one that does not begin anew goes on.
+    pub(crate) fn mark(&self) -> BlockIndex {
+        self.found.mark
+    }
+
     /// What could not be repaired, on the way here from the start of the array.
     pub(crate) fn left_blocks(&self) -> u64 {
         self.left_before + self.found.left_blocks + self.found.disagreements

@@ -104,7 +104,7 @@ impl Engine {
         }
         let whole = column.touched == column.shape.all_data();
         let whole = whole || self.mutated(Mutation::PartsUnlogged);
-        let lost = self.lost.union(self.metadata.lost_durable);
+        let lost = self.lost.union(self.metadata.lost_durable());
         let degraded = !self.slots_of(id, lost).is_empty();
         let live = self.logged_lately(column.group) && !self.mutated(Mutation::WholeOverLive);
         let listed = self.bad.any() && self.writes_bad_blocks(id);
@@ -114,7 +114,7 @@ impl Engine {
     /// Whether nothing can be written any more.
     pub(crate) fn writes_nothing(&self) -> bool {
         let failed = || !self.missing.is_empty() && !self.geometry.survives(self.lost);
-        self.metadata.broken || (!self.shape.copies && failed())
+        self.metadata.is_broken() || (!self.shape.copies && failed())
     }
 
     /// What is to be written goes into the journal first.

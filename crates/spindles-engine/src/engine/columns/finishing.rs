@@ -63,7 +63,7 @@ impl Engine {
             return self.acknowledge(id);
         }
         let column = &mut self.columns[index(id)];
-        if self.metadata.broken && column.ask == Ask::Write {
+        if self.metadata.is_broken() && column.ask == Ask::Write {
             column.error = Some(RequestError::BeyondTolerance);
         }
         self.scrubbed(id, true);

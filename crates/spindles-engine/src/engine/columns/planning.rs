@@ -84,12 +84,12 @@ impl Engine {
             }
             self.columns[index(id)].locked = true;
         }
-        if alone && self.regions.stored && !self.region_is_open(id) {
+        if alone && self.regions.are_stored() && !self.region_is_open(id) {
             self.columns[index(id)].move_to(Phase::Preparing);
             self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();
         }
-        if self.metadata.broken && !written && ask == Ask::Write {
+        if self.metadata.is_broken() && !written && ask == Ask::Write {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }

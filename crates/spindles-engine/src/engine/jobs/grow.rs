@@ -211,14 +211,14 @@ impl Engine {
     fn is_alone(&self) -> bool {
         let midway = (self.backlog.front())
             .is_some_and(|&request| self.requests[index(request)].is_midway());
-        self.opening.is_serving() && self.rebuild.joining.is_empty() && !midway && self.is_quiet()
+        self.opening.is_serving() && !self.rebuild.somebody_joins() && !midway && self.is_quiet()
     }
 
     /// Where all is moved: beyond the end of the array as it was, to that of the last region that it
     /// is in. The rest of that is zeros from then on, as of any region that is written.
     fn growth_end(&self) -> u64 {
-        let region = self.geometry.stripe_blocks() << self.regions.part.shift();
-        let room = self.regions.part.groups().end * self.geometry.stripe_blocks();
+        let region = self.geometry.stripe_blocks() << self.regions.shift();
+        let room = self.regions.part_groups().end * self.geometry.stripe_blocks();
         self.geometry.blocks().next_multiple_of(region).min(room)
     }
 
@@ -243,7 +243,7 @@ impl Engine {
         let (end, unit) = (self.growth_end(), self.geometry.growth_unit());
         let unit = unit.expect("it grows");
         let new = GroupIndex(self.geometry.live_groups()[0].end);
-        let held = self.regions.written.bits.get(self.regions.of(new));
+        let held = self.regions.holds(self.regions.of(new));
         let old = GroupIndex(self.geometry.live_groups()[1].start);
         let next = self.regions.next_written(old);
         let empty = if next.0 < self.geometry.groups() {
@@ -259,7 +259,7 @@ impl Engine {
         self.grow.window = from..(from + blocks).min(end);
         self.grow.stage = Stage::Readying;
         for region in self.window_regions() {
-            if !self.regions.written.bits.get(region) {
+            if !self.regions.holds(region) {
                 self.want_zeroing(region);
             }
         }
@@ -273,14 +273,13 @@ impl Engine {
     }
 
     fn regions_are_ready(&mut self) -> bool {
-        if self.metadata.broken {
+        if self.metadata.is_broken() {
             self.get_stuck();
             return true;
         }
-        let written = &self.regions.written;
         let mut regions = self.window_regions();
-        let ready = self.zeroing.is_idle()
-            && regions.all(|region| written.bits.get(region) && written.durable.get(region));
+        let ready =
+            self.zeroing.is_idle() && regions.all(|region| self.regions.durably_holds(region));
         if ready {
             self.grow.stage = Stage::Reading;
             self.ask_own(Operation::Read);
@@ -355,7 +354,7 @@ impl Engine {
         let Some(place) = self.grow.sums else {
             return self.harden();
         };
-        let persistence = self.metadata.persistence.as_ref().expect("it grows");
+        let persistence = self.metadata.persistence().expect("it grows");
         let (array, generation) = (persistence.array.uuid, self.metadata.generation());
         let pages = self.window_sum_pages();
         self.grow.stage = Stage::Summing {
@@ -398,7 +397,7 @@ impl Engine {
         let place = self.grow.sums.expect("blocks have checksums");
         let loads = matches!(self.grow.stage, Stage::Loading { .. });
         if loads {
-            let persistence = self.metadata.persistence.as_ref().expect("it grows");
+            let persistence = self.metadata.persistence().expect("it grows");
             let array = persistence.array.uuid;
             let entries = self.entries();
             let bytes = self.metadata_buffer.bytes_mut(place, member.0);
@@ -481,7 +480,7 @@ impl Engine {
     /// What the superblocks were to say is durable.
     pub(crate) fn growth_recorded(&mut self) {
         match self.grow.stage {
-            Stage::Beginning | Stage::Recording | Stage::Marking if self.metadata.broken => {
+            Stage::Beginning | Stage::Recording | Stage::Marking if self.metadata.is_broken() => {
                 self.get_stuck();
             }
             Stage::Beginning => self.grow.stage = Stage::Idle,
@@ -528,7 +527,7 @@ impl Engine {
 
     /// What an array does about crashes goes with its level, from the next opening on.
     fn change_policy(&mut self) {
-        let Some(persistence) = self.metadata.persistence.as_mut() else {
+        let Some(persistence) = self.metadata.persistence_mut() else {
             return;
         };
         let array = &mut persistence.array;
@@ -541,10 +540,9 @@ impl Engine {
     /// All is moved: what the array was before is forgotten.
     fn grown(&mut self) {
         self.geometry = self.geometry.clone().grown();
-        let array = self.metadata.persistence.as_ref().map(|it| &*it.array);
+        let array = self.metadata.persistence().map(|it| &*it.array);
         let (part, older) = parts(array, &self.geometry);
-        (self.regions.part, self.regions.older) = (part, older);
-        self.regions.note_all_written();
+        self.regions.set_parts(part, older);
         self.shape = Shape::whole(&self.geometry);
         for column in &mut self.columns {
             column.shape = self.shape;

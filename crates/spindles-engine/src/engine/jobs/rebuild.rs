@@ -100,8 +100,8 @@ impl Engine {
     pub fn vacancies(&self) -> MemberSet {
         let takes_devices = self.closing == Closing::Open
             && !self.read_only
-            && !self.metadata.broken
-            && self.metadata.persistence.is_some()
+            && !self.metadata.is_broken()
+            && self.metadata.persistence().is_some()
             && self.geometry.survives(self.lost);
         if !takes_devices {
             return MemberSet::EMPTY;
@@ -125,7 +125,7 @@ impl Engine {
         if member.0 >= self.geometry.members() {
             return Err(CommandError::NoSuchMember);
         }
-        if self.metadata.persistence.is_none() {
+        if self.metadata.persistence().is_none() {
             return Err(CommandError::NoSuperblocks);
         }
         if !self.missing.contains(member) {
@@ -179,7 +179,7 @@ impl Engine {
         if member.0 >= self.geometry.members() {
             return Err(CommandError::NoSuchMember);
         }
-        let persistence = self.metadata.persistence.as_ref();
+        let persistence = self.metadata.persistence();
         let array = &persistence.ok_or(CommandError::NoSuperblocks)?.array;
         let known = array
             .members()
@@ -189,7 +189,7 @@ impl Engine {
         let in_use = |kind| device.area(kind).is_some_and(|area| area.version == 1);
         if device.member != member
             || !array.shared.fit(device)
-            || self.regions.stored && !BITMAPS.into_iter().all(in_use)
+            || self.regions.are_stored() && !BITMAPS.into_iter().all(in_use)
             || self.bad.is_kept() && !in_use(AreaKind::BAD_BLOCKS)
             || device.block_size != self.block_size
             || device.data_blocks() < like.data_blocks
@@ -208,14 +208,14 @@ impl Engine {
         member: MemberIndex,
         device: &DeviceRecord,
     ) -> Result<(), CommandError> {
-        let record = self.metadata.persistence.as_ref();
+        let record = self.metadata.persistence();
         let record = record.ok_or(CommandError::NoSuperblocks)?;
         let at = usize::from(member.0);
         if member.0 >= self.geometry.members() {
             return Err(CommandError::NoSuchMember);
         }
         let known = record.array.member[at].device_uuid;
-        if !self.regions.stored {
+        if !self.regions.are_stored() {
             return Err(CommandError::Unsuitable);
         }
         // Whether it fits is asked as of any other.
@@ -266,7 +266,7 @@ impl Engine {
             return false;
         }
         let all = core::mem::take(&mut self.rebuild.joining);
-        if self.metadata.broken || !self.geometry.survives(self.lost) {
+        if self.metadata.is_broken() || !self.geometry.survives(self.lost) {
             // They come too late. Who waited for them goes on.
             return true;
         }
@@ -282,8 +282,7 @@ impl Engine {
         }
         // Nobody counts on them before all know it, and they know all.
         self.opening.record_again();
-        self.regions.dirty.tell_all();
-        self.regions.written.tell_all();
+        self.regions.tell_all();
         self.write_bitmaps();
         self.bad.tell_all();
         self.write_bad_blocks();
@@ -301,7 +300,7 @@ impl Engine {
         if joining.beside {
             self.output(Output::Swap(member));
         }
-        let persistence = (self.metadata.persistence.as_mut()).expect("it was looked at before");
+        let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");
         persistence.devices[at] = Some(*device);
         persistence.array.member[at].device_uuid = joining.uuid;
         if let Some(pages) = &mut self.pages {

@@ -94,7 +94,7 @@ impl Engine {
         if !waits || !self.opening.is_serving() || !self.is_quiet() {
             return false;
         }
-        if self.metadata.broken || !self.geometry.survives(self.lost) {
+        if self.metadata.is_broken() || !self.geometry.survives(self.lost) {
             self.end_replace(ReplaceEnd::ArrayFailed);
             return true;
         }
@@ -106,8 +106,7 @@ impl Engine {
             self.begin_job(&JOB, Place::default());
             let member = beside.member;
             self.output(Output::Event(Event::ReplaceStarted { member }));
-            self.regions.dirty.tell_all();
-            self.regions.written.tell_all();
+            self.regions.tell_all();
             self.write_bitmaps();
             self.bad.tell_all();
             self.write_bad_blocks();
@@ -163,7 +162,7 @@ impl Engine {
                 BufferSlice::NONE,
             );
         }
-        if self.metadata.busy() || self.metadata.broken {
+        if self.metadata.busy() || self.metadata.is_broken() {
             // Another member is out since: that comes first.
             self.replace.stage = Stage::Draining;
             return;
@@ -179,7 +178,7 @@ impl Engine {
         let beside = self.replace.beside.as_mut().expect("one is beside");
         let member = beside.member;
         let at = usize::from(member.0);
-        let persistence = (self.metadata.persistence.as_mut()).expect("it was looked at before");
+        let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");
         let device = persistence.devices[at].as_mut().expect("it is there");
         core::mem::swap(device, &mut beside.device);
         core::mem::swap(
@@ -209,11 +208,10 @@ impl Engine {
             Err(error) => {
                 // Nobody else knows of it: all is as it was.
                 self.exchange();
-                let persistence = self.metadata.persistence.as_mut();
+                let persistence = self.metadata.persistence_mut();
                 persistence.expect("it was written").array.generation -= 1;
                 self.end_replace(ReplaceEnd::NewcomerLost(error));
-                self.regions.dirty.tell_all();
-                self.regions.written.tell_all();
+                self.regions.tell_all();
                 self.write_bitmaps();
                 self.bad.tell_all();
                 self.write_bad_blocks();
@@ -227,7 +225,7 @@ impl Engine {
         if self.replace.stage == Stage::Recording {
             self.replace.stage = Stage::Idle;
             let member = self.replace.beside.take().expect("it was told").member;
-            if !self.metadata.broken {
+            if !self.metadata.is_broken() {
                 self.output(Output::Event(Event::ReplaceDone { member }));
             }
         }

@@ -67,7 +67,7 @@ impl Engine {
             let group = self.geometry.locate(kept).group;
             Place { group, row: 0 }
         };
-        let recorded = (self.metadata.persistence.as_ref())
+        let recorded = (self.metadata.persistence())
             .map_or(0, |persistence| persistence.array.scrub_left_blocks);
         let left_before = if from == Place::default() {
             0
@@ -112,7 +112,7 @@ impl Engine {
         self.scrub.found.mark = BlockIndex(0);
         let now_s = self.metadata.since_1970_s(self.now);
         let mut changed = self.note_scrub_mark();
-        if let Some(persistence) = &mut self.metadata.persistence {
+        if let Some(persistence) = self.metadata.persistence_mut() {
             let array = &mut persistence.array;
             changed |= now_s.is_some() || array.scrub_left_blocks != self.scrub.left_blocks();
             array.last_scrub_s = now_s.unwrap_or(array.last_scrub_s);
@@ -137,7 +137,7 @@ impl Engine {
         if walk.is_busy() {
             self.scrub.found.mark = BlockIndex(self.blocks_below(walk.mark.group));
         }
-        let persistence = self.metadata.persistence.as_ref();
+        let persistence = self.metadata.persistence();
         persistence.is_some_and(|persistence| {
             let array = &persistence.array;
             array.scrub_mark != self.scrub.found.mark
@@ -259,7 +259,7 @@ impl Engine {
     /// Tells what was wrong in the rows under way, and what became of it.
     pub(crate) fn tell_repairs(&mut self, id: u32, wrote: bool) {
         let column = self.columns[index(id)];
-        let wrote = wrote && column.error.is_none() && !self.metadata.broken;
+        let wrote = wrote && column.error.is_none() && !self.metadata.is_broken();
         for slot in self.lost_here(id).iter() {
             let place = self.groups[index(id)].slots()[usize::from(slot)];
             let start = self.members[usize::from(place.member.0)].data_start;

@@ -9,7 +9,7 @@ impl Engine {
     /// Whether the superblocks count on a log that is not there. Before anything is written they
     /// must not any more: it may come back.
     pub(crate) fn journal_was_lost(&self) -> bool {
-        let persistence = self.metadata.persistence.as_ref();
+        let persistence = self.metadata.persistence();
         let tail = persistence.map_or(0, |persistence| persistence.array.journal.tail);
         let journal = self.journal.as_ref();
         tail > 0 && journal.is_some_and(|journal| journal.record.tail == 0)
@@ -26,7 +26,7 @@ impl Engine {
     /// The device with the journal is lost under the replay.
     pub(super) fn replay_lost(&mut self) {
         let in_doubt = !self.lost.is_empty() && !self.shape.copies;
-        if in_doubt || !self.regions.stored {
+        if in_doubt || !self.regions.are_stored() {
             // Parity can't be trusted, and somebody is missing. Once the device is back, all will be
             // as it was logged: until then nobody may see what that will change.
             self.unreplayed = true;

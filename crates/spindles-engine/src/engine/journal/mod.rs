@@ -160,7 +160,7 @@ impl Engine {
     pub(crate) fn journal_from_now_on(&mut self) {
         if let Some(journal) = &mut self.journal
             && journal.state == State::Off
-            && self.metadata.dirty
+            && self.metadata.is_dirty()
         {
             journal.state = State::Draining;
             self.journal_drained();
@@ -319,7 +319,7 @@ impl Engine {
             journal.live.clear(other);
         }
         if restarted {
-            self.regions.released.clear_all();
+            self.regions.forget_released();
             self.zeroing_goes_on();
         }
         self.journal_drained();
@@ -605,7 +605,7 @@ impl Engine {
 
     /// Where the journal lies, for people.
     pub(crate) fn journal_status(&self) -> JournalStatus {
-        let record = match (&self.metadata.persistence, &self.journal) {
+        let record = match (self.metadata.persistence(), &self.journal) {
             (Some(persistence), Some(_)) => persistence.array.journal,
             _ => return JournalStatus::None,
         };

@@ -215,7 +215,7 @@ impl Engine {
         let Some(replay) = self.opening.replay_mut() else {
             return;
         };
-        let broken = self.metadata.broken;
+        let broken = self.metadata.is_broken();
         if self.metadata.busy() && !broken {
             return;
         }
@@ -477,7 +477,7 @@ impl Engine {
         if !self.geometry.survives(self.lost) {
             return self.give_up_replay();
         }
-        if self.metadata.busy() && !self.metadata.broken {
+        if self.metadata.busy() && !self.metadata.is_broken() {
             // Somebody went out: until that is durable, nothing that was decided without goes to its
             // place.
             self.replay().waits = true;
@@ -577,13 +577,13 @@ impl Engine {
     }
 
     fn begin_log_anew(&mut self) {
-        if self.metadata.broken {
+        if self.metadata.is_broken() {
             return;
         }
         let generation = self.metadata.generation();
-        self.metadata.dirty = !self.all_settled;
+        self.metadata.set_dirty(!self.all_settled);
         // Rows that are to be settled yet are not covered by a log that begins now.
-        let logs = self.metadata.dirty && self.may_log();
+        let logs = self.metadata.is_dirty() && self.may_log();
         if let Some(journal) = &mut self.journal {
             if logs {
                 journal.begin(generation + 1);

@@ -52,7 +52,7 @@ impl Engine {
 
     /// The nonce of the log on the device that superblocks count on.
     fn log_counted_on(&self) -> u64 {
-        let persistence = self.metadata.persistence.as_ref();
+        let persistence = self.metadata.persistence();
         let counted = persistence.map(|persistence| &persistence.array.journal);
         let counted = counted.filter(|journal| journal.on_device && journal.tail > 0);
         counted.map_or(0, |journal| journal.nonce)
