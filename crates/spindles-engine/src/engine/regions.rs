@@ -286,8 +286,8 @@ impl Engine {
             self.regions.releasing = self.whole_regions(request);
             // From now on nothing new begins there. What did, ends first.
         }
-        let range = self.regions.releasing.clone();
-        let held = range
+        let given_back = self.regions.releasing.clone();
+        let held = given_back
             .clone()
             .any(|region| self.regions.written.bits.get(region));
         if held && !self.metadata.is_broken() {
@@ -306,11 +306,11 @@ impl Engine {
                     | Phase::Preparing
                     | Phase::Merged => false,
                 };
-                planned && range.contains(&self.regions.of(column.group))
+                planned && given_back.contains(&self.regions.of(column.group))
             }) {
                 return false;
             }
-            for region in range {
+            for region in given_back {
                 self.regions.written.clear(region);
                 self.regions.unsettled.clear(region);
                 self.regions.released.set(region);
@@ -319,7 +319,7 @@ impl Engine {
             self.write_bitmaps();
             return false;
         }
-        let stored = range
+        let stored = given_back
             .clone()
             .all(|region| self.regions.written.is_stored(region));
         if !stored && !self.metadata.is_broken() {
