@@ -28,7 +28,7 @@ use spindles_format::{
 pub(crate) const NONE: u32 = u32::MAX;
 
 /// Pages that are written at once.
-pub(crate) const WRITES_MAX: u32 = 16;
+pub(crate) const WRITES_MAX: usize = 16;
 
 /// Flushes of the engine that may wait for pages at once: one of each purpose.
 const DEFERRED_MAX: usize = 16;
@@ -141,8 +141,8 @@ pub(crate) struct Pages {
     /// Frames that are dirty, the longest first.
     pub(crate) dirty: VecDeque<u32>,
     pub(crate) changes: u64,
-    /// Writes under way.
-    pub(crate) writes: u32,
+    /// Frames that are being written, at most `WRITES_MAX`.
+    pub(crate) written: Vec<u32>,
     pub(crate) deferred: VecDeque<Deferred>,
     pub(crate) holders: Vec<Holder>,
     /// Holders that wait for room, in line.
@@ -206,7 +206,7 @@ impl Pages {
             spare: frames,
             dirty: VecDeque::with_capacity(index(frames)),
             changes: 0,
-            writes: 0,
+            written: Vec::with_capacity(WRITES_MAX),
             deferred: VecDeque::with_capacity(DEFERRED_MAX + index(columns)),
             holders: vec![
                 Holder {
@@ -273,6 +273,24 @@ impl Pages {
     fn unpin(&mut self, at: u32) {
         let frame = &mut self.frames[index(at)];
         frame.pins -= 1;
+        self.may_be_spare(at);
+    }
+
+    /// A frame that is dirty is about to be written.
+    pub(crate) fn write_begins(&mut self, at: u32) {
+        let frame = &mut self.frames[index(at)];
+        assert!(frame.dirty > 0 && frame.writing == 0, "one write at a time");
+        frame.writing = core::mem::take(&mut frame.dirty);
+        frame.flying = 1;
+        self.written.push(at);
+    }
+
+    /// A frame was written, everywhere.
+    pub(crate) fn write_ended(&mut self, at: u32) {
+        self.frames[index(at)].writing = 0;
+        let place = self.written.iter().position(|&written| written == at);
+        self.written
+            .swap_remove(place.expect("it is being written"));
         self.may_be_spare(at);
     }
 
@@ -503,17 +521,8 @@ impl Pages {
     /// Which change is not on its member yet, of all the oldest.
     pub(crate) fn oldest_change(&self) -> u64 {
         let waits = self.dirty.front().map(|&at| self.frames[index(at)].dirty);
-        let writing = || {
-            let frames = self.frames.iter();
-            frames
-                .map(|frame| frame.writing)
-                .filter(|&change| change > 0)
-        };
-        let flies = if self.writes > 0 {
-            writing().min()
-        } else {
-            None
-        };
+        let written = self.written.iter();
+        let flies = written.map(|&at| self.frames[index(at)].writing);
         waits.into_iter().chain(flies).min().unwrap_or(u64::MAX)
     }
 
@@ -530,14 +539,14 @@ impl Pages {
 
     /// Whether nothing is under way.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.writes == 0 && self.deferred.is_empty() && self.waiting.is_empty()
+        self.written.is_empty() && self.deferred.is_empty() && self.waiting.is_empty()
     }
 
     /// Whether `pump_all` has something to do for pages.
     #[inline(never)]
     pub(crate) fn wants_pump(&self) -> bool {
         self.room
-            || (self.writes < WRITES_MAX && !self.dirty.is_empty() && self.wants_writes())
+            || (self.written.len() < WRITES_MAX && !self.dirty.is_empty() && self.wants_writes())
             || self.has_flush_to_send()
     }
 

@@ -120,9 +120,7 @@ impl Engine {
         let member = frame.member;
         frame.flying -= 1;
         if frame.flying == 0 {
-            frame.writing = 0;
-            pages.writes -= 1;
-            pages.may_be_spare(at);
+            pages.write_ended(at);
         }
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
@@ -197,20 +195,19 @@ impl Engine {
     pub(crate) fn write_pages(&mut self) {
         let generation = self.metadata.generation();
         while let Some(pages) = &mut self.pages
-            && pages.writes < WRITES_MAX
+            && pages.written.len() < WRITES_MAX
             && pages.wants_writes()
             && let Some(&at) = pages.dirty.front()
         {
             let start = pages.start_of(at);
-            let frame = &mut pages.frames[index(at)];
+            let frame = &pages.frames[index(at)];
             if frame.writing > 0 {
                 return; // One write of a page at a time.
             }
-            pages.dirty.pop_front();
             assert!(!self.missing.contains(frame.member), "it was given up");
-            frame.writing = core::mem::take(&mut frame.dirty);
-            frame.flying = 1;
-            pages.writes += 1;
+            pages.dirty.pop_front();
+            pages.write_begins(at);
+            let frame = &pages.frames[index(at)];
             let member = frame.member;
             let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
             seal_checksums(pages.array, frame.page, generation, page);
