@@ -96,7 +96,14 @@ impl Entries {
     /// Where in its page the entry at `place` of the page's is.
     #[inline]
     fn at(self, place: usize) -> usize {
-        let (part, place) = match self {
+        let (part, place) = self.split(place);
+        part * CHECKSUM_PART_BYTES + place * self.bytes()
+    }
+
+    /// The part with the entry at `place` of the page's, and the place there.
+    #[inline]
+    fn split(self, place: usize) -> (usize, usize) {
+        match self {
             Self::Checksums => {
                 const BLOCKS: usize = Entries::Checksums.part_blocks();
                 (place / BLOCKS, place % BLOCKS)
@@ -105,8 +112,7 @@ impl Entries {
                 const BLOCKS: usize = Entries::WithRowSums.part_blocks();
                 (place / BLOCKS, place % BLOCKS)
             }
-        };
-        part * CHECKSUM_PART_BYTES + place * self.bytes()
+        }
     }
 
     /// The checksum at `place` of the page's.
@@ -245,10 +251,39 @@ pub const fn stored_checksum(crc: u32) -> u32 {
     }
 }
 
-/// Makes a page ready to be written: page `number` of the area of a member.
-pub fn seal_checksums(array: Uuid, number: u64, generation: u64, page: &mut [u8]) {
+/// Parts of a page, a bit each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageParts(u8);
+
+impl PageParts {
+    /// None of them.
+    pub const NONE: Self = Self(0);
+    /// All of them.
+    pub const ALL: Self = Self(u8::MAX);
+
+    /// Also the part with the entry at `place` of the page's.
+    #[inline]
+    pub fn add(&mut self, entries: Entries, place: usize) {
+        self.0 |= 1 << entries.split(place).0;
+    }
+}
+
+const _: () = assert!(PARTS == 8, "a bit for each part");
+
+/// Makes a page ready to be written: page `number` of the area of a member. Parts that did not change
+/// since they were read, or sealed, are good as they are.
+pub fn seal_checksums(
+    array: Uuid,
+    number: u64,
+    generation: u64,
+    page: &mut [u8],
+    changed: PageParts,
+) {
     let generation = generation.to_le_bytes();
-    for (part, number) in parts(page).iter_mut().zip(numbers(number)) {
+    for (at, (part, number)) in parts(page).iter_mut().zip(numbers(number)).enumerate() {
+        if changed.0 >> at & 1 == 0 {
+            continue;
+        }
         part[NUMBER_AT..GENERATION_AT].copy_from_slice(&number.to_le_bytes());
         part[GENERATION_AT..SUM_AT].copy_from_slice(&generation[..4]);
         let sum = sum(array, part).to_le_bytes();
@@ -256,19 +291,19 @@ pub fn seal_checksums(array: Uuid, number: u64, generation: u64, page: &mut [u8]
     }
 }
 
-/// Looks at a page that was read: what is not as it was written, or another page's, is lost. Whether
-/// all was good. A part of zeros is one that was never written.
-pub fn open_checksums(entries: Entries, array: Uuid, number: u64, page: &mut [u8]) -> bool {
-    let mut good = true;
-    for (part, number) in parts(page).iter_mut().zip(numbers(number)) {
+/// Looks at a page that was read: what is not as it was written, or another page's, is lost. Which
+/// parts are lost. A part of zeros is one that was never written.
+pub fn open_checksums(entries: Entries, array: Uuid, number: u64, page: &mut [u8]) -> PageParts {
+    let mut lost = PageParts::NONE;
+    for (at, (part, number)) in parts(page).iter_mut().zip(numbers(number)).enumerate() {
         let is_good = part[NUMBER_AT..GENERATION_AT] == number.to_le_bytes()
             && part[SUM_AT..] == sum(array, part).to_le_bytes();
         if !is_good && *part != [0; CHECKSUM_PART_BYTES] {
-            good = false;
+            lost.0 |= 1 << at;
             entries.lose_part(part);
         }
     }
-    good
+    lost
 }
 
 fn parts(page: &mut [u8]) -> &mut [[u8; CHECKSUM_PART_BYTES]] {
@@ -295,6 +330,7 @@ mod tests {
     use super::*;
 
     const ARRAY: Uuid = Uuid([0xa5; 16]);
+    const GOOD: PageParts = PageParts::NONE;
     const ALL: [Entries; 2] = [Entries::Checksums, Entries::WithRowSums];
 
     /// The places of a page, and what `page` has there.
@@ -322,7 +358,7 @@ mod tests {
         for (place, checksum, row_sum) in filling(entries) {
             entries.set_in(&mut page, place, checksum, row_sum);
         }
-        seal_checksums(ARRAY, 3, 9, &mut page);
+        seal_checksums(ARRAY, 3, 9, &mut page, PageParts::ALL);
         page
     }
 
@@ -330,16 +366,37 @@ mod tests {
     fn what_is_written_is_read() {
         for entries in ALL {
             let mut bytes = page(entries);
-            assert!(open_checksums(entries, ARRAY, 3, &mut bytes));
+            assert_eq!(open_checksums(entries, ARRAY, 3, &mut bytes), GOOD);
             for (place, checksum, row_sum) in filling(entries) {
                 assert_eq!(entry_in(entries, &bytes, place), (checksum, row_sum));
                 entries.set_checksum_in(&mut bytes, place, !checksum);
                 assert_eq!(entry_in(entries, &bytes, place), (!checksum, row_sum));
             }
             let mut blank = [0; CHECKSUM_PAGE_BYTES];
-            assert!(open_checksums(entries, ARRAY, 3, &mut blank));
+            assert_eq!(open_checksums(entries, ARRAY, 3, &mut blank), GOOD);
             for (place, ..) in filling(entries) {
                 assert_eq!(entry_in(entries, &blank, place), (CHECKSUM_NONE, RowSum(0)));
+            }
+        }
+    }
+
+    /// The rest of the page is as good as it was.
+    #[test]
+    fn parts_that_changed_are_sealed() {
+        for entries in ALL {
+            for place in [0, entries.part_blocks() - 1, entries.part_blocks()] {
+                let mut bytes = page(entries);
+                entries.set_in(&mut bytes, place, 77, RowSum(0));
+                let mut changed = PageParts::NONE;
+                changed.add(entries, place);
+                assert_eq!(changed, PageParts(1 << (place / entries.part_blocks())));
+                assert_eq!(
+                    open_checksums(entries, ARRAY, 3, &mut bytes.clone()),
+                    changed
+                );
+                seal_checksums(ARRAY, 3, 10, &mut bytes, changed);
+                assert_eq!(open_checksums(entries, ARRAY, 3, &mut bytes), GOOD);
+                assert_eq!(entries.checksum_in(&bytes, place), 77);
             }
         }
     }
@@ -371,10 +428,12 @@ mod tests {
                     .all(|(place, ..)| entry_in(entries, page, place) == (CHECKSUM_LOST, RowSum(0)))
             };
             let far = 3 + (1 << 29); // Its parts have the same numbers, of 32 bits.
-            assert!(open_checksums(entries, ARRAY, far, &mut page(entries)));
+            let opened = open_checksums(entries, ARRAY, far, &mut page(entries));
+            assert_eq!(opened, GOOD);
             for (array, number) in [(ARRAY, 2), (ARRAY, 4), (Uuid([0xa4; 16]), 3)] {
                 let mut bytes = page(entries);
-                assert!(!open_checksums(entries, array, number, &mut bytes));
+                let opened = open_checksums(entries, array, number, &mut bytes);
+                assert_eq!(opened, PageParts::ALL);
                 assert!(is_lost(&bytes));
             }
             let mut bytes = page(entries);
@@ -393,7 +452,8 @@ mod tests {
                     let mut bytes = good;
                     bytes[at] ^= flip;
                     let opened = open_checksums(entries, ARRAY, 3, &mut bytes);
-                    assert!(!opened, "{at} ^ {flip:#x}");
+                    let hit = PageParts(1 << (at / CHECKSUM_PART_BYTES));
+                    assert_eq!(opened, hit, "{at} ^ {flip:#x}");
                     for (place, checksum, row_sum) in filling(entries) {
                         let is_hit = place / entries.part_blocks() == at / CHECKSUM_PART_BYTES;
                         let expected = if is_hit {

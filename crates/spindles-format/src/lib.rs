@@ -43,8 +43,8 @@ pub use bitmap::{
 };
 pub use checksums::{
     CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, CHECKSUM_PART_BYTES,
-    ChecksumKind, Entries, give_checksums, open_checksums, room_for_checksums, seal_checksums,
-    stored_checksum,
+    ChecksumKind, Entries, PageParts, give_checksums, open_checksums, room_for_checksums,
+    seal_checksums, stored_checksum,
 };
 pub use choose::{Found, choose};
 pub use crc32c::{CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, crc32c};

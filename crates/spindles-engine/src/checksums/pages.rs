@@ -20,7 +20,7 @@ use crate::{
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
 use spindles_format::{
-    AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, RowSum, Uuid,
+    AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, PageParts, RowSum, Uuid,
     block_checksum, stored_checksum,
 };
 
@@ -50,6 +50,8 @@ pub(crate) struct Frame {
     pub(crate) dirty: u64,
     /// What `dirty` was when the write under way began; 0 while there is none.
     pub(crate) writing: u64,
+    /// Parts that changed since they were sealed.
+    pub(crate) changed: PageParts,
     /// Writes of it under way: to its member, and to the device that is to replace that.
     pub(crate) flying: u8,
     /// Somebody wanted it since the hand came by.
@@ -74,6 +76,7 @@ impl Frame {
         pins: 0,
         dirty: 0,
         writing: 0,
+        changed: PageParts::NONE,
         flying: 0,
         referenced: false,
         waiter: NONE,
@@ -511,6 +514,7 @@ impl Pages {
             .set_in(bytes, place, entry.checksum, entry.row_sum);
         let frame = &mut self.frames[index(at)];
         assert_eq!(frame.state, State::Good, "a page that is held is there");
+        frame.changed.add(self.entries, place);
         if frame.dirty == 0 {
             self.changes += 1;
             frame.dirty = self.changes;

@@ -8,7 +8,7 @@ use crate::{
     system_io::{Place, Purpose},
 };
 use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation};
-use spindles_format::{open_checksums, seal_checksums};
+use spindles_format::{PageParts, open_checksums, seal_checksums};
 
 impl Engine {
     /// Whether a holder has all pages that it needs. Otherwise it is told when it has, save where
@@ -137,9 +137,10 @@ impl Engine {
         let frame = &mut pages.frames[index(at)];
         frame.state = State::Good;
         if result.is_ok() {
-            open_checksums(pages.entries, pages.array, frame.page, page);
+            frame.changed = open_checksums(pages.entries, pages.array, frame.page, page);
         } else {
             pages.entries.lose(page);
+            frame.changed = PageParts::ALL;
         }
         let member = frame.member;
         let mut holder = core::mem::replace(&mut frame.waiter, NONE);
@@ -207,10 +208,11 @@ impl Engine {
             assert!(!self.missing.contains(frame.member), "it was given up");
             pages.dirty.pop_front();
             pages.write_begins(at);
-            let frame = &pages.frames[index(at)];
+            let frame = &mut pages.frames[index(at)];
             let member = frame.member;
+            let changed = core::mem::replace(&mut frame.changed, PageParts::NONE);
             let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
-            seal_checksums(pages.array, frame.page, generation, page);
+            seal_checksums(pages.array, frame.page, generation, page, changed);
             self.page_io(at, Operation::Write { fua: false });
             self.page_beside(at, member);
         }

@@ -42,7 +42,7 @@ use spindles_block::{
     RequestError,
 };
 use spindles_format::{
-    CHECKSUM_PAGE_BYTES, DeviceRecord, Entries, Text, open_checksums, seal_checksums,
+    CHECKSUM_PAGE_BYTES, DeviceRecord, Entries, PageParts, Text, open_checksums, seal_checksums,
 };
 use spindles_layout::GroupIndex;
 
@@ -364,7 +364,7 @@ impl Engine {
             let bytes = self.metadata_buffer.bytes_mut(place, member.0);
             for (number, page) in (0..pages.into()).zip(bytes.chunks_exact_mut(CHECKSUM_PAGE_BYTES))
             {
-                seal_checksums(array, number, generation, page);
+                seal_checksums(array, number, generation, page, PageParts::ALL);
             }
             self.staged_sums_io(member, place, Operation::Write { fua: false });
         }
