@@ -144,10 +144,11 @@ impl Entries {
     /// Changes a whole entry at `place` of the page's. The row sum is left out where entries have none.
     #[inline]
     pub fn set_in(self, page: &mut [u8], place: usize, checksum: u32, row_sum: RowSum) {
-        self.set_checksum_in(page, place, checksum);
+        let at = self.at(place);
+        let entry = &mut page[at..at + self.bytes()];
+        entry[..4].copy_from_slice(&checksum.to_le_bytes());
         if self == Self::WithRowSums {
-            let at = self.at(place) + 4;
-            page[at..at + 8].copy_from_slice(&row_sum.0.to_le_bytes());
+            entry[4..].copy_from_slice(&row_sum.0.to_le_bytes());
         }
     }
 
@@ -261,10 +262,11 @@ impl PageParts {
     /// All of them.
     pub const ALL: Self = Self(u8::MAX);
 
-    /// Also the part with the entry at `place` of the page's.
+    /// Also the parts with `count` entries, at least one, from `place` of the page's on.
     #[inline]
-    pub fn add(&mut self, entries: Entries, place: usize) {
-        self.0 |= 1 << entries.split(place).0;
+    pub fn add(&mut self, entries: Entries, place: usize, count: usize) {
+        let (first, last) = (entries.split(place).0, entries.split(place + count - 1).0);
+        self.0 |= u8::MAX << first & u8::MAX >> (PARTS - 1 - last);
     }
 }
 
@@ -388,7 +390,7 @@ mod tests {
                 let mut bytes = page(entries);
                 entries.set_in(&mut bytes, place, 77, RowSum(0));
                 let mut changed = PageParts::NONE;
-                changed.add(entries, place);
+                changed.add(entries, place, 1);
                 assert_eq!(changed, PageParts(1 << (place / entries.part_blocks())));
                 assert_eq!(
                     open_checksums(entries, ARRAY, 3, &mut bytes.clone()),
@@ -397,6 +399,25 @@ mod tests {
                 seal_checksums(ARRAY, 3, 10, &mut bytes, changed);
                 assert_eq!(open_checksums(entries, ARRAY, 3, &mut bytes), GOOD);
                 assert_eq!(entries.checksum_in(&bytes, place), 77);
+            }
+        }
+    }
+
+    #[test]
+    fn parts_of_runs_are_found() {
+        for entries in ALL {
+            let of_part = entries.part_blocks();
+            for (place, count, parts) in [
+                (0, 1, 1),
+                (of_part - 1, 1, 1),
+                (of_part - 1, 2, 3),
+                (of_part, 2 * of_part, 6),
+                (7 * of_part, of_part, 0x80),
+                (0, 8 * of_part, 0xff),
+            ] {
+                let mut changed = PageParts::NONE;
+                changed.add(entries, place, count);
+                assert_eq!(changed, PageParts(parts), "{count} from {place}");
             }
         }
     }

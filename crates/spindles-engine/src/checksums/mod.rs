@@ -5,7 +5,7 @@ pub(crate) mod pages;
 pub(crate) mod row_sums;
 
 pub(crate) use pages::Pages;
-pub(crate) use row_sums::Sums;
+pub(crate) use row_sums::{RowSums, Sums};
 
 /// Blocks whose checksums one column can have at hand, at least.
 pub(crate) const SUMS_MIN: usize = 256;

@@ -455,23 +455,31 @@ impl Pages {
         first: BlockIndex,
         sums: &[u32],
     ) -> bool {
-        (first.0..)
-            .map(BlockIndex)
-            .zip(sums)
-            .all(|(block, &sum)| self.agrees_at(buffer, (holder, slot, first), block, sum))
+        let held = self.held[self.place_of(holder, slot)];
+        let (mut place, mut rest) = (self.entries.find(first.0).1, sums);
+        for at in held {
+            let (here, further) = rest.split_at(rest.len().min(self.left_of_page(place)));
+            let bytes = |at| buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
+            let agrees = |(place, &sum): (usize, &u32), page: &[u8]| {
+                let kept = self.entries.checksum_in(page, place);
+                kept == stored_checksum(sum) || kept == 0 && !self.complete
+            };
+            let page = bytes(at);
+            if !(place..).zip(here).all(|entry| agrees(entry, page)) {
+                return false;
+            }
+            if further.is_empty() {
+                return true;
+            }
+            (place, rest) = (0, further);
+        }
+        panic!("pages of all blocks are held");
     }
 
-    /// As `agree`, of one of the blocks from `first` on that are held.
-    #[inline]
-    pub(crate) fn agrees_at(
-        &self,
-        buffer: &MetadataBuffer,
-        (holder, slot, first): (u32, u8, BlockIndex),
-        block: BlockIndex,
-        sum: u32,
-    ) -> bool {
-        let kept = self.kept_at(buffer, (holder, slot, first), block);
-        kept == stored_checksum(sum) || kept == 0 && !self.complete
+    /// How many entries of a page there are from `place` on.
+    fn left_of_page(&self, place: usize) -> usize {
+        let blocks = usize::try_from(self.entries.page_blocks()).expect("at most 1000");
+        blocks - place
     }
 
     /// What is kept of one of the blocks from `first` on that are held.
@@ -512,9 +520,44 @@ impl Pages {
         let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
         self.entries
             .set_in(bytes, place, entry.checksum, entry.row_sum);
+        self.changes(at, place, 1);
+    }
+
+    /// As `set_at`, of `count` blocks from `first` on.
+    #[inline]
+    pub(crate) fn set_run(
+        &mut self,
+        buffer: &mut MetadataBuffer,
+        (holder, slot, first): (u32, u8, BlockIndex),
+        count: u32,
+        entry: impl Fn(usize) -> Entry,
+    ) {
+        let held = self.held[self.place_of(holder, slot)];
+        let (mut place, mut done) = (self.entries.find(first.0).1, 0);
+        for at in held {
+            let here = (index(count) - done).min(self.left_of_page(place));
+            let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
+            for row in 0..here {
+                let entry = entry(done + row);
+                self.entries
+                    .set_in(bytes, place + row, entry.checksum, entry.row_sum);
+            }
+            self.changes(at, place, here);
+            done += here;
+            if done == index(count) {
+                return;
+            }
+            place = 0;
+        }
+        panic!("pages of all blocks are held");
+    }
+
+    /// `count` entries from `place` on of a frame that is held have changed.
+    #[inline]
+    fn changes(&mut self, at: u32, place: usize, count: usize) {
         let frame = &mut self.frames[index(at)];
         assert_eq!(frame.state, State::Good, "a page that is held is there");
-        frame.changed.add(self.entries, place);
+        frame.changed.add(self.entries, place, count);
         if frame.dirty == 0 {
             self.changes += 1;
             frame.dirty = self.changes;

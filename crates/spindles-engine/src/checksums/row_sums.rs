@@ -1,5 +1,8 @@
 //! How far the sums of the rows of a column are known.
 
+use core::ops::Range;
+use spindles_format::RowSum;
+
 /// Of which blocks of a column checksums are at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Sums {
@@ -9,4 +12,24 @@ pub(crate) enum Sums {
     Made,
     /// Those that are to be written.
     New,
+}
+
+/// The row sums that a column writes beside its parity.
+#[derive(Clone, Debug)]
+pub(crate) enum RowSums {
+    /// Computed, in these places.
+    At(Range<usize>),
+    /// The same for all rows.
+    Alike(RowSum),
+}
+
+impl RowSums {
+    /// The one of a row, counted from the first under way.
+    #[inline]
+    pub(crate) fn of(&self, computed: &[Option<RowSum>], row: usize) -> RowSum {
+        match self {
+            Self::At(places) => computed[places.clone()][row].unwrap_or(RowSum::NONE),
+            Self::Alike(sum) => *sum,
+        }
+    }
 }

@@ -3,7 +3,7 @@
 //! in order comes to next it is done before it gets there (`first_touch.rs`).
 
 use crate::{
-    Engine, Mutation, checksums::entries::Entry, index, output::OutReason, system_io::Purpose,
+    Engine, Mutation, checksums::entries::Entry, output::OutReason, system_io::Purpose,
     waits::WaitFor, zeroing::Run,
 };
 use core::mem::take;
@@ -140,10 +140,9 @@ impl Engine {
             if !self.missing.contains(member) {
                 // Any of them may be parity.
                 let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
-                for block in (first.0..).map(BlockIndex).take(index(blocks)) {
-                    let (buffer, sum) = (&mut self.metadata_buffer, pages.of_zeros);
-                    pages.set_at(buffer, (holder, 0, first), block, Entry::of(sum, row_sum));
-                }
+                let entry = Entry::of(pages.of_zeros, row_sum);
+                let buffer = &mut self.metadata_buffer;
+                pages.set_run(buffer, (holder, 0, first), blocks, |_| entry);
             }
             pages.let_go(holder);
             let run = &mut self.zeroing.runs[at];

@@ -11,7 +11,7 @@ mod row_sums;
 
 use crate::{
     Engine, Mutation,
-    checksums::{Sums, entries::Entry},
+    checksums::{RowSums, Sums, entries::Entry},
     columns::{Owner, Phase},
     index,
     output::{Event, Output},
@@ -194,32 +194,34 @@ impl Engine {
         for slot in writes.iter() {
             let of_data = self.columns[index(id)].log_data.contains(slot);
             let sums = of_data.then(|| self.written_sums(id, slot));
-            let sum = |checksums: &[u32], row| {
-                let at = |sums: &Range<usize>| checksums[sums.start + index(row)];
-                sums.as_ref().map_or(of_zeros, at)
-            };
             // It is copied as it is, and so is what is kept of it: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);
             let parity = !shape.copies && slot >= shape.data;
-            if !(staged || copied || parity) {
-                let first = self.block_of_slot(id, slot);
+            let row_sums = if parity {
+                self.row_sums(id)
+            } else {
+                RowSums::Alike(RowSum::NONE)
+            };
+            let sum = |checksums: &[u32], row: usize| match &sums {
+                Some(sums) => checksums[sums.clone()][row],
+                None => of_zeros,
+            };
+            if !(staged || copied) {
+                let of = (id, slot, self.block_of_slot(id, slot));
+                let (checksums, sums_of_rows) = (&self.checksums, &self.row_sums);
                 let pages = self.pages.as_mut().expect("looked at");
-                for (row, block) in (0..blocks).zip((first.0..).map(BlockIndex)) {
-                    let (of, sum) = ((id, slot, first), sum(&self.checksums, row));
-                    let entry = Entry::of(sum, RowSum::NONE);
-                    pages.set_at(&mut self.metadata_buffer, of, block, entry);
-                }
+                pages.set_run(&mut self.metadata_buffer, of, blocks, |row| {
+                    Entry::of(sum(checksums, row), row_sums.of(sums_of_rows, row))
+                });
                 continue;
             }
             for row in 0..blocks {
                 let row_sum = if copied {
                     self.entry(id, slot, row).row_sum
-                } else if parity {
-                    self.row_sum(id, row)
                 } else {
-                    RowSum::NONE
+                    row_sums.of(&self.row_sums, index(row))
                 };
-                let sum = sum(&self.checksums, row);
+                let sum = sum(&self.checksums, index(row));
                 self.set_entry(id, slot, row, sum, row_sum);
             }
         }

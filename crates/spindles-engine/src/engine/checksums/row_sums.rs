@@ -6,7 +6,7 @@
 
 use crate::{
     Engine, Mutation,
-    checksums::row_sums::Sums,
+    checksums::row_sums::{RowSums, Sums},
     index,
     plan::{Strategy, Work},
     slots::SlotSet,
@@ -118,28 +118,31 @@ impl Engine {
         if !self.writes_row_sums(id) {
             return;
         }
-        let column = self.columns[index(id)];
-        let shape = column.shape;
-        for row in 0..column.blocks {
-            let sum = if column.plan.strategy == Strategy::ReadModifyWrite {
-                let parity = column.plan.reads.and(shape.redundant()).first();
-                let parity = parity.expect("old parity was read");
-                let before = self.entry(id, parity, row).row_sum;
-                let known = before != RowSum::NONE;
-                let stale = self.mutated(Mutation::StaleRowSum);
-                known.then(|| {
-                    if stale {
-                        return before;
-                    }
-                    let old = |slot| self.sum_at(id, Sums::Read, slot, row);
-                    let slots = column.renewed().iter();
-                    slots.fold(before, |sum, slot| sum.without(slot, old(slot)))
-                })
-            } else {
-                self.row_sum_of(id, shape.all_data().minus(column.renewed()), row)
-            };
-            let at = index(id) * self.row_sums_of_column + index(row);
-            self.row_sums[at] = sum;
+        let column = &self.columns[index(id)];
+        let (shape, renewed, reads) = (column.shape, column.renewed(), column.plan.reads);
+        let by_difference = column.plan.strategy == Strategy::ReadModifyWrite;
+        let places = self.row_sums_range(id);
+        if !by_difference {
+            for (at, row) in places.zip(0..) {
+                self.row_sums[at] = self.row_sum_of(id, shape.all_data().minus(renewed), row);
+            }
+            return;
+        }
+        let parity = reads.and(shape.redundant()).first();
+        let parity = parity.expect("old parity was read");
+        for (at, row) in places.clone().zip(0..) {
+            let before = self.entry(id, parity, row).row_sum;
+            self.row_sums[at] = (before != RowSum::NONE).then_some(before);
+        }
+        if self.mutated(Mutation::StaleRowSum) {
+            return;
+        }
+        for slot in renewed.iter() {
+            let old = self.sums_range(id, Sums::Read, slot);
+            let sums = self.row_sums[places.clone()].iter_mut();
+            for (sum, &old) in sums.zip(&self.checksums[old]) {
+                *sum = sum.map(|sum| sum.without(slot, stored_checksum(old)));
+            }
         }
     }
 
@@ -148,23 +151,29 @@ impl Engine {
         if !self.writes_row_sums(id) {
             return;
         }
-        let column = self.columns[index(id)];
+        let column = &self.columns[index(id)];
+        let (renewed, new_sums) = (column.renewed(), column.new_sums);
         let of_zeros = stored_checksum(self.sum_of_zeros());
-        for row in 0..column.blocks {
-            let new = |slot| {
-                if column.new_sums.contains(slot) {
-                    self.sum_at(id, Sums::New, slot, row)
-                } else {
-                    of_zeros
+        let places = self.row_sums_range(id);
+        for slot in renewed.iter() {
+            if !new_sums.contains(slot) {
+                for sum in &mut self.row_sums[places.clone()] {
+                    *sum = sum.map(|sum| sum.with(slot, of_zeros));
                 }
-            };
-            let at = index(id) * self.row_sums_of_column + index(row);
-            let sum = self.row_sums[at].map(|sum| {
-                let slots = column.renewed().iter();
-                slots.fold(sum, |sum, slot| sum.with(slot, new(slot)))
-            });
-            self.row_sums[at] = sum;
+                continue;
+            }
+            let new = self.sums_range(id, Sums::New, slot);
+            let sums = self.row_sums[places.clone()].iter_mut();
+            for (sum, &new) in sums.zip(&self.checksums[new]) {
+                *sum = sum.map(|sum| sum.with(slot, stored_checksum(new)));
+            }
         }
+    }
+
+    /// Where the row sums are of the rows under way of a column.
+    fn row_sums_range(&self, id: u32) -> Range<usize> {
+        let start = index(id) * self.row_sums_of_column;
+        start..start + index(self.columns[index(id)].blocks)
     }
 
     /// Whether a column writes parity that is no row of zeros.
@@ -179,15 +188,15 @@ impl Engine {
         !column.shape.copies && !parity.is_empty()
     }
 
-    /// The sum of a row that a column writes, for its parity.
-    pub(crate) fn row_sum(&self, id: u32, row: u32) -> RowSum {
+    /// The sums of the rows that a column writes, for its parity.
+    pub(crate) fn row_sums(&self, id: u32) -> RowSums {
         if self.writes_row_sums(id) {
-            let at = index(id) * self.row_sums_of_column + index(row);
-            self.row_sums[at].unwrap_or(RowSum::NONE)
+            RowSums::At(self.row_sums_range(id))
         } else if self.writes_parity(id) {
-            RowSum::of_zeros(self.shape(id).data, stored_checksum(self.sum_of_zeros()))
+            let of_zeros = stored_checksum(self.sum_of_zeros());
+            RowSums::Alike(RowSum::of_zeros(self.shape(id).data, of_zeros))
         } else {
-            RowSum::NONE
+            RowSums::Alike(RowSum::NONE)
         }
     }
 }

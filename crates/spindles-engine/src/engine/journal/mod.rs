@@ -476,7 +476,8 @@ impl Engine {
                     JournalKind::Zeros => &[],
                 };
                 journal.row_sums.clear();
-                let row_sums = (0..entry.row_sums()).map(|row| self.row_sum(id, row));
+                let (row_sums, rows) = (self.row_sums(id), 0..index(entry.row_sums()));
+                let row_sums = rows.map(|row| row_sums.of(&self.row_sums, row));
                 journal.row_sums.extend(row_sums);
                 writer.entry(&entry, sums, &journal.row_sums);
                 taken += entry.kind.checksums(column.blocks);

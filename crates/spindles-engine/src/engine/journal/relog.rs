@@ -220,11 +220,12 @@ impl Engine {
         if !self.has_checksums() {
             writes = SlotSet::EMPTY;
         }
+        let row_sums = self.row_sums(id);
         for slot in writes.iter() {
             for row in 0..column.blocks {
                 let sums = self.written_sums(id, slot);
                 let sum = self.checksums[sums.start + index(row)];
-                let row_sum = self.row_sum(id, row);
+                let row_sum = row_sums.of(&self.row_sums, index(row));
                 self.correct_entry(id, slot, row, sum, row_sum);
             }
         }
