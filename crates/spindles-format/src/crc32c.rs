@@ -41,15 +41,22 @@ const fn tables() -> [[u32; 256]; SLICES] {
 const ZEROS: usize = 64;
 
 /// `OVER_ZEROS[k][b]`: what byte b at place k of the register becomes when that many zeros follow.
-static OVER_ZEROS: [[u32; 256]; 4] = over_zeros();
+static OVER_ZEROS: OverZeros = over_zeros(ZEROS);
 
-const fn over_zeros() -> [[u32; 256]; 4] {
+/// More of them at a time, where it is known that there are.
+const MANY_ZEROS: usize = 512;
+
+static OVER_MANY_ZEROS: OverZeros = over_zeros(MANY_ZEROS);
+
+type OverZeros = [[u32; 256]; 4];
+
+const fn over_zeros(count: usize) -> OverZeros {
     let mut tables = [[0; 256]; 4];
     let mut bit = 0;
     while bit < 32 {
         let mut crc = 1_u32 << bit;
         let mut zeros = 0;
-        while zeros < ZEROS {
+        while zeros < count {
             crc = (crc >> 8) ^ TABLES[0][crc.to_le_bytes()[0] as usize];
             zeros += 1;
         }
@@ -96,13 +103,25 @@ pub(crate) fn crc32c_on(crc: u32, bytes: &[u8]) -> u32 {
     let (parts, rest) = bytes.as_chunks::<ZEROS>();
     let crc = parts.iter().fold(crc, |crc, part| {
         if part.iter().fold(0, |any, byte| any | byte) == 0 {
-            let tables = OVER_ZEROS.iter().zip(crc.to_le_bytes());
-            tables.fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
+            over(&OVER_ZEROS, crc)
         } else {
             sliced(crc, part)
         }
     });
     sliced(crc, rest)
+}
+
+/// The register after so many zeros.
+pub(crate) fn crc32c_on_zeros(crc: u32, count: usize) -> u32 {
+    let (many, rest) = (count / MANY_ZEROS, count % MANY_ZEROS);
+    let crc = (0..many).fold(crc, |crc, _| over(&OVER_MANY_ZEROS, crc));
+    let crc = (0..rest / ZEROS).fold(crc, |crc, _| over(&OVER_ZEROS, crc));
+    sliced(crc, &[0; ZEROS][..rest % ZEROS])
+}
+
+fn over(zeros: &OverZeros, crc: u32) -> u32 {
+    let tables = zeros.iter().zip(crc.to_le_bytes());
+    tables.fold(0, |sum, (table, byte)| sum ^ table[usize::from(byte)])
 }
 
 fn sliced(mut crc: u32, bytes: &[u8]) -> u32 {
@@ -165,6 +184,10 @@ mod tests {
                 .iter()
                 .fold(SEED, |crc, &byte| sliced(crc, &[byte]));
             assert_eq!(crc32c(&bytes[start..]), !slow, "from byte {start}");
+        }
+        for count in (0..3 * MANY_ZEROS).step_by(7) {
+            let slow = sliced(SEED, &vec![0; count]);
+            assert_eq!(crc32c_on_zeros(SEED, count), slow, "{count} zeros");
         }
     }
 

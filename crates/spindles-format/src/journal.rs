@@ -2,7 +2,10 @@
 //! to be written, with the checksums of those on this member, and the sums of their rows. The blocks
 //! themselves follow in the journal, unless they are zeros.
 
+use crate::crc32c::{SEED, crc32c_on, crc32c_on_zeros};
 use crate::{RowSum, Uuid, crc32c};
+use alloc::vec;
+use alloc::vec::Vec;
 use spindles_block::MemberIndex;
 
 /// How long the header of a batch is.
@@ -92,19 +95,51 @@ impl JournalEntry {
     }
 }
 
+/// Where headers are made, one after another.
+#[derive(Clone, Debug)]
+pub struct JournalDraft {
+    bytes: Vec<u8>,
+    /// From here on there are zeros.
+    used: usize,
+}
+
+impl JournalDraft {
+    /// Room for a header.
+    #[must_use]
+    pub fn new() -> Self {
+        Self {
+            bytes: vec![0; JOURNAL_HEADER_BYTES],
+            used: 0,
+        }
+    }
+
+    /// The header that was made last.
+    #[must_use]
+    pub fn bytes(&self) -> &[u8] {
+        &self.bytes
+    }
+}
+
+impl Default for JournalDraft {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 /// Fills a header entry by entry.
 #[derive(Debug)]
 pub struct JournalWriter<'out> {
-    out: &'out mut [u8],
+    out: &'out mut JournalDraft,
     used: usize,
     entries: u32,
 }
 
 impl<'out> JournalWriter<'out> {
-    /// Begins a header in `JOURNAL_HEADER_BYTES` bytes.
-    pub fn new(batch: &JournalBatch, out: &'out mut [u8]) -> Self {
-        assert_eq!(out.len(), JOURNAL_HEADER_BYTES);
-        out.fill(0);
+    /// Begins a header.
+    pub fn new(batch: &JournalBatch, draft: &'out mut JournalDraft) -> Self {
+        draft.bytes[..draft.used].fill(0);
+        draft.used = JOURNAL_HEADER_BYTES; // Until it is finished.
+        let out = &mut draft.bytes;
         out[..8].copy_from_slice(&MAGIC);
         out[8..12].copy_from_slice(&VERSION.to_le_bytes());
         out[16..32].copy_from_slice(&batch.array.0);
@@ -113,7 +148,7 @@ impl<'out> JournalWriter<'out> {
         out[48..52].copy_from_slice(&batch.place.to_le_bytes());
         out[52] = batch.member.0;
         Self {
-            out,
+            out: draft,
             used: FIXED_BYTES,
             entries: 0,
         }
@@ -134,7 +169,7 @@ impl<'out> JournalWriter<'out> {
     /// Adds an entry with its checksums, and with its row sums if it has any. The caller has counted:
     /// it fits.
     pub fn entry(&mut self, entry: &JournalEntry, checksums: &[u32], row_sums: &[RowSum]) {
-        let bytes = &mut self.out[self.used..self.used + entry.bytes()];
+        let bytes = &mut self.out.bytes[self.used..self.used + entry.bytes()];
         bytes[..8].copy_from_slice(&entry.group.to_le_bytes());
         bytes[8..12].copy_from_slice(&entry.low.to_le_bytes());
         bytes[12..16].copy_from_slice(&entry.blocks.to_le_bytes());
@@ -161,10 +196,12 @@ impl<'out> JournalWriter<'out> {
     /// Ends the header.
     pub fn finish(self) {
         let used = u32::try_from(self.used).expect("4096 at most");
-        self.out[56..60].copy_from_slice(&self.entries.to_le_bytes());
-        self.out[60..64].copy_from_slice(&used.to_le_bytes());
-        let checksum = crc32c(self.out);
-        self.out[12..16].copy_from_slice(&checksum.to_le_bytes());
+        let (bytes, zeros) = self.out.bytes.split_at_mut(self.used);
+        bytes[56..60].copy_from_slice(&self.entries.to_le_bytes());
+        bytes[60..64].copy_from_slice(&used.to_le_bytes());
+        let checksum = !crc32c_on_zeros(crc32c_on(SEED, bytes), zeros.len());
+        bytes[12..16].copy_from_slice(&checksum.to_le_bytes());
+        self.out.used = self.used;
     }
 }
 
@@ -327,13 +364,15 @@ mod tests {
             entry(7, JournalKind::Zeros, true, 3),
         ]
         .into();
-        let mut bytes = [0xee; JOURNAL_HEADER_BYTES].to_vec();
-        let mut writer = JournalWriter::new(&BATCH, &mut bytes);
+        let mut draft = JournalDraft::new();
+        draft.bytes.fill(0xee); // A longer one before.
+        draft.used = JOURNAL_HEADER_BYTES;
+        let mut writer = JournalWriter::new(&BATCH, &mut draft);
         for (entry, checksums, row_sums) in &entries {
             writer.entry(entry, checksums, row_sums);
         }
         writer.finish();
-        (entries, bytes)
+        (entries, draft.bytes)
     }
 
     #[test]
@@ -397,13 +436,13 @@ mod tests {
             place: 1,
         };
         let count = JournalWriter::room_bytes() / entry.bytes();
-        let mut bytes = [0; JOURNAL_HEADER_BYTES];
-        let mut writer = JournalWriter::new(&BATCH, &mut bytes);
+        let mut draft = JournalDraft::new();
+        let mut writer = JournalWriter::new(&BATCH, &mut draft);
         for _ in 0..count {
             writer.entry(&entry, &[9], &[]);
         }
         writer.finish();
-        let header = JournalHeader::decode(&bytes).expect("whole");
+        let header = JournalHeader::decode(draft.bytes()).expect("whole");
         assert_eq!(header.entries().count(), count);
     }
 }

@@ -51,8 +51,8 @@ pub use crc32c::{CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, cr
 pub use error::DecodeError;
 pub use growth::{GrowthRecord, OlderMap};
 pub use journal::{
-    JOURNAL_HEADER_BYTES, JournalBatch, JournalEntry, JournalHeader, JournalKind, JournalSums,
-    JournalWriter,
+    JOURNAL_HEADER_BYTES, JournalBatch, JournalDraft, JournalEntry, JournalHeader, JournalKind,
+    JournalSums, JournalWriter,
 };
 pub use journal_device::{JOURNAL_DEVICE_BYTES_MIN, JOURNAL_DEVICE_FIELDS, JournalDevice};
 pub use record::{

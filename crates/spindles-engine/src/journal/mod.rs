@@ -19,7 +19,7 @@ pub use home::JOURNAL_DEVICE;
 use live::Live;
 use spindles_block::{BlockSize, MemberSet};
 use spindles_format::{
-    JOURNAL_HEADER_BYTES, JournalDevice, JournalRecord, JournalWriter, RowSum, Uuid,
+    JOURNAL_HEADER_BYTES, JournalDevice, JournalDraft, JournalRecord, JournalWriter, RowSum, Uuid,
 };
 use stamp::Stamp;
 
@@ -87,7 +87,7 @@ pub(crate) struct Journal {
     pub(crate) home: Home,
     pub(crate) headers: Place,
     /// Where a header is made.
-    pub(crate) draft: Vec<u8>,
+    pub(crate) draft: JournalDraft,
     pub(crate) state: State,
     /// What the superblocks say, or shall say with the next update.
     pub(crate) record: JournalRecord,
@@ -150,7 +150,7 @@ impl Journal {
             array: persistence.array.uuid,
             home,
             headers: buffer.reserve(members, header_blocks),
-            draft: alloc::vec![0; JOURNAL_HEADER_BYTES],
+            draft: JournalDraft::new(),
             state: State::Off,
             record,
             nonce: persistence.nonce,

@@ -484,7 +484,7 @@ impl Engine {
             }
             writer.finish();
             let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
-            bytes.copy_from_slice(&journal.draft);
+            bytes.copy_from_slice(journal.draft.bytes());
             members = members.with(member);
         }
         journal.loads.fill(Load::default());

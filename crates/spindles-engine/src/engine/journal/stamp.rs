@@ -85,7 +85,7 @@ impl Engine {
         };
         JournalWriter::new(&part, &mut journal.draft).finish();
         let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
-        bytes.copy_from_slice(&journal.draft);
+        bytes.copy_from_slice(journal.draft.bytes());
         let (device, start) = journal.home.place(member);
         self.system_io_on(
             device,
