@@ -462,6 +462,10 @@ fn seeds_on_any_disks_that_found_something_stay_quiet() {
             "sim: what an array keeps in arrays that log is judged when it is opened again",
         ),
         (52175, "sim: without the log of a device parity is in doubt"),
+        (
+            107_024,
+            "engine: an array all of whose members go under one write answers it with an error",
+        ),
     ];
     for (seed, title) in found {
         let outcome = run_seed(seed, &Fixed::default());

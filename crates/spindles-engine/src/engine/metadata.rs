@@ -81,6 +81,12 @@ impl Engine {
             self.metadata.wanted = false;
             return;
         }
+        if !self.geometry.survives(self.lost) {
+            // A failed array stays as the superblocks have it: its members may come back. Nothing is waited
+            // for that would come before an update.
+            self.nothing_more();
+            return;
+        }
         if self.extension.as_ref().is_some_and(Extension::is_preparing) {
             return;
         }
@@ -101,11 +107,6 @@ impl Engine {
             return self.stamp_journal();
         }
         self.metadata.wanted = false;
-        if !self.geometry.survives(self.lost) {
-            // A failed array stays as the superblocks have it: its members may come back.
-            self.nothing_more();
-            return;
-        }
         let now_s = self.metadata.since_1970_s(self.now);
         let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
             return;

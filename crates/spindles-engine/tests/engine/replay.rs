@@ -913,6 +913,32 @@ fn members_that_go_while_a_replay_computes_are_let_go() {
     }
 }
 
+/// All members go under the same writes: their errors come together, with nothing left to flush or to
+/// tell. Each request is answered.
+#[test]
+fn an_array_that_fails_answers_every_request() {
+    for (level, members) in [("raid5", 2), ("raid5", 3), ("raid6", 4)] {
+        for (checksums, steps) in [true, false]
+            .iter()
+            .flat_map(|c| (0..30).map(move |s| (*c, s)))
+        {
+            let setup = wide(level, members, checksums);
+            let mut world = setup.open().unwrap();
+            world.write(0, &[1; 24 * BLOCK]).unwrap();
+            let whole = world.submit(Operation::Write { fua: false }, 0, vec![2; 8 * BLOCK], 8);
+            let part = world.submit(Operation::Write { fua: true }, 17, vec![3; BLOCK], 1);
+            step(&mut world, steps);
+            world.gone = MemberSet::all(u8::try_from(members).unwrap());
+            let flush = world.submit(Operation::Flush, 0, Vec::new(), 0);
+            settle_down(&mut world);
+            let mut replies: Vec<_> = world.replies.iter().map(|reply| reply.token).collect();
+            replies.sort_unstable();
+            let what = format!("{level} of {members}, checksums {checksums}, after {steps} steps");
+            assert_eq!(replies, [whole, part, flush], "{what}");
+        }
+    }
+}
+
 /// A member that goes in the last update of a close takes its bad blocks along, and another goes while
 /// that is noted.
 #[test]
