@@ -413,6 +413,11 @@ fn seeds_of_one_level_that_found_something_stay_quiet() {
             134,
             "sim: an unlogged row, and a sector that can't be read",
         ),
+        (
+            "raid6",
+            2469,
+            "replay: a record that is not whole counts beside rot too, as far as redundancy goes",
+        ),
     ];
     for (level, seed, title) in found {
         let fixed = Fixed {

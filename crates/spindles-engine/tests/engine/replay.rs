@@ -389,6 +389,34 @@ fn what_is_torn_is_mended_by_a_log_that_is_not_whole() {
     }
 }
 
+/// A write that was answered is in the log only, but for one part of it that is gone, and another block
+/// of its row rotted: with two parities both are told.
+#[test]
+fn a_log_that_is_not_whole_counts_beside_rot() {
+    let setup = wide("raid6", 5, true);
+    for (damaged, rotten) in (0..5).flat_map(|damaged| [(damaged, 5), (damaged, 9)]) {
+        let mut world = with_three_blocks(&setup);
+        let before = world.members.clone();
+        world.write(1, &[1; BLOCK]).unwrap();
+        let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
+        for member in 0..5 {
+            let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
+            world.members[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+            forget_checksums(&mut world, member, &before);
+        }
+        if let Some((_, at)) = last_header(&world, damaged) {
+            world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
+        }
+        let (member, at) = place_of(&world, rotten);
+        world.members[member][at..at + BLOCK].fill(0xdd);
+        let mut world = world.reopen(&setup);
+        world.run();
+        let read = first_bytes(&mut world, &[1, 5, 9]);
+        let what = format!("the log of member {damaged}, rot of block {rotten}");
+        assert_eq!(read, [Ok(1), Ok(15), Ok(19)], "{what}");
+    }
+}
+
 /// A disk lost a write that it answered, and a crash came while its row was being written again as a
 /// whole: what lay there before that write does not count, though the log has its checksum. Where the
 /// log of it is damaged too, the replay comes to its end.

@@ -75,21 +75,29 @@ impl Engine {
     /// The rows under way are of a record that is not whole.
     pub(super) fn prove_record(&mut self, id: u32) {
         self.replay().proving = Proving::Log;
-        self.read_log(id);
+        self.columns[index(id)].plan.reads = self.rest_of_rows(id);
+        if !self.has_checksums() || self.hold_pages(id) {
+            self.read_log(id);
+        }
+    }
+
+    /// Data that the record under way did not write.
+    fn rest_of_rows(&self, id: u32) -> SlotSet {
+        let missing = self.slots_of(id, self.lost);
+        let replay = self.replay.as_ref().expect("a replay is under way");
+        let wrote = replay.log.record_slots(&replay.runs[replay.next]);
+        self.shape(id).all_data().minus(wrote).minus(missing)
     }
 
     /// It is known what of the record is whole in the log.
     pub(super) fn record_read(&mut self, id: u32, whole: SlotSet) {
         let column = &mut self.columns[index(id)];
         let logged = whole.or(column.zeros);
-        let missing = self.slots_of(id, self.lost);
-        let replay = self.replay();
-        replay.proving = Proving::Rest { logged };
-        let wrote = replay.log.record_slots(&replay.runs[replay.next]);
+        self.replay().proving = Proving::Rest { logged };
+        let rest = self.rest_of_rows(id);
         let column = &mut self.columns[index(id)];
         column.unreadable = SlotSet::EMPTY;
         column.read_sums = SlotSet::EMPTY;
-        let rest = column.shape.all_data().minus(wrote).minus(missing);
         column.plan.reads = rest;
         column.move_to(Phase::Reading);
         column.pending = rest.count();
@@ -156,15 +164,41 @@ impl Engine {
         for row in 0..column.blocks {
             let replay = self.opening.replay().expect("a replay is under way");
             let part = replay.log.part(&replay.runs[replay.next], part);
-            let logged = replay.log.row_sum(part, column.low + row);
+            let sum = replay.log.row_sum(part, column.low + row);
             let made = |slot| (slot, self.sum_at(id, Sums::Made, slot, row));
-            if RowSum::of(data.iter().map(made)) != logged {
-                return self.record_is_void(id);
+            if RowSum::of(data.iter().map(made)) != sum {
+                return self.record_is_disproved(id, logged);
             }
             let at = index(id) * self.row_sums_of_column + index(row);
-            self.row_sums[at] = Some(logged);
+            self.row_sums[at] = Some(sum);
         }
         self.encode_record(id);
+    }
+
+    /// What the rows hold besides may be rotten: row by row, what does not fit its checksum is recovered
+    /// too.
+    fn record_is_disproved(&mut self, id: u32, logged: SlotSet) {
+        let column = &mut self.columns[index(id)];
+        if column.blocks > 1 {
+            column.blocks = 1;
+            column.unreadable = SlotSet::EMPTY;
+            self.replay().proving = Proving::Log;
+            return self.read_log(id);
+        }
+        let rest = self.columns[index(id)].plan.reads.minus(logged);
+        let fits = |slot| {
+            let sum = self.sum_at(id, Sums::Made, slot, 0);
+            self.entry(id, slot, 0).known() == Some(sum)
+        };
+        let rotten = rest.iter().filter(|&slot| !fits(slot));
+        let rotten = rotten.fold(SlotSet::EMPTY, SlotSet::with);
+        if rotten.is_empty() {
+            return self.record_is_void(id);
+        }
+        let column = &mut self.columns[index(id)];
+        column.unreadable = column.unreadable.or(rotten);
+        self.replay().proving = Proving::Rest { logged };
+        self.record_io_done(id);
     }
 
     fn encode_record(&mut self, id: u32) {
@@ -203,12 +237,10 @@ impl Engine {
     fn log_record(&mut self, id: u32) {
         if !self.log_has_room(id) {
             // What was logged anew so far is in its place: when that is durable, its room is free.
+            self.let_go_pages(id);
             return self.flush_replay(true);
         }
-        self.columns[index(id)].move_to(Phase::Paging);
-        if !self.has_checksums() || self.hold_pages(id) {
-            self.log(id);
-        }
+        self.log(id);
     }
 
     /// It is durable in the log.

@@ -325,10 +325,7 @@ impl Engine {
 
     /// The pages of the rows under way are there.
     pub(crate) fn replay_paged(&mut self, id: u32) {
-        match self.replay().proving {
-            Proving::Log => self.read_log(id),
-            _ => self.log(id),
-        }
+        self.read_log(id);
     }
 
     /// The record under way, of a batch that may not be durable, is not whole.
