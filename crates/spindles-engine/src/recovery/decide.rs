@@ -91,7 +91,11 @@ pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) 
         }
     }
     let parity = slots(&|block| block.read.is_some()).and(shape.redundant());
-    let wrong = slots(&|block| block.read.is_some() && !block.fits()).and(shape.all_data());
+    let mut wrong = slots(&|block| block.read.is_some() && !block.fits()).and(shape.all_data());
+    if wrong.count() > parity.count() && parity.and(slots(&BlockEvidence::fits)).is_empty() {
+        // Checksums did not land before the crash, the row sum neither: nothing would be proved.
+        wrong = SlotSet::EMPTY;
+    }
     match reconstructions(shape, gone, wrong, parity).nth(disproved) {
         Some((erased, sources)) => Verdict::Try { erased, sources },
         None if gone.is_empty() => Verdict::AsRead { proved: false },
@@ -99,21 +103,18 @@ pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) 
     }
 }
 
-/// Every way to reconstruct all that is `gone` and some of what is `wrong`, the fewest blocks first:
-/// what is erased, and from what. Where more is wrong than there is parity, checksums that did not
-/// land before the crash are the cause, not the blocks: then only what is gone is reconstructed. With
-/// that, last, any one other block: an old one fits its checksum if that is old too.
+/// So many reconstructions of a row are tried: each reads the row again.
+const TRIES_MAX: usize = 256;
+
+/// The ways to reconstruct all that is `gone` and some of what is `wrong`, the fewest blocks first:
+/// what is erased, and from what. With what is gone, last, any one other block: an old one fits its
+/// checksum if that is old too.
 fn reconstructions(
     shape: Shape,
     gone: SlotSet,
     wrong: SlotSet,
     parity: SlotSet,
 ) -> impl Iterator<Item = (SlotSet, SlotSet)> {
-    let wrong = if wrong.count() > parity.count() {
-        SlotSet::EMPTY
-    } else {
-        wrong
-    };
     let sizes = gone.count().max(1)..=parity.count();
     let likely = sizes.flat_map(move |count| {
         let more = count - gone.count();
@@ -126,18 +127,24 @@ fn reconstructions(
     };
     let others = (0..shape.data).filter(move |&slot| others.contains(slot));
     let unlikely = others.map(move |slot| gone.with(slot));
-    likely.chain(unlikely).flat_map(move |erased| {
+    let all = likely.chain(unlikely).flat_map(move |erased| {
         let rest = shape.all_data().minus(erased);
         subsets(parity, erased.count()).map(move |parity| (erased, rest.or(parity)))
-    })
+    });
+    all.take(TRIES_MAX)
 }
 
 /// All sets of `count` of these slots.
 fn subsets(of: SlotSet, count: u32) -> impl Iterator<Item = SlotSet> {
-    // A choice is a number whose bits stand for the slots in order. There are few slots: parities,
-    // or blocks no more than these.
-    (0..1_u64 << of.count())
-        .filter(move |choice| choice.count_ones() == count)
+    // A choice is a number whose bits stand for the slots in order: from each follows the next with as
+    // many bits.
+    let next = |&choice: &u64| {
+        let lowest = choice & choice.wrapping_neg();
+        let carried = choice + lowest;
+        (choice > 0).then(|| carried | ((carried ^ choice) >> 2) / lowest)
+    };
+    core::iter::successors(Some((1_u64 << count) - 1), next)
+        .take_while(move |choice| choice >> of.count() == 0)
         .map(move |choice| {
             let chosen = (0..).zip(of.iter()).filter(|(at, _)| choice >> at & 1 == 1);
             chosen.fold(SlotSet::EMPTY, |set, (_, slot)| set.with(slot))
@@ -304,6 +311,53 @@ mod tests {
             println!("{data} data blocks: {outcomes:?}");
             assert!(outcomes.len() > 3, "{outcomes:?}");
         }
+    }
+
+    /// What is tried of a row of which none of these data blocks fits, and nothing is proved.
+    fn tried(shape: Shape, wrong: SlotSet, gone: SlotSet) -> Vec<(SlotSet, SlotSet)> {
+        let of = |slot: u8| BlockEvidence {
+            read: (!gone.contains(slot)).then_some(1),
+            kept: Some(u32::from(!wrong.contains(slot))),
+            row_sum: None,
+        };
+        let row: Vec<_> = (0..shape.slots).map(of).collect();
+        let tries = (0..).map_while(|disproved| match decide_row(shape, &row, disproved) {
+            Verdict::Try { erased, sources } => Some((erased, sources)),
+            _ => None,
+        });
+        tries.collect()
+    }
+
+    /// Beside blocks whose checksums did not land one may be rotten: with fewer parities than blocks that
+    /// do not fit, as many as there are parities are reconstructed. There is an end to it.
+    #[test]
+    fn of_more_wrong_blocks_than_parities_some_are_reconstructed() {
+        let shape = Shape {
+            data: 3,
+            slots: 5,
+            copies: false,
+        };
+        let one_parity = tried(shape, SlotSet::range(0, 2), SlotSet::one(4));
+        let set = |slots: &[u8]| slots.iter().copied().fold(SlotSet::EMPTY, SlotSet::with);
+        assert_eq!(
+            one_parity,
+            [(set(&[0]), set(&[1, 2, 3])), (set(&[1]), set(&[0, 2, 3]))]
+        );
+        let two_parities = tried(shape, SlotSet::range(0, 3), SlotSet::EMPTY);
+        let sizes: Vec<_> = two_parities
+            .iter()
+            .map(|(erased, _)| erased.count())
+            .collect();
+        assert_eq!(sizes, [1, 1, 1, 1, 1, 1, 2, 2, 2]);
+        let shape = Shape {
+            data: 61,
+            slots: 64,
+            copies: false,
+        };
+        let many = tried(shape, shape.all_data(), SlotSet::EMPTY);
+        assert_eq!(many.len(), TRIES_MAX);
+        let singles = many.iter().filter(|(erased, _)| erased.count() == 1);
+        assert_eq!(singles.count(), 3 * 61);
     }
 
     /// Every state of copies: one that fits any copy's checksum counts if there is one, else what two
