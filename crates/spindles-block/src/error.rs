@@ -28,6 +28,8 @@ pub enum RequestError {
     BeyondTolerance,
     /// The blocks are corrupt and redundancy could not repair them.
     Corrupt,
+    /// A crash left the blocks in doubt. Open the array for writing to settle them: it is open read-only.
+    InDoubt,
     /// There is no space left where the members lie.
     NoSpace,
 }
@@ -61,6 +63,10 @@ impl fmt::Display for RequestError {
             Self::ReadOnly => "the array is open read-only",
             Self::BeyondTolerance => "more is lost than the level survives",
             Self::Corrupt => "the blocks are corrupt and could not be repaired",
+            Self::InDoubt => {
+                "a crash left these blocks in doubt, and the array is open read-only: 'spindles \
+                 resync' opens it for writing and settles them"
+            }
             Self::NoSpace => "no space is left where it lies: free some, and do it again",
         })
     }

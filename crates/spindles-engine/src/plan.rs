@@ -74,6 +74,8 @@ pub enum Work {
     Prove,
     /// What a client wrote is copied to scratch space, so that it can be answered before it is in its place.
     Keep,
+    /// What was read to scratch space is copied to the client.
+    Deliver,
 }
 
 /// The steps for one column.

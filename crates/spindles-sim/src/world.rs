@@ -658,7 +658,7 @@ impl World {
             let operation = self.handed[array].remove(&reply.token);
             let is_read = operation == Some(Operation::Read);
             let result = reply.result.map_err(|error| match error {
-                RequestError::Corrupt => MemberError::Corrupt,
+                RequestError::Corrupt | RequestError::InDoubt => MemberError::Corrupt,
                 _ if is_read => MemberError::Medium,
                 _ => MemberError::Gone,
             });

@@ -265,7 +265,7 @@ impl Engine {
             rebuild: Rebuild::default(),
             replace: Replace::new(region_count),
             scrub: ScrubState::default(),
-            all_settled: clean || all_logged || config.read_only,
+            all_settled: clean || all_logged || config.read_only && !stored,
             closing: Closing::Open,
             reads_chosen: 0,
             #[cfg(feature = "canary")]

@@ -16,6 +16,8 @@ pub(crate) enum Settling {
     Agreeing { changed: bool },
     /// That is being made durable.
     Flushing,
+    /// Open read only, it is known what they hold: that goes to the client.
+    Delivering,
     /// They are in order.
     Done,
 }

@@ -2,7 +2,7 @@
 
 use crate::contents::{arrays, exercise, model_of, survivable};
 use crate::world::{BLOCK, Setup, World};
-use spindles_block::{BlockIndex, MemberError, MemberIndex, Operation, RequestError};
+use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_layout::{Geometry, Level, Spec};
 
@@ -493,29 +493,132 @@ fn rot_in_a_stripe_is_believed_only_where_a_crash_left_it_half_written() {
     }
 }
 
-/// Whoever looks whether there is an array on an array that a crash left sees what is there.
+/// Whoever reads what a crash left, and may not write, gets what all copies hold; whoever only looks
+/// whether there is an array on it gets what is there.
 #[test]
-fn who_only_looks_believes_what_the_replay_will_vouch_for() {
+fn what_a_crash_left_is_read_where_copies_agree() {
     let setup = Setup {
         policy: "journal",
         ..setup(&spec("raid1", 2), 16, 13)
     };
-    for look_only in [false, true] {
-        let (world, model) = crashed(&setup);
+    for (look_only, agree) in [(false, true), (false, false), (true, true), (true, false)] {
+        let (mut world, model) = crashed(&setup);
+        if !agree {
+            let place = world.engine.geometry().locate(BlockIndex(LAST));
+            rot(&mut world, 1, place.offset.0);
+        }
         let mut world = world.reopen(&Setup {
             read_only: true,
             look_only,
             ..setup.clone()
         });
-        let read = world.read(LAST, 1);
+        let before = world.members.clone();
         let at = usize::try_from(LAST).unwrap() * BLOCK;
+        let right = || Ok(model[at..at + BLOCK].to_vec());
         if look_only {
-            assert!(read.unwrap() == model[at..at + BLOCK]);
-            // What is read for what it is once more.
+            assert_eq!(world.read(LAST, 1), right());
+            // From now on what is read must be known.
             world.engine.end_look();
-            assert_eq!(world.read(LAST, 1), Err(RequestError::Corrupt));
-        } else {
-            assert_eq!(read, Err(RequestError::Corrupt));
+        }
+        for _ in 0..2 {
+            let read = world.read(LAST, 1);
+            let legal = if agree {
+                right()
+            } else {
+                Err(RequestError::InDoubt)
+            };
+            assert_eq!(read, legal, "agree: {agree}");
+        }
+        let rest = u32::try_from(LAST).unwrap();
+        assert!(world.read(0, rest).unwrap() == model[..at]);
+        assert!(world.members == before, "nothing is written");
+    }
+}
+
+/// The last copy, or data without parity, agrees with itself: that proves nothing.
+#[test]
+fn what_a_crash_left_is_not_read_where_nothing_is_left_that_could_disagree() {
+    for (level, members, missing) in [
+        ("raid0", 2, None),
+        ("raid1", 2, Some(0)),
+        ("raid1", 3, Some(0)),
+        ("raid10", 4, Some(0)),
+    ] {
+        let setup = Setup {
+            policy: "journal",
+            ..setup(&spec(level, members), 16, 13)
+        };
+        let (mut world, model) = crashed(&setup);
+        let without = missing.map_or(MemberSet::EMPTY, |member| {
+            MemberSet::EMPTY.with(MemberIndex(member))
+        });
+        world.gone = without;
+        let mut world = world.reopen(&Setup {
+            read_only: true,
+            missing: without,
+            ..setup.clone()
+        });
+        let mut errors = 0;
+        for (block, right) in (0..=LAST).zip(model.chunks_exact(BLOCK)) {
+            match world.read(block, 1) {
+                Ok(bytes) => assert_eq!(bytes, right, "{level}: {block}"),
+                Err(error) => {
+                    assert_eq!((error, block % 5), (RequestError::InDoubt, 0), "{level}");
+                    errors += 1;
+                }
+            }
+        }
+        assert!(errors > 0, "{level}");
+        assert!(
+            RequestError::InDoubt
+                .to_string()
+                .contains("spindles resync")
+        );
+    }
+}
+
+/// Rows that were written as a whole, of which no checksum was written: they are read where parity fits.
+#[test]
+fn what_a_crash_left_is_read_where_parity_fits() {
+    for (level, members) in [("raid4", 3), ("raid5", 4), ("raid6", 5)] {
+        for rotten in [None, Some(0), Some(1)] {
+            let setup = Setup {
+                policy: "journal",
+                ..setup(&spec(level, members), 64, 18)
+            };
+            let (mut world, mut model) = filled(&setup);
+            let stripe = 8 * u64::from(world.engine.geometry().data_chunks());
+            let bytes = vec![0x77; usize::try_from(stripe).unwrap() * BLOCK];
+            let at = usize::try_from(2 * stripe).unwrap() * BLOCK;
+            model[at..at + bytes.len()].copy_from_slice(&bytes);
+            world.write_and_no_more(2 * stripe, &bytes);
+            assert!(!world.wrong_checksums().is_empty(), "{level}: in memory");
+            // A block in the first row of what was written, or in another.
+            let place = world.engine.geometry().locate(BlockIndex(2 * stripe));
+            if let Some(row) = rotten {
+                rot(
+                    &mut world,
+                    usize::from(place.member.0),
+                    place.offset.0 + row,
+                );
+            }
+            let mut world = world.reopen(&Setup {
+                read_only: true,
+                ..setup.clone()
+            });
+            let before = world.members.clone();
+            for (block, right) in (0..).zip(model.chunks_exact(BLOCK)) {
+                let in_row = rotten.is_some_and(|row| {
+                    (2 * stripe..3 * stripe).contains(&block) && block % 8 == row
+                });
+                let legal = if in_row {
+                    Err(RequestError::InDoubt)
+                } else {
+                    Ok(right.to_vec())
+                };
+                assert_eq!(world.read(block, 1), legal, "{level}, {rotten:?}: {block}");
+            }
+            assert!(world.members == before, "{level}: nothing is written");
         }
     }
 }

@@ -594,7 +594,7 @@ impl Carry {
         let reads = reply.token >> 32 == 1;
         // A write that failed leaves the member's contents unknown; a read only its blocks.
         let result = reply.result.map_err(|error| match error {
-            RequestError::Corrupt => MemberError::Corrupt,
+            RequestError::Corrupt | RequestError::InDoubt => MemberError::Corrupt,
             RequestError::NoSpace => MemberError::NoSpace,
             RequestError::BeyondTolerance if reads => MemberError::Medium,
             _ => MemberError::Gone,

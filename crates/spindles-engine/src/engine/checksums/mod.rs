@@ -83,7 +83,9 @@ impl Engine {
         }
         for slot in rotten.iter() {
             self.chunk_is_rotten(id, slot);
-            self.note_rot(id, slot);
+            if !self.in_doubt(id) {
+                self.note_rot(id, slot);
+            }
         }
         self.columns[index(id)].corrupt = true;
         self.plan_column(id);

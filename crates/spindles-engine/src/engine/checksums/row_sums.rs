@@ -110,7 +110,8 @@ impl Engine {
         };
         let complete = self.pages.as_ref().is_some_and(|pages| pages.complete);
         let knows = |slot| self.entry(id, slot, row).row_sum != RowSum::NONE;
-        column.made_sums.iter().all(is_own) || !complete && !parity.iter().any(knows)
+        let agreed = !complete && !parity.iter().any(knows) && !self.in_doubt(id);
+        column.made_sums.iter().all(is_own) || agreed
     }
 
     /// Begins the row sums of what a column is about to write: over the data that stays as it is.

@@ -82,6 +82,15 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
             }
+            Work::Deliver => {
+                for slot in touched.iter() {
+                    self.operand(id, &mut cursor, slot, self.row(id, slot));
+                }
+                self.columns[index(id)].sources = count(cursor - base);
+                for slot in touched.iter() {
+                    self.operand(id, &mut cursor, slot, self.client(id, slot));
+                }
+            }
             Work::Compare => {
                 for slot in plan.writes.minus(plan.writes_always).iter() {
                     let (is, should_be) = if self.shape(id).copies {
@@ -145,7 +154,7 @@ impl Engine {
             compute: match work {
                 Work::Recover | Work::Encode => Compute::Solve,
                 Work::Update => Compute::Update,
-                Work::Fill | Work::Keep => Compute::Copy,
+                Work::Fill | Work::Keep | Work::Deliver => Compute::Copy,
                 Work::Compare => Compute::Compare,
                 Work::Locate => Compute::Locate,
                 Work::Checksum | Work::Verify | Work::Prove => Compute::Checksum,
@@ -201,6 +210,7 @@ impl Engine {
         match work {
             Work::Checksum => return self.summed_up(id),
             Work::Keep => return self.answer_logged(id),
+            Work::Deliver => return self.delivered(id),
             Work::Verify => return self.verified(id),
             Work::Recover | Work::Encode | Work::Prove if settles => {
                 return self.settling_computed(id, work);

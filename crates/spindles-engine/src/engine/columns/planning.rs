@@ -18,6 +18,9 @@ impl Engine {
         self.let_go_pages(id);
         let column = &mut self.columns[index(id)];
         if column.settling.is_under_way() {
+            if self.read_only {
+                return self.settling_fails(id);
+            }
             column.settling = Settling::No; // It begins anew, if it still must.
         }
         if self.bad.any_unwritable() && self.mark_bad_slots(id) {
@@ -43,7 +46,8 @@ impl Engine {
         } = self.columns[index(id)];
         let not_held = self.slots_not_held(id, low + blocks);
         let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
-        let doubtful = self.unreplayed && !touched.and(unreadable).is_empty();
+        let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
+        let doubtful = unproved && !touched.and(unreadable).is_empty();
         // What a row sum proved is not in doubt, though the log is gone.
         let settled = self.columns[index(id)].settling == Settling::Done
             || (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
@@ -118,6 +122,9 @@ impl Engine {
                 return self.scrub_gives_up(id);
             }
             let error = if self.columns[index(id)].corrupt {
+                if self.in_doubt(id) && ask == Ask::Read {
+                    return self.begin_agreeing(id);
+                }
                 RequestError::Corrupt
             } else {
                 RequestError::BeyondTolerance

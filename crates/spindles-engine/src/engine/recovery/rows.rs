@@ -12,6 +12,10 @@
 //! lock: for the first read of a region in doubt, for a write of a part of the rows, and for the resync
 //! job. It is durable before the column goes on, so that a second crash can't change what was read once.
 //!
+//! Open read only nothing is written. A read that finds blocks which do not fit their checksums, and can't
+//! reconstruct them, is answered where a row sum proves the row, or where nothing of the row is lacking and all
+//! its redundancy agrees. Anything else is an error.
+//!
 //! Members that are missing, or being filled, have no say. Who is being filled is written to.
 
 use crate::{
@@ -92,9 +96,49 @@ impl Engine {
         self.carry_out_plan(id);
     }
 
-    fn settling_fails(&mut self, id: u32) {
+    /// Whether the rows of a column are in doubt, and stay so, because the array is open read only.
+    pub(crate) fn in_doubt(&self, id: u32) -> bool {
+        let group = self.columns[index(id)].group;
+        self.read_only && self.regions.is_unsettled(group)
+    }
+
+    /// Open read only, the rows under way do not fit their checksums: reads all of them, to see whether they
+    /// fit together.
+    pub(crate) fn begin_agreeing(&mut self, id: u32) {
         let column = &mut self.columns[index(id)];
-        let error = if column.corrupt {
+        if column.shape.slots == 1 {
+            return self.settling_fails(id);
+        }
+        column.unreadable = SlotSet::EMPTY;
+        column.rotten = SlotSet::EMPTY;
+        self.begin_settling(id);
+    }
+
+    /// Whether all of the rows under way was read.
+    fn lacks_nothing(&self, id: u32) -> bool {
+        let column = &self.columns[index(id)];
+        column.read_sums == column.shape.all()
+    }
+
+    /// Open read only, it is known what the rows under way hold. It is in scratch space.
+    fn deliver(&mut self, id: u32) {
+        self.columns[index(id)].settling = Settling::Delivering;
+        self.work_step(id, Work::Deliver);
+    }
+
+    /// The client has it.
+    pub(crate) fn delivered(&mut self, id: u32) {
+        self.columns[index(id)].settling = Settling::Done;
+        self.let_go_pages(id);
+        self.finish_rows(id);
+    }
+
+    pub(crate) fn settling_fails(&mut self, id: u32) {
+        let in_doubt = self.in_doubt(id);
+        let column = &mut self.columns[index(id)];
+        let error = if column.corrupt && in_doubt {
+            RequestError::InDoubt
+        } else if column.corrupt {
             RequestError::Corrupt
         } else {
             RequestError::BeyondTolerance
@@ -129,11 +173,34 @@ impl Engine {
 
     /// What was read of the rows under way has checksums.
     pub(crate) fn settling_verified(&mut self, id: u32) {
-        if self.shape(id).copies {
+        if self.shape(id).copies && self.read_only {
+            self.compare_copies(id);
+        } else if self.shape(id).copies {
             self.settle_copies(id);
         } else {
             self.settle_first_rows(id);
         }
+    }
+
+    /// Open read only: the rows from the first on in which all copies are alike are answered.
+    fn compare_copies(&mut self, id: u32) {
+        let slots = self.shape(id).all();
+        let is_alike = |row: &u32| {
+            let first = self.sum_at(id, Sums::Read, 0, *row);
+            slots
+                .iter()
+                .all(|slot| self.sum_at(id, Sums::Read, slot, *row) == first)
+        };
+        let blocks = self.columns[index(id)].blocks;
+        let alike = match self.lacks_nothing(id) {
+            true => (0..blocks).take_while(is_alike).count(),
+            false => 0,
+        };
+        if alike == 0 {
+            return self.settling_fails(id);
+        }
+        self.columns[index(id)].blocks = u32::try_from(alike).expect("rows of a column");
+        self.deliver(id);
     }
 
     /// One copy of each block is chosen, and goes to all others.
@@ -192,11 +259,13 @@ impl Engine {
             return self.work_step(id, Work::Verify);
         }
         match first {
+            Outcome::Nothing if self.read_only => self.deliver(id),
             Outcome::Nothing => self.agree(id, SlotSet::EMPTY, false),
-            Outcome::Decided(Verdict::AsRead { .. }) => self.encode_settled(id),
+            Outcome::Decided(Verdict::AsRead { proved }) => self.encode_settled(id, proved),
             Outcome::Decided(Verdict::Try { erased, sources }) => {
                 self.reconstruct(id, disproved, erased, sources, true);
             }
+            Outcome::Decided(Verdict::Lost(_)) if self.read_only => self.settling_fails(id),
             Outcome::Decided(Verdict::Lost(gone)) => self.settle_lost(id, gone),
         }
     }
@@ -287,7 +356,7 @@ impl Engine {
                 let blocks = column.blocks;
                 let is_proved = |row| !proved || self.is_reconstructed(id, row);
                 if (0..blocks).all(is_proved) || self.mutated(Mutation::TrustRecovered) {
-                    return self.encode_settled(id);
+                    return self.encode_settled(id, proved);
                 }
                 if blocks > 1 {
                     // What is true of one row may not be of another.
@@ -325,7 +394,13 @@ impl Engine {
     }
 
     /// All data of the rows is known, and at hand. Parity is computed from it.
-    fn encode_settled(&mut self, id: u32) {
+    fn encode_settled(&mut self, id: u32, proved: bool) {
+        if self.read_only && proved {
+            return self.deliver(id);
+        }
+        if self.read_only && !self.lacks_nothing(id) {
+            return self.settling_fails(id);
+        }
         let shape = self.shape(id);
         let parity = shape.redundant().minus(self.missing_slots(id));
         let column = &mut self.columns[index(id)];
@@ -371,10 +446,16 @@ impl Engine {
                 }
                 let parity = shape.redundant().contains(slot);
                 let row_sum = if parity { row_sum } else { RowSum::NONE };
-                changed |= self.correct_entry(id, slot, row, sum, row_sum);
+                if !self.read_only {
+                    changed |= self.correct_entry(id, slot, row, sum, row_sum);
+                }
             }
         }
-        self.agree(id, writes, changed || !writes.is_empty());
+        match (self.read_only, writes.is_empty()) {
+            (true, true) => self.deliver(id),
+            (true, false) => self.settling_fails(id),
+            (false, _) => self.agree(id, writes, changed || !writes.is_empty()),
+        }
     }
 
     /// What was to be written of the rows under way is.
