@@ -141,7 +141,7 @@ fn subsets(of: SlotSet, count: u32) -> impl Iterator<Item = SlotSet> {
     let next = |&choice: &u64| {
         let lowest = choice & choice.wrapping_neg();
         let carried = choice + lowest;
-        (choice > 0).then(|| carried | ((carried ^ choice) >> 2) / lowest)
+        (choice > 0).then(|| carried | (((carried ^ choice) >> 2) / lowest))
     };
     core::iter::successors(Some((1_u64 << count) - 1), next)
         .take_while(move |choice| choice >> of.count() == 0)

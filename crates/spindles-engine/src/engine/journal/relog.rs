@@ -84,7 +84,7 @@ impl Engine {
     /// Data that the record under way did not write.
     fn rest_of_rows(&self, id: u32) -> SlotSet {
         let missing = self.slots_of(id, self.lost);
-        let replay = self.replay.as_ref().expect("a replay is under way");
+        let replay = self.opening.replay().expect("a replay is under way");
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
         self.shape(id).all_data().minus(wrote).minus(missing)
     }
