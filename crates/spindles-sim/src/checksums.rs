@@ -5,8 +5,8 @@ use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, Entries, RowSum, Uuid, block_checksum,
-    open_checksums, seal_checksums, stored_checksum,
+    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, Entries, PageParts, RowSum, Uuid,
+    block_checksum, open_checksums, seal_checksums, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex, Role, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -89,11 +89,11 @@ impl Stack {
         let (uuid, entries) = (checksums.array, checksums.entries);
         let (first, number, place) = self.page_of(checksums, at, offset);
         let mut page = self.page_bytes(disk, first, View::Current);
-        let good = open_checksums(entries, uuid, number, &mut page);
-        assert!(good, "it was made blank");
+        let lost = open_checksums(entries, uuid, number, &mut page);
+        assert_eq!(lost, PageParts::NONE, "it was made blank");
         let sum = stored_checksum(block_checksum(bytes));
         entries.set_in(&mut page, place, sum, row_sum);
-        seal_checksums(uuid, number, 1, &mut page);
+        seal_checksums(uuid, number, 1, &mut page, PageParts::ALL);
         for (block, bytes) in (first.0..).zip(page.chunks_exact(self.block_bytes)) {
             self.put_disk_block(disk, BlockIndex(block), bytes);
         }

@@ -192,9 +192,10 @@ impl Engine {
                 .all(|slot| self.sum_at(id, Sums::Read, slot, *row) == first)
         };
         let blocks = self.columns[index(id)].blocks;
-        let alike = match self.lacks_nothing(id) {
-            true => (0..blocks).take_while(is_alike).count(),
-            false => 0,
+        let alike = if self.lacks_nothing(id) {
+            (0..blocks).take_while(is_alike).count()
+        } else {
+            0
         };
         if alike == 0 {
             return self.settling_fails(id);
