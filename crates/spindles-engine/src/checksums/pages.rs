@@ -8,7 +8,8 @@
 //!
 //! Who needs pages, the *holder*, gets all of them at once or waits in line holding none, so that
 //! nobody waits for somebody who waits. A page that is held stays. Pages that changed are written
-//! when room is short, and before a flush that others build on.
+//! when room is short, before a flush that others build on, and some seconds after they changed: so that a crash
+//! finds old checksums only of what was written lately.
 
 use crate::{
     checksums::entries::Entry,
@@ -18,7 +19,7 @@ use crate::{
     system_io::{MetadataBuffer, Place, Purpose},
 };
 use alloc::{collections::VecDeque, vec, vec::Vec};
-use spindles_block::{BlockIndex, BlockSize, MemberIndex, MemberSet};
+use spindles_block::{BlockIndex, BlockSize, Instant, MemberIndex, MemberSet};
 use spindles_format::{
     AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, PageParts, RowSum, Uuid,
     block_checksum, stored_checksum,
@@ -26,6 +27,9 @@ use spindles_format::{
 
 /// No frame, or the end of a list.
 pub(crate) const NONE: u32 = u32::MAX;
+
+/// A page that changed is written after so long, and before twice as long.
+const AGE_NS: u64 = 5_000_000_000;
 
 /// Pages that are written at once.
 pub(crate) const WRITES_MAX: usize = 16;
@@ -144,6 +148,11 @@ pub(crate) struct Pages {
     /// Frames that are dirty, the longest first.
     pub(crate) dirty: VecDeque<u32>,
     pub(crate) changes: u64,
+    /// When to look for pages that changed some time ago; `None` while nothing changed.
+    look: Option<Instant>,
+    /// The changes before the last look, which are written with the next, and those to be written now.
+    changes_seen: u64,
+    changes_aged: u64,
     /// Frames that are being written, at most `WRITES_MAX`.
     pub(crate) written: Vec<u32>,
     pub(crate) deferred: VecDeque<Deferred>,
@@ -209,6 +218,9 @@ impl Pages {
             spare: frames,
             dirty: VecDeque::with_capacity(index(frames)),
             changes: 0,
+            look: None,
+            changes_seen: 0,
+            changes_aged: 0,
             written: Vec::with_capacity(WRITES_MAX),
             deferred: VecDeque::with_capacity(DEFERRED_MAX + index(columns)),
             holders: vec![
@@ -573,13 +585,33 @@ impl Pages {
         waits.into_iter().chain(flies).min().unwrap_or(u64::MAX)
     }
 
+    /// When to look for pages that changed some time ago.
+    pub(crate) fn wake(&self) -> Option<Instant> {
+        (!self.dirty.is_empty()).then_some(self.look.unwrap_or(Instant(0)))
+    }
+
+    /// Looks for them, if it is time to: they are to be written.
+    pub(crate) fn look_at_age(&mut self, now: Instant) {
+        if self.dirty.is_empty() {
+            self.look = None;
+            return;
+        }
+        match self.look {
+            Some(at) if at > now => return,
+            Some(_) => self.changes_aged = self.changes_seen,
+            None => {}
+        }
+        self.changes_seen = self.changes;
+        self.look = Some(now.plus_ns(AGE_NS));
+    }
+
     /// Whether pages are to be written now.
     pub(crate) fn wants_writes(&self) -> bool {
         let Some(&first) = self.dirty.front() else {
             return false;
         };
         let asked = self.deferred.back().map_or(0, |deferred| deferred.changes);
-        self.frames[index(first)].dirty <= asked
+        self.frames[index(first)].dirty <= asked.max(self.changes_aged)
             || !self.waiting.is_empty()
             || self.dirty.len() > self.frames.len() / 2
     }

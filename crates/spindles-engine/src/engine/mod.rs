@@ -312,16 +312,22 @@ impl Engine {
         self.now = now;
         self.sweep(now);
         self.look_at_waiting();
+        if let Some(pages) = &mut self.pages {
+            pages.look_at_age(now);
+        }
         self.pump(now);
     }
 
     /// When the engine wants to be woken: while a job waits for the clients to be done, while
-    /// regions are dirty that may become clean, and while reads wait at members.
+    /// regions are dirty that may become clean, while pages of checksums are to be written, and while reads wait
+    /// at members.
     pub fn poll_timeout(&self) -> Option<Instant> {
         let sweep = (self.closing == Closing::Open)
             .then(|| self.regions.wake())
             .flatten();
-        let all = [self.jobs.wake(), sweep, self.look_at()];
+        let open = self.closing == Closing::Open && !self.read_only;
+        let pages = self.pages.as_ref().filter(|_| open).and_then(Pages::wake);
+        let all = [self.jobs.wake(), sweep, self.look_at(), pages];
         all.into_iter().flatten().min()
     }
 

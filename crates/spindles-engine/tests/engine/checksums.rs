@@ -670,3 +670,37 @@ fn writes_merged_beside_rot_keep_their_contents() {
         }
     }
 }
+
+/// Where a region is written all the time, its checksums reach the members all the same, without a flush.
+#[test]
+fn checksums_are_written_some_seconds_after_they_changed() {
+    const SECOND_NS: u64 = 1_000_000_000;
+    for (level, members, blocks) in [("raid1", 2, 8), ("raid5", 3, 16)] {
+        let mut world = setup(&spec(level, members), 1000, 7).open().unwrap();
+        let write = |world: &mut World, stripe: u64, byte: u8| {
+            let bytes = vec![byte; blocks * BLOCK];
+            let first = stripe * u64::try_from(blocks).unwrap();
+            world.write_and_no_more(first, &bytes);
+            while world
+                .engine
+                .poll_timeout()
+                .is_some_and(|at| at <= world.now)
+            {
+                world.wake();
+            }
+            while world.has_pending() {
+                world.step();
+            }
+        };
+        write(&mut world, 1, 1);
+        let early = world.wrong_checksums();
+        assert!(!early.is_empty(), "{level}: in memory");
+        for second in 2..12 {
+            world.now = world.now.plus_ns(SECOND_NS);
+            write(&mut world, 0, second);
+        }
+        let late = world.wrong_checksums();
+        let old = early.iter().find(|place| late.contains(place));
+        assert_eq!(old, None, "{level}: written ten seconds ago");
+    }
+}
