@@ -193,7 +193,7 @@ impl Engine {
     pub(crate) fn row_sums(&self, id: u32) -> RowSums {
         if self.writes_row_sums(id) {
             RowSums::At(self.row_sums_range(id))
-        } else if self.writes_parity(id) {
+        } else if self.has_checksums() && self.writes_parity(id) {
             let of_zeros = stored_checksum(self.sum_of_zeros());
             RowSums::Alike(RowSum::of_zeros(self.shape(id).data, of_zeros))
         } else {
