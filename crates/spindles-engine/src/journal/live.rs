@@ -10,58 +10,48 @@ use spindles_layout::GroupIndex;
 /// Groups are told apart by so many remainders.
 const REMAINDERS: u64 = 1 << 14;
 
-/// What is known of the groups of each remainder.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Known {
-    /// Whether each half of the log holds something of them.
-    halves: [bool; 2],
-    /// The last write to them that was not logged, as `Flushes` counts.
-    unlogged: u64,
-}
-
-/// What is known of all groups.
+/// What is known of all groups, for each remainder.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    groups: Vec<Known>,
+    /// Whether each half of the log holds something of them.
+    halves: [Vec<bool>; 2],
+    /// The last write to them that was not logged, as `Flushes` counts.
+    unlogged: Vec<u64>,
 }
 
 impl Live {
     pub(crate) fn new() -> Self {
         let remainders = usize::try_from(REMAINDERS).expect("16,384");
+        let half = vec![false; remainders];
         Self {
-            groups: vec![Known::default(); remainders],
+            halves: [half.clone(), half],
+            unlogged: vec![0; remainders],
         }
-    }
-
-    fn at(&self, group: GroupIndex) -> &Known {
-        &self.groups[place(group)]
     }
 
     /// A half of the log gets something of a group.
     pub(crate) fn logged(&mut self, half: usize, group: GroupIndex) {
-        self.groups[place(group)].halves[half] = true;
+        self.halves[half][place(group)] = true;
     }
 
     /// A half of the log holds nothing any more.
     pub(crate) fn clear(&mut self, half: usize) {
-        for known in &mut self.groups {
-            known.halves[half] = false;
-        }
+        self.halves[half].fill(false);
     }
 
     /// Whether the log may hold something of a group.
     pub(crate) fn may_hold(&self, group: GroupIndex) -> bool {
-        self.at(group).halves.contains(&true)
+        self.halves.iter().any(|half| half[place(group)])
     }
 
     /// A write to a group ended that was not logged.
     pub(crate) fn unlogged(&mut self, group: GroupIndex, write: u64) {
-        self.groups[place(group)].unlogged = write;
+        self.unlogged[place(group)] = write;
     }
 
     /// The last such write to a group.
     pub(crate) fn last_unlogged(&self, group: GroupIndex) -> u64 {
-        self.at(group).unlogged
+        self.unlogged[place(group)]
     }
 }
 
