@@ -274,7 +274,7 @@ impl Geometry {
     /// Whether all data can be read or computed without these members: whether every group keeps
     /// as many chunks as it has data.
     pub fn survives(&self, missing: MemberSet) -> bool {
-        self.survives_more(missing).is_some()
+        missing.is_empty() || self.survives_more(missing).is_some()
     }
 
     /// How many members more may be missing besides these, whichever they are: what the group has

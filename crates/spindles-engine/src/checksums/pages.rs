@@ -355,7 +355,7 @@ impl Pages {
     pub(crate) fn hold(&mut self, holder: u32, in_line: bool) -> Held {
         self.let_go(holder);
         self.loads.clear();
-        let mut missing = 0;
+        let (mut missing, mut loading) = (0, false);
         for at in 0..self.wanted.len() {
             let want = self.wanted[at];
             let mut held = [NONE; HELD_MAX];
@@ -363,6 +363,7 @@ impl Pages {
                 match self.find(want.member, page) {
                     Some(frame) => {
                         self.pin(frame);
+                        loading |= self.frames[index(frame)].state == State::Loading;
                         *held = frame;
                     }
                     None => missing += 1,
@@ -381,7 +382,7 @@ impl Pages {
             }
             self.make_room(holder);
         }
-        if self.wait_for_next(holder) {
+        if (loading || missing > 0) && self.wait_for_next(holder) {
             Held::Loading
         } else {
             Held::All
@@ -622,10 +623,15 @@ impl Pages {
     }
 
     /// Whether `pump_all` has something to do for pages.
-    #[inline(never)]
+    #[inline]
     pub(crate) fn wants_pump(&self) -> bool {
-        self.room
-            || (self.written.len() < WRITES_MAX && !self.dirty.is_empty() && self.wants_writes())
+        let may_write = !self.dirty.is_empty() || !self.deferred.is_empty();
+        self.room || may_write && self.wants_io()
+    }
+
+    #[inline(never)]
+    fn wants_io(&self) -> bool {
+        (self.written.len() < WRITES_MAX && !self.dirty.is_empty() && self.wants_writes())
             || self.has_flush_to_send()
     }
 
