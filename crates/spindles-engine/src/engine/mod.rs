@@ -46,6 +46,7 @@ use crate::{
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
     read_policies::{MemberLoad, ReadPolicy},
+    recovery::overlay::Overlay,
     regions::Regions,
     requests::RequestSlot,
     slow::Slow,
@@ -109,8 +110,8 @@ pub struct Engine {
     read_only: bool,
     /// Neither a growth nor a rebuild goes on by itself.
     only_recovers: bool,
-    /// A crash left the array with writes in its journals that can't be replayed, because it is
-    /// open for reading only: what is not there can't be told from redundancy.
+    /// A crash left the array with writes in its journals, which can't be read: what is not there can't be
+    /// reconstructed from redundancy.
     unreplayed: bool,
     /// What is read is believed, whatever its checksum: a replay would tell which are out of date.
     believes: bool,
@@ -158,6 +159,8 @@ pub struct Engine {
     zeroing: Zeroing,
     opening: Opening,
     journal: Option<Journal>,
+    /// What the journals hold after a crash, where the array is open read only.
+    overlay: Option<Overlay>,
     /// The pages of checksums in memory, where blocks have checksums.
     pages: Option<Pages>,
     /// Of blocks that are written, or were read, for each column.

@@ -141,7 +141,6 @@ impl Engine {
             && journal
                 .as_ref()
                 .is_some_and(|journal| journal.record.tail > 0);
-        let replays = logged && !config.read_only;
         // Where blocks have no checksums all that is written is logged, if anything is.
         let all_logged =
             logged && !sums && geometry.older().is_none_or(|old| old.parity_chunks() > 0);
@@ -199,6 +198,7 @@ impl Engine {
             },
             pages,
             journal,
+            overlay: None,
             checksums: vec![0; index(all_columns) * checksums_of_column],
             checksums_of_column,
             row_sums: vec![None; index(all_columns) * row_sums_of_column],
@@ -208,7 +208,7 @@ impl Engine {
             tears: config.tears,
             read_only: config.read_only,
             only_recovers: config.only_recovers,
-            unreplayed: logged && config.read_only && !config.look_only,
+            unreplayed: false,
             believes: !clean && sums && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
@@ -282,7 +282,10 @@ impl Engine {
         if !engine.all_settled && !stored {
             engine.begin_resync();
         }
-        if replays {
+        if all_logged && engine.read_only {
+            engine.regions.unsettled.clear_all();
+        }
+        if logged {
             let replay = engine.new_replay();
             engine.opening.will_replay(replay);
         }
@@ -397,9 +400,8 @@ impl Engine {
         self.opening.is_serving()
     }
 
-    /// Ends what `Config::look_only` began: from here on reads of blocks that wait for a replay fail.
+    /// Ends what `Config::look_only` began: from here on reads of rows in doubt may fail.
     pub fn end_look(&mut self) {
-        self.unreplayed |= self.believes && self.journal.is_some();
         self.believes = false;
     }
 }

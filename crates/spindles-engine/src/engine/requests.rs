@@ -144,7 +144,8 @@ impl Engine {
             _ => !self.indirect.contains(member) && self.holds(member, location.group, end),
         };
         let rows = location.block_in_chunk..end;
-        if spans || !holds || self.awaits_places(id, location.group, rows) {
+        let waits = self.awaits_places(id, location.group, rows);
+        if spans || !holds || waits || self.is_overlaid(location.group) {
             return self.hand_out_column(request, ask);
         }
         let slot = &mut self.requests[index(request)];

@@ -195,9 +195,14 @@ impl LogIndex {
 
     /// The part of a slot, one of those.
     pub(crate) fn part(&self, run: &Run, slot: u8) -> &Part {
-        let mut parts = run.parts.iter().map(|&at| &self.parts[at]);
-        let part = parts.find(|part| part.entry.slot == slot);
+        let part = self.find(run, slot);
         part.expect("the log has something of the slot")
+    }
+
+    /// The part of a slot, if the log has something of it in these rows.
+    pub(crate) fn find(&self, run: &Run, slot: u8) -> Option<&Part> {
+        let mut parts = run.parts.iter().map(|&at| &self.parts[at]);
+        parts.find(|part| part.entry.slot == slot)
     }
 
     /// The checksums of rows of a part whose blocks are in the log.

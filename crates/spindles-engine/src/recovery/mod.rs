@@ -2,4 +2,5 @@
 
 pub(crate) mod decide;
 pub(crate) mod log_index;
+pub(crate) mod overlay;
 pub(crate) mod rows;

@@ -292,6 +292,86 @@ fn what_was_begun_is_carried_out_though_its_log_is_not_whole() {
     assert!(tried > 100, "{tried}");
 }
 
+/// Open read only, what was answered when it was durable in the log is read from there, whoever is missing:
+/// its places hold what was there before.
+#[test]
+fn who_may_not_write_reads_what_was_logged() {
+    let mut older = 0;
+    for (level, members) in [("raid4", 4), ("raid5", 4), ("raid6", 5)] {
+        for (checksums, missing) in [true, false]
+            .into_iter()
+            .flat_map(|checksums| [0, 2, members].map(move |missing| (checksums, missing)))
+        {
+            let setup = wide(level, members, checksums);
+            let mut world = setup.open().unwrap();
+            let bytes: Vec<u8> = (100..=120).flat_map(|byte| [byte; BLOCK]).collect();
+            world.write(0, &bytes).unwrap();
+            assert!(world.close());
+            let mut world = world.reopen(&setup);
+            world.run();
+            let mut model: Vec<u8> = (100..=120).collect();
+            for (at, byte) in [(1, 1), (5, 2), (2, 3), (1, 4), (9, 5)] {
+                world.write_and_no_more(at, &[byte; BLOCK]);
+                model[usize::try_from(at).unwrap()] = byte;
+            }
+            let zeros = Operation::WriteZeroes { fua: false };
+            let token = world.submit(zeros, 6, Vec::new(), 4);
+            while world.replies.is_empty() {
+                world.step();
+            }
+            world.result(token).unwrap();
+            model[6..10].fill(0);
+            // The last is answered, and not in its place.
+            world.write_and_no_more(1, &[6; BLOCK]);
+            model[1] = 6;
+            let (member, at) = place_of(&world, 1);
+            older += u32::from(world.members[member][at] != 6);
+            let mut again = Setup {
+                read_only: true,
+                ..setup.clone()
+            };
+            if missing < members {
+                let missing = MemberIndex(u8::try_from(missing).unwrap());
+                again.missing = MemberSet::EMPTY.with(missing);
+            }
+            let mut world = world.reopen(&again);
+            let before = world.members.clone();
+            let what = format!("{level}, checksums {checksums}, without {missing}");
+            for (at, byte) in (0..).zip(&model) {
+                assert_eq!(first_bytes(&mut world, &[at]), [Ok(*byte)], "{what}: {at}");
+            }
+            let all = world.read(0, 20).unwrap();
+            let all: Vec<u8> = all.iter().step_by(BLOCK).copied().collect();
+            assert_eq!(all, model[..20], "{what}");
+            assert!(world.members == before, "{what}: nothing is written");
+        }
+    }
+    assert!(older > 5, "{older} were not in their places");
+}
+
+/// Open read only, a record of the last batch that is not whole is an error: it may count or not.
+#[test]
+fn who_may_not_write_reads_no_record_that_is_not_whole() {
+    for checksums in [true, false] {
+        let setup = wide("raid5", 4, checksums);
+        let mut world = with_three_blocks(&setup);
+        world.write(1, &[21; BLOCK]).unwrap();
+        world.write_and_no_more(5, &[25; BLOCK]);
+        assert_eq!(rot_logged(&mut world, 25), 1);
+        let read_only = Setup {
+            read_only: true,
+            ..setup.clone()
+        };
+        let mut world = world.reopen(&read_only);
+        let read = first_bytes(&mut world, &[1, 5, 9]);
+        assert_eq!(read, [Ok(21), Err(RequestError::InDoubt), Ok(19)]);
+        let mut world = world.reopen(&setup);
+        world.run();
+        let read = first_bytes(&mut world, &[1, 5, 9]);
+        assert_eq!(read, [Ok(21), Ok(25), Ok(19)]);
+    }
+}
+
 /// What is in place tells nothing where it was there before; that another batch came later does.
 #[test]
 fn what_others_were_logged_after_was_logged_whole() {

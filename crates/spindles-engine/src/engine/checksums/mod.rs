@@ -94,17 +94,18 @@ impl Engine {
     /// Slots of a column that were read, and hold other bytes than were written.
     fn rotten_slots(&self, id: u32) -> SlotSet {
         let column = &self.columns[index(id)];
-        let pages = self.pages.as_ref().expect("something was summed up");
+        let logged = self.logged_slots(id);
         let is_rotten = |&slot: &u8| {
             let first = self.block_of_slot(id, slot);
             let sums = &self.checksums[self.sums_range(id, Sums::Read, slot)];
-            if self.grow.is_staged(column.group) {
+            if logged.contains(slot) || self.grow.is_staged(column.group) {
                 let is_good = |(row, &sum)| self.entry(id, slot, row).is_of(sum);
                 return !(0..).zip(sums).all(is_good);
             }
-            !pages.agree(&self.metadata_buffer, (id, slot), first, sums)
+            let pages = self.pages.as_ref();
+            pages.is_some_and(|pages| !pages.agree(&self.metadata_buffer, (id, slot), first, sums))
         };
-        let rotten = column.plan.reads.iter().filter(is_rotten);
+        let rotten = column.read_sums.iter().filter(is_rotten);
         rotten.fold(SlotSet::EMPTY, SlotSet::with)
     }
 

@@ -94,7 +94,7 @@ impl Engine {
     fn is_proved(&self, id: u32, row: u32) -> bool {
         let column = &self.columns[index(id)];
         let shape = column.shape;
-        let parity = column.read_sums.and(shape.redundant());
+        let parity = column.read_sums.or(column.zeros).and(shape.redundant());
         if let Some(sum) = self.row_sum_of(id, shape.all_data(), row)
             && parity
                 .iter()

@@ -87,7 +87,9 @@ impl Engine {
                 }
                 self.plan_column(id);
             }
-            Phase::Reading if self.pages.is_some() => self.work_step(id, Work::Verify),
+            Phase::Reading if self.pages.is_some() || self.overlay.is_some() => {
+                self.work_step(id, Work::Verify);
+            }
             Phase::Reading => self.work(id, None),
             Phase::Writing => self.written(id),
             Phase::Flushing => {
@@ -120,6 +122,9 @@ impl Engine {
         column.read_failed = true;
         column.unreadable = column.unreadable.with(slot);
         column.corrupt |= error == MemberError::Corrupt;
+        if self.log_failed_to_read(id, slot, error) {
+            return;
+        }
         match error {
             MemberError::Gone | MemberError::NoSpace => {
                 self.put_out(member, OutReason::Error(error));

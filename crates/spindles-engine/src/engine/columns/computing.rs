@@ -5,7 +5,7 @@ use crate::{
     columns::{Owner, Phase},
     index,
     output::Output,
-    plan::Work,
+    plan::{Strategy, Work},
     slots::SlotSet,
 };
 use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
@@ -29,9 +29,14 @@ impl Engine {
             Work::Locate | Work::Verify => {
                 if work == Work::Verify {
                     let column = &mut self.columns[index(id)];
-                    (column.read_sums, column.made_sums) = (plan.reads, SlotSet::EMPTY);
+                    let read = plan.reads.minus(column.zeros);
+                    (column.read_sums, column.made_sums) = (read, SlotSet::EMPTY);
                 }
-                for slot in plan.reads.iter() {
+                let zeros = match work {
+                    Work::Verify => self.columns[index(id)].zeros,
+                    _ => SlotSet::EMPTY,
+                };
+                for slot in plan.reads.minus(zeros).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
                 self.columns[index(id)].sources = count(cursor - base);
@@ -65,11 +70,15 @@ impl Engine {
                 }
             }
             Work::Fill => {
-                for slot in touched.iter() {
+                let filled = match plan.strategy {
+                    Strategy::Zeros => touched,
+                    _ => touched.and(self.columns[index(id)].zeros),
+                };
+                for slot in filled.iter() {
                     self.operand(id, &mut cursor, slot, BufferSlice::ZEROS);
                 }
                 self.columns[index(id)].sources = count(cursor - base);
-                for slot in touched.iter() {
+                for slot in filled.iter() {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
             }
@@ -211,6 +220,7 @@ impl Engine {
             Work::Checksum => return self.summed_up(id),
             Work::Keep => return self.answer_logged(id),
             Work::Deliver => return self.delivered(id),
+            Work::Fill if column.plan.strategy != Strategy::Zeros => return self.read_planned(id),
             Work::Verify => return self.verified(id),
             Work::Recover | Work::Encode | Work::Prove if settles => {
                 return self.settling_computed(id, work);

@@ -60,6 +60,9 @@ impl Engine {
         let group = column.group;
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
+        if operation == Operation::Read && self.read_from_log(id, slot, buffer) {
+            return;
+        }
         if self.mirrors(id) {
             self.load(place.member, offset, blocks);
         }

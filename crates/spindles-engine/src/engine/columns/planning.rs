@@ -4,7 +4,7 @@ use crate::{
     Engine, Mutation,
     columns::{Column, Owner, Phase},
     index,
-    plan::{Ask, Health, Strategy, plan},
+    plan::{Ask, Health, Strategy, Work, plan},
     recovery::rows::Settling,
     slots::SlotSet,
     waits::WaitFor,
@@ -34,6 +34,7 @@ impl Engine {
             self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
+        self.narrow_to_log(id);
         let missing = self.missing_slots(id);
         let Column {
             ask,
@@ -46,13 +47,21 @@ impl Engine {
         } = self.columns[index(id)];
         let not_held = self.slots_not_held(id, low + blocks);
         let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
+        if self.overlay.is_some() {
+            if !touched.and(self.unproved_slots(id)).is_empty() {
+                self.columns[index(id)].error = Some(RequestError::InDoubt);
+                return self.finish(id);
+            }
+            self.columns[index(id)].zeros = self.logged_zeros(id);
+        }
         let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
         let doubtful = unproved && !touched.and(unreadable).is_empty();
         // What a row sum proved is not in doubt, though the log is gone.
         let settled = self.columns[index(id)].settling == Settling::Done
             || (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
-        if settled && !self.unreplayed && !self.slow.avoided().is_empty() {
+        let replayed = !self.unreplayed && self.overlay.is_none();
+        if settled && replayed && !self.slow.avoided().is_empty() {
             let (all, data) = (self.shape(id).all(), u32::from(self.shape(id).data));
             let suffices = |slots: SlotSet| slots.count() >= data;
             let stalled = self.stalled_slots(id);
@@ -159,18 +168,28 @@ impl Engine {
         self.carry_out_plan(id);
     }
 
-    /// Begins with the reads of a column's plan.
+    /// Begins with the reads of a column's plan, and before them fills with zeros what the log says is that.
     pub(crate) fn carry_out_plan(&mut self, id: u32) {
-        let plan = self.columns[index(id)].plan;
-        if plan.reads.is_empty() {
+        let column = &self.columns[index(id)];
+        let fills = column.ask == Ask::Read && !column.settling.is_under_way();
+        if fills && !column.touched.and(column.zeros).is_empty() {
+            return self.work_step(id, Work::Fill);
+        }
+        self.read_planned(id);
+    }
+
+    /// Begins the reads of a column's plan.
+    pub(crate) fn read_planned(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        let reads = column.plan.reads.minus(column.zeros);
+        if reads.is_empty() {
             return self.work(id, None);
         }
-        let column = &mut self.columns[index(id)];
         column.move_to(Phase::Reading);
-        column.pending = plan.reads.count();
-        column.reading = plan.reads;
+        column.pending = reads.count();
+        column.reading = reads;
         column.issued = self.now;
-        for slot in plan.reads.iter() {
+        for slot in reads.iter() {
             let place = self.read_place(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
         }

@@ -35,6 +35,10 @@ impl Engine {
         }
         let journal = self.journal.as_mut().expect("a replay has a journal");
         journal.record.tail = 0;
+        if self.read_only {
+            self.find_unsettled(true);
+            return self.end_replay();
+        }
         if self.all_settled {
             self.all_settled = false;
             self.find_unsettled(true);

@@ -530,7 +530,7 @@ impl Engine {
     /// An I/O of a column on a device that holds the journal of its member: `block` is counted from
     /// the start of the device.
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
-    fn journal_io(
+    pub(crate) fn journal_io(
         &mut self,
         id: u32,
         slot: u8,

@@ -13,6 +13,8 @@
 //! and nothing of it went to its place, or a part of it rotted since. It counts if redundancy gives what it
 //! lacks, and its row sums prove that (`relog`).
 //!
+//! Open read only nothing is placed: what counts is read from the log (`recovery/overlay`).
+//!
 //! Replay may be ended at any moment and be begun anew. Who was missing is durable before the first block
 //! goes to its place, so that the same is decided again.
 
@@ -205,6 +207,9 @@ impl Engine {
             return;
         }
         self.judge_log();
+        if self.read_only {
+            return self.check_last_batch();
+        }
         self.replay().stage = Stage::Recording;
         self.replay_recorded();
     }
@@ -266,6 +271,9 @@ impl Engine {
                 _ => {}
             }
             replay.runs = replay.log.runs();
+            if self.read_only {
+                return self.overlay_log();
+            }
             replay.replayed = replay.log.records();
             replay.stage = Stage::Placing;
             return self.next_run();
@@ -505,6 +513,12 @@ impl Engine {
 
     /// What was carried out is not lost any more.
     fn list_replayed(&mut self) {
+        self.unlist_logged();
+        self.flush_replayed();
+    }
+
+    /// What the log has is taken from the list of lost blocks, in memory.
+    pub(crate) fn unlist_logged(&mut self) {
         let replay = self.opening.replay().expect("a replay is under way");
         if self.bad.any_lost() {
             let (id, runs) = (replay.column, replay.runs.clone());
@@ -521,11 +535,14 @@ impl Engine {
                 }
             }
         }
-        self.flush_replayed();
     }
 
     /// What the journals hold may be needed when the members are back: nothing is voided.
     pub(super) fn give_up_replay(&mut self) {
+        if self.read_only {
+            self.unreplayed = true;
+            return self.end_replay();
+        }
         let replay = self.replay();
         (replay.stage, replay.waits) = (Stage::Ended, false); // Nobody who is told goes on with it.
         self.nothing_more();
@@ -592,7 +609,7 @@ impl Engine {
         self.regions.want_sweep();
     }
 
-    pub(super) fn end_replay(&mut self) {
+    pub(crate) fn end_replay(&mut self) {
         let replay = self.opening.replayed();
         self.let_go_pages(replay.column);
         let column = &mut self.columns[index(replay.column)];
@@ -600,9 +617,11 @@ impl Engine {
         column.owner = Owner::Nobody;
         column.zeros = SlotSet::EMPTY;
         self.free_job_columns.push(replay.column);
-        self.output(Output::Event(Event::Replayed {
-            writes: replay.replayed,
-        }));
+        if !self.read_only {
+            self.output(Output::Event(Event::Replayed {
+                writes: replay.replayed,
+            }));
+        }
         self.try_to_serve();
     }
 }

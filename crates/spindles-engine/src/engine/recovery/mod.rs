@@ -1,3 +1,4 @@
 //! What a crash left is put in order.
 
+mod overlay;
 mod rows;

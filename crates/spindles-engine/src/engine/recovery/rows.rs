@@ -99,16 +99,17 @@ impl Engine {
     /// Whether the rows of a column are in doubt, and stay so, because the array is open read only.
     pub(crate) fn in_doubt(&self, id: u32) -> bool {
         let group = self.columns[index(id)].group;
-        self.read_only && self.regions.is_unsettled(group)
+        self.read_only && self.regions.is_unsettled(group) || !self.unproved_slots(id).is_empty()
     }
 
     /// Open read only, the rows under way do not fit their checksums: reads all of them, to see whether they
     /// fit together.
     pub(crate) fn begin_agreeing(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        if column.shape.slots == 1 {
+        let zeros = self.logged_zeros(id);
+        if self.shape(id).slots == 1 || !zeros.is_empty() || !self.has_checksums() {
             return self.settling_fails(id);
         }
+        let column = &mut self.columns[index(id)];
         column.unreadable = SlotSet::EMPTY;
         column.rotten = SlotSet::EMPTY;
         self.begin_settling(id);

@@ -1,0 +1,137 @@
+//! Open read only, records of the log are read in place of what their places hold. Nothing is written.
+
+use crate::{
+    Engine,
+    checksums::entries::Entry,
+    index,
+    journal::JOURNAL_DEVICE,
+    recovery::overlay::{Logged, Overlay},
+    slots::SlotSet,
+};
+use spindles_block::{BlockIndex, BufferSlice, MemberError, MemberIndex, Operation};
+use spindles_format::{JournalKind, RowSum};
+use spindles_layout::GroupIndex;
+
+impl Engine {
+    /// All of the log was read: from now on it counts, in place of what was in its places before.
+    pub(crate) fn overlay_log(&mut self) {
+        self.unlist_logged();
+        let replay = self.opening.replay_mut().expect("the log was read");
+        let (log, broken) = (&mut replay.log, &mut replay.broken);
+        self.overlay = Overlay::new(core::mem::take(log), core::mem::take(broken));
+        self.end_replay();
+    }
+
+    /// Whether the log may have something of a group that is not in its place.
+    #[inline]
+    pub(crate) fn is_overlaid(&self, group: GroupIndex) -> bool {
+        let overlay = self.overlay.as_ref();
+        overlay.is_some_and(|overlay| overlay.has(group)) && !self.grow.is_staged(group)
+    }
+
+    /// What the log says of the block of a slot in a row of a column, counted from the first under way.
+    #[inline]
+    pub(crate) fn logged(&self, id: u32, slot: u8, row: u32) -> Option<Logged<'_>> {
+        let overlay = self.overlay.as_ref()?;
+        let column = &self.columns[index(id)];
+        if self.grow.is_staged(column.group) {
+            return None;
+        }
+        overlay.at(column.group, column.low + row, slot)
+    }
+
+    /// Slots of the rows under way of which the log says this.
+    fn slots_logged(&self, id: u32, is: impl Fn(Logged<'_>) -> bool) -> SlotSet {
+        if self.overlay.is_none() {
+            return SlotSet::EMPTY;
+        }
+        let slots = self.shape(id).all().iter();
+        let slots = slots.filter(|slot| self.logged(id, *slot, 0).is_some_and(&is));
+        slots.fold(SlotSet::EMPTY, SlotSet::with)
+    }
+
+    /// Slots of the rows under way that the log has something of.
+    pub(crate) fn logged_slots(&self, id: u32) -> SlotSet {
+        self.slots_logged(id, |_| true)
+    }
+
+    /// Slots of the rows under way that are zeros, says the log.
+    pub(crate) fn logged_zeros(&self, id: u32) -> SlotSet {
+        let is_zeros = |logged: Logged<'_>| match logged {
+            Logged::Part(part) => part.entry.kind == JournalKind::Zeros,
+            Logged::Lost => false,
+        };
+        self.slots_logged(id, is_zeros)
+    }
+
+    /// Slots of the rows under way that records wrote which are not whole.
+    pub(crate) fn unproved_slots(&self, id: u32) -> SlotSet {
+        let column = &self.columns[index(id)];
+        let overlay = self.overlay.as_ref();
+        overlay.map_or(SlotSet::EMPTY, |overlay| {
+            overlay.unproved(column.group, column.low)
+        })
+    }
+
+    /// Of the rows under way only those stay of which the log says the same.
+    pub(crate) fn narrow_to_log(&mut self, id: u32) {
+        let column = &mut self.columns[index(id)];
+        if let Some(overlay) = &self.overlay {
+            let rows = column.low..column.low + column.blocks;
+            column.blocks = overlay.alike(column.group, &rows);
+        }
+    }
+
+    /// The entry that the log has for a block.
+    pub(crate) fn logged_entry(&self, id: u32, slot: u8, row: u32) -> Option<Entry> {
+        let logged = self.logged(id, slot, row)?;
+        let overlay = self.overlay.as_ref()?;
+        let row = self.columns[index(id)].low + row;
+        Some(match logged {
+            Logged::Lost => Entry::LOST,
+            Logged::Part(part) => {
+                let sum = overlay.log.checksum(part, row);
+                let sum = sum.unwrap_or_else(|| self.sum_of_zeros());
+                let row_sum = if self.has_checksums() {
+                    overlay.log.row_sum(part, row)
+                } else {
+                    RowSum::NONE
+                };
+                Entry::of(sum, row_sum)
+            }
+        })
+    }
+
+    /// Where the log has the blocks of a slot in the rows under way: the device, and the first block.
+    fn place_in_log(&self, id: u32, slot: u8) -> Option<(MemberIndex, BlockIndex)> {
+        let Logged::Part(part) = self.logged(id, slot, 0)? else {
+            return None;
+        };
+        let journal = self.journal.as_ref()?;
+        let (device, start) = journal.home.place(part.member);
+        let rows = self.columns[index(id)].low - part.entry.low;
+        Some((device, start.plus(u64::from(part.entry.place + rows))))
+    }
+
+    /// Reads the blocks of a slot from the log, where they are there.
+    pub(crate) fn read_from_log(&mut self, id: u32, slot: u8, buffer: BufferSlice) -> bool {
+        let Some((device, block)) = self.place_in_log(id, slot) else {
+            return false;
+        };
+        let blocks = self.columns[index(id)].blocks;
+        self.journal_io(id, slot, device, Operation::Read, block, blocks, buffer);
+        true
+    }
+
+    /// A read of a slot of a column failed on the device that has the log, and not on its member.
+    #[cold]
+    pub(crate) fn log_failed_to_read(&mut self, id: u32, slot: u8, error: MemberError) -> bool {
+        match self.place_in_log(id, slot) {
+            Some((JOURNAL_DEVICE, _)) => {
+                self.log_failed(JOURNAL_DEVICE, Err(error));
+                true
+            }
+            _ => false,
+        }
+    }
+}
