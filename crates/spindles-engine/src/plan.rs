@@ -123,6 +123,12 @@ pub struct Shape {
 }
 
 impl Shape {
+    /// Whether there are copies to choose from.
+    #[inline]
+    pub(crate) fn mirrors(self) -> bool {
+        self.copies && self.slots > 1
+    }
+
     /// The shape of a group.
     #[must_use]
     pub fn of(group: &Group) -> Self {

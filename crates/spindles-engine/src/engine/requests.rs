@@ -233,6 +233,9 @@ impl Engine {
             slot.low
         };
         let (first, end_slot, cut) = loop {
+            if one_chunk {
+                break (first_slot, first_slot + 1, last_end);
+            }
             let first = first_slot + u8::from(low < first_row);
             let end_slot = last_slot + u8::from(low < last_end);
             let cut = [first_row, last_end, rows_end]

@@ -18,7 +18,7 @@ impl Engine {
         assert!(column.pending > 0, "a member I/O came back twice");
         column.pending -= 1;
         if column.phase() == Phase::Direct {
-            if column.shape.copies && column.shape.slots > 1 {
+            if column.shape.mirrors() {
                 self.members[usize::from(column.member.0)].load.in_flight -= 1;
             }
             let (ask, member, issued) = (column.ask, column.member, column.issued);
@@ -42,24 +42,21 @@ impl Engine {
     #[inline(never)]
     fn planned_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
         let column = &self.columns[index(id)];
-        let done = column.pending == 0;
-        let member = match column.phase() {
+        let (phase, owner, done) = (column.phase(), column.owner, column.pending == 0);
+        let member = match phase {
             Phase::Flushing => MemberIndex(slot),
             _ => self.groups[index(id)].slots()[usize::from(slot)].member,
         };
-        if column.phase() != Phase::Flushing && self.mirrors(id) {
+        if phase != Phase::Flushing && column.shape.mirrors() {
             self.members[usize::from(member.0)].load.in_flight -= 1;
         }
-        match (
-            self.columns[index(id)].phase(),
-            self.columns[index(id)].owner,
-        ) {
+        match (phase, owner) {
             (Phase::Logging, _) => return self.journal_written(member, result),
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}
         }
         let column = &mut self.columns[index(id)];
-        if column.phase() == Phase::Reading && column.ask == Ask::Read {
+        if phase == Phase::Reading && column.ask == Ask::Read {
             column.reading = column.reading.minus(SlotSet::one(slot));
             let issued = column.issued;
             self.read_took(member, issued);

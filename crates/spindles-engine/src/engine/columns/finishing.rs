@@ -127,7 +127,9 @@ impl Engine {
                 let merged = self.columns[index(id)].merged;
                 self.free_columns.push(id);
                 self.request_part_done(request, error);
-                self.finish_merged(merged, error);
+                if merged != NO_COLUMN {
+                    self.finish_merged(merged, error);
+                }
             }
             Owner::Answered => {
                 self.answered -= 1;

@@ -58,12 +58,13 @@ impl Engine {
         let column = &self.columns[index(id)];
         let (low, blocks) = (column.low, column.blocks);
         let group = column.group;
+        let mirrors = column.shape.mirrors();
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
         if operation == Operation::Read && self.read_from_log(id, slot, buffer) {
             return;
         }
-        if self.mirrors(id) {
+        if mirrors {
             self.load(place.member, offset, blocks);
         }
         if self.grow.is_staged(group) {
@@ -115,10 +116,16 @@ impl Engine {
     }
 
     /// The slots of the column's group on these members.
+    #[inline]
     pub(crate) fn slots_of(&self, id: u32, members: MemberSet) -> SlotSet {
         if members.is_empty() {
             return SlotSet::EMPTY;
         }
+        self.slots_on(id, members)
+    }
+
+    #[inline(never)]
+    fn slots_on(&self, id: u32, members: MemberSet) -> SlotSet {
         let slots = self.groups[index(id)].slots();
         (0..self.shape(id).slots)
             .filter(|&slot| members.contains(slots[usize::from(slot)].member))
@@ -126,15 +133,22 @@ impl Engine {
     }
 
     /// The slots of the column's group whose members are missing.
+    #[inline]
     pub(crate) fn missing_slots(&self, id: u32) -> SlotSet {
         self.slots_of(id, self.missing)
     }
 
     /// The slots whose members can't be read in the rows below `end` of the group of the column.
+    #[inline]
     pub(crate) fn slots_not_held(&self, id: u32, end: u32) -> SlotSet {
         if self.lost.is_empty() {
             return SlotSet::EMPTY;
         }
+        self.slots_lost(id, end)
+    }
+
+    #[inline(never)]
+    fn slots_lost(&self, id: u32, end: u32) -> SlotSet {
         let group = &self.groups[index(id)];
         let slots = group.slots();
         (0..self.shape(id).slots)

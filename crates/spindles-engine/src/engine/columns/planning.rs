@@ -198,8 +198,7 @@ impl Engine {
     /// Whether there are copies to choose from.
     #[inline]
     pub(crate) fn mirrors(&self, id: u32) -> bool {
-        let shape = self.shape(id);
-        shape.copies && shape.slots > 1
+        self.shape(id).mirrors()
     }
 
     /// The slot, member and place of the copy that a read takes; of slot 0 where none is there.
