@@ -12,12 +12,12 @@ use spindles_layout::Geometry;
 pub struct Limits {
     /// Requests taken and not answered; one more is `Busy`.
     pub requests: u32,
-    /// Columns under way for requests, at least one. More let one large request use all members.
-    pub columns: u32,
+    /// Stripe ranges under way for requests, at least one. More let one large request use all members.
+    pub ranges: u32,
     /// Reads hedged at once: from when redundancy is asked until both are back.
     pub hedges: u32,
-    /// Length of a column that needs scratch space, in blocks.
-    pub column_blocks: u32,
+    /// Length of a stripe range that needs scratch space, in blocks.
+    pub range_blocks: u32,
     /// Pages of checksums kept in memory, 4 KiB each, for 1000 blocks of a member each, or 328 where rows have sums.
     pub checksum_pages: u32,
     /// Bytes of each member in regions that are dirty: so much may have to be read after a crash.
@@ -34,9 +34,9 @@ impl Limits {
     pub fn for_depth(requests: u32, block_size: BlockSize) -> Self {
         Self {
             requests,
-            columns: requests.clamp(32, 4096),
+            ranges: requests.clamp(32, 4096),
             hedges: requests.min(64),
-            column_blocks: (64 * 1024) / block_size.bytes(),
+            range_blocks: (64 * 1024) / block_size.bytes(),
             checksum_pages: 2048,
             dirty_bytes: DIRTY_BYTES,
         }

@@ -337,7 +337,7 @@ pub fn plan_growth(
     let mut planned = plan(record, devices, target);
     if let Err(PlanError::NoRoomToStage { chunk, .. }) = &mut planned {
         let asked = target.chunk_blocks.unwrap_or(record.chunk_blocks);
-        let halves = core::iter::successors(Some(asked / 2), |blocks| Some(blocks / 2));
+        let segments = core::iter::successors(Some(asked / 2), |blocks| Some(blocks / 2));
         let fits = |blocks: &u32| {
             let target = Target {
                 chunk_blocks: Some(*blocks),
@@ -345,7 +345,7 @@ pub fn plan_growth(
             };
             plan(record, devices, &target).is_ok()
         };
-        let fitting = halves.take_while(|blocks| *blocks > 0).find(fits);
+        let fitting = segments.take_while(|blocks| *blocks > 0).find(fits);
         let bytes = |blocks| u64::from(blocks) * u64::from(record.block_size.bytes());
         *chunk = fitting.map(|blocks| SizeBytes(bytes(blocks)));
     }

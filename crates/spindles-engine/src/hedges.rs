@@ -1,4 +1,4 @@
-//! When a read counts as kept waiting, and which columns read around it.
+//! When a read counts as kept waiting, and which stripe ranges read around it.
 
 use crate::{
     config::{FaultLimits, Limits},
@@ -7,8 +7,8 @@ use crate::{
 use alloc::{vec, vec::Vec};
 use spindles_block::{BufferSlice, Instant, MemberIndex};
 
-/// Columns that are kept for hedges: those of other requests may all wait at one member.
-const COLUMNS_MAX: u32 = 8;
+/// Stripe ranges that are kept for hedges: those of other requests may all wait at one member.
+const RANGES_MAX: u32 = 8;
 
 /// How a request stands to others, and to clients.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +22,7 @@ pub(crate) enum Pairing {
     /// It is the hedge of the request in that slot.
     Hedge(u32),
     /// The other was done first: what it reads is for nobody.
-    Late,
+    Straggler,
 }
 
 /// What the engine keeps about hedges.
@@ -32,10 +32,10 @@ pub(crate) struct Hedges {
     exchanges: bool,
     /// So many at once.
     most: u32,
-    /// Columns that are meant for them.
-    columns: u32,
+    /// Stripe ranges that are meant for them.
+    ranges: u32,
     /// Those of them that other requests must leave free now.
-    kept_columns: u32,
+    kept_ranges: u32,
     /// Free slots of requests for them.
     slots: Vec<u32>,
     /// Memory that was lent and is in no use, and how long each piece is.
@@ -62,14 +62,14 @@ impl Hedges {
     ) -> Self {
         let possible = redundancy && faults.stall_factor > 0;
         let most = if possible { limits.hedges } else { 0 };
-        let columns = most.min(COLUMNS_MAX);
+        let ranges = most.min(RANGES_MAX);
         // After those of the clients, and the one of the array's own.
         let first = limits.requests + 1;
         Self {
             exchanges: false,
             most,
-            columns,
-            kept_columns: columns,
+            ranges,
+            kept_ranges: ranges,
             slots: (first..first + most).rev().collect(),
             areas: Vec::with_capacity(index(most)),
             area_blocks: 0,
@@ -90,19 +90,19 @@ impl Hedges {
         self.exchanges
     }
 
-    /// Columns that are meant for them.
-    pub(crate) fn columns(&self) -> u32 {
-        self.columns
+    /// Stripe ranges that are meant for them.
+    pub(crate) fn ranges(&self) -> u32 {
+        self.ranges
     }
 
-    /// Columns that other requests must leave free now.
-    pub(crate) fn kept_columns(&self) -> u32 {
-        self.kept_columns
+    /// Stripe ranges that other requests must leave free now.
+    pub(crate) fn kept_ranges(&self) -> u32 {
+        self.kept_ranges
     }
 
-    /// Hedges use so many columns now: the others of those that are meant for them are kept free.
-    pub(crate) fn keep_columns(&mut self, used: u32) {
-        self.kept_columns = self.columns.saturating_sub(used);
+    /// Hedges use so many stripe ranges now: the others of those that are meant for them are kept free.
+    pub(crate) fn keep_ranges(&mut self, used: u32) {
+        self.kept_ranges = self.ranges.saturating_sub(used);
     }
 
     /// Memory of so many blocks is lent. Whether there is a use for it; all pieces are equally long.

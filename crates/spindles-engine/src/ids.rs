@@ -1,12 +1,12 @@
 //! What the ids of operations say, and indices of pools.
 
-/// Set in the ids of member I/O that belongs to no column.
+/// Set in the ids of member I/O that belongs to no stripe range.
 pub(crate) const SYSTEM_IO: u32 = 1 << 31;
 /// And this one, where it is a page of checksums: the rest is the number of its frame.
 pub(crate) const PAGE_IO: u32 = 1 << 30;
-/// Set in the ids of what goes to the device that is to replace a member: of a column, or a page.
-pub(crate) const NEWCOMER: u32 = 1 << 29;
-/// Bits of a member I/O's id that hold the slot in its column.
+/// Set in the ids of what goes to the device that is to replace a member: of a stripe range, or a page.
+pub(crate) const REPLACEMENT: u32 = 1 << 29;
+/// Bits of a member I/O's id that hold the slot in its stripe range.
 pub(crate) const SLOT_BITS: u32 = 6;
 
 /// A pool index as an index of a slice.

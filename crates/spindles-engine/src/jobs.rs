@@ -1,6 +1,6 @@
 //! How far background jobs have come.
 //!
-//! Columns of a job end in any order. Everything below its *mark* is done: the lowest place that is
+//! Stripe ranges of a job end in any order. Everything below its *mark* is done: the lowest place that is
 //! under way, or that could not be done, or else where it has come to.
 
 pub(crate) mod grow;
@@ -13,8 +13,8 @@ use alloc::{vec, vec::Vec};
 use spindles_block::Instant;
 use spindles_layout::GroupIndex;
 
-/// Columns kept back for jobs, so that clients can't starve them nor they clients.
-pub(crate) const JOB_COLUMNS: u32 = 8;
+/// Stripe ranges kept back for jobs, so that clients can't starve them nor they clients.
+pub(crate) const JOB_RANGES: u32 = 8;
 
 /// What jobs are guaranteed beside clients when nobody says otherwise, in bytes of each member per
 /// second.
@@ -33,7 +33,7 @@ pub(crate) enum Stage {
     /// Never begun, or stopped.
     Idle,
     Going,
-    /// Its columns under way are the last.
+    /// Its stripe ranges under way are the last.
     Stopping,
     /// Gone through.
     Over,
@@ -43,17 +43,17 @@ pub(crate) enum Stage {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Walk {
     pub(crate) stage: Stage,
-    /// Where the next column begins.
+    /// Where the next stripe range begins.
     pub(crate) next: Place,
     /// Everything below is done.
     pub(crate) mark: Place,
     /// The lowest place that could not be done.
     pub(crate) held: Option<Place>,
-    /// Columns under way.
+    /// Stripe ranges under way.
     pub(crate) pending: u32,
-    /// Columns that could not be done.
+    /// Stripe ranges that could not be done.
     pub(crate) failed: u64,
-    /// Columns in which redundancy did not agree with data.
+    /// Stripe ranges in which redundancy did not agree with data.
     pub(crate) mismatches: u64,
 }
 
@@ -146,9 +146,9 @@ pub struct JobStatus {
     pub done_bytes: u64,
     /// Bytes of the array.
     pub total_bytes: u64,
-    /// Columns that could not be done.
+    /// Stripe ranges that could not be done.
     pub failed: u64,
-    /// Columns in which redundancy did not agree with data.
+    /// Stripe ranges in which redundancy did not agree with data.
     pub mismatches: u64,
     /// What it is guaranteed beside clients, in bytes of each member per second.
     pub rate: u64,

@@ -1,6 +1,6 @@
 //! The array engine of Spindles, sans-IO: requests, completions and commands go in, outputs come
 //! out, and nothing else happens. Time is an argument, payloads are handles, limits are reserved
-//! at open. `plan.rs` decides, `columns/` does.
+//! at open. `plan.rs` decides, `ranges/` does.
 
 #![no_std]
 #![forbid(unsafe_code)]
@@ -13,7 +13,6 @@ mod bad_blocks;
 mod bitmaps;
 mod bits;
 mod checksums;
-mod columns;
 pub mod config;
 pub mod consistency;
 pub(crate) mod engine;
@@ -33,6 +32,7 @@ pub mod mutation;
 mod opening;
 pub mod output;
 pub mod plan;
+mod ranges;
 pub mod read_policies;
 mod recovery;
 mod regions;
@@ -52,7 +52,7 @@ pub use engine::jobs::{JOBS, Job};
 pub use extension::{Extent, largest, plan_size};
 pub use faults::MemberFaults;
 pub use growth::{PlanError, Target as GrowthTarget, geometry_of, plan_abort, plan_growth};
-pub(crate) use ids::{NEWCOMER, PAGE_IO, SLOT_BITS, SYSTEM_IO, index};
+pub(crate) use ids::{PAGE_IO, REPLACEMENT, SLOT_BITS, SYSTEM_IO, index};
 pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JobStatus};
 pub use journal::JOURNAL_DEVICE;

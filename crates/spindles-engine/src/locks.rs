@@ -1,4 +1,4 @@
-//! Range locks on columns: who changes a column, or must see it unchanged, goes one at a time and
+//! Range locks on stripe ranges: who changes a stripe range, or must see it unchanged, goes one at a time and
 //! in order of arrival. Sized at open, in place, without allocation.
 
 use crate::index;
@@ -17,7 +17,7 @@ struct Entry {
     held: bool,
 }
 
-/// One lock per column slot, in hash buckets by group, each bucket in order of arrival.
+/// One lock per stripe range slot, in hash buckets by group, each bucket in order of arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct Locks {
     heads: Vec<u32>,
@@ -29,8 +29,8 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    pub(crate) fn new(columns: u32) -> Self {
-        let buckets = index(columns.next_power_of_two().max(2));
+    pub(crate) fn new(ranges: u32) -> Self {
+        let buckets = index(ranges.next_power_of_two().max(2));
         Self {
             heads: vec![NONE; buckets],
             tails: vec![NONE; buckets],
@@ -44,7 +44,7 @@ impl Locks {
                     next: NONE,
                     held: false
                 };
-                index(columns)
+                index(ranges)
             ],
             shift: 64 - buckets.trailing_zeros(),
         }
@@ -56,10 +56,10 @@ impl Locks {
         usize::try_from(hash).expect("less than the number of buckets")
     }
 
-    fn blocked(&self, bucket: usize, column: u32) -> bool {
-        let wanted = self.entries[index(column)];
+    fn blocked(&self, bucket: usize, range: u32) -> bool {
+        let wanted = self.entries[index(range)];
         let mut at = self.heads[bucket];
-        while at != column {
+        while at != range {
             let other = self.entries[index(at)];
             if other.group == wanted.group && other.low < wanted.end && wanted.low < other.end {
                 return true;
@@ -69,12 +69,12 @@ impl Locks {
         false
     }
 
-    /// Whether `column` has `low..end` of every chunk of `group` now; otherwise it waits, and a
+    /// Whether `range` has `low..end` of every chunk of `group` now; otherwise it waits, and a
     /// release will name it.
-    pub(crate) fn acquire(&mut self, column: u32, group: GroupIndex, low: u32, end: u32) -> bool {
+    pub(crate) fn acquire(&mut self, range: u32, group: GroupIndex, low: u32, end: u32) -> bool {
         let bucket = self.bucket(group);
         let previous = self.tails[bucket];
-        self.entries[index(column)] = Entry {
+        self.entries[index(range)] = Entry {
             group,
             low,
             end,
@@ -83,20 +83,20 @@ impl Locks {
             held: false,
         };
         if previous == NONE {
-            self.heads[bucket] = column;
+            self.heads[bucket] = range;
         } else {
-            self.entries[index(previous)].next = column;
+            self.entries[index(previous)].next = range;
         }
-        self.tails[bucket] = column;
-        let held = !self.blocked(bucket, column);
-        self.entries[index(column)].held = held;
+        self.tails[bucket] = range;
+        let held = !self.blocked(bucket, range);
+        self.entries[index(range)].held = held;
         self.waiting[bucket] += u32::from(!held);
         held
     }
 
-    /// The first after `after`, in order of arrival, that waits for rows which `column` has.
-    pub(crate) fn next_overlapping(&self, column: u32, after: u32) -> Option<u32> {
-        let held = self.entries[index(column)];
+    /// The first after `after`, in order of arrival, that waits for rows which `range` has.
+    pub(crate) fn next_overlapping(&self, range: u32, after: u32) -> Option<u32> {
+        let held = self.entries[index(range)];
         if self.waiting[self.bucket(held.group)] == 0 {
             return None;
         }
@@ -111,12 +111,12 @@ impl Locks {
         None
     }
 
-    /// Whether another column than `column` has rows among `low..end` of `group`, or waits for them.
-    pub(crate) fn others(&self, column: u32, group: GroupIndex, low: u32, end: u32) -> bool {
+    /// Whether another stripe range than `range` has rows among `low..end` of `group`, or waits for them.
+    pub(crate) fn others(&self, range: u32, group: GroupIndex, low: u32, end: u32) -> bool {
         let mut at = self.heads[self.bucket(group)];
         while at != NONE {
             let other = self.entries[index(at)];
-            if at != column && other.group == group && other.low < end && low < other.end {
+            if at != range && other.group == group && other.low < end && low < other.end {
                 return true;
             }
             at = other.next;
@@ -124,12 +124,12 @@ impl Locks {
         false
     }
 
-    /// Takes back what `column` waits for, and tells whom it stood behind.
-    pub(crate) fn withdraw(&mut self, column: u32) -> u32 {
-        let entry = self.entries[index(column)];
+    /// Takes back what `range` waits for, and tells whom it stood behind.
+    pub(crate) fn withdraw(&mut self, range: u32) -> u32 {
+        let entry = self.entries[index(range)];
         assert!(
             !entry.held,
-            "column {column} has what it would no longer wait for"
+            "range {range} has what it would no longer wait for"
         );
         let bucket = self.bucket(entry.group);
         self.waiting[bucket] -= 1;
@@ -149,15 +149,15 @@ impl Locks {
         }
     }
 
-    /// Gives up what `column` has, and appends those that have theirs now to `granted`.
-    pub(crate) fn release(&mut self, column: u32, granted: &mut VecDeque<u32>) {
-        let entry = self.entries[index(column)];
+    /// Gives up what `range` has, and appends those that have theirs now to `granted`.
+    pub(crate) fn release(&mut self, range: u32, granted: &mut VecDeque<u32>) {
+        let entry = self.entries[index(range)];
         assert!(
             entry.held,
-            "column {column} releases a lock that it does not have"
+            "range {range} releases a lock that it does not have"
         );
         self.unlink(entry);
-        self.entries[index(column)].held = false;
+        self.entries[index(range)].held = false;
         let bucket = self.bucket(entry.group);
         if self.waiting[bucket] == 0 {
             return;

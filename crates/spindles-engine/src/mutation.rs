@@ -11,7 +11,7 @@ pub enum Mutation {
     SkipFlush,
     /// Reads of the first two members are exchanged.
     SwapMembers,
-    /// Columns don't wait for one another.
+    /// Stripe ranges don't wait for one another.
     DropStripeLock,
     /// Writes are acknowledged before it is durable that a member is out.
     SkipFailureRecord,
@@ -33,9 +33,9 @@ pub enum Mutation {
     CloseUnflushed,
     /// What can't be read is not recovered from redundancy.
     NoRecovery,
-    /// Who waits for a column is forgotten when it ends.
+    /// Who waits for a stripe range is forgotten when it ends.
     LostWakeup,
-    /// Two columns use the same scratch space.
+    /// Two stripe ranges use the same scratch space.
     SharedScratch,
     /// Where a scrub can't tell what is rotten, it takes the first chunk for it.
     RepairUnlocated,
@@ -79,7 +79,7 @@ pub enum Mutation {
     /// Space of the journal is used again before the checksums that it covers are on the members.
     ReuseJournalWithoutChecksums,
     /// After a replay checksums stay as they are.
-    SkipSumming,
+    SkipReplayedChecksums,
     /// A small write leaves what it replaces in the sum of its row.
     StaleRowSum,
     /// What was answered when the log had it is read before it is in its place.
@@ -147,7 +147,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::ReuseJournalUnflushed,
     Mutation::SkipVerify,
     Mutation::ReuseJournalWithoutChecksums,
-    Mutation::SkipSumming,
+    Mutation::SkipReplayedChecksums,
     Mutation::StaleRowSum,
     Mutation::ReadUnplaced,
     Mutation::PartsUnlogged,

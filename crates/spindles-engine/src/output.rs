@@ -15,7 +15,7 @@ pub enum Output {
     Compute(StepId),
     /// The answer to a request.
     Reply(Reply),
-    /// The device that is attached beside all positions (`Engine::newcomer`) and that of this
+    /// The device that is attached beside all positions (`Engine::replacement`) and that of this
     /// member change places. Nothing is under way on either.
     Swap(MemberIndex),
     /// Something worth telling.
@@ -86,12 +86,12 @@ pub enum Event {
     ResyncStarted,
     /// Redundancy agrees with data everywhere.
     ResyncDone {
-        /// Columns in which it did not before.
+        /// Stripe ranges in which it did not before.
         mismatches: u64,
     },
     /// A resync went through, and some places could not be settled: the array stays unclean.
     ResyncIncomplete {
-        /// Columns that could not be settled.
+        /// Stripe ranges that could not be settled.
         unsettled: u64,
     },
     /// A device is being filled, from the start or from where it had come to.
@@ -107,7 +107,7 @@ pub enum Event {
     /// A rebuild went through, and some places could not be read: it goes on from the first of them
     /// at the next opening.
     RebuildIncomplete {
-        /// Columns that could not be done.
+        /// Stripe ranges that could not be done.
         failed: u64,
     },
     /// A member that is alive is being copied onto a device that will take its place.
@@ -183,12 +183,12 @@ pub enum OutReason {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplaceEnd {
     /// The new device answered an operation with this.
-    NewcomerLost(MemberError),
+    ReplacementLost(MemberError),
     /// The member went out: it is rebuilt onto the new device, where the level survives that.
     MemberLost,
     /// Places could be read neither from the member nor from the others.
     Unreadable {
-        /// Columns that could not be copied.
+        /// Stripe ranges that could not be copied.
         failed: u64,
     },
     /// The array has failed.
@@ -225,7 +225,7 @@ pub enum Command {
         device: Box<DeviceRecord>,
     },
     /// Copy a member that is alive onto a device that takes its place in the end. The driver has
-    /// attached it beside all positions (`Engine::newcomer`), with both superblock slots zeros.
+    /// attached it beside all positions (`Engine::replacement`), with both superblock slots zeros.
     /// `Event::ReplaceDone` or `Event::ReplaceEnded` answers.
     Replace {
         /// The position.

@@ -1,6 +1,6 @@
-//! What is to be done for one column of one redundancy group, decided before anything is done.
+//! What is to be done for one stripe range of one redundancy group, decided before anything is done.
 //!
-//! A *column* is the same range of blocks in every chunk of a group. A plan goes reads, computation,
+//! A *stripe range* is the same range of blocks in every chunk of a group. A plan goes reads, computation,
 //! **commit**, writes; it is a value that prints, and one executor runs any of them
 //! (`engine.rs`). Levels differ only in the slots of their groups: `data` chunks first, then
 //! redundancy, any `data` of which recover the rest.
@@ -9,7 +9,7 @@ use crate::slots::SlotSet;
 use core::fmt;
 use spindles_layout::{Geometry, Group, Role};
 
-/// What is asked of a column.
+/// What is asked of a stripe range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ask {
     /// Read the touched data chunks.
@@ -78,7 +78,7 @@ pub enum Work {
     Deliver,
 }
 
-/// The steps for one column.
+/// The steps for one stripe range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// How.
@@ -184,7 +184,7 @@ impl Shape {
     }
 }
 
-/// Plans one column. `touched` are the data slots asked for (of copies: slot 0, and `preferred`
+/// Plans one stripe range. `touched` are the data slots asked for (of copies: slot 0, and `preferred`
 /// the copy to read). `None` when more is lost than the group survives.
 #[must_use]
 pub fn plan(

@@ -1,4 +1,4 @@
-//! A request and its cursor: which of its blocks are handed out to columns.
+//! A request and its cursor: which of its blocks are handed out to stripe ranges.
 
 use crate::hedges::Pairing;
 use spindles_block::{BlockIndex, BufferSlice, Operation, RequestError};
@@ -13,7 +13,7 @@ pub(crate) struct RequestSlot {
     pub(crate) buffer: BufferSlice,
     /// The first block of the group part that is being handed out.
     pub(crate) next: BlockIndex,
-    /// How far into the chunks of that group columns were handed out.
+    /// How far into the chunks of that group stripe ranges were handed out.
     pub(crate) low: u32,
     pub(crate) handed_out: bool,
     pub(crate) pending: u32,
@@ -47,17 +47,17 @@ impl RequestSlot {
         }
     }
 
-    /// Whether all its columns were handed out.
+    /// Whether all its stripe ranges were handed out.
     pub(crate) const fn is_handed_out(&self) -> bool {
         self.handed_out
     }
 
-    /// No more columns are handed out.
+    /// No more stripe ranges are handed out.
     pub(crate) const fn stop(&mut self) {
         self.handed_out = true;
     }
 
-    /// Whether some columns of a group were, and others not.
+    /// Whether some stripe ranges of a group were, and others not.
     pub(crate) const fn is_midway(&self) -> bool {
         self.low > 0
     }

@@ -36,7 +36,7 @@ pub(crate) struct Slow {
     stalled: MemberSet,
     /// Reads that went, or could have gone, around one.
     reads: u32,
-    /// Columns that compute what a slow member holds.
+    /// Stripe ranges that compute what a slow member holds.
     around: u32,
 }
 
@@ -127,7 +127,7 @@ impl Slow {
         too_many || self.reads.is_multiple_of(PROBE_EVERY)
     }
 
-    /// A column begins to compute what a slow member holds.
+    /// A stripe range begins to compute what a slow member holds.
     pub(crate) fn around_begins(&mut self) {
         self.around += 1;
     }

@@ -51,7 +51,7 @@ pub(crate) enum Purpose {
     /// What a growth staged or moved is made durable.
     GrowFlush,
     /// The checksums of what a growth staged are written, or read.
-    GrowSums,
+    GrowChecksums,
     /// What was written is made durable, before it is recorded that a member is out.
     OutFlush,
 }
@@ -79,7 +79,7 @@ impl Purpose {
         Self::ReplayFlush,
         Self::ReplaceFlush,
         Self::GrowFlush,
-        Self::GrowSums,
+        Self::GrowChecksums,
         Self::OutFlush,
     ];
 

@@ -17,7 +17,7 @@ pub(crate) struct Throttle {
     /// When clients were last seen waiting.
     busy_at: Option<Instant>,
     clients: bool,
-    /// When the guaranteed rate lets the next column go.
+    /// When the guaranteed rate lets the next stripe range go.
     due: Instant,
 }
 
@@ -40,7 +40,7 @@ impl Throttle {
         self.clients = clients;
     }
 
-    /// When the next column may go; `None` where that is not a matter of time.
+    /// When the next stripe range may go; `None` where that is not a matter of time.
     pub(crate) fn next(&self, now: Instant) -> Option<Instant> {
         let due = (self.rate > 0).then_some(self.due);
         let quiet = match self.busy_at {
@@ -54,7 +54,7 @@ impl Throttle {
         }
     }
 
-    /// A column of so many bytes of each member goes.
+    /// A stripe range of so many bytes of each member goes.
     pub(crate) fn gone(&mut self, now: Instant, bytes: u64) {
         let Some(takes_ns) = (u128::from(bytes) * 1_000_000_000).checked_div(self.rate.into())
         else {

@@ -1,8 +1,8 @@
-//! Columns that wait for something besides their own I/O, and for what.
+//! Stripe ranges that wait for something besides their own I/O, and for what.
 
 use alloc::collections::VecDeque;
 
-/// What a column waits for.
+/// What a stripe range waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum WaitFor {
     /// The superblocks: that it is durable who is out, that the array is dirty, or whether writes are logged.
@@ -13,31 +13,31 @@ pub(crate) enum WaitFor {
     BadBlocks,
 }
 
-/// The columns that wait, in order.
+/// The stripe ranges that wait, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
-    columns: VecDeque<(u32, WaitFor)>,
+    ranges: VecDeque<(u32, WaitFor)>,
 }
 
 impl Waits {
-    /// Room for so many columns.
-    pub(crate) fn new(columns: usize) -> Self {
+    /// Room for so many stripe ranges.
+    pub(crate) fn new(ranges: usize) -> Self {
         Self {
-            columns: VecDeque::with_capacity(columns),
+            ranges: VecDeque::with_capacity(ranges),
         }
     }
 
-    /// A column waits until it is woken for this.
-    pub(crate) fn wait(&mut self, column: u32, reason: WaitFor) {
-        self.columns.push_back((column, reason));
+    /// A stripe range waits until it is woken for this.
+    pub(crate) fn wait(&mut self, range: u32, reason: WaitFor) {
+        self.ranges.push_back((range, reason));
     }
 
     /// Those that wait for this are ready to look again.
     pub(crate) fn wake(&mut self, reason: WaitFor, ready: &mut VecDeque<u32>) {
-        self.columns.retain(|&(column, waits_for)| {
+        self.ranges.retain(|&(range, waits_for)| {
             let stays = waits_for != reason;
             if !stays {
-                ready.push_back(column);
+                ready.push_back(range);
             }
             stays
         });
@@ -45,7 +45,7 @@ impl Waits {
 
     /// All are: what they wait for may never come.
     pub(crate) fn wake_all(&mut self, ready: &mut VecDeque<u32>) {
-        ready.extend(self.columns.drain(..).map(|(column, _)| column));
+        ready.extend(self.ranges.drain(..).map(|(range, _)| range));
     }
 }
 
@@ -58,13 +58,13 @@ mod tests {
     fn who_waits_for_something_else_stays() {
         let mut waits = Waits::new(4);
         let mut ready = VecDeque::new();
-        for (column, reason) in [
+        for (range, reason) in [
             (3, WaitFor::Region),
             (1, WaitFor::Superblocks),
             (2, WaitFor::Region),
             (0, WaitFor::BadBlocks),
         ] {
-            waits.wait(column, reason);
+            waits.wait(range, reason);
         }
         waits.wake(WaitFor::Region, &mut ready);
         assert_eq!(ready.drain(..).collect::<Vec<_>>(), [3, 2]);

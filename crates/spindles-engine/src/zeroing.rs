@@ -49,10 +49,10 @@ pub(crate) struct Zeroing {
 }
 
 impl Zeroing {
-    pub(crate) fn new(regions: u64, members: u8, columns: u32) -> Self {
+    pub(crate) fn new(regions: u64, members: u8, ranges: u32) -> Self {
         Self {
             asked: Bits::new(regions, false),
-            waiting: VecDeque::with_capacity(index(columns)),
+            waiting: VecDeque::with_capacity(index(ranges)),
             ahead: Bits::new(regions, false),
             hurry: false,
             left: vec![0..0; usize::from(members)],
@@ -67,7 +67,7 @@ impl Zeroing {
     }
 
     /// Of the rows that a member is making zeros, those whose checksums come next.
-    pub(crate) fn next_sums(&self, member: usize) -> (BlockIndex, u32) {
+    pub(crate) fn next_checksums(&self, member: usize) -> (BlockIndex, u32) {
         let run = &self.runs[member];
         let first = run.first.plus(u64::from(run.summed));
         (first, ROWS_MAX.min(run.blocks - run.summed))

@@ -281,22 +281,22 @@ fn who_went_on_and_was_replaced_since_shows_nothing() {
     assert_eq!(chosen(&[&all[1]]).unwrap().array, later);
 }
 
-/// Only a newcomer was told that it takes the place of b, which goes on, and is written.
+/// Only a replacement was told that it takes the place of b, which goes on, and is written.
 #[test]
-fn a_newcomer_that_nobody_else_was_told_of_is_never_the_truth() {
-    for newcomer_session in [2, 4] {
+fn a_replacement_that_nobody_else_was_told_of_is_never_the_truth() {
+    for replacement_session in [2, 4] {
         let first = opened(1, &array(2, 7), &[]);
         let all = devices(&first);
-        let mut newcomer = all[1].clone();
-        let mut told = opened(newcomer_session, &first, &[]);
+        let mut replacement = all[1].clone();
+        let mut told = opened(replacement_session, &first, &[]);
         told.member[1].device_uuid = Uuid::from_random([99; 16]);
-        newcomer.write(&told);
+        replacement.write(&told);
         let mut went_on = all.clone();
         let truth = opened(3, &first, &[]);
         write_all(&mut went_on, &truth);
-        let assembly = chosen(&[&went_on[0], &went_on[1], &newcomer]).unwrap();
+        let assembly = chosen(&[&went_on[0], &went_on[1], &replacement]).unwrap();
         assert_eq!(assembly.array, truth);
-        let split = chosen(&[&went_on[1], &newcomer]).unwrap_err();
+        let split = chosen(&[&went_on[1], &replacement]).unwrap_err();
         assert!(matches!(split, AssembleError::SplitBrain { .. }), "{split}");
     }
 }
@@ -650,16 +650,16 @@ fn a_replaced_member_is_refused() {
 fn a_device_that_replaces_a_member_counts_once_it_is_told() {
     let array = opened(1, &array(3, 7), &[]);
     let mut all = devices(&array);
-    let mut newcomer = all[2].clone();
-    newcomer.name = "new".into();
-    newcomer.slots = [vec![0; SUPERBLOCK_BYTES], vec![0; SUPERBLOCK_BYTES]];
+    let mut replacement = all[2].clone();
+    replacement.name = "new".into();
+    replacement.slots = [vec![0; SUPERBLOCK_BYTES], vec![0; SUPERBLOCK_BYTES]];
     let mut next = without(&array, &[]);
     next.member[2].device_uuid = Uuid::from_random([99; 16]);
-    newcomer.write(&next);
+    replacement.write(&next);
     // As many of the others as like may know.
     for told in 0..3 {
         let [a, b, c] = [&all[0], &all[1], &all[2]];
-        for given in [[a, b, c, &newcomer], [c, &newcomer, b, a]] {
+        for given in [[a, b, c, &replacement], [c, &replacement, b, a]] {
             let assembly = chosen(&given).unwrap();
             assert_eq!(assembly.array, next, "{told}");
             assert!(assembly.missing.is_empty());
@@ -667,7 +667,7 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
             assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
         }
         // With nobody else at hand too.
-        let assembly = chosen(&[c, &newcomer]).unwrap();
+        let assembly = chosen(&[c, &replacement]).unwrap();
         assert_eq!(assembly.missing, set(&[0, 1]));
         assert_eq!(refused(&assembly), [("c", &Reason::Replaced)]);
         if told == 0 {
@@ -682,7 +682,7 @@ fn a_device_that_replaces_a_member_counts_once_it_is_told() {
     let first = devices(&array);
     let mut went_on = first.clone();
     write_all(&mut went_on, &opened(2, &array, &[]));
-    let assembly = chosen(&[&went_on[0], &went_on[1], &went_on[2], &newcomer]).unwrap();
+    let assembly = chosen(&[&went_on[0], &went_on[1], &went_on[2], &replacement]).unwrap();
     assert!(assembly.missing.is_empty());
     assert_eq!(refused(&assembly), [("new", &Reason::Replaced)]);
 }

@@ -142,7 +142,7 @@ fn fill(
         match event {
             Event::RebuildStarted { member } => started.push((array, member)),
             Event::RebuildDone { member } => members.push((array, member)),
-            Event::RebuildIncomplete { failed: columns } => failed = columns,
+            Event::RebuildIncomplete { failed: ranges } => failed = ranges,
             Event::MemberOut { member, .. } if started.contains(&(array.clone(), member)) => {
                 out.push((array, member));
             }

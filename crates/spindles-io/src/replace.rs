@@ -103,7 +103,7 @@ pub fn replace(
         Some(ReplaceEnd::MemberLost) => {
             return Err(ChangeError::MemberLost { array, old, onto });
         }
-        Some(ReplaceEnd::NewcomerLost(_)) => {
+        Some(ReplaceEnd::ReplacementLost(_)) => {
             return Err(ChangeError::ReplacementFailed { array, old, onto });
         }
         Some(ReplaceEnd::Unreadable { failed }) => {

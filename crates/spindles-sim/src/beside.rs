@@ -157,7 +157,7 @@ impl World {
                     *self.struck.entry("replaced too late").or_default() += 1;
                     return;
                 }
-                ReplaceEnd::NewcomerLost(_)
+                ReplaceEnd::ReplacementLost(_)
                 | ReplaceEnd::Unreadable { .. }
                 | ReplaceEnd::ArrayFailed
                 | ReplaceEnd::Stopped => "not replaced",

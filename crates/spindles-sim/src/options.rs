@@ -178,11 +178,11 @@ pub struct Options {
     pub depth: u32,
     /// Requests that the engine takes at most; below `depth`, it is busy now and then.
     pub limit_requests: u32,
-    /// Columns of the engine.
+    /// Stripe ranges of the engine.
     pub limit_columns: u32,
     /// Reads that the engine hedges at once.
     pub limit_hedges: u32,
-    /// Blocks of a column of the engine.
+    /// Blocks of a stripe range of the engine.
     pub limit_column_blocks: u32,
     /// Whether blocks of arrays of disks have checksums.
     pub checksums: bool,

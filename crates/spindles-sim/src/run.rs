@@ -648,9 +648,9 @@ fn config(world: &World, array: usize, assembly: &Assembly) -> Config {
     };
     let limits = Limits {
         requests,
-        columns: options.limit_columns,
+        ranges: options.limit_columns,
         hedges: options.limit_hedges,
-        column_blocks: options.limit_column_blocks,
+        range_blocks: options.limit_column_blocks,
         checksum_pages: options.checksum_pages,
         dirty_bytes: options.dirty_bytes,
     };

@@ -479,7 +479,7 @@ impl World {
                         self.start_io(array, self.journal_number(), io);
                         continue;
                     }
-                    if io.member == self.engine(array).newcomer() {
+                    if io.member == self.engine(array).replacement() {
                         self.start_io(array, self.beside_number(), io);
                         continue;
                     }

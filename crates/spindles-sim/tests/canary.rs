@@ -52,7 +52,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
     (Mutation::DropBroken, "history", 2000),
     (Mutation::SkipVerify, "history", 400),
     (Mutation::ReuseJournalWithoutChecksums, "liveness", 100),
-    (Mutation::SkipSumming, "liveness", 50),
+    (Mutation::SkipReplayedChecksums, "liveness", 50),
     (Mutation::ReplaceSkipsWrites, "redundancy", 300),
     (Mutation::ReplaceUnflushed, "history", 800),
     (Mutation::StageUnflushed, "history", 300),
@@ -127,7 +127,7 @@ fn scenario(mutation: Mutation) -> Fixed {
             ..Fixed::default()
         },
         // Short runs that end when the power does.
-        Mutation::ReuseJournalWithoutChecksums | Mutation::SkipSumming => Fixed {
+        Mutation::ReuseJournalWithoutChecksums | Mutation::SkipReplayedChecksums => Fixed {
             level: Level::by_name("raid5"),
             members: Some(3),
             checksums: Some(true),

@@ -123,7 +123,7 @@ pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
 }
 
 /// What takes a place: a device, or an array of devices.
-pub(crate) fn newcomer(text: &str) -> anyhow::Result<Expression> {
+pub(crate) fn replacement(text: &str) -> anyhow::Result<Expression> {
     if text.contains('(') && !Path::new(text).exists() {
         Expression::parse(text).map_err(Usage::error)
     } else {

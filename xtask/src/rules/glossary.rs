@@ -35,6 +35,14 @@ const FORBIDDEN: &[(&[&str], &str)] = &[
     (&["txg"], "generation"),
     (&["dirty", "region"], "intent_bitmap"),
     (&["parity", "map"], "intent_bitmap"),
+    (&["vouch"], "verify"),
+    (&["vouches"], "verifies"),
+    (&["believes"], "trusts"),
+    (&["newcomer"], "replacement"),
+    (&["patience"], "hedge_delay"),
+    (&["mishap"], "incident"),
+    (&["gated"], "the enum of what it waits for"),
+    (&["nothing", "more"], "stop_writing"),
 ];
 
 /// Names that std's traits and functions force on us.

@@ -1,4 +1,4 @@
-//! The pages of checksums that are in memory: a bounded cache, shared by all columns.
+//! The pages of checksums that are in memory: a bounded cache, shared by all stripe ranges.
 //!
 //! ```text
 //!  empty ──wanted──▶ loading ──▶ clean ──set──▶ dirty ──▶ being written ──▶ clean
@@ -38,7 +38,7 @@ pub(crate) const WRITES_MAX: usize = 16;
 const DEFERRED_MAX: usize = 16;
 
 /// Pages that have the entries of `ROWS_MAX` rows of a member, at most.
-const HELD_MAX: usize = 3;
+const PINNED_MAX: usize = 3;
 
 /// Room for a page.
 #[derive(Clone, Copy, Debug)]
@@ -92,7 +92,7 @@ impl Frame {
     }
 }
 
-/// Pages that a holder needs for one slot: of one member, at most `HELD_MAX`.
+/// Pages that a holder needs for one slot: of one member, at most `PINNED_MAX`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Want {
     slot: u8,
@@ -101,7 +101,7 @@ pub(crate) struct Want {
     last: u64,
 }
 
-/// Who needs pages: a column, or a member whose rows are being made zeros.
+/// Who needs pages: a stripe range, or a member whose rows are being made zeros.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     /// The slots of which it has pages.
@@ -123,8 +123,8 @@ pub(crate) struct Deferred {
 pub(crate) enum Flush {
     /// The engine's, of these members.
     System(Purpose, MemberSet),
-    /// A column's, of all members.
-    Column(u32),
+    /// A stripe range's, of all members.
+    StripeRange(u32),
 }
 
 /// The pages in memory.
@@ -162,7 +162,7 @@ pub(crate) struct Pages {
     /// Something changed for who waits for room.
     pub(crate) room: bool,
     /// For each holder and slot.
-    held: Vec<[u32; HELD_MAX]>,
+    held: Vec<[u32; PINNED_MAX]>,
     slots: usize,
     wanted: Vec<Want>,
     pub(crate) loads: Vec<u32>,
@@ -174,7 +174,7 @@ pub(crate) struct Pages {
 
 /// What an attempt to hold pages came to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Held {
+pub(crate) enum Pinned {
     All,
     /// Some are on their way.
     Loading,
@@ -189,7 +189,7 @@ impl Pages {
         persistence: &Persistence,
         block_size: BlockSize,
         slots: u8,
-        columns: u32,
+        ranges: u32,
         pages: u32,
         buffer: &mut MetadataBuffer,
     ) -> Option<Self> {
@@ -199,10 +199,10 @@ impl Pages {
         let members = persistence.devices.len();
         let page_bytes = u32::try_from(CHECKSUM_PAGE_BYTES).expect("4096");
         let page_blocks = page_bytes / block_size.bytes();
-        let holder_max = HELD_MAX * usize::from(slots);
+        let holder_max = PINNED_MAX * usize::from(slots);
         let frames = pages.max(u32::try_from(holder_max).expect("few"));
         let buckets = frames.next_power_of_two().max(2);
-        let holders = index(columns) + members;
+        let holders = index(ranges) + members;
         let starts = persistence.devices.iter();
         let zeros = vec![0; index(block_size.bytes())];
         Some(Self {
@@ -222,7 +222,7 @@ impl Pages {
             changes_seen: 0,
             changes_aged: 0,
             written: Vec::with_capacity(WRITES_MAX),
-            deferred: VecDeque::with_capacity(DEFERRED_MAX + index(columns)),
+            deferred: VecDeque::with_capacity(DEFERRED_MAX + index(ranges)),
             holders: vec![
                 Holder {
                     slots: SlotSet::EMPTY,
@@ -232,7 +232,7 @@ impl Pages {
             ],
             waiting: VecDeque::with_capacity(holders),
             room: false,
-            held: vec![[NONE; HELD_MAX]; holders * usize::from(slots)],
+            held: vec![[NONE; PINNED_MAX]; holders * usize::from(slots)],
             slots: usize::from(slots),
             wanted: Vec::with_capacity(usize::from(slots)),
             loads: Vec::with_capacity(holder_max),
@@ -256,7 +256,7 @@ impl Pages {
             last: self.entries.find(last).0,
         };
         let pages = usize::try_from(want.last - want.first).map(|further| further + 1);
-        assert!(pages.is_ok_and(|pages| pages <= HELD_MAX), "few rows");
+        assert!(pages.is_ok_and(|pages| pages <= PINNED_MAX), "few rows");
         self.wanted.push(want);
     }
 
@@ -352,13 +352,13 @@ impl Pages {
     }
 
     /// Tries to hold what is wanted. Pages that are to be read are in `loads` then.
-    pub(crate) fn hold(&mut self, holder: u32, in_line: bool) -> Held {
-        self.let_go(holder);
+    pub(crate) fn hold(&mut self, holder: u32, in_line: bool) -> Pinned {
+        self.unpin_all(holder);
         self.loads.clear();
         let (mut missing, mut loading) = (0, false);
         for at in 0..self.wanted.len() {
             let want = self.wanted[at];
-            let mut held = [NONE; HELD_MAX];
+            let mut held = [NONE; PINNED_MAX];
             for (held, page) in held.iter_mut().zip(want.first..=want.last) {
                 match self.find(want.member, page) {
                     Some(frame) => {
@@ -377,15 +377,15 @@ impl Pages {
         if missing > 0 {
             let overtakes = !in_line && !self.waiting.is_empty();
             if missing > self.spare || overtakes {
-                self.let_go(holder);
-                return Held::NoRoom;
+                self.unpin_all(holder);
+                return Pinned::NoRoom;
             }
             self.make_room(holder);
         }
         if (loading || missing > 0) && self.wait_for_next(holder) {
-            Held::Loading
+            Pinned::Loading
         } else {
-            Held::All
+            Pinned::All
         }
     }
 
@@ -436,11 +436,11 @@ impl Pages {
 
     /// A holder needs its pages no more.
     #[inline(never)]
-    pub(crate) fn let_go(&mut self, holder: u32) {
+    pub(crate) fn unpin_all(&mut self, holder: u32) {
         let slots = core::mem::take(&mut self.holders[index(holder)].slots);
         for slot in slots.iter() {
             let place = self.place_of(holder, slot);
-            for at in core::mem::replace(&mut self.held[place], [NONE; HELD_MAX]) {
+            for at in core::mem::replace(&mut self.held[place], [NONE; PINNED_MAX]) {
                 if at != NONE {
                     self.unpin(at);
                 }
@@ -449,7 +449,7 @@ impl Pages {
     }
 
     /// The frame that has the entry of a block, and where in it; `first` is the first that is held.
-    fn find_held(&self, holder: u32, slot: u8, first: u64, block: u64) -> (u32, usize) {
+    fn find_pinned(&self, holder: u32, slot: u8, first: u64, block: u64) -> (u32, usize) {
         let (page, place) = self.entries.find(block);
         let which = usize::try_from(page - self.entries.find(first).0).expect("few");
         (self.held[self.place_of(holder, slot)][which], place)
@@ -503,7 +503,7 @@ impl Pages {
         (holder, slot, first): (u32, u8, BlockIndex),
         block: BlockIndex,
     ) -> u32 {
-        let (at, place) = self.find_held(holder, slot, first.0, block.0);
+        let (at, place) = self.find_pinned(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
         self.entries.checksum_in(bytes, place)
     }
@@ -515,7 +515,7 @@ impl Pages {
         (holder, slot, first): (u32, u8, BlockIndex),
         block: BlockIndex,
     ) -> RowSum {
-        let (at, place) = self.find_held(holder, slot, first.0, block.0);
+        let (at, place) = self.find_pinned(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
         self.entries.row_sum_in(bytes, place)
     }
@@ -529,7 +529,7 @@ impl Pages {
         block: BlockIndex,
         entry: Entry,
     ) {
-        let (at, place) = self.find_held(holder, slot, first.0, block.0);
+        let (at, place) = self.find_pinned(holder, slot, first.0, block.0);
         let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
         self.entries
             .set_in(bytes, place, entry.checksum, entry.row_sum);
@@ -642,7 +642,7 @@ impl Pages {
     }
 
     /// A member is out: what changed is not written to it any more.
-    pub(crate) fn give_up(&mut self, member: MemberIndex) {
+    pub(crate) fn abandon(&mut self, member: MemberIndex) {
         for at in (0..).take(self.frames.len()) {
             let frame = &mut self.frames[index(at)];
             if frame.member == member && core::mem::take(&mut frame.dirty) > 0 {

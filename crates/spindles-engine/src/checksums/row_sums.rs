@@ -1,11 +1,11 @@
-//! How far the sums of the rows of a column are known.
+//! How far the sums of the rows of a stripe range are known.
 
 use core::ops::Range;
 use spindles_format::RowSum;
 
-/// Of which blocks of a column checksums are at hand.
+/// Of which blocks of a stripe range checksums are at hand.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Sums {
+pub(crate) enum ChecksumsOf {
     /// Those that were read.
     Read,
     /// Those that were recovered from others, or computed.
@@ -14,7 +14,7 @@ pub(crate) enum Sums {
     New,
 }
 
-/// The row sums that a column writes beside its parity.
+/// The row sums that a stripe range writes beside its parity.
 #[derive(Clone, Debug)]
 pub(crate) enum RowSums {
     /// Computed, in these places.

@@ -3,10 +3,10 @@
 use crate::{
     Engine,
     bad_blocks::{Change, Loading},
-    columns::Owner,
     index,
     output::OutReason,
     plan::Ask,
+    ranges::Owner,
     slots::SlotSet,
     system_io::Purpose,
     waits::WaitFor,
@@ -37,7 +37,7 @@ impl Engine {
         };
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         if active.is_empty() {
-            return self.nothing_more();
+            return self.stop_writing();
         }
         list.wanted[block] = false;
         let persistence = self.metadata.persistence().expect("stored");
@@ -66,12 +66,12 @@ impl Engine {
                 self.metadata_buffer.slice(place, 0),
             );
         }
-        if let Some(newcomer) = self.newcomer_told_of_bitmaps() {
-            let area = newcomer.area(AreaKind::BAD_BLOCKS);
+        if let Some(replacement) = self.replacement_told_of_bitmaps() {
+            let area = replacement.area(AreaKind::BAD_BLOCKS);
             let area = area.expect("looked at before");
             let start = area.offset_bytes / u64::from(self.block_size.bytes());
             self.bad.pending += 1;
-            self.newcomer_system_io(
+            self.replacement_system_io(
                 Purpose::BadBlocks,
                 Operation::Write { fua: true },
                 BlockIndex(start).plus(u64::from(block)),
@@ -204,42 +204,42 @@ impl Engine {
 
     // ---- what is in it --------------------------------------------------------------------------
 
-    /// The blocks of the array in the rows under way of a data slot of a column.
+    /// The blocks of the array in the rows under way of a data slot of a stripe range.
     pub(crate) fn array_blocks(&self, id: u32, slot: u8) -> Range<u64> {
-        let (column, group) = (&self.columns[index(id)], &self.groups[index(id)]);
+        let (range, group) = (&self.ranges[index(id)], &self.groups[index(id)]);
         let first = group.first_block.0 + u64::from(slot) * u64::from(group.blocks);
-        let first = first + u64::from(column.low);
-        first..first + u64::from(column.blocks)
+        let first = first + u64::from(range.low);
+        first..first + u64::from(range.blocks)
     }
 
-    /// The data slots whose blocks of the array a column gives new contents. What a growth moves stays
+    /// The data slots whose blocks of the array a stripe range gives new contents. What a growth moves stays
     /// what it was.
     fn renewed(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
-        if column.owner == Owner::Request(self.own_request()) {
+        let range = &self.ranges[index(id)];
+        if range.owner == Owner::Request(self.own_request()) {
             return SlotSet::EMPTY;
         }
-        match (column.ask, column.shape.copies) {
+        match (range.ask, range.shape.copies) {
             (Ask::Write, true) => SlotSet::one(0),
-            (Ask::Write, false) => column.touched,
+            (Ask::Write, false) => range.touched,
             _ => SlotSet::EMPTY,
         }
     }
 
-    /// Slots of a column that it wrote, and that are in the list.
+    /// Slots of a stripe range that it wrote, and that are in the list.
     fn rewritten(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
-        let written = column.plan.writes.minus(self.missing_slots(id));
-        self.bad_slots(id).and(written.minus(column.refused))
+        let range = &self.ranges[index(id)];
+        let written = range.plan.writes.minus(self.missing_slots(id));
+        self.bad_slots(id).and(written.minus(range.refused))
     }
 
-    /// Whether a column wrote what is in the list: it comes out when that is durable.
+    /// Whether a stripe range wrote what is in the list: it comes out when that is durable.
     #[cold]
     pub(crate) fn wrote_bad_blocks(&self, id: u32) -> bool {
         self.renews_lost(id) || !self.rewritten(id).is_empty()
     }
 
-    /// Whether a column writes in rows of which a block is in the list.
+    /// Whether a stripe range writes in rows of which a block is in the list.
     #[cold]
     pub(crate) fn writes_bad_blocks(&self, id: u32) -> bool {
         self.renews_lost(id) || !self.bad_slots(id).is_empty()
@@ -256,7 +256,7 @@ impl Engine {
         self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }
 
-    /// What a column wrote is durable: it is as good as any.
+    /// What a stripe range wrote is durable: it is as good as any.
     #[cold]
     pub(crate) fn take_from_bad_blocks(&mut self, id: u32) -> Change {
         let mut all = Change::Done;
@@ -271,9 +271,9 @@ impl Engine {
         }
         for slot in self.rewritten(id).iter() {
             let place = self.groups[index(id)].slots()[usize::from(slot)];
-            let column = &self.columns[index(id)];
-            let start = place.offset.0 + u64::from(column.low);
-            let blocks = start..start + u64::from(column.blocks);
+            let range = &self.ranges[index(id)];
+            let start = place.offset.0 + u64::from(range.low);
+            let blocks = start..start + u64::from(range.blocks);
             remove(self, BadBlockKind::Unwritable(place.member), blocks);
         }
         self.choose_direct();
@@ -281,14 +281,14 @@ impl Engine {
         all
     }
 
-    /// Whether a column reads, for a client, what was found to be lost since it was asked for.
+    /// Whether a stripe range reads, for a client, what was found to be lost since it was asked for.
     #[cold]
     pub(crate) fn asks_for_lost(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let own = Owner::Request(self.own_request());
-        let client = matches!(column.owner, Owner::Request(_)) && column.owner != own;
+        let client = matches!(range.owner, Owner::Request(_)) && range.owner != own;
         let lost = |slot| self.is_listed_lost(id, slot);
-        client && column.ask == Ask::Read && column.touched.iter().any(lost)
+        client && range.ask == Ask::Read && range.touched.iter().any(lost)
     }
 
     /// Whether a request reads a block that is lost.

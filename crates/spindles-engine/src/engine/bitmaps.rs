@@ -66,7 +66,7 @@ impl Engine {
         };
         let active = self.active();
         if active.is_empty() {
-            self.nothing_more();
+            self.stop_writing();
             return false;
         }
         let persistence = self.metadata.persistence().expect("stored");
@@ -118,12 +118,12 @@ impl Engine {
                 self.metadata_buffer.slice(place, 0),
             );
         }
-        if let Some(newcomer) = self.newcomer_told_of_bitmaps() {
-            let area = newcomer.area(kind).expect("looked at before");
+        if let Some(replacement) = self.replacement_told_of_bitmaps() {
+            let area = replacement.area(kind).expect("looked at before");
             let start = area.offset_bytes / u64::from(self.block_size.bytes());
             let block = BlockIndex(start + blocks.start);
             self.bitmap(kind).pending += 1;
-            self.newcomer_system_io(
+            self.replacement_system_io(
                 purpose(kind),
                 Operation::Write { fua: true },
                 block,
@@ -144,7 +144,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
         let bitmap = self.bitmap(kind);
         bitmap.pending -= 1;
@@ -207,7 +207,7 @@ impl Engine {
                 let written = &mut self.regions.written.bits;
                 written.words_mut().fill(u64::MAX);
                 written.trim();
-                self.nothing_more();
+                self.stop_writing();
                 self.opening.set_loading(None);
                 return self.bitmaps_loaded();
             }

@@ -56,7 +56,7 @@ impl Engine {
         }
         let end = self.regions.part.regions().end;
         let lacks = |region: &u64| extension.lacks(&self.regions, *region);
-        let next: Vec<u64> = (from..end).filter(lacks).take(self.columns.len()).collect();
+        let next: Vec<u64> = (from..end).filter(lacks).take(self.ranges.len()).collect();
         extension.stage = match next.last() {
             Some(last) => Stage::Zeroing(last + 1),
             None => Stage::Recording,

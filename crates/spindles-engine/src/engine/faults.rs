@@ -3,12 +3,12 @@
 
 use crate::{
     Engine,
-    columns::{Owner, Phase},
     engine::Closing,
     faults::{MemberFaults, Place},
     index,
     output::{Event, OutReason, Output},
     plan::Ask,
+    ranges::{Owner, Phase},
     slots::SlotSet,
 };
 use spindles_block::{MemberError, MemberIndex};
@@ -23,7 +23,7 @@ impl Engine {
         }
     }
 
-    /// A read of a column failed in some place of a member.
+    /// A read of a stripe range failed in some place of a member.
     pub(crate) fn note_fault(
         &mut self,
         id: u32,
@@ -31,18 +31,18 @@ impl Engine {
         member: MemberIndex,
         error: MemberError,
     ) {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let place = Place {
             slot,
-            group: column.group,
-            low: column.low,
-            blocks: column.blocks,
+            group: range.group,
+            low: range.low,
+            blocks: range.blocks,
             rotten: false,
         };
-        let scrubs = column.ask == Ask::Scrub;
+        let scrubs = range.ask == Ask::Scrub;
         // Who looks closer meets the same error again and again.
-        let closer = scrubs && (place.low > column.start || column.low + place.blocks < column.end);
-        if closer || column.owner == Owner::Repair || self.grow.is_staged(column.group) {
+        let closer = scrubs && (place.low > range.start || range.low + place.blocks < range.end);
+        if closer || range.owner == Owner::Repair || self.grow.is_staged(range.group) {
             return;
         }
         self.output(Output::Event(Event::MemberFault { member, error }));
@@ -62,18 +62,18 @@ impl Engine {
         }
     }
 
-    /// The rows under way of a slot of a column are rotten: they shall be written anew.
+    /// The rows under way of a slot of a stripe range are rotten: they shall be written anew.
     #[cold]
     pub(crate) fn repair_rot(&mut self, id: u32, slot: u8) {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let place = Place {
             slot,
-            group: column.group,
-            low: column.low,
-            blocks: column.blocks,
+            group: range.group,
+            low: range.low,
+            blocks: range.blocks,
             rotten: true,
         };
-        if self.grow.is_staged(column.group) {
+        if self.grow.is_staged(range.group) {
             return;
         }
         if self.read_only || self.shape.slots == self.shape.data {
@@ -96,7 +96,7 @@ impl Engine {
     pub(crate) fn pump_repairs(&mut self) -> bool {
         let open = matches!(self.closing, Closing::Open | Closing::Draining);
         if !self.faults.has_repairs()
-            || self.free_job_columns.is_empty()
+            || self.free_job_ranges.is_empty()
             || !open
             || self.holds_back()
         {
@@ -109,18 +109,18 @@ impl Engine {
         if !self.regions.is_live(place.group) {
             return true; // What was there is moved.
         }
-        let id = self.free_job_columns.pop().expect("there is one");
+        let id = self.free_job_ranges.pop().expect("there is one");
         self.take_group(id, place.group);
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Starting);
-        column.owner = Owner::Repair;
-        column.ask = Ask::Scrub;
-        column.group = place.group;
-        column.touched = SlotSet::EMPTY;
-        column.start = place.low;
-        column.low = place.low;
-        column.blocks = place.blocks;
-        column.end = place.low + place.blocks;
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Starting);
+        range.owner = Owner::Repair;
+        range.ask = Ask::Scrub;
+        range.group = place.group;
+        range.touched = SlotSet::EMPTY;
+        range.start = place.low;
+        range.low = place.low;
+        range.blocks = place.blocks;
+        range.end = place.low + place.blocks;
         if place.rotten {
             self.start(id);
         } else {
@@ -135,7 +135,7 @@ impl Engine {
     }
 
     pub(crate) fn repair_done(&mut self, id: u32) {
-        self.free_job_columns.push(id);
+        self.free_job_ranges.push(id);
     }
 
     /// Whether all that a member holds can be told without it: parity that is not settled does not, and
@@ -151,9 +151,9 @@ impl Engine {
         if error == MemberError::Gone {
             return false;
         }
-        let column = &mut self.columns[index(id)];
-        column.refused = column.refused.with(slot);
-        let (low, blocks) = (column.low, column.blocks);
+        let range = &mut self.ranges[index(id)];
+        range.refused = range.refused.with(slot);
+        let (low, blocks) = (range.low, range.blocks);
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let start = place.offset.0 + u64::from(low);
         let range = start..start + u64::from(blocks);
@@ -168,27 +168,27 @@ impl Engine {
         true
     }
 
-    /// Slots of a column with bad blocks in the rows under way count as unreadable. Whether a scrub
+    /// Slots of a stripe range with bad blocks in the rows under way count as unreadable. Whether a scrub
     /// is to look for them in shorter pieces first.
     #[cold]
     pub(crate) fn mark_bad_slots(&mut self, id: u32) -> bool {
         let bad = self.bad_slots(id).minus(self.missing_slots(id));
-        let column = &mut self.columns[index(id)];
-        column.unreadable = column.unreadable.or(bad);
-        !bad.is_empty() && column.ask == Ask::Scrub && self.narrow(id)
+        let range = &mut self.ranges[index(id)];
+        range.unreadable = range.unreadable.or(bad);
+        !bad.is_empty() && range.ask == Ask::Scrub && self.narrow(id)
     }
 
-    /// Slots of a column with bad blocks in the rows under way. What a growth staged is not in its
+    /// Slots of a stripe range with bad blocks in the rows under way. What a growth staged is not in its
     /// place: nothing is known of where it is, and what is written there says nothing of the place.
     pub(crate) fn bad_slots(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
-        if self.grow.is_staged(column.group) {
+        let range = &self.ranges[index(id)];
+        if self.grow.is_staged(range.group) {
             return SlotSet::EMPTY;
         }
         let slots = (0..).zip(self.groups[index(id)].slots());
         let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
-            let start = place.offset.0 + u64::from(column.low);
-            let range = start..start + u64::from(column.blocks);
+            let start = place.offset.0 + u64::from(range.low);
+            let range = start..start + u64::from(range.blocks);
             let kind = BadBlockKind::Unwritable(place.member);
             self.bad.overlaps(kind, &range)
         };

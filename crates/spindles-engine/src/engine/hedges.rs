@@ -20,12 +20,12 @@
 
 use crate::{
     Engine, Mutation,
-    columns::{Owner, Phase},
     engine::Closing,
     hedges::Pairing,
     index,
     output::{Event, Output},
     plan::Ask,
+    ranges::{Owner, Phase},
     requests::RequestSlot,
     slots::SlotSet,
 };
@@ -54,14 +54,14 @@ impl Engine {
         }
     }
 
-    /// Columns that requests may have, hedges among them.
-    pub(crate) fn client_columns(&self) -> u32 {
-        self.limits.columns + self.hedges.columns()
+    /// Stripe ranges that requests may have, hedges among them.
+    pub(crate) fn client_ranges(&self) -> u32 {
+        self.limits.ranges + self.hedges.ranges()
     }
 
     /// When to look at reads that wait: only while there may be some, or a member stalls.
     pub(crate) fn look_at(&self) -> Option<Instant> {
-        let nobody_waits = self.free_columns.len() == index(self.client_columns());
+        let nobody_waits = self.free_ranges.len() == index(self.client_ranges());
         let idle = nobody_waits && self.slow.nobody_stalls();
         self.hedges.look().filter(|_| !idle)
     }
@@ -79,12 +79,12 @@ impl Engine {
         }
         let limits = self.slow.limits();
         let mut next = self.now.plus_ns(limits.stall_min_ns.max(LOOK_MIN_NS));
-        let patience = self.patience();
+        let hedge_delays = self.hedge_delays();
         // Since when a read waits for too long at each member, if one does.
         let mut overdue = [None; MEMBERS_MAX as usize];
-        for id in 0..self.client_columns() {
+        for id in 0..self.client_ranges() {
             for member in self.waits_at(id).difference(self.missing).iter() {
-                let until = self.waits_until(id, patience[usize::from(member.0)]);
+                let until = self.waits_until(id, hedge_delays[usize::from(member.0)]);
                 if until <= self.now {
                     let since = overdue[usize::from(member.0)].get_or_insert(until);
                     *since = until.min(*since);
@@ -99,13 +99,13 @@ impl Engine {
         if stalled.is_empty() {
             return;
         }
-        for id in 0..self.client_columns() {
+        for id in 0..self.client_ranges() {
             let waits = self.waits_at(id).intersection(stalled);
             let is_late = |member: &MemberIndex| {
-                self.waits_until(id, patience[usize::from(member.0)]) <= self.now
+                self.waits_until(id, hedge_delays[usize::from(member.0)]) <= self.now
             };
             let late = waits.iter().find(is_late);
-            if let (Some(member), Owner::Request(request)) = (late, self.columns[index(id)].owner) {
+            if let (Some(member), Owner::Request(request)) = (late, self.ranges[index(id)].owner) {
                 self.hedge(request, member);
             }
         }
@@ -134,38 +134,38 @@ impl Engine {
     }
 
     /// For how long a read may wait at each member, in nanoseconds.
-    fn patience(&self) -> [u64; MEMBERS_MAX as usize] {
+    fn hedge_delays(&self) -> [u64; MEMBERS_MAX as usize] {
         let limits = self.slow.limits();
-        let mut patience = [u64::MAX; MEMBERS_MAX as usize];
-        for (member, patience) in (0..self.geometry.members()).zip(&mut patience) {
+        let mut hedge_delays = [u64::MAX; MEMBERS_MAX as usize];
+        for (member, hedge_delays) in (0..self.geometry.members()).zip(&mut hedge_delays) {
             if let Some(median) = self.slow.median_ns(MemberIndex(member), self.lost) {
                 let times = median.saturating_mul(limits.stall_factor.into());
-                *patience = times.max(limits.stall_min_ns);
+                *hedge_delays = times.max(limits.stall_min_ns);
             }
         }
-        patience
+        hedge_delays
     }
 
-    /// Until when a column may wait for what it reads.
-    fn waits_until(&self, id: u32, patience_ns: u64) -> Instant {
-        let column = &self.columns[index(id)];
-        let bytes = u64::from(column.blocks) * u64::from(self.block_size.bytes());
+    /// Until when a stripe range may wait for what it reads.
+    fn waits_until(&self, id: u32, hedge_delay_ns: u64) -> Instant {
+        let range = &self.ranges[index(id)];
+        let bytes = u64::from(range.blocks) * u64::from(self.block_size.bytes());
         let times = 1 + bytes / u64::from(LONG_BYTES);
-        let ns = patience_ns.saturating_mul(times);
-        Instant(column.issued.0.saturating_add(ns))
+        let ns = hedge_delay_ns.saturating_mul(times);
+        Instant(range.issued.0.saturating_add(ns))
     }
 
     /// The members at which a read of a request waits.
     fn waits_at(&self, id: u32) -> MemberSet {
-        let column = &self.columns[index(id)];
-        let reads = column.ask == Ask::Read && matches!(column.owner, Owner::Request(_));
-        match column.phase() {
+        let range = &self.ranges[index(id)];
+        let reads = range.ask == Ask::Read && matches!(range.owner, Owner::Request(_));
+        match range.phase() {
             // Its checksums lie on the same member.
-            Phase::Paging if reads && column.direct => MemberSet::EMPTY.with(column.member),
-            Phase::Direct if reads => MemberSet::EMPTY.with(column.member),
+            Phase::Paging if reads && range.direct => MemberSet::EMPTY.with(range.member),
+            Phase::Direct if reads => MemberSet::EMPTY.with(range.member),
             Phase::Reading if reads => {
                 let slots = self.groups[index(id)].slots();
-                let members = column.reading.iter();
+                let members = range.reading.iter();
                 members
                     .map(|slot| slots[usize::from(slot)].member)
                     .collect()
@@ -189,10 +189,10 @@ impl Engine {
         }
     }
 
-    /// The slots of a column's read at members that stall.
+    /// The slots of a stripe range's read at members that stall.
     #[cold]
     pub(crate) fn stalled_slots(&self, id: u32) -> SlotSet {
-        match self.columns[index(id)].ask {
+        match self.ranges[index(id)].ask {
             Ask::Read => self.slots_of(id, self.slow.stalled()),
             _ => SlotSet::EMPTY,
         }
@@ -227,10 +227,10 @@ impl Engine {
         self.requests[index(request)].pairing = Pairing::Hedged(hedge);
         self.hedges.count(member);
         if !self.advance(hedge) {
-            // It is not behind those who wait for columns that wait at the member.
+            // It is not behind those who wait for stripe ranges that wait at the member.
             self.backlog.push_front(hedge);
         }
-        self.keep_columns();
+        self.keep_ranges();
     }
 
     /// Whether one more read may be hedged, of those that there were; it counts as one.
@@ -250,7 +250,7 @@ impl Engine {
         let other = match slot.pairing {
             Pairing::Single => panic!("there are not two"),
             Pairing::Own => return self.own_request_done(slot.error),
-            Pairing::Late => return self.is_back(request),
+            Pairing::Straggler => return self.is_back(request),
             Pairing::Hedge(other) if slot.error.is_some() => {
                 // It was of no use: who waits goes on waiting.
                 let waits = &mut self.requests[index(other)];
@@ -262,7 +262,7 @@ impl Engine {
         };
         let exchanged = matches!(slot.pairing, Pairing::Hedge(_)).then_some(slot.buffer);
         let late = &mut self.requests[index(other)];
-        late.pairing = Pairing::Late;
+        late.pairing = Pairing::Straggler;
         // Whichever slot is free now is one for clients, the other will be one for hedges.
         self.requests[index(request)].pairing = Pairing::Single;
         self.free_requests.push(request);
@@ -279,7 +279,7 @@ impl Engine {
         if self.requests[index(other)].pending == 0 {
             return self.is_back(other);
         }
-        self.keep_columns();
+        self.keep_ranges();
     }
 
     /// What nobody waits for any more is back: its memory can be used again, unless that was lent
@@ -291,22 +291,22 @@ impl Engine {
             self.hedges.take_back_area(slot.buffer);
         }
         self.hedges.take_back_slot(request);
-        self.keep_columns();
+        self.keep_ranges();
         self.look_again();
     }
 
-    /// Whether the columns that are free are not for this request.
-    pub(crate) fn must_leave_columns(&self, request: u32) -> bool {
+    /// Whether the stripe ranges that are free are not for this request.
+    pub(crate) fn must_leave_ranges(&self, request: u32) -> bool {
         let is_hedge = matches!(self.requests[index(request)].pairing, Pairing::Hedge(_));
-        !is_hedge || self.free_columns.is_empty()
+        !is_hedge || self.free_ranges.is_empty()
     }
 
-    /// Reckons how many columns other requests must leave free.
-    fn keep_columns(&mut self) {
+    /// Reckons how many stripe ranges other requests must leave free.
+    fn keep_ranges(&mut self) {
         let is_extra =
-            |slot: &&RequestSlot| matches!(slot.pairing, Pairing::Hedge(_) | Pairing::Late);
+            |slot: &&RequestSlot| matches!(slot.pairing, Pairing::Hedge(_) | Pairing::Straggler);
         let extra = self.requests.iter().filter(is_extra);
         let used = extra.map(|slot| slot.pending).sum();
-        self.hedges.keep_columns(used);
+        self.hedges.keep_ranges(used);
     }
 }

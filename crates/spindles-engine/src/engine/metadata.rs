@@ -49,12 +49,12 @@ impl Engine {
 
     /// What must be durable before more is written can't be made so: nothing more is written, and
     /// those that wait for it are told.
-    pub(crate) fn nothing_more(&mut self) {
+    pub(crate) fn stop_writing(&mut self) {
         self.metadata.broken = true;
         self.metadata.wanted = false;
         self.waits.wake_all(&mut self.ready);
         self.pump_releases();
-        self.journal_gives_up();
+        self.journal_abandons();
         self.replay_recorded();
         self.replace_recorded();
         self.growth_recorded();
@@ -84,7 +84,7 @@ impl Engine {
         if !self.geometry.survives(self.lost) {
             // A failed array stays as the superblocks have it: its members may come back. Nothing is waited
             // for that would come before an update.
-            self.nothing_more();
+            self.stop_writing();
             return;
         }
         if self.extension.as_ref().is_some_and(Extension::is_preparing) {
@@ -244,12 +244,12 @@ impl Engine {
         );
         self.metadata.pending -= 1;
         if self.replace.is_telling() {
-            return self.newcomer_told(result);
+            return self.replacement_told(result);
         }
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
         if self.metadata.pending == 0 {
             self.update_written();

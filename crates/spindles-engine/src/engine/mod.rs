@@ -4,7 +4,6 @@ mod bad_blocks;
 mod bitmaps;
 mod checksums;
 mod closing;
-mod columns;
 mod extension;
 mod faults;
 mod first_touch;
@@ -13,6 +12,7 @@ pub(crate) mod jobs;
 mod journal;
 mod metadata;
 mod opening;
+mod ranges;
 mod recovery;
 mod regions;
 mod requests;
@@ -22,10 +22,9 @@ mod system_io;
 mod zeroing;
 
 use crate::{
-    NEWCOMER, SLOT_BITS, SYSTEM_IO,
+    REPLACEMENT, SLOT_BITS, SYSTEM_IO,
     bad_blocks::BadList,
     checksums::Pages,
-    columns::Column,
     config::Limits,
     consistency::Policy,
     extension::Extension,
@@ -35,7 +34,7 @@ use crate::{
     hedges::Hedges,
     index,
     jobs::{
-        JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
+        JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
     journal::Journal,
     locks::Locks,
@@ -45,6 +44,7 @@ use crate::{
     opening::Opening,
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
+    ranges::StripeRange,
     read_policies::{MemberLoad, ReadPolicy},
     recovery::overlay::Overlay,
     regions::Regions,
@@ -114,7 +114,7 @@ pub struct Engine {
     /// reconstructed from redundancy.
     unreplayed: bool,
     /// What is read is believed, whatever its checksum: a replay would tell which are out of date.
-    believes: bool,
+    trusts_reads: bool,
     trust_unsettled: bool,
     policy: &'static Policy,
     read_policy: &'static ReadPolicy,
@@ -137,16 +137,16 @@ pub struct Engine {
     flushes: Flushes,
     requests: Vec<RequestSlot>,
     free_requests: Vec<u32>,
-    columns: Vec<Column>,
-    /// How many columns of `Owner::Answered` there are.
+    ranges: Vec<StripeRange>,
+    /// How many stripe ranges of `Owner::Answered` there are.
     answered: u32,
     groups: Vec<Group>,
     operands: Vec<Operand>,
-    free_columns: Vec<u32>,
-    free_job_columns: Vec<u32>,
-    /// Requests that have blocks left to hand out and wait for a column, in order.
+    free_ranges: Vec<u32>,
+    free_job_ranges: Vec<u32>,
+    /// Requests that have blocks left to hand out and wait for a stripe range, in order.
     backlog: VecDeque<u32>,
-    /// Columns that can go on.
+    /// Stripe ranges that can go on.
     ready: VecDeque<u32>,
     waits: Waits,
     locks: Locks,
@@ -163,16 +163,16 @@ pub struct Engine {
     overlay: Option<Overlay>,
     /// The pages of checksums in memory, where blocks have checksums.
     pages: Option<Pages>,
-    /// Of blocks that are written, or were read, for each column.
+    /// Of blocks that are written, or were read, for each stripe range.
     checksums: Vec<u32>,
-    /// How many each column has.
-    checksums_of_column: usize,
-    /// Of rows whose parity is written, for each column; and how many each has.
+    /// How many each stripe range has.
+    checksums_of_range: usize,
+    /// Of rows whose parity is written, for each stripe range; and how many each has.
     row_sums: Vec<Option<RowSum>>,
-    row_sums_of_column: usize,
+    row_sums_of_range: usize,
     /// How long an operation may be that goes straight to a member.
     direct_blocks_max: u32,
-    /// How long a column may be that needs no scratch space, and one that writes only zeros.
+    /// How long a stripe range may be that needs no scratch space, and one that writes only zeros.
     unscratched_blocks_max: u32,
     zeros_blocks_max: u32,
     /// Whether a crash may leave a block torn.
@@ -195,20 +195,20 @@ pub struct Engine {
 impl Engine {
     /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
     pub fn scratch_blocks(&self) -> u32 {
-        let columns = u32::try_from(self.columns.len()).expect("columns are counted in 32 bits");
-        (columns - self.first_with_scratch()) * self.scratch_rows() * self.limits.column_blocks
+        let ranges = u32::try_from(self.ranges.len()).expect("ranges are counted in 32 bits");
+        (ranges - self.first_with_scratch()) * self.scratch_rows() * self.limits.range_blocks
             + self.grow.buffer_blocks()
     }
 
-    /// The first column with scratch space: where there is nothing to compute, jobs alone need some.
+    /// The first stripe range with scratch space: where there is nothing to compute, jobs alone need some.
     pub(crate) fn first_with_scratch(&self) -> u32 {
         match self.shape.slots {
-            1 => self.client_columns(),
+            1 => self.client_ranges(),
             _ => 0,
         }
     }
 
-    /// Rows of a column's scratch space: every chunk, and the parity it should have.
+    /// Rows of a stripe range's scratch space: every chunk, and the parity it should have.
     pub(crate) fn scratch_rows(&self) -> u32 {
         match self.shape.slots {
             1 => 1,
@@ -222,8 +222,8 @@ impl Engine {
 
     /// How many member I/Os one member can have in flight: what an array below must take.
     pub fn member_ios_per_member_max(&self) -> u32 {
-        // Columns, a superblock, both bitmaps, bad blocks, zeros, and flushes of four kinds.
-        let without = self.client_columns() + JOB_COLUMNS + 9;
+        // Stripe ranges, a superblock, both bitmaps, bad blocks, zeros, and flushes of four kinds.
+        let without = self.client_ranges() + JOB_RANGES + 9;
         self.pages.as_ref().map_or(without, |_| 3 * without)
     }
 
@@ -290,11 +290,11 @@ impl Engine {
     pub fn complete_member(&mut self, now: Instant, id: MemberIoId, result: MemberResult) {
         self.assert_drained();
         self.now = now;
-        if id.0 & (SYSTEM_IO | NEWCOMER) == 0 {
+        if id.0 & (SYSTEM_IO | REPLACEMENT) == 0 {
             let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
-            self.column_io_done(id.0 >> SLOT_BITS, slot, result);
+            self.range_io_done(id.0 >> SLOT_BITS, slot, result);
         } else if id.0 & SYSTEM_IO == 0 {
-            self.written_beside(id, result);
+            self.written_to_replacement(id, result);
         } else {
             self.system_io_done(id, result);
         }
@@ -305,7 +305,7 @@ impl Engine {
     pub fn complete_compute(&mut self, now: Instant, id: StepId, result: ComputeResult) {
         self.assert_drained();
         self.now = now;
-        self.column_computed(id.0, result);
+        self.range_computed(id.0, result);
         self.pump(now);
     }
 
@@ -430,7 +430,7 @@ impl Engine {
         self.lost = lost;
         self.forget_faults(member);
         if let Some(pages) = &mut self.pages {
-            pages.give_up(member);
+            pages.abandon(member);
         }
         if was_filled {
             self.rebuild_lost();
@@ -442,12 +442,12 @@ impl Engine {
         } else {
             self.output(Output::Event(Event::ArrayFailed { missing: lost }));
             self.waits.wake_all(&mut self.ready); // They may have waited for that to be recorded.
-            self.journal_gives_up();
+            self.journal_abandons();
         }
         survives
     }
 
-    /// Columns that wait for this look again.
+    /// Stripe ranges that wait for this look again.
     pub(crate) fn wake(&mut self, reason: WaitFor) {
         self.waits.wake(reason, &mut self.ready);
     }
@@ -481,8 +481,8 @@ impl Engine {
     #[inline(never)]
     fn pump_all(&mut self, now: Instant) {
         loop {
-            if let Some(column) = self.ready.pop_front() {
-                self.run(column);
+            if let Some(range) = self.ready.pop_front() {
+                self.run(range);
             } else if !self.advance_backlog()
                 && !self.pump_repairs()
                 && !self.pump_jobs(now)
@@ -516,7 +516,7 @@ impl Engine {
 
     /// Whether nothing is under way on any member, although requests may wait.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.free_columns.len() + self.free_job_columns.len() == self.columns.len()
+        self.free_ranges.len() + self.free_job_ranges.len() == self.ranges.len()
             && !self.metadata.busy()
             && !self.opening.is_finding()
             && self.zeroing.is_idle()

@@ -5,8 +5,7 @@ use crate::{
     Engine,
     bad_blocks::BadList,
     bitmaps::{Bitmap, Loading},
-    checksums::{Pages, ROWS_MAX, SUMS_MIN},
-    columns::Column,
+    checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
     config::{Config, OpenError},
     extension::{Extension, Extent},
     faults::Faults,
@@ -16,7 +15,7 @@ use crate::{
     hedges::Hedges,
     index,
     jobs::{
-        JOB_COLUMNS, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
+        JOB_RANGES, Jobs, Place, grow::Grow, rebuild::Rebuild, replace::Replace, scrub::ScrubState,
     },
     journal::{JOURNAL_DEVICE, Journal},
     locks::Locks,
@@ -26,6 +25,7 @@ use crate::{
     opening::Opening,
     output::OutReason,
     plan::Shape,
+    ranges::StripeRange,
     read_policies::MemberLoad,
     regions::Regions,
     requests::RequestSlot,
@@ -57,8 +57,8 @@ impl Engine {
             missing.difference(MemberSet::all(count)).is_empty(),
             "missing members exist"
         );
-        assert!(config.limits.requests > 0 && config.limits.columns > 0);
-        assert!(config.limits.column_blocks > 0);
+        assert!(config.limits.requests > 0 && config.limits.ranges > 0);
+        assert!(config.limits.range_blocks > 0);
         let rebuilding = (config.persistence.as_ref())
             .map_or(MemberSet::EMPTY, |persistence| {
                 persistence.array.rebuilding()
@@ -95,14 +95,14 @@ impl Engine {
             .collect();
         let redundancy = shape.slots > shape.data;
         let hedges = Hedges::new(&config.limits, config.faults, count, redundancy, now);
-        let client_columns = config.limits.columns + hedges.columns();
-        let all_columns = client_columns + JOB_COLUMNS;
-        // What a column does, and two pages of checksums for each of that.
-        let outputs_max = index(all_columns) * (3 * usize::from(shape.slots.max(count)) + 1)
+        let client_ranges = config.limits.ranges + hedges.ranges();
+        let all_ranges = client_ranges + JOB_RANGES;
+        // What a stripe range does, and two pages of checksums for each of that.
+        let outputs_max = index(all_ranges) * (3 * usize::from(shape.slots.max(count)) + 1)
             + index(config.limits.requests)
             + usize::from(count) * 16
             + 16;
-        let operands_per_column = 2 * usize::from(shape.slots) + 8;
+        let operands_per_range = 2 * usize::from(shape.slots) + 8;
         let mut metadata_buffer = MetadataBuffer::new(config.metadata, config.block_size, count);
         let superblocks = match config.persistence {
             Some(_) => metadata_buffer.reserve(count, superblock_blocks(config.block_size)),
@@ -132,7 +132,7 @@ impl Engine {
                 wants,
                 parity,
                 config.block_size,
-                all_columns,
+                all_ranges,
                 &mut metadata_buffer,
             )
         });
@@ -155,41 +155,39 @@ impl Engine {
         }
         let mut limits = config.limits;
         if let Some(journal) = &journal {
-            limits.column_blocks = limits.column_blocks.min(journal.column_blocks_max());
+            limits.range_blocks = limits.range_blocks.min(journal.range_blocks_max());
         }
         let pages = config.persistence.as_ref().and_then(|persistence| {
             let (slots, pages) = (shape.slots, config.limits.checksum_pages);
             let buffer = &mut metadata_buffer;
             let block_size = config.block_size;
-            Pages::new(persistence, block_size, slots, all_columns, pages, buffer)
+            Pages::new(persistence, block_size, slots, all_ranges, pages, buffer)
         });
         // What was read, what was recovered and computed, and what is to be written.
         let slots_max = 2 * (usize::from(shape.slots) + usize::from(geometry.redundancy()));
-        let sums_of_rows = slots_max * index(limits.column_blocks);
-        let checksums_of_column = match (&pages, &journal) {
-            (Some(_), _) => sums_of_rows.max(SUMS_MIN),
-            (None, Some(_)) => usize::from(shape.slots) * index(limits.column_blocks),
+        let checksums_of_rows = slots_max * index(limits.range_blocks);
+        let checksums_of_range = match (&pages, &journal) {
+            (Some(_), _) => checksums_of_rows.max(CHECKSUMS_MIN),
+            (None, Some(_)) => usize::from(shape.slots) * index(limits.range_blocks),
             (None, None) => 0,
         };
-        let row_sums_of_column = match pages {
-            Some(_) if !shape.copies => index(limits.column_blocks),
+        let row_sums_of_range = match pages {
+            Some(_) if !shape.copies => index(limits.range_blocks),
             _ => 0,
         };
-        let sums_max = u32::try_from(checksums_of_column).expect("some pages of them");
-        let logged_max = journal
-            .as_ref()
-            .map_or(ROWS_MAX, Journal::column_blocks_max);
+        let checksums_max = u32::try_from(checksums_of_range).expect("some pages of them");
+        let logged_max = journal.as_ref().map_or(ROWS_MAX, Journal::range_blocks_max);
         let grow = {
             let (persistence, block_size) = (config.persistence.as_ref(), config.block_size);
             Grow::new(persistence, &geometry, block_size, &mut metadata_buffer)
         };
         let mut engine = Self {
             direct_blocks_max: match pages {
-                Some(_) => sums_max.min(ROWS_MAX),
+                Some(_) => checksums_max.min(ROWS_MAX),
                 None => u32::MAX,
             },
             unscratched_blocks_max: match pages {
-                Some(_) => sums_max.min(ROWS_MAX).min(logged_max),
+                Some(_) => checksums_max.min(ROWS_MAX).min(logged_max),
                 None => u32::MAX,
             },
             zeros_blocks_max: match pages {
@@ -199,17 +197,17 @@ impl Engine {
             pages,
             journal,
             overlay: None,
-            checksums: vec![0; index(all_columns) * checksums_of_column],
-            checksums_of_column,
-            row_sums: vec![None; index(all_columns) * row_sums_of_column],
-            row_sums_of_column,
+            checksums: vec![0; index(all_ranges) * checksums_of_range],
+            checksums_of_range,
+            row_sums: vec![None; index(all_ranges) * row_sums_of_range],
+            row_sums_of_range,
             shape,
             block_size: config.block_size,
             tears: config.tears,
             read_only: config.read_only,
             only_recovers: config.only_recovers,
             unreplayed: false,
-            believes: !clean && sums && config.look_only,
+            trusts_reads: !clean && sums && config.look_only,
             trust_unsettled: config.force,
             policy: config.consistency,
             read_policy: config.read_policy,
@@ -232,30 +230,30 @@ impl Engine {
                 index(config.limits.requests) + 1 + index(hedges.most())
             ],
             free_requests: (0..config.limits.requests).rev().collect(),
-            columns: vec![Column::free(shape); index(all_columns)],
+            ranges: vec![StripeRange::free(shape); index(all_ranges)],
             answered: 0,
-            groups: vec![Group::empty(); index(all_columns)],
+            groups: vec![Group::empty(); index(all_ranges)],
             operands: vec![
                 Operand {
                     index: 0,
                     slice: BufferSlice::NONE
                 };
-                index(all_columns) * operands_per_column
+                index(all_ranges) * operands_per_range
             ],
-            free_columns: (0..client_columns).rev().collect(),
-            free_job_columns: (client_columns..all_columns).rev().collect(),
+            free_ranges: (0..client_ranges).rev().collect(),
+            free_job_ranges: (client_ranges..all_ranges).rev().collect(),
             backlog: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
             hedges,
             flushes: Flushes::default(),
-            ready: VecDeque::with_capacity(index(all_columns)),
-            waits: Waits::new(index(all_columns)),
-            locks: Locks::new(all_columns),
+            ready: VecDeque::with_capacity(index(all_ranges)),
+            waits: Waits::new(index(all_ranges)),
+            locks: Locks::new(all_ranges),
             outputs: VecDeque::with_capacity(outputs_max),
             outputs_max,
             metadata: Metadata::new(now, config.persistence, superblocks, !clean),
             regions,
             first_touch: FirstTouch::new(config.zeroes_without_moving_bytes),
-            zeroing: Zeroing::new(region_count, count, all_columns),
+            zeroing: Zeroing::new(region_count, count, all_ranges),
             opening: Opening::Finding {
                 flushes: 0,
                 loading,
@@ -360,7 +358,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
     }
 
@@ -402,6 +400,6 @@ impl Engine {
 
     /// Ends what `Config::look_only` began: from here on reads of rows in doubt may fail.
     pub fn end_look(&mut self) {
-        self.believes = false;
+        self.trusts_reads = false;
     }
 }

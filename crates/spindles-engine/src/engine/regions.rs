@@ -2,12 +2,12 @@
 
 use crate::{
     Engine, Mutation,
-    columns::Phase,
     engine::{Closing, jobs::resync},
     index,
     jobs::Place,
     output::OutReason,
     plan::Ask,
+    ranges::Phase,
     regions::Sweep,
     system_io::Purpose,
     waits::WaitFor,
@@ -65,11 +65,11 @@ impl Engine {
         self.all_settled && !self.opening.is_finding() && self.opening.replay().is_none()
     }
 
-    /// Whether a column may be planned: its region is not being given back, and members hold what
+    /// Whether a stripe range may be planned: its region is not being given back, and members hold what
     /// the array holds there. Otherwise it waits.
     pub(crate) fn region_is_open(&mut self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        let (group, ask) = (column.group, column.ask);
+        let range = &self.ranges[index(id)];
+        let (group, ask) = (range.group, range.ask);
         let region = self.regions.of(group);
         if self.metadata.is_broken() || self.read_only {
             return true; // Nothing is written any more, bits neither.
@@ -133,9 +133,9 @@ impl Engine {
         }
         regions.recent.clear_all();
         regions.expected.clear_all();
-        for column in &self.columns {
+        for range in &self.ranges {
             // Past its commit, or about to be there.
-            let writes = match column.phase() {
+            let writes = match range.phase() {
                 Phase::Free
                 | Phase::Starting
                 | Phase::Direct
@@ -150,7 +150,7 @@ impl Engine {
                 Phase::Committing | Phase::Logging | Phase::Writing => !early,
             };
             if writes {
-                let region = regions.of(column.group);
+                let region = regions.of(range.group);
                 regions.clearing.clear(region);
                 regions.recent.set(region);
             }
@@ -173,7 +173,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
         if pending > 1 {
             self.regions.sweep = Sweep::Flushing {
@@ -270,7 +270,7 @@ impl Engine {
         self.blocks_below(GroupIndex(group))
     }
 
-    /// Goes on with giving back: after a column left its region, or bitmaps were written.
+    /// Goes on with giving back: after a stripe range left its region, or bitmaps were written.
     #[inline]
     pub(crate) fn pump_releases(&mut self) {
         while !self.regions.releases.is_empty() && self.pump_release() {}
@@ -291,10 +291,10 @@ impl Engine {
             .clone()
             .any(|region| self.regions.written.bits.get(region));
         if held && !self.metadata.is_broken() {
-            if self.columns.iter().any(|column| {
-                let planned = match column.phase() {
+            if self.ranges.iter().any(|range| {
+                let planned = match range.phase() {
                     Phase::Paging | Phase::Reading | Phase::Computing(_) | Phase::Flushing => {
-                        column.is_locked()
+                        range.is_locked()
                     }
                     Phase::Committing | Phase::Logging | Phase::Writing | Phase::Acknowledging => {
                         true
@@ -306,7 +306,7 @@ impl Engine {
                     | Phase::Preparing
                     | Phase::Merged => false,
                 };
-                planned && given_back.contains(&self.regions.of(column.group))
+                planned && given_back.contains(&self.regions.of(range.group))
             }) {
                 return false;
             }

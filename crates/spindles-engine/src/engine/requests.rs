@@ -1,17 +1,17 @@
-//! Requests, and how they are cut into columns.
+//! Requests, and how they are cut into stripe ranges.
 //!
-//! A request has a cursor and hands out columns as long as there are free ones; what is left
-//! waits in `backlog`. A column never waits for another column to be free, so there is always one
+//! A request has a cursor and hands out stripe ranges as long as there are free ones; what is left
+//! waits in `backlog`. A stripe range never waits for another stripe range to be free, so there is always one
 //! that ends.
 
 use crate::{
     Engine, Mutation,
-    columns::{Owner, Phase},
     engine::Closing,
     hedges::Pairing,
     index,
     output::{Busy, Output},
     plan::Ask,
+    ranges::{Owner, Phase},
     requests::RequestSlot,
     slots::SlotSet,
 };
@@ -75,7 +75,7 @@ impl Engine {
         done
     }
 
-    /// Hands out columns of a request while there are free ones. Whether all are handed out.
+    /// Hands out stripe ranges of a request while there are free ones. Whether all are handed out.
     pub(crate) fn advance(&mut self, request: u32) -> bool {
         let own = request == self.own_request();
         if self.bad.any_lost() && !self.holds_back() && self.reads_lost(request) {
@@ -87,8 +87,8 @@ impl Engine {
         }
         while !self.requests[index(request)].handed_out {
             let waits = self.holds_back() && !own && !self.requests[index(request)].is_midway();
-            let few = self.free_columns.len() <= index(self.hedges.kept_columns());
-            if waits || few && self.must_leave_columns(request) {
+            let few = self.free_ranges.len() <= index(self.hedges.kept_ranges());
+            if waits || few && self.must_leave_ranges(request) {
                 return false;
             }
             match self.requests[index(request)].operation {
@@ -106,12 +106,12 @@ impl Engine {
     }
 
     /// What concerns one member alone goes straight to it: reads of what is there and settled, and
-    /// writes without redundancy. Anything else is a column.
+    /// writes without redundancy. Anything else is a stripe range.
     #[inline]
     fn hand_out(&mut self, request: u32, ask: Ask) {
         let unlocked = self.shape.slots == 1 && !self.has_checksums() && !self.replace.copies();
         let alone = (unlocked || (self.all_settled && ask == Ask::Read)) && !self.is_growing();
-        // The first write of an opening waits, as a column, until superblocks record the opening.
+        // The first write of an opening waits, as a stripe range, until superblocks record the opening.
         let recorded = ask == Ask::Read || self.metadata.is_recorded();
         let slot = &self.requests[index(request)];
         if !alone || !recorded || slot.low > 0 {
@@ -129,13 +129,13 @@ impl Engine {
         } else {
             blocks_max
         };
-        let id = *self.free_columns.last().expect("the caller looked");
+        let id = *self.free_ranges.last().expect("the caller looked");
         let (slot_index, member, offset) = if self.mirrors(id) {
             self.locate_copy(id, location.group, location.block_in_chunk, blocks)
         } else {
             (location.data_index, location.member, location.offset)
         };
-        // What spans chunks of a degraded stripe is read once for all of them, as a column.
+        // What spans chunks of a degraded stripe is read once for all of them, as a stripe range.
         let whole = self.lost.is_empty() && self.slow.nobody_stalls();
         let spans = !(last || self.shape.copies || whole);
         let end = location.block_in_chunk + blocks;
@@ -153,19 +153,19 @@ impl Engine {
         slot.next = slot.next.plus(u64::from(blocks));
         slot.handed_out = last;
         slot.pending += 1;
-        self.free_columns.pop();
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Direct);
-        column.owner = Owner::Request(request);
-        column.ask = ask;
-        column.group = location.group;
-        column.touched = SlotSet::one(location.data_index);
-        column.low = location.block_in_chunk;
-        column.blocks = blocks;
-        column.end = location.block_in_chunk + blocks;
-        column.member = member;
-        column.issued = self.now;
-        column.pending = 1;
+        self.free_ranges.pop();
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Direct);
+        range.owner = Owner::Request(request);
+        range.ask = ask;
+        range.group = location.group;
+        range.touched = SlotSet::one(location.data_index);
+        range.low = location.block_in_chunk;
+        range.blocks = blocks;
+        range.end = location.block_in_chunk + blocks;
+        range.member = member;
+        range.issued = self.now;
+        range.pending = 1;
         if self.has_checksums() {
             return self.begin_direct(id, slot_index, offset, block);
         }
@@ -176,38 +176,38 @@ impl Engine {
     /// A read that goes straight to a member waits for the pages of its checksums.
     #[inline(never)]
     fn begin_direct(&mut self, id: u32, slot: u8, offset: BlockIndex, block: BlockIndex) {
-        let column = &mut self.columns[index(id)];
-        column.direct = true;
-        column.preferred = slot;
-        column.offset = offset;
-        column.block = block;
-        if self.hold_pages(id) {
+        let range = &mut self.ranges[index(id)];
+        range.direct = true;
+        range.preferred = slot;
+        range.offset = offset;
+        range.block = block;
+        if self.pin_pages(id) {
             return self.read_direct(id);
         }
-        self.columns[index(id)].move_to(Phase::Paging);
+        self.ranges[index(id)].move_to(Phase::Paging);
     }
 
     /// Begins a read that goes straight to a member, whose pages of checksums are there.
     pub(crate) fn read_direct(&mut self, id: u32) {
         let now = self.now;
-        let column = &mut self.columns[index(id)];
-        let Owner::Request(request) = column.owner else {
+        let range = &mut self.ranges[index(id)];
+        let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
-        column.move_to(Phase::Direct);
-        column.issued = now;
-        column.pending = 1;
-        let (slot, member, offset) = (column.preferred, column.member, column.offset);
-        let blocks = column.blocks;
-        let buffer = self.requests[index(request)].place(column.block);
+        range.move_to(Phase::Direct);
+        range.issued = now;
+        range.pending = 1;
+        let (slot, member, offset) = (range.preferred, range.member, range.offset);
+        let blocks = range.blocks;
+        let buffer = self.requests[index(request)].place(range.block);
         self.member_io(id, slot, member, Operation::Read, offset, blocks, buffer);
     }
 
-    /// Hands out the next column: the longest run of rows in which the request touches the same
+    /// Hands out the next stripe range: the longest run of rows in which the request touches the same
     /// chunks of its group, as long as scratch space allows.
     #[inline(never)]
     fn hand_out_column(&mut self, request: u32, ask: Ask) {
-        let id = self.free_columns.pop().expect("the caller looked");
+        let id = self.free_ranges.pop().expect("the caller looked");
         let location = self.geometry.locate(self.requests[index(request)].next);
         self.take_group(id, location.group);
         let shape = self.shape(id);
@@ -259,7 +259,7 @@ impl Engine {
             !(zeros && whole)
         };
         let length = if needs_scratch {
-            self.limits.column_blocks
+            self.limits.range_blocks
         } else if zeros {
             self.zeros_blocks_max
         } else {
@@ -275,22 +275,22 @@ impl Engine {
         }
         slot.pending += 1;
 
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Starting);
-        column.owner = Owner::Request(request);
-        column.ask = ask;
-        column.group = location.group;
-        column.touched = SlotSet::range(first, end_slot);
-        column.low = low;
-        column.blocks = end - low;
-        column.end = end;
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Starting);
+        range.owner = Owner::Request(request);
+        range.ask = ask;
+        range.group = location.group;
+        range.touched = SlotSet::range(first, end_slot);
+        range.low = low;
+        range.blocks = end - low;
+        range.end = end;
         self.start(id);
     }
 
-    /// A column of a request ended.
+    /// A stripe range of a request ended.
     pub(crate) fn request_part_done(&mut self, request: u32, error: Option<RequestError>) {
         let slot = &mut self.requests[index(request)];
-        assert!(slot.pending > 0, "a column of a request ended twice");
+        assert!(slot.pending > 0, "a range of a request ended twice");
         slot.pending -= 1;
         // The first error stands; `Corrupt` says more than the others.
         if slot.error.is_none() || error == Some(RequestError::Corrupt) {
@@ -323,12 +323,12 @@ impl Engine {
     }
 
     fn start_flush(&mut self, request: u32) {
-        let id = self.free_columns.pop().expect("the caller looked");
+        let id = self.free_ranges.pop().expect("the caller looked");
         self.requests[index(request)].pending += 1;
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Flushing);
-        column.owner = Owner::Request(request);
-        column.ask = Ask::Write;
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Flushing);
+        range.owner = Owner::Request(request);
+        range.ask = Ask::Write;
         let skip = self.flushes.is_all_durable() || self.mutated(Mutation::SkipFlush);
         self.flush_members(id, skip);
     }

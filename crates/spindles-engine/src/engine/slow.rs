@@ -47,11 +47,11 @@ impl Engine {
         self.slow.forget(member);
     }
 
-    /// Slots that a column's read would rather go around, and those that it would rather go to, to
+    /// Slots that a stripe range's read would rather go around, and those that it would rather go to, to
     /// see how their members are.
     #[cold]
     pub(crate) fn slow_slots(&mut self, id: u32) -> (SlotSet, SlotSet) {
-        if self.columns[index(id)].ask != Ask::Read {
+        if self.ranges[index(id)].ask != Ask::Read {
             return (SlotSet::EMPTY, SlotSet::EMPTY);
         }
         let slots = (0..).zip(self.groups[index(id)].slots());
@@ -65,18 +65,18 @@ impl Engine {
         (slow, SlotSet::EMPTY)
     }
 
-    /// A column computes what a slow member holds, until it ends.
-    pub(crate) fn goes_around(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        if !core::mem::replace(&mut column.around, true) {
+    /// A stripe range computes what a slow member holds, until it ends.
+    pub(crate) fn reads_around(&mut self, id: u32) {
+        let range = &mut self.ranges[index(id)];
+        if !core::mem::replace(&mut range.around, true) {
             self.slow.around_begins();
         }
     }
 
-    /// A column ended that went around a slow member.
+    /// A stripe range ended that went around a slow member.
     #[cold]
-    pub(crate) fn went_around(&mut self, id: u32) {
-        self.columns[index(id)].around = false;
+    pub(crate) fn read_around_ended(&mut self, id: u32) {
+        self.ranges[index(id)].around = false;
         self.slow.around_ends();
     }
 }

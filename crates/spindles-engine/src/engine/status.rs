@@ -66,7 +66,7 @@ impl Engine {
     fn would_settle(&self) -> bool {
         let persistence = self.metadata.persistence();
         let clean = persistence.is_none_or(|persistence| persistence.array.clean);
-        self.read_only && !clean && !self.unreplayed && !self.believes
+        self.read_only && !clean && !self.unreplayed && !self.trusts_reads
     }
 
     fn lacks_regions(&self, member: MemberIndex) -> u64 {

@@ -1,7 +1,7 @@
 //! The engine's own member I/O goes out, and its answers go to whom it was for.
 
 use crate::{
-    Engine, NEWCOMER, PAGE_IO, SYSTEM_IO, index,
+    Engine, PAGE_IO, REPLACEMENT, SYSTEM_IO, index,
     output::Output,
     system_io::{MetadataRead, Purpose, Read},
 };
@@ -12,7 +12,7 @@ use spindles_format::AreaKind;
 
 /// The frame of a page of checksums, if the I/O is one's.
 fn page_io(id: MemberIoId) -> Option<u32> {
-    (id.0 & PAGE_IO != 0).then_some(id.0 & (NEWCOMER - 1))
+    (id.0 & PAGE_IO != 0).then_some(id.0 & (REPLACEMENT - 1))
 }
 
 impl Engine {
@@ -89,8 +89,8 @@ impl Engine {
     #[cold]
     pub(crate) fn system_io_done(&mut self, id: MemberIoId, result: MemberResult) {
         if let Some(frame) = page_io(id) {
-            if id.0 & NEWCOMER != 0 {
-                self.newcomer_failed(result);
+            if id.0 & REPLACEMENT != 0 {
+                self.replacement_failed(result);
                 return self.page_io_done(frame, Ok(()));
             }
             return self.page_io_done(frame, result);
@@ -99,8 +99,8 @@ impl Engine {
         if let Some(read) = self.metadata_buffer.reads.get_mut(usize::from(member.0)) {
             read.take_if(|read| read.id == id);
         }
-        let result = if member == self.newcomer() {
-            self.newcomer_failed(result);
+        let result = if member == self.replacement() {
+            self.replacement_failed(result);
             Ok(())
         } else {
             result
@@ -131,7 +131,7 @@ impl Engine {
             Purpose::ReplayFlush => self.replay_flushed(member, result),
             Purpose::ReplaceFlush => self.replace_flushed(member, result),
             Purpose::GrowFlush => self.grow_flushed(member, result),
-            Purpose::GrowSums => self.staged_sums_done(member, result),
+            Purpose::GrowChecksums => self.staged_checksums_done(member, result),
             Purpose::OutFlush => self.out_flushed(member, result),
         }
     }

@@ -67,7 +67,7 @@ impl Engine {
         }
         self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
         if self.zeroing.flushes == 0 {
-            self.nothing_more();
+            self.stop_writing();
             self.regions_ready();
         }
     }
@@ -118,7 +118,7 @@ impl Engine {
             blocks,
             summed: 0,
         };
-        if !self.has_checksums() || self.hold_pages(self.zeroing_holder(member)) {
+        if !self.has_checksums() || self.pin_pages(self.zeroing_holder(member)) {
             self.zero_run(member);
         }
         true
@@ -126,7 +126,7 @@ impl Engine {
 
     /// Who holds the pages of checksums for the rows that a member makes zeros.
     fn zeroing_holder(&self, member: MemberIndex) -> u32 {
-        u32::try_from(self.columns.len()).expect("columns are counted in 32 bits")
+        u32::try_from(self.ranges.len()).expect("ranges are counted in 32 bits")
             + u32::from(member.0)
     }
 
@@ -136,7 +136,7 @@ impl Engine {
         let holder = self.zeroing_holder(member);
         let data_chunks = self.zeroing.group.data_chunks;
         while let Some(pages) = &mut self.pages {
-            let (first, blocks) = self.zeroing.next_sums(at);
+            let (first, blocks) = self.zeroing.next_checksums(at);
             if !self.missing.contains(member) {
                 // Any of them may be parity.
                 let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
@@ -144,13 +144,13 @@ impl Engine {
                 let buffer = &mut self.metadata_buffer;
                 pages.set_run(buffer, (holder, 0, first), blocks, |_| entry);
             }
-            pages.let_go(holder);
+            pages.unpin_all(holder);
             let run = &mut self.zeroing.runs[at];
             run.summed += blocks;
             if run.summed == run.blocks {
                 break;
             }
-            if !self.hold_pages(holder) {
+            if !self.pin_pages(holder) {
                 return;
             }
         }
@@ -171,7 +171,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
         let goes_on = !self.missing.contains(member) && !self.metadata.is_broken();
         if goes_on && self.zero_on(member) {
@@ -189,7 +189,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
         self.zeroing.flushes -= 1;
         if self.zeroing.flushes == 0 {
@@ -197,7 +197,7 @@ impl Engine {
         }
     }
 
-    /// What was made zeros is written to from now on; the columns that wait go on when that is
+    /// What was made zeros is written to from now on; the stripe ranges that wait go on when that is
     /// durable.
     fn regions_ready(&mut self) {
         let zeroed = self.zeroing.zeroed.words().iter();

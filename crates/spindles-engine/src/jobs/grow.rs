@@ -32,7 +32,7 @@ pub(crate) enum Stage {
     Reading,
     Staging,
     /// The checksums of what is staged are written beside it.
-    Summing {
+    Checksumming {
         pending: u32,
     },
     Hardening {
@@ -114,7 +114,7 @@ impl Grow {
                 let entries = array
                     .map(|array| array.entries())
                     .expect("it has checksums");
-                let blocks = sum_pages(entries, rows) * page_blocks(block_size);
+                let blocks = pages_of_checksums(entries, rows) * page_blocks(block_size);
                 grow.sums = Some(metadata.reserve(geometry.members(), blocks));
             }
             if array.is_some_and(|array| array.growth_is_planned()) {
@@ -173,7 +173,7 @@ pub(crate) fn page_blocks(block_size: BlockSize) -> u32 {
 }
 
 /// Pages with the checksums of so many rows.
-pub(crate) fn sum_pages(entries: Entries, rows: u64) -> u32 {
+pub(crate) fn pages_of_checksums(entries: Entries, rows: u64) -> u32 {
     u32::try_from(entries.pages(rows)).expect("a window is short")
 }
 

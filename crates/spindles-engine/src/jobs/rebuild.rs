@@ -15,7 +15,7 @@ pub(crate) struct Joining {
     /// It holds what it had when it went out.
     pub(crate) returns: bool,
     /// It is attached beside all positions: see `replace`.
-    pub(crate) beside: bool,
+    pub(crate) replacement: bool,
 }
 
 /// A flush of the devices that are being filled, after which a mark is kept.
@@ -37,7 +37,7 @@ pub(crate) struct Rebuild {
     pub(crate) marked: GroupIndex,
     /// Members whose superblocks are to say that they are active.
     pub(crate) done: MemberSet,
-    /// Columns that could not be done, to be told of after the last flush.
+    /// Stripe ranges that could not be done, to be told of after the last flush.
     pub(crate) failed: u64,
 }
 

@@ -16,9 +16,9 @@ pub(crate) enum Stage {
     Recording,
 }
 
-/// The device beside a member; once the newcomer is told, the one that was the member.
+/// The device beside a member; once the replacement device is told, the one that was the member.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Beside {
+pub(crate) struct ReplacementDevice {
     pub(crate) member: MemberIndex,
     pub(crate) device: DeviceRecord,
     pub(crate) uuid: Uuid,
@@ -28,7 +28,7 @@ pub(crate) struct Beside {
 #[derive(Clone, Debug)]
 pub(crate) struct Replace {
     pub(crate) stage: Stage,
-    pub(crate) beside: Option<Beside>,
+    pub(crate) replacement: Option<ReplacementDevice>,
     /// Regions that the walk is to copy.
     pub(crate) todo: Bits,
     /// Regions that were written for the first time since the walk began.
@@ -41,7 +41,7 @@ impl Replace {
     pub(crate) fn new(regions: u64) -> Self {
         Self {
             stage: Stage::Idle,
-            beside: None,
+            replacement: None,
             todo: Bits::new(regions, false),
             fresh: Bits::new(regions, false),
             flushes: 0,
@@ -59,26 +59,26 @@ impl Replace {
         !matches!(self.stage, Stage::Idle | Stage::Copying)
     }
 
-    /// Whether what is written to the member goes to the newcomer too.
+    /// Whether what is written to the member goes to the replacement device too.
     #[inline]
     pub(crate) fn copies(&self) -> bool {
         matches!(self.stage, Stage::Copying | Stage::Draining)
     }
 
-    /// Whether the newcomer is there and nobody was told of it.
+    /// Whether the replacement device is there and nobody was told of it.
     pub(crate) fn is_secret(&self) -> bool {
         self.copies() || self.stage == Stage::Flushing
     }
 
-    /// Whether the newcomer's own superblock is being written, before all others.
+    /// Whether the replacement device's own superblock is being written, before all others.
     pub(crate) fn is_telling(&self) -> bool {
         self.stage == Stage::Telling
     }
 
     /// Members whose superblocks are to be written, of those that are there.
     pub(crate) fn told_now(&self, there: MemberSet) -> MemberSet {
-        match (self.stage, self.beside) {
-            (Stage::Telling, Some(beside)) => MemberSet::EMPTY.with(beside.member),
+        match (self.stage, self.replacement) {
+            (Stage::Telling, Some(replacement)) => MemberSet::EMPTY.with(replacement.member),
             _ => there,
         }
     }

@@ -13,8 +13,8 @@ const REMAINDERS: u64 = 1 << 14;
 /// What is known of all groups, for each remainder.
 #[derive(Clone, Debug)]
 pub(crate) struct Live {
-    /// Whether each half of the log holds something of them.
-    halves: [Vec<bool>; 2],
+    /// Whether each segment of the log holds something of them.
+    segments: [Vec<bool>; 2],
     /// The last write to them that was not logged, as `Flushes` counts.
     unlogged: Vec<u64>,
 }
@@ -22,26 +22,26 @@ pub(crate) struct Live {
 impl Live {
     pub(crate) fn new() -> Self {
         let remainders = usize::try_from(REMAINDERS).expect("16,384");
-        let half = vec![false; remainders];
+        let segment = vec![false; remainders];
         Self {
-            halves: [half.clone(), half],
+            segments: [segment.clone(), segment],
             unlogged: vec![0; remainders],
         }
     }
 
-    /// A half of the log gets something of a group.
-    pub(crate) fn logged(&mut self, half: usize, group: GroupIndex) {
-        self.halves[half][place(group)] = true;
+    /// A segment of the log gets something of a group.
+    pub(crate) fn logged(&mut self, segment: usize, group: GroupIndex) {
+        self.segments[segment][place(group)] = true;
     }
 
-    /// A half of the log holds nothing any more.
-    pub(crate) fn clear(&mut self, half: usize) {
-        self.halves[half].fill(false);
+    /// A segment of the log holds nothing any more.
+    pub(crate) fn clear(&mut self, segment: usize) {
+        self.segments[segment].fill(false);
     }
 
     /// Whether the log may hold something of a group.
     pub(crate) fn may_hold(&self, group: GroupIndex) -> bool {
-        self.halves.iter().any(|half| half[place(group)])
+        self.segments.iter().any(|segment| segment[place(group)])
     }
 
     /// A write to a group ended that was not logged.

@@ -1,7 +1,7 @@
-//! The journals of an array in memory: their halves, the batch under way, and which columns wait for it.
+//! The journals of an array in memory: their segments, the batch under way, and which stripe ranges wait for it.
 
-pub(crate) mod home;
 pub(crate) mod live;
+pub(crate) mod placement;
 pub(crate) mod relog;
 pub(crate) mod replay;
 pub(crate) mod stamp;
@@ -14,9 +14,9 @@ use crate::{
     system_io::{MetadataBuffer, Place},
 };
 use alloc::{collections::VecDeque, vec::Vec};
-use home::Home;
-pub use home::JOURNAL_DEVICE;
 use live::Live;
+pub use placement::JOURNAL_DEVICE;
+use placement::Placement;
 use spindles_block::{BlockSize, MemberSet};
 use spindles_format::{
     JOURNAL_HEADER_BYTES, JournalDevice, JournalDraft, JournalRecord, JournalWriter, RowSum, Uuid,
@@ -45,18 +45,18 @@ pub(crate) enum State {
     On,
 }
 
-/// Half of the ring.
+/// Segment of the ring.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Half {
+pub(crate) struct Segment {
     /// The sequence number of its first batch.
     pub(crate) first: u64,
-    /// Columns logged in it that are not in place.
+    /// Stripe ranges logged in it that are not in place.
     pub(crate) unfinished: u32,
-    pub(crate) state: HalfState,
+    pub(crate) state: SegmentState,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum HalfState {
+pub(crate) enum SegmentState {
     Free,
     InUse,
     Flushing { pending: u32 },
@@ -84,7 +84,7 @@ pub(crate) struct Load {
 #[derive(Clone, Debug)]
 pub(crate) struct Journal {
     pub(crate) array: Uuid,
-    pub(crate) home: Home,
+    pub(crate) placement: Placement,
     pub(crate) headers: Place,
     /// Where a header is made.
     pub(crate) draft: JournalDraft,
@@ -99,20 +99,20 @@ pub(crate) struct Journal {
     pub(crate) stamp: Stamp,
     /// Of the next batch.
     pub(crate) sequence: u64,
-    pub(crate) halves: [Half; 2],
-    /// The half that is filled.
+    pub(crate) segments: [Segment; 2],
+    /// The segment that is filled.
     pub(crate) current: usize,
     /// Blocks of it that batches have taken.
     pub(crate) used: u32,
     pub(crate) live: Live,
-    /// Columns that wait to be logged.
+    /// Stripe ranges that wait to be logged.
     pub(crate) waiting: VecDeque<u32>,
     pub(crate) batch: Option<Batch>,
-    pub(crate) batch_columns: Vec<u32>,
+    pub(crate) batch_ranges: Vec<u32>,
     pub(crate) loads: Vec<Load>,
     /// Of an entry that is being made.
     pub(crate) row_sums: Vec<RowSum>,
-    /// Columns that write without being logged.
+    /// Stripe ranges that write without being logged.
     pub(crate) unlogged: u32,
 }
 
@@ -124,31 +124,31 @@ impl Journal {
         policy_wants: WriteHole,
         logs: bool,
         block_size: BlockSize,
-        columns: u32,
+        ranges: u32,
         buffer: &mut MetadataBuffer,
     ) -> Option<Self> {
         if policy_wants != WriteHole::Closed || !logs {
             return None;
         }
-        let home = Home::new(persistence, block_size);
+        let placement = Placement::new(persistence, block_size);
         let header_blocks = header_blocks(block_size);
-        if home.half_blocks_min() <= header_blocks {
+        if placement.segment_blocks_min() <= header_blocks {
             return None;
         }
         let members = u8::try_from(persistence.devices.len()).expect("at most 64");
         let mut record = persistence.array.journal;
-        if record.on_device && !home.is_device() {
+        if record.on_device && !placement.is_device() {
             // What it held is lost.
             record.tail = 0;
         }
-        let half = Half {
+        let segment = Segment {
             first: 0,
             unfinished: 0,
-            state: HalfState::Free,
+            state: SegmentState::Free,
         };
         Some(Self {
             array: persistence.array.uuid,
-            home,
+            placement,
             headers: buffer.reserve(members, header_blocks),
             draft: JournalDraft::new(),
             state: State::Off,
@@ -161,47 +161,47 @@ impl Journal {
             device: persistence.journal_device,
             stamp: Stamp::Done,
             sequence: 0,
-            halves: [half; 2],
+            segments: [segment; 2],
             current: 0,
             used: 0,
             live: Live::new(),
-            waiting: VecDeque::with_capacity(index(columns)),
+            waiting: VecDeque::with_capacity(index(ranges)),
             batch: None,
-            batch_columns: Vec::with_capacity(index(columns)),
+            batch_ranges: Vec::with_capacity(index(ranges)),
             loads: alloc::vec![Load::default(); usize::from(members)],
             row_sums: Vec::with_capacity(JournalWriter::blocks_max()),
             unlogged: 0,
         })
     }
 
-    /// How long a column may be so that it fits into a batch.
-    pub(crate) fn column_blocks_max(&self) -> u32 {
+    /// How long a stripe range may be so that it fits into a batch.
+    pub(crate) fn range_blocks_max(&self) -> u32 {
         let header_room = u32::try_from(JournalWriter::blocks_max()).expect("small");
-        (self.home.half_blocks_min() - self.headers.blocks).min(header_room)
+        (self.placement.segment_blocks_min() - self.headers.blocks).min(header_room)
     }
 
     /// A new log begins: `generation` will say so. What was logged before does not count any more.
     pub(crate) fn begin(&mut self, generation: u64) {
         assert!(self.batch.is_none(), "nothing is logged yet");
         self.sequence = generation << 32;
-        self.home.choose();
+        self.placement.choose();
         self.record = JournalRecord {
             tail: self.sequence,
             nonce: self.nonce,
             device: self.record.device,
-            on_device: self.home.is_device(),
+            on_device: self.placement.is_device(),
         };
-        let half = |state| Half {
+        let segment = |state| Segment {
             first: self.sequence,
             unfinished: 0,
             state,
         };
-        self.halves = [half(HalfState::InUse), half(HalfState::Free)];
+        self.segments = [segment(SegmentState::InUse), segment(SegmentState::Free)];
         self.current = 0;
         self.used = 0;
         self.live.clear(0);
         self.live.clear(1);
-        if self.home.is_device() {
+        if self.placement.is_device() {
             // The header that the log begins with.
             self.used = self.headers.blocks;
             self.sequence += 1;
@@ -216,17 +216,17 @@ impl Journal {
         self.state = State::Off;
     }
 
-    /// The log of an opening before goes on, in the half in which `first` does not lie, the first batch
+    /// The log of an opening before goes on, in the segment in which `first` does not lie, the first batch
     /// that is needed still: with numbers from `sequence` on.
     pub(crate) fn resume(&mut self, first: u64, place: u32, sequence: u64) {
-        let at = usize::from(place >= self.home.half_blocks());
+        let at = usize::from(place >= self.placement.segment_blocks());
         self.record.tail = first;
         self.sequence = sequence;
         // What is in the log from now on is needed until a new one begins.
-        self.halves = [Half {
+        self.segments = [Segment {
             first,
             unfinished: 1,
-            state: HalfState::InUse,
+            state: SegmentState::InUse,
         }; 2];
         self.current = 1 - at;
         self.used = 0;

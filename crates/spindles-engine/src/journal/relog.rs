@@ -8,16 +8,16 @@ pub(crate) const RELOGGED: u64 = 1 << 16;
 /// How far this is with the rows under way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Proving {
-    /// What was logged is read, and summed up.
+    /// What was logged is read, and checksummed.
     Log,
     /// The rest of the rows is read. These slots are in the log.
     Rest { logged: SlotSet },
     /// What the record lacks is recovered.
     Recovering { logged: SlotSet },
-    /// All data is summed up.
-    Summing { logged: SlotSet },
+    /// All data is checksummed.
+    Checksumming { logged: SlotSet },
     /// Parity is computed.
     Encoding,
-    /// What is to be logged is summed up, and logged.
+    /// What is to be logged is checksummed, and logged.
     Logging,
 }

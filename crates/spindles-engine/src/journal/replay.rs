@@ -64,7 +64,7 @@ pub(crate) struct Replay {
     /// Records of batches that may not be durable which are not whole.
     pub(crate) broken: Vec<Run>,
     pub(crate) proving: Proving,
-    pub(crate) column: u32,
+    pub(crate) range: u32,
     pub(crate) replayed: u64,
     /// What is to be written waits until it is durable who is out.
     pub(crate) waits: bool,

@@ -1,6 +1,6 @@
-//! How far the rows of a column are put in order after a crash.
+//! How far the rows of a stripe range are put in order after a crash.
 
-/// How far the rows under way of a column are put in order.
+/// How far the rows under way of a stripe range are put in order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Settling {
     /// Not at all.
@@ -23,7 +23,7 @@ pub(crate) enum Settling {
 }
 
 impl Settling {
-    /// Whether the column is not yet at what it was asked for.
+    /// Whether the stripe range is not yet at what it was asked for.
     #[inline]
     pub(crate) fn is_under_way(self) -> bool {
         !matches!(self, Self::No | Self::Done)

@@ -6,7 +6,7 @@ use spindles_block::{BlockIndex, MemberError, MemberIndex, MemberSet, Operation,
 use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_layout::{Geometry, Level, Spec};
 
-/// An array with checksums. `pages` may be too few: then there is room for what one column needs.
+/// An array with checksums. `pages` may be too few: then there is room for what one stripe range needs.
 fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
     Setup {
         seed,
@@ -266,7 +266,7 @@ fn long_runs_have_their_checksums_in_three_pages() {
                 ..spec(level, members)
             };
             let mut setup = setup(&spec, pages, 5);
-            setup.column_blocks = 512;
+            setup.range_blocks = 512;
             let (mut world, model) = filled(&setup);
             let blocks = u32::try_from(world.engine.geometry().blocks()).unwrap();
             assert!(world.read(0, blocks).unwrap() == model);

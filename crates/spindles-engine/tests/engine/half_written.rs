@@ -191,7 +191,7 @@ impl Case {
                 }
             }
             let torn = if self.tears {
-                Kept::Half
+                Kept::Segment
             } else {
                 Kept::Nothing
             };

@@ -24,7 +24,7 @@ fn until_over(world: &mut World) {
 /// Every member of every array, one after another, while clients write; then the old devices are
 /// gone, and all that the level survives.
 #[test]
-fn a_newcomer_holds_what_the_member_held() {
+fn a_replacement_holds_what_the_member_held() {
     for (regions, checksum_pages) in [(false, None), (true, None), (true, Some(2))] {
         for (seed, spec) in (1..).zip(arrays()) {
             let geometry = Geometry::new(&spec).unwrap();
@@ -121,9 +121,9 @@ fn redundancy_is_never_less() {
     }
 }
 
-/// Whenever the newcomer fails, the old member stays; after the exchange it is a member as any other.
+/// Whenever the replacement device fails, the old member stays; after the exchange it is a member as any other.
 #[test]
-fn a_newcomer_that_fails_leaves_all_as_it_was() {
+fn a_replacement_that_fails_leaves_all_as_it_was() {
     let (mut ended, mut out) = (0, 0);
     for steps in 0.. {
         let mut world = array("raid1", 2, 16).open().unwrap();
@@ -138,13 +138,13 @@ fn a_newcomer_that_fails_leaves_all_as_it_was() {
         }
         // Before or after the two changed places.
         let place = match world.swaps {
-            0 => world.engine.newcomer(),
+            0 => world.engine.replacement(),
             _ => MemberIndex(1),
         };
         world.gone = world.gone.with(place);
         assert_eq!(world.write(5, &[8; BLOCK]), Ok(()), "after {steps} steps");
         until_over(&mut world);
-        let why = ReplaceEnd::NewcomerLost(MemberError::Gone);
+        let why = ReplaceEnd::ReplacementLost(MemberError::Gone);
         let member = MemberIndex(1);
         if world.events.contains(&Event::ReplaceEnded { member, why }) {
             ended += 1;
@@ -164,9 +164,9 @@ fn a_newcomer_that_fails_leaves_all_as_it_was() {
     }
 }
 
-/// A member that goes out while it is replaced is rebuilt onto the newcomer.
+/// A member that goes out while it is replaced is rebuilt onto the replacement device.
 #[test]
-fn a_member_that_fails_is_rebuilt_onto_the_newcomer() {
+fn a_member_that_fails_is_rebuilt_onto_the_replacement() {
     for steps in 0.. {
         let mut world = array("raid5", 3, 16).open().unwrap();
         assert_eq!(world.write(3, &[7; 8 * BLOCK]), Ok(()));
@@ -272,9 +272,9 @@ fn it_may_be_stopped() {
     }
 }
 
-/// The newcomer is told first, after a flush of it and of all members; then the others.
+/// The replacement device is told first, after a flush of it and of all members; then the others.
 #[test]
-fn the_newcomer_is_told_first() {
+fn the_replacement_is_told_first() {
     let mut world = array("raid1", 3, 16).open().unwrap();
     world.in_order = true;
     world.replace(1, 100).unwrap();

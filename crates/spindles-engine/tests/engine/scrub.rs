@@ -13,7 +13,7 @@ const MEMBER_BLOCKS: u64 = 24;
 fn setup(level: &'static Level, members: usize, seed: u64) -> Setup {
     Setup {
         seed,
-        column_blocks: 8,
+        range_blocks: 8,
         ..Setup::new(Spec {
             level,
             layout: None,

@@ -91,7 +91,7 @@ pub(crate) struct Setup {
     pub(crate) policy: &'static str,
     pub(crate) requests: u32,
     pub(crate) hedges: u32,
-    pub(crate) column_blocks: u32,
+    pub(crate) range_blocks: u32,
     pub(crate) read_policy: &'static str,
     pub(crate) errors_max: u32,
     /// Whether blocks of a persistent array have checksums, and how many pages of them there is
@@ -120,7 +120,7 @@ impl Setup {
             policy: "resync",
             requests: 4,
             hedges: 0,
-            column_blocks: 4,
+            range_blocks: 4,
             read_policy: "nearest",
             errors_max: 0,
             checksum_pages: None,
@@ -213,9 +213,9 @@ impl Setup {
                 },
                 limits: Limits {
                     requests: self.requests,
-                    columns: self.requests,
+                    ranges: self.requests,
                     hedges: self.hedges,
-                    column_blocks: self.column_blocks,
+                    range_blocks: self.range_blocks,
                     checksum_pages: self.checksum_pages.unwrap_or(0),
                     dirty_bytes: self.dirty_bytes,
                 },
@@ -270,7 +270,7 @@ impl Setup {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kept {
     Nothing,
-    Half,
+    Segment,
     All,
 }
 
@@ -411,12 +411,13 @@ impl World {
                     self.swaps += 1;
                     let last = self.members.len() - 1;
                     self.members.swap(usize::from(member.0), last);
-                    let newcomer = self.engine.newcomer();
+                    let replacement = self.engine.replacement();
                     let set = |set: MemberSet, at: MemberIndex, is: bool| {
                         if is { set.with(at) } else { set.without(at) }
                     };
-                    let (one, other) = (self.gone.contains(member), self.gone.contains(newcomer));
-                    self.gone = set(set(self.gone, member, other), newcomer, one);
+                    let (one, other) =
+                        (self.gone.contains(member), self.gone.contains(replacement));
+                    self.gone = set(set(self.gone, member, other), replacement, one);
                 }
                 Output::Event(event) => {
                     self.note(|_| format!("event {event:?}"));
@@ -561,7 +562,7 @@ impl World {
         for ((member, block), durable) in core::mem::take(&mut self.cached) {
             let back = match left(&mut self.rng) {
                 Kept::Nothing => 0,
-                Kept::Half => BLOCK / 2,
+                Kept::Segment => BLOCK / 2,
                 Kept::All => BLOCK,
             };
             let at = usize::try_from(block).unwrap() * BLOCK;
@@ -752,7 +753,7 @@ impl World {
 
     /// A device with anything on it is to replace a member that is alive. `identity` is new.
     pub(crate) fn replace(&mut self, member: u8, identity: u8) -> Result<(), CommandError> {
-        let newcomer = self.engine.newcomer();
+        let replacement = self.engine.replacement();
         let device = Box::new(self.devices[usize::from(member)]);
         self.engine.command(
             self.now,
@@ -762,10 +763,10 @@ impl World {
                 uuid: Uuid([identity; 16]),
             },
         )?;
-        self.members.truncate(usize::from(newcomer.0));
+        self.members.truncate(usize::from(replacement.0));
         let bytes = self.members[usize::from(member)].len();
         self.members.push(vec![0x5a; bytes]);
-        self.gone = self.gone.without(newcomer);
+        self.gone = self.gone.without(replacement);
         self.drain();
         Ok(())
     }

@@ -216,7 +216,7 @@ impl Carry {
         config.scratch = self.members.reserve();
         config.metadata = self.members.reserve();
         let (scratch, metadata) = (config.scratch, config.metadata);
-        let inputs = config.limits.columns + 64;
+        let inputs = config.limits.ranges + 64;
         self.look_at_clock();
         let engine = Engine::open(self.now, config)?;
         let inputs = usize::try_from(inputs).expect("64 bits") * (members.len() + 4);
@@ -266,7 +266,7 @@ impl Carry {
     /// Puts a device where an array has the one that it copies a member onto.
     pub(crate) fn put_replacement(&mut self, array: ArrayIndex, device: DeviceIndex) {
         let array = &mut self.arrays[array.index()];
-        let place = usize::from(array.engine.newcomer().0);
+        let place = usize::from(array.engine.replacement().0);
         array.members.truncate(place);
         array.members.push(Some(Node::Device(device)));
     }
@@ -510,7 +510,7 @@ impl Carry {
                 Output::Reply(reply) => self.reply(index, reply),
                 Output::Swap(member) => {
                     let array = &mut self.arrays[index.index()];
-                    let replacement = usize::from(array.engine.newcomer().0);
+                    let replacement = usize::from(array.engine.replacement().0);
                     array.members.swap(usize::from(member.0), replacement);
                 }
                 Output::Event(event) => self.event(index, event),

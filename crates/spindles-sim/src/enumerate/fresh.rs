@@ -17,8 +17,8 @@ use spindles_format::{
 };
 use std::rc::Rc;
 
-/// Columns of the engine: more than the requests need at once.
-const COLUMNS: u32 = 4;
+/// Stripe ranges of the engine: more than the requests need at once.
+const RANGES: u32 = 4;
 
 /// What the fresh device of a journal says of itself.
 const JOURNAL_DEVICE: JournalDevice = JournalDevice {
@@ -169,9 +169,9 @@ impl Explorer<'_> {
         let requests = blocks.max(self.bounds.requests + 1);
         let limits = Limits {
             requests,
-            columns: COLUMNS,
+            ranges: RANGES,
             hedges: 0,
-            column_blocks: CHUNK_BLOCKS,
+            range_blocks: CHUNK_BLOCKS,
             checksum_pages: 0,
             dirty_bytes: 0,
         };

@@ -63,7 +63,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let onto = arguments
         .onto
         .as_deref()
-        .map(arrays::newcomer)
+        .map(arrays::replacement)
         .transpose()?;
     let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
     let devices = arguments.array.devices(&new, ui)?;

@@ -1,4 +1,4 @@
-//! The entries of the blocks that a column has under way: what members keep of each block, in pages, and
+//! The entries of the blocks that a stripe range has under way: what members keep of each block, in pages, and
 //! while a window is moved by a growth, staged.
 
 use crate::{Engine, checksums::entries::Entry, index};
@@ -13,7 +13,7 @@ impl Engine {
             return entry;
         }
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        if self.grow.is_staged(self.columns[index(id)].group) {
+        if self.grow.is_staged(self.ranges[index(id)].group) {
             let member = self.groups[index(id)].slots()[usize::from(slot)].member;
             let (place, page, at) = self.staged_entry(block);
             let page = &self.metadata_buffer.bytes(place, member.0)[page];
@@ -43,7 +43,7 @@ impl Engine {
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        if self.grow.is_staged(self.columns[index(id)].group) {
+        if self.grow.is_staged(self.ranges[index(id)].group) {
             let (entries, member) = (
                 pages.entries,
                 self.groups[index(id)].slots()[usize::from(slot)].member,

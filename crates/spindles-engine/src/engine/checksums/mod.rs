@@ -1,7 +1,7 @@
 //! Checksums of every block, on the members and apart from what they cover (`docs/format.md`).
 //!
-//! Whatever is read for a client or a job is summed up and compared before it is used; whatever is
-//! written is summed up first, and its checksums change under the same lock that orders reads and
+//! Whatever is read for a client or a job is checksummed and compared before it is used; whatever is
+//! written is checksummed first, and its checksums change under the same lock that orders reads and
 //! writes of the rows. A read without a lock may meet a write half-way: what does not fit then is
 //! read again under the lock, and only what does not fit there is rotten.
 
@@ -11,11 +11,11 @@ mod row_sums;
 
 use crate::{
     Engine, Mutation,
-    checksums::{RowSums, Sums, entries::Entry},
-    columns::{Owner, Phase},
+    checksums::{ChecksumsOf, RowSums, entries::Entry},
     index,
     output::{Event, Output},
     plan::{Ask, Work},
+    ranges::{Owner, Phase},
     slots::SlotSet,
 };
 use core::ops::Range;
@@ -29,39 +29,39 @@ impl Engine {
         self.pages.is_some()
     }
 
-    /// What was read straight from a member is summed up.
+    /// What was read straight from a member is checksummed.
     #[inline(never)]
     pub(crate) fn verify_direct(&mut self, id: u32) {
-        let column = &self.columns[index(id)];
-        let Owner::Request(request) = column.owner else {
+        let range = &self.ranges[index(id)];
+        let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
-        let slice = self.requests[index(request)].place(column.block);
-        let base = index(id) * self.operands_per_column();
+        let slice = self.requests[index(request)].place(range.block);
+        let base = index(id) * self.operands_per_range();
         self.operands[base] = Operand { index: 0, slice };
-        let column = &mut self.columns[index(id)];
-        column.sources = 1;
-        column.targets = 0;
-        column.move_to(Phase::Computing(Work::Verify));
+        let range = &mut self.ranges[index(id)];
+        range.sources = 1;
+        range.targets = 0;
+        range.move_to(Phase::Computing(Work::Verify));
         self.output(Output::Compute(spindles_block::StepId(id)));
     }
 
-    /// What was read is summed up: it is used where that fits.
+    /// What was read is checksummed: it is used where that fits.
     pub(crate) fn verified(&mut self, id: u32) {
-        let column = &self.columns[index(id)];
-        let blind = self.believes || self.mutated(Mutation::SkipVerify);
-        if column.direct {
-            let sums = index(id) * self.checksums_of_column;
-            let sums = &self.checksums[sums..sums + index(column.blocks)];
+        let range = &self.ranges[index(id)];
+        let blind = self.trusts_reads || self.mutated(Mutation::SkipVerify);
+        if range.direct {
+            let sums = index(id) * self.checksums_of_range;
+            let sums = &self.checksums[sums..sums + index(range.blocks)];
             let pages = self.pages.as_ref().expect("something was summed up");
-            let first = column.offset;
+            let first = range.offset;
             let good = blind || pages.agree(&self.metadata_buffer, (id, 0), first, sums);
             if good {
                 return self.finish_direct(id);
             }
             return self.direct_disagrees(id);
         }
-        if column.settling.is_under_way() {
+        if range.settling.is_under_way() {
             return self.settling_verified(id);
         }
         let rotten = if blind {
@@ -72,14 +72,14 @@ impl Engine {
         if rotten.is_empty() {
             return self.work(id, None);
         }
-        let column = &mut self.columns[index(id)];
-        if !column.is_locked() {
-            column.suspect = true;
-            self.let_go_pages(id);
-            return self.plan_column(id);
+        let range = &mut self.ranges[index(id)];
+        if !range.is_locked() {
+            range.unlocked_read_failed = true;
+            self.unpin_pages(id);
+            return self.plan_range(id);
         }
         if self.halve(id) {
-            return self.plan_column(id);
+            return self.plan_range(id);
         }
         for slot in rotten.iter() {
             self.chunk_is_rotten(id, slot);
@@ -87,53 +87,53 @@ impl Engine {
                 self.note_rot(id, slot);
             }
         }
-        self.columns[index(id)].corrupt = true;
-        self.plan_column(id);
+        self.ranges[index(id)].corrupt = true;
+        self.plan_range(id);
     }
 
-    /// Slots of a column that were read, and hold other bytes than were written.
+    /// Slots of a stripe range that were read, and hold other bytes than were written.
     fn rotten_slots(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let logged = self.logged_slots(id);
         let is_rotten = |&slot: &u8| {
             let first = self.block_of_slot(id, slot);
-            let sums = &self.checksums[self.sums_range(id, Sums::Read, slot)];
-            if logged.contains(slot) || self.grow.is_staged(column.group) {
+            let sums = &self.checksums[self.checksums_range(id, ChecksumsOf::Read, slot)];
+            if logged.contains(slot) || self.grow.is_staged(range.group) {
                 let is_good = |(row, &sum)| self.entry(id, slot, row).is_of(sum);
                 return !(0..).zip(sums).all(is_good);
             }
             let pages = self.pages.as_ref();
             pages.is_some_and(|pages| !pages.agree(&self.metadata_buffer, (id, slot), first, sums))
         };
-        let rotten = column.read_sums.iter().filter(is_rotten);
+        let rotten = range.read_checksums.iter().filter(is_rotten);
         rotten.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
     /// The first block of the rows under way of a slot, in the data area of its member.
     pub(crate) fn block_of_slot(&self, id: u32, slot: u8) -> BlockIndex {
         let place = self.groups[index(id)].slots()[usize::from(slot)];
-        place.offset.plus(u64::from(self.columns[index(id)].low))
+        place.offset.plus(u64::from(self.ranges[index(id)].low))
     }
 
     /// What was read without a plan does not fit to its checksums: it may have met a write.
     #[cold]
     fn direct_disagrees(&mut self, id: u32) {
-        self.let_go_pages(id);
-        let column = &mut self.columns[index(id)];
-        column.reset();
-        column.direct = false;
-        column.suspect = true;
-        column.move_to(Phase::Starting);
-        let group = column.group;
+        self.unpin_pages(id);
+        let range = &mut self.ranges[index(id)];
+        range.reset();
+        range.direct = false;
+        range.unlocked_read_failed = true;
+        range.move_to(Phase::Starting);
+        let group = range.group;
         self.geometry.group_into(group, &mut self.groups[index(id)]);
-        self.plan_column(id);
+        self.plan_range(id);
     }
 
     /// A place of a member is rotten, and a client met it, or a job that is no scrub.
     #[cold]
     fn note_rot(&mut self, id: u32, slot: u8) {
-        let column = &self.columns[index(id)];
-        if column.ask == Ask::Scrub {
+        let range = &self.ranges[index(id)];
+        if range.ask == Ask::Scrub {
             return; // It tells of it, and repairs it.
         }
         let member = self.groups[index(id)].slots()[usize::from(slot)].member;
@@ -142,35 +142,35 @@ impl Engine {
         self.repair_rot(id, slot);
     }
 
-    /// A column that waited for pages has them.
+    /// A stripe range that waited for pages has them.
     pub(crate) fn paged(&mut self, id: u32) {
-        let column = &self.columns[index(id)];
-        if column.owner == Owner::Replay {
+        let range = &self.ranges[index(id)];
+        if range.owner == Owner::Replay {
             return self.replay_paged(id);
         }
-        if column.direct {
-            if self.missing.contains(column.member) {
+        if range.direct {
+            if self.missing.contains(range.member) {
                 return self.direct_disagrees(id);
             }
             return self.read_direct(id);
         }
-        let needed = column.plan.reads.or(column.plan.writes);
+        let needed = range.plan.reads.or(range.plan.writes);
         if needed.and(self.missing_slots(id)).is_empty() {
             return self.carry_out_plan(id);
         }
-        self.plan_column(id);
+        self.plan_range(id);
     }
 
-    /// A column needs its pages no more.
+    /// A stripe range needs its pages no more.
     #[inline]
-    pub(crate) fn let_go_pages(&mut self, id: u32) {
+    pub(crate) fn unpin_pages(&mut self, id: u32) {
         if let Some(pages) = &mut self.pages {
-            pages.let_go(id);
+            pages.unpin_all(id);
         }
     }
 
-    /// The slots whose checksums say what a column writes: copies are all alike.
-    pub(crate) fn slots_to_sum(&self, id: u32, data: SlotSet) -> SlotSet {
+    /// The slots whose checksums say what a stripe range writes: copies are all alike.
+    pub(crate) fn slots_to_checksum(&self, id: u32, data: SlotSet) -> SlotSet {
         if self.shape(id).copies {
             data.lowest(1)
         } else {
@@ -178,25 +178,25 @@ impl Engine {
         }
     }
 
-    /// Where the checksums are of what a column writes to a slot.
-    pub(crate) fn written_sums(&self, id: u32, slot: u8) -> Range<usize> {
-        let slots = self.columns[index(id)].new_sums;
+    /// Where the checksums are of what a stripe range writes to a slot.
+    pub(crate) fn written_checksums(&self, id: u32, slot: u8) -> Range<usize> {
+        let slots = self.ranges[index(id)].new_checksums;
         let slot = if slots.contains(slot) { slot } else { 0 };
-        self.sums_range(id, Sums::New, slot)
+        self.checksums_range(id, ChecksumsOf::New, slot)
     }
 
-    /// What is kept of the blocks that a column is about to write to their places.
-    pub(crate) fn keep_sums(&mut self, id: u32, writes: SlotSet) {
-        let column = &self.columns[index(id)];
-        let (ask, reads, blocks) = (column.ask, column.plan.reads, column.blocks);
-        if !self.has_checksums() || column.settling.is_under_way() {
+    /// What is kept of the blocks that a stripe range is about to write to their places.
+    pub(crate) fn keep_checksums(&mut self, id: u32, writes: SlotSet) {
+        let range = &self.ranges[index(id)];
+        let (ask, reads, blocks) = (range.ask, range.plan.reads, range.blocks);
+        if !self.has_checksums() || range.settling.is_under_way() {
             return;
         }
-        let (shape, of_zeros) = (self.shape(id), self.sum_of_zeros());
-        let staged = self.grow.is_staged(self.columns[index(id)].group);
+        let (shape, of_zeros) = (self.shape(id), self.checksum_of_zeros());
+        let staged = self.grow.is_staged(self.ranges[index(id)].group);
         for slot in writes.iter() {
-            let of_data = self.columns[index(id)].log_data.contains(slot);
-            let sums = of_data.then(|| self.written_sums(id, slot));
+            let of_data = self.ranges[index(id)].log_data.contains(slot);
+            let sums = of_data.then(|| self.written_checksums(id, slot));
             // It is copied as it is, and so is what is kept of it: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);
             let parity = !shape.copies && slot >= shape.data;
@@ -211,10 +211,10 @@ impl Engine {
             };
             if !(staged || copied) {
                 let of = (id, slot, self.block_of_slot(id, slot));
-                let (checksums, sums_of_rows) = (&self.checksums, &self.row_sums);
+                let (checksums, checksums_of_rows) = (&self.checksums, &self.row_sums);
                 let pages = self.pages.as_mut().expect("looked at");
                 pages.set_run(&mut self.metadata_buffer, of, blocks, |row| {
-                    Entry::of(sum(checksums, row), row_sums.of(sums_of_rows, row))
+                    Entry::of(sum(checksums, row), row_sums.of(checksums_of_rows, row))
                 });
                 continue;
             }

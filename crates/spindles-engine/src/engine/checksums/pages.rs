@@ -1,8 +1,8 @@
-//! Pages of checksums are fetched for columns, written to the members, and held while they are wrong.
+//! Pages of checksums are fetched for stripe ranges, written to the members, and held while they are wrong.
 
 use crate::{
-    Engine, Mutation, NEWCOMER, PAGE_IO, SYSTEM_IO,
-    checksums::pages::{Deferred, Flush, Held, NONE, State, WRITES_MAX, start},
+    Engine, Mutation, PAGE_IO, REPLACEMENT, SYSTEM_IO,
+    checksums::pages::{Deferred, Flush, NONE, Pinned, State, WRITES_MAX, start},
     index,
     output::{OutReason, Output},
     system_io::{Place, Purpose},
@@ -14,11 +14,11 @@ impl Engine {
     /// Whether a holder has all pages that it needs. Otherwise it is told when it has, save where
     /// its members are missing then.
     #[inline(never)]
-    pub(crate) fn hold_pages(&mut self, holder: u32) -> bool {
-        match self.try_to_hold(holder, false) {
-            Held::All => true,
-            Held::Loading => false,
-            Held::NoRoom => {
+    pub(crate) fn pin_pages(&mut self, holder: u32) -> bool {
+        match self.try_to_pin(holder, false) {
+            Pinned::All => true,
+            Pinned::Loading => false,
+            Pinned::NoRoom => {
                 let pages = self.pages.as_mut().expect("the caller looked");
                 pages.waiting.push_back(holder);
                 // Its pages may be in the way, being dirty.
@@ -28,7 +28,7 @@ impl Engine {
         }
     }
 
-    fn try_to_hold(&mut self, holder: u32, in_line: bool) -> Held {
+    fn try_to_pin(&mut self, holder: u32, in_line: bool) -> Pinned {
         self.want_pages(holder);
         let pages = self.pages.as_mut().expect("the caller looked");
         let held = pages.hold(holder, in_line);
@@ -42,21 +42,21 @@ impl Engine {
     fn want_pages(&mut self, holder: u32) {
         let pages = self.pages.as_mut().expect("the caller looked");
         pages.want_nothing();
-        if let Some(member) = index(holder).checked_sub(self.columns.len()) {
-            let (first, blocks) = self.zeroing.next_sums(member);
+        if let Some(member) = index(holder).checked_sub(self.ranges.len()) {
+            let (first, blocks) = self.zeroing.next_checksums(member);
             let member = MemberIndex(u8::try_from(member).expect("at most 64"));
             return pages.want(0, member, first, blocks);
         }
-        let column = &self.columns[index(holder)];
-        if column.direct {
-            return pages.want(0, column.member, column.offset, column.blocks);
+        let range = &self.ranges[index(holder)];
+        if range.direct {
+            return pages.want(0, range.member, range.offset, range.blocks);
         }
         let slots = self.groups[index(holder)].slots();
-        for slot in column.plan.reads.or(column.plan.writes).iter() {
+        for slot in range.plan.reads.or(range.plan.writes).iter() {
             let place = &slots[usize::from(slot)];
             if !self.missing.contains(place.member) {
-                let first = place.offset.plus(u64::from(column.low));
-                pages.want(slot, place.member, first, column.blocks);
+                let first = place.offset.plus(u64::from(range.low));
+                pages.want(slot, place.member, first, range.blocks);
             }
         }
     }
@@ -83,18 +83,18 @@ impl Engine {
     }
 
     /// A page that is written to a member goes to the device too that is to replace it.
-    fn page_beside(&mut self, at: u32, member: MemberIndex) {
-        let Some(device) = self.secret_newcomer(member) else {
+    fn page_to_replacement(&mut self, at: u32, member: MemberIndex) {
+        let Some(device) = self.hidden_replacement(member) else {
             return;
         };
         let first = start(Some(device));
-        let newcomer = self.newcomer();
+        let replacement = self.replacement();
         let pages = self.pages.as_mut().expect("there are pages");
         let frame = &mut pages.frames[index(at)];
         frame.flying += 1;
         let io = MemberIo {
-            id: MemberIoId(SYSTEM_IO | PAGE_IO | NEWCOMER | at),
-            member: newcomer,
+            id: MemberIoId(SYSTEM_IO | PAGE_IO | REPLACEMENT | at),
+            member: replacement,
             operation: Operation::Write { fua: false },
             block: first.plus(frame.page * u64::from(pages.page_blocks)),
             blocks: pages.page_blocks,
@@ -125,7 +125,7 @@ impl Engine {
         if let Err(error) = result
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
         self.flush_deferred();
     }
@@ -151,15 +151,15 @@ impl Engine {
             let pages = self.pages.as_mut().expect("there are pages");
             let next = core::mem::replace(&mut pages.holders[index(holder)].next, NONE);
             if !pages.wait_for_next(holder) {
-                self.pages_held(holder);
+                self.pages_pinned(holder);
             }
             holder = next;
         }
     }
 
     /// A holder has all pages that it waited for.
-    fn pages_held(&mut self, holder: u32) {
-        match index(holder).checked_sub(self.columns.len()) {
+    fn pages_pinned(&mut self, holder: u32) {
+        match index(holder).checked_sub(self.ranges.len()) {
             None => self.ready.push_back(holder),
             Some(member) => {
                 self.zero_run(MemberIndex(u8::try_from(member).expect("at most 64")));
@@ -175,15 +175,15 @@ impl Engine {
             && core::mem::take(&mut pages.room)
             && let Some(&holder) = pages.waiting.front()
         {
-            let held = self.try_to_hold(holder, true);
-            if held == Held::NoRoom {
+            let held = self.try_to_pin(holder, true);
+            if held == Pinned::NoRoom {
                 break;
             }
             let pages = self.pages.as_mut().expect("looked at");
             pages.waiting.pop_front();
             pages.room = true;
-            if held == Held::All {
-                self.pages_held(holder);
+            if held == Pinned::All {
+                self.pages_pinned(holder);
                 any = true;
             }
         }
@@ -214,7 +214,7 @@ impl Engine {
             let page = (self.metadata_buffer).bytes_at_mut(pages.place, start, pages.page_blocks);
             seal_checksums(pages.array, frame.page, generation, page, changed);
             self.page_io(at, Operation::Write { fua: false });
-            self.page_beside(at, member);
+            self.page_to_replacement(at, member);
         }
         self.flush_deferred();
     }
@@ -236,10 +236,10 @@ impl Engine {
         true
     }
 
-    /// The same for the flush of a column: what was written is durable only with its checksums.
-    pub(crate) fn defers_flush_of_column(&mut self, id: u32) -> bool {
+    /// The same for the flush of a stripe range: what was written is durable only with its checksums.
+    pub(crate) fn defers_flush_of_range(&mut self, id: u32) -> bool {
         let careless = self.mutated(Mutation::SkipPagesOfDurable)
-            && !self.columns[index(id)].settling.is_under_way();
+            && !self.ranges[index(id)].settling.is_under_way();
         let Some(pages) = &mut self.pages else {
             return false;
         };
@@ -247,7 +247,7 @@ impl Engine {
             return false;
         }
         pages.deferred.push_back(Deferred {
-            flush: Flush::Column(id),
+            flush: Flush::StripeRange(id),
             changes: pages.changes,
         });
         true
@@ -261,7 +261,7 @@ impl Engine {
         {
             match first.flush {
                 Flush::System(purpose, members) => self.send_flush(members, purpose),
-                Flush::Column(id) => self.send_flush_of_column(id),
+                Flush::StripeRange(id) => self.send_flush_of_range(id),
             }
         }
     }

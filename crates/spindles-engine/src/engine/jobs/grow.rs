@@ -17,7 +17,7 @@
 //! many members as their map does.
 //!
 //! Everything goes the way that requests go: it is a request of the array's own, in a slot that
-//! clients don't get, with a buffer behind the columns' scratch space.
+//! clients don't get, with a buffer behind the stripe ranges' scratch space.
 
 use super::Job;
 use crate::{
@@ -28,7 +28,7 @@ use crate::{
     index,
     jobs::{
         Place, Walk,
-        grow::{Stage, headroom, page_blocks, sum_pages},
+        grow::{Stage, headroom, page_blocks, pages_of_checksums},
     },
     output::{Event, OutReason, Output},
     plan::{Ask, Shape},
@@ -193,14 +193,14 @@ impl Engine {
                 true
             }
             Stage::Found if self.is_alone() => {
-                self.load_staged_sums();
+                self.load_staged_checksums();
                 true
             }
             Stage::Readying => self.regions_are_ready(),
             Stage::Reading | Stage::Staging | Stage::Rereading | Stage::Placing => {
                 let own = self.own_request();
                 !self.requests[index(own)].is_handed_out()
-                    && self.free_columns.len() > index(self.hedges.kept_columns())
+                    && self.free_ranges.len() > index(self.hedges.kept_ranges())
                     && self.advance(own)
             }
             _ => false,
@@ -310,7 +310,7 @@ impl Engine {
                 self.grow.stage = Stage::Staging;
                 self.ask_own(Operation::Write { fua: false });
             }
-            Stage::Staging => self.sum_staged(),
+            Stage::Staging => self.checksum_staged(),
             Stage::Rereading => self.place(),
             Stage::Placing => {
                 if self.mutated(Mutation::MarkUnflushed) {
@@ -342,22 +342,22 @@ impl Engine {
     }
 
     /// Pages with the checksums of the window under way, on each member.
-    fn window_sum_pages(&self) -> u32 {
+    fn window_checksum_pages(&self) -> u32 {
         let Range { start, end } = self.grow.window;
         let rows = (end - start) / u64::from(self.geometry.data_chunks());
-        sum_pages(self.entries(), rows)
+        pages_of_checksums(self.entries(), rows)
     }
 
     /// What is staged gets its checksums.
-    fn sum_staged(&mut self) {
+    fn checksum_staged(&mut self) {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         let Some(place) = self.grow.sums else {
             return self.harden();
         };
         let persistence = self.metadata.persistence().expect("it grows");
         let (array, generation) = (persistence.array.uuid, self.metadata.generation());
-        let pages = self.window_sum_pages();
-        self.grow.stage = Stage::Summing {
+        let pages = self.window_checksum_pages();
+        self.grow.stage = Stage::Checksumming {
             pending: active.count(),
         };
         for member in active.iter() {
@@ -366,20 +366,32 @@ impl Engine {
             {
                 seal_checksums(array, number, generation, page, PageParts::ALL);
             }
-            self.staged_sums_io(member, place, Operation::Write { fua: false });
+            self.staged_checksums_io(member, place, Operation::Write { fua: false });
         }
     }
 
-    fn staged_sums_io(&mut self, member: MemberIndex, place: MetadataPlace, operation: Operation) {
-        let blocks = self.window_sum_pages() * page_blocks(self.block_size);
+    fn staged_checksums_io(
+        &mut self,
+        member: MemberIndex,
+        place: MetadataPlace,
+        operation: Operation,
+    ) {
+        let blocks = self.window_checksum_pages() * page_blocks(self.block_size);
         // Behind all that may be staged.
         let start = self.grow.headroom[usize::from(member.0)].plus(self.grow.staging_rows);
         let buffer = self.metadata_buffer.slice(place, member.0);
-        self.system_io(Purpose::GrowSums, member, operation, start, blocks, buffer);
+        self.system_io(
+            Purpose::GrowChecksums,
+            member,
+            operation,
+            start,
+            blocks,
+            buffer,
+        );
     }
 
     /// What was found staged is read again, when its checksums are known.
-    fn load_staged_sums(&mut self) {
+    fn load_staged_checksums(&mut self) {
         let Some(place) = self.grow.sums else {
             return self.reread();
         };
@@ -388,12 +400,12 @@ impl Engine {
             pending: active.count(),
         };
         for member in active.iter() {
-            self.staged_sums_io(member, place, Operation::Read);
+            self.staged_checksums_io(member, place, Operation::Read);
         }
     }
 
     /// The checksums of what is staged on a member were written, or read.
-    pub(crate) fn staged_sums_done(&mut self, member: MemberIndex, result: MemberResult) {
+    pub(crate) fn staged_checksums_done(&mut self, member: MemberIndex, result: MemberResult) {
         let place = self.grow.sums.expect("blocks have checksums");
         let loads = matches!(self.grow.stage, Stage::Loading { .. });
         if loads {
@@ -413,9 +425,10 @@ impl Engine {
             && (!loads || error == MemberError::Gone)
             && !self.put_out(member, OutReason::Error(error))
         {
-            self.nothing_more();
+            self.stop_writing();
         }
-        let (Stage::Summing { pending } | Stage::Loading { pending }) = &mut self.grow.stage else {
+        let (Stage::Checksumming { pending } | Stage::Loading { pending }) = &mut self.grow.stage
+        else {
             panic!(
                 "checksums of a window came back in stage {:?}",
                 self.grow.stage
@@ -544,8 +557,8 @@ impl Engine {
         let (part, older) = parts(array, &self.geometry);
         self.regions.set_parts(part, older);
         self.shape = Shape::whole(&self.geometry);
-        for column in &mut self.columns {
-            column.shape = self.shape;
+        for range in &mut self.ranges {
+            range.shape = self.shape;
         }
         let blocks = self.geometry.blocks();
         self.output(Output::Event(Event::Grown { blocks }));
@@ -556,7 +569,7 @@ impl Engine {
         let older = self.grow.record.older;
         match self.grow.stage {
             Stage::Idle | Stage::Waiting | Stage::Stuck => return,
-            Stage::Staging | Stage::Summing { .. } | Stage::Hardening { .. } => {
+            Stage::Staging | Stage::Checksumming { .. } | Stage::Hardening { .. } => {
                 // Nothing was overwritten.
                 self.grow.staged = 0..0;
                 self.enter(self.grow.window.start);

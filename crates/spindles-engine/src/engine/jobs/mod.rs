@@ -1,4 +1,4 @@
-//! Background jobs: each walks the groups of the array, a column at a time, with a pool of columns
+//! Background jobs: each walks the groups of the array, a stripe range at a time, with a pool of stripe ranges
 //! of its own, and keeps out of the clients' way. One file each, one row in the table.
 
 pub(crate) mod grow;
@@ -9,12 +9,12 @@ pub(crate) mod scrub;
 
 use crate::{
     Engine,
-    columns::{Owner, Phase},
     engine::Closing,
     index,
     jobs::{JobStatus, Place, Stage, Walk},
     output::CommandError,
     plan::Ask,
+    ranges::{Owner, Phase},
     slots::SlotSet,
 };
 use alloc::vec::Vec;
@@ -28,7 +28,7 @@ pub struct Job {
     pub name: &'static str,
     /// One line for help texts.
     pub about: &'static str,
-    /// What is asked of each column.
+    /// What is asked of each stripe range.
     pub(crate) ask: Ask,
     /// The first group from here on that it has to look at; may be beyond the last.
     pub(crate) next_group: fn(&Engine, GroupIndex) -> GroupIndex,
@@ -36,9 +36,9 @@ pub struct Job {
     pub(crate) advanced: fn(&mut Engine),
     /// Everything was gone through. The walk is kept until its job begins anew.
     pub(crate) ended: fn(&mut Engine, Walk),
-    /// It was stopped before its end, and its last column has ended; `None` for one that must go on.
+    /// It was stopped before its end, and its last stripe range has ended; `None` for one that must go on.
     pub(crate) stopped: Option<fn(&mut Engine)>,
-    /// What it does when it is its turn, if that is not a column: whether it began anything.
+    /// What it does when it is its turn, if that is not a stripe range: whether it began anything.
     pub(crate) turn: Option<fn(&mut Engine) -> bool>,
 }
 
@@ -71,11 +71,11 @@ impl Engine {
         &self.jobs.walks[job.row()]
     }
 
-    /// Begins a job anew at `from`; everything below counts as done. To be called while no column
+    /// Begins a job anew at `from`; everything below counts as done. To be called while no stripe range
     /// of it is under way.
     pub(crate) fn begin_job(&mut self, job: &'static Job, from: Place) {
         let walk = &mut self.jobs.walks[job.row()];
-        assert_eq!(walk.pending, 0, "columns of {} are under way", job.name);
+        assert_eq!(walk.pending, 0, "ranges of {} are under way", job.name);
         self.jobs.going += u32::from(walk.stage != Stage::Going);
         *walk = Walk {
             stage: Stage::Going,
@@ -85,7 +85,7 @@ impl Engine {
         };
     }
 
-    /// Ends a job before its time. Its columns under way come to their ends.
+    /// Ends a job before its time. Its stripe ranges under way come to their ends.
     pub(crate) fn stop_job(&mut self, job: &'static Job) {
         let walk = &mut self.jobs.walks[job.row()];
         if walk.stage == Stage::Going {
@@ -95,7 +95,7 @@ impl Engine {
         self.jobs.wake = None;
     }
 
-    /// Ends a job on command, as soon as its columns under way have ended.
+    /// Ends a job on command, as soon as its stripe ranges under way have ended.
     pub(crate) fn stop_on_command(&mut self, name: &str) -> Result<(), CommandError> {
         let job = Job::by_name(name).ok_or(CommandError::NoSuchJob)?;
         if job.stopped.is_none() {
@@ -147,7 +147,7 @@ impl Engine {
             return self.end_job(row);
         }
         self.find_mark(row);
-        if self.free_job_columns.is_empty() {
+        if self.free_job_ranges.is_empty() {
             return false;
         }
         match self.jobs.throttle.next(now) {
@@ -160,7 +160,7 @@ impl Engine {
         if let Some(turn) = JOBS[row].turn {
             return turn(self);
         }
-        self.begin_job_column(now, row);
+        self.begin_job_range(now, row);
         true
     }
 
@@ -177,12 +177,12 @@ impl Engine {
         true
     }
 
-    fn begin_job_column(&mut self, now: Instant, row: usize) {
-        let id = self.free_job_columns.pop().expect("the caller looked");
+    fn begin_job_range(&mut self, now: Instant, row: usize) {
+        let id = self.free_job_ranges.pop().expect("the caller looked");
         let Place { group, row: low } = self.jobs.walks[row].next;
         self.take_group(id, group);
         let chunk = self.groups[index(id)].blocks;
-        let end = low + self.limits.column_blocks.min(chunk - low);
+        let end = low + self.limits.range_blocks.min(chunk - low);
         let walk = &mut self.jobs.walks[row];
         walk.pending += 1;
         walk.next = if end == chunk {
@@ -195,33 +195,33 @@ impl Engine {
         };
         let bytes = u64::from(end - low) * u64::from(self.block_size.bytes());
         self.jobs.throttle.gone(now, bytes);
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Starting);
-        column.owner = Owner::Job(u8::try_from(row).expect("few jobs"));
-        column.ask = JOBS[row].ask;
-        column.group = group;
-        column.touched = SlotSet::EMPTY;
-        column.start = low;
-        column.low = low;
-        column.blocks = end - low;
-        column.end = end;
-        if column.ask == Ask::Replace {
-            self.columns[index(id)].touched = self.replaced_slots(id);
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Starting);
+        range.owner = Owner::Job(u8::try_from(row).expect("few jobs"));
+        range.ask = JOBS[row].ask;
+        range.group = group;
+        range.touched = SlotSet::EMPTY;
+        range.start = low;
+        range.low = low;
+        range.blocks = end - low;
+        range.end = end;
+        if range.ask == Ask::Replace {
+            self.ranges[index(id)].touched = self.replaced_slots(id);
         }
         self.start(id);
     }
 
-    /// A column of a job ended, whose slot is free again.
-    pub(crate) fn job_column_done(&mut self, id: u32, row: u8, done: bool, mismatch: bool) {
-        let column = &self.columns[index(id)];
+    /// A stripe range of a job ended, whose slot is free again.
+    pub(crate) fn job_range_done(&mut self, id: u32, row: u8, done: bool, mismatch: bool) {
+        let range = &self.ranges[index(id)];
         let place = Place {
-            group: column.group,
-            row: column.start,
+            group: range.group,
+            row: range.start,
         };
-        self.free_job_columns.push(id);
+        self.free_job_ranges.push(id);
         let row = usize::from(row);
         let walk = &mut self.jobs.walks[row];
-        assert!(walk.pending > 0, "a column of a job ended twice");
+        assert!(walk.pending > 0, "a range of a job ended twice");
         walk.pending -= 1;
         walk.mismatches += u64::from(mismatch);
         if !done {
@@ -235,16 +235,16 @@ impl Engine {
     fn find_mark(&mut self, row: usize) {
         let walk = &self.jobs.walks[row];
         let (before, going) = (walk.mark, walk.stage == Stage::Going);
-        let first = index(self.client_columns());
-        let mark = self.columns[first..]
+        let first = index(self.client_ranges());
+        let mark = self.ranges[first..]
             .iter()
-            .filter(|column| {
-                column.phase() != Phase::Free
-                    && matches!(column.owner, Owner::Job(owner) if usize::from(owner) == row)
+            .filter(|range| {
+                range.phase() != Phase::Free
+                    && matches!(range.owner, Owner::Job(owner) if usize::from(owner) == row)
             })
-            .map(|column| Place {
-                group: column.group,
-                row: column.start,
+            .map(|range| Place {
+                group: range.group,
+                row: range.start,
             })
             .chain(walk.held)
             .fold(walk.next, Place::min);

@@ -1,4 +1,4 @@
-//! Fills devices that took the place of missing ones: every column is read and what they lack is
+//! Fills devices that took the place of missing ones: every stripe range is read and what they lack is
 //! computed. Whatever is written meanwhile goes to them too; below the mark they are read.
 //!
 //! A device takes its position while nothing is under way, and nothing is copied before it is
@@ -56,7 +56,7 @@ impl Engine {
         self.lost.difference(self.missing)
     }
 
-    /// Whether a member can be read in the rows below `end` of `group`, from where a column begins.
+    /// Whether a member can be read in the rows below `end` of `group`, from where a stripe range begins.
     #[inline]
     pub(crate) fn holds(&self, member: MemberIndex, group: GroupIndex, end: u32) -> bool {
         !self.lost.contains(member)
@@ -143,13 +143,13 @@ impl Engine {
             device: *device,
             uuid,
             returns: false,
-            beside: false,
+            replacement: false,
         });
         Ok(())
     }
 
     /// A member that was being replaced is out: the device beside it takes its place.
-    pub(crate) fn join_from_beside(
+    pub(crate) fn join_replacement(
         &mut self,
         member: MemberIndex,
         device: &DeviceRecord,
@@ -161,7 +161,7 @@ impl Engine {
                 device: *device,
                 uuid,
                 returns: false,
-                beside: true,
+                replacement: true,
             });
         }
     }
@@ -287,7 +287,7 @@ impl Engine {
         self.bad.tell_all();
         self.write_bad_blocks();
         for joining in &all {
-            self.journal_from_anew(joining.member, &joining.device);
+            self.journal_restarts_on(joining.member, &joining.device);
         }
         self.want_update();
         true
@@ -297,7 +297,7 @@ impl Engine {
     fn join(&mut self, joining: &Joining) {
         let Joining { member, device, .. } = joining;
         let (member, at) = (*member, usize::from(member.0));
-        if joining.beside {
+        if joining.replacement {
             self.output(Output::Swap(member));
         }
         let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");

@@ -1,4 +1,4 @@
-//! Copies a member that is alive onto a *newcomer*, which then takes its position: redundancy is
+//! Copies a member that is alive onto a *replacement device*, which then takes its position: redundancy is
 //! never less than it was. The others are read only where the member can't be.
 //!
 //! ```text
@@ -8,23 +8,23 @@
 //!   └──all know──── Recording ◀──it knows, durably── Telling ◀──all is durable──── Flushing
 //! ```
 //!
-//! From `Copying` on, whatever is written to the member goes to the newcomer as well; nobody counts
+//! From `Copying` on, whatever is written to the member goes to the replacement device as well; nobody counts
 //! on it. In the end nothing new is begun for a moment: everything is flushed, and one superblock
-//! update gives the newcomer the position. It is told first and the others after it, so that nobody
-//! counts on a device that does not know. After a crash in between the newcomer is the member where
+//! update gives the replacement device the position. It is told first and the others after it, so that nobody
+//! counts on a device that does not know. After a crash in between the replacement device is the member where
 //! it is given, and the old device where it is not: both hold everything.
 //!
-//! A member that goes out meanwhile makes it a rebuild onto the newcomer, from anew. A newcomer that
+//! A member that goes out meanwhile makes it a rebuild onto the replacement device, from anew. A replacement device that
 //! fails, and a place that can be read nowhere, end it; the member stays.
 
 use super::Job;
 use crate::{
-    Engine, Mutation, NEWCOMER, SLOT_BITS,
+    Engine, Mutation, REPLACEMENT, SLOT_BITS,
     engine::Closing,
     index,
     jobs::{
         Place, Walk,
-        replace::{Beside, Replace, Stage},
+        replace::{Replace, ReplacementDevice, Stage},
     },
     output::{CommandError, Event, Output, ReplaceEnd},
     plan::Ask,
@@ -50,15 +50,15 @@ pub(crate) static JOB: Job = Job {
 impl Engine {
     /// The member that is being replaced.
     pub fn replacing(&self) -> Option<MemberIndex> {
-        let beside = self
+        let replacement = self
             .replace
-            .beside
+            .replacement
             .filter(|_| self.replace.stage != Stage::Idle);
-        beside.map(|beside| beside.member)
+        replacement.map(|replacement| replacement.member)
     }
 
     /// Where the driver attaches a device that is to replace a member: beside all positions.
-    pub fn newcomer(&self) -> MemberIndex {
+    pub fn replacement(&self) -> MemberIndex {
         MemberIndex(self.geometry.members())
     }
 
@@ -80,7 +80,7 @@ impl Engine {
             return Err(CommandError::Busy);
         }
         self.replace.stage = Stage::Waiting;
-        self.replace.beside = Some(Beside {
+        self.replace.replacement = Some(ReplacementDevice {
             member,
             device: *device,
             uuid,
@@ -99,12 +99,12 @@ impl Engine {
             return true;
         }
         if self.replace.stage == Stage::Waiting {
-            let beside = self.replace.beside.expect("somebody waits");
+            let replacement = self.replace.replacement.expect("somebody waits");
             Replace::everything(&self.regions, &mut self.replace.todo);
             self.replace.fresh.clear_all();
             self.replace.stage = Stage::Copying;
             self.begin_job(&JOB, Place::default());
-            let member = beside.member;
+            let member = replacement.member;
             self.output(Output::Event(Event::ReplaceStarted { member }));
             self.regions.tell_all();
             self.write_bitmaps();
@@ -138,7 +138,7 @@ impl Engine {
         }
     }
 
-    /// Nothing is under way: what was written to the newcomer is made durable, and what the journals
+    /// Nothing is under way: what was written to the replacement device is made durable, and what the journals
     /// say is made needless by making all durable in place.
     fn flush_before_telling(&mut self) {
         self.replace.stage = Stage::Flushing;
@@ -152,9 +152,9 @@ impl Engine {
         if self.replace.flushes > 0 || self.replace.stage != Stage::Flushing {
             return;
         }
-        if member != self.newcomer() && !self.mutated(Mutation::ReplaceUnflushed) {
+        if member != self.replacement() && !self.mutated(Mutation::ReplaceUnflushed) {
             self.replace.flushes = 1;
-            return self.newcomer_system_io(
+            return self.replacement_system_io(
                 Purpose::ReplaceFlush,
                 Operation::Flush,
                 BlockIndex(0),
@@ -175,15 +175,19 @@ impl Engine {
 
     /// The device of the member and the one beside it change places, here and at the driver.
     fn exchange(&mut self) {
-        let beside = self.replace.beside.as_mut().expect("one is beside");
-        let member = beside.member;
+        let replacement = self
+            .replace
+            .replacement
+            .as_mut()
+            .expect("one is replacement");
+        let member = replacement.member;
         let at = usize::from(member.0);
         let persistence = (self.metadata.persistence_mut()).expect("it was looked at before");
         let device = persistence.devices[at].as_mut().expect("it is there");
-        core::mem::swap(device, &mut beside.device);
+        core::mem::swap(device, &mut replacement.device);
         core::mem::swap(
             &mut persistence.array.member[at].device_uuid,
-            &mut beside.uuid,
+            &mut replacement.uuid,
         );
         let device = *device;
         self.members[at].data_start = device.data_start();
@@ -195,9 +199,9 @@ impl Engine {
         self.output(Output::Swap(member));
     }
 
-    /// The newcomer's superblock was written, or could not be.
-    pub(crate) fn newcomer_told(&mut self, result: MemberResult) {
-        let member = self.replace.beside.expect("it was told").member;
+    /// The replacement device's superblock was written, or could not be.
+    pub(crate) fn replacement_told(&mut self, result: MemberResult) {
+        let member = self.replace.replacement.expect("it was told").member;
         match result {
             Ok(()) => {
                 self.replace.stage = Stage::Recording;
@@ -210,7 +214,7 @@ impl Engine {
                 self.exchange();
                 let persistence = self.metadata.persistence_mut();
                 persistence.expect("it was written").array.generation -= 1;
-                self.end_replace(ReplaceEnd::NewcomerLost(error));
+                self.end_replace(ReplaceEnd::ReplacementLost(error));
                 self.regions.tell_all();
                 self.write_bitmaps();
                 self.bad.tell_all();
@@ -224,32 +228,32 @@ impl Engine {
     pub(crate) fn replace_recorded(&mut self) {
         if self.replace.stage == Stage::Recording {
             self.replace.stage = Stage::Idle;
-            let member = self.replace.beside.take().expect("it was told").member;
+            let member = self.replace.replacement.take().expect("it was told").member;
             if !self.metadata.is_broken() {
                 self.output(Output::Event(Event::ReplaceDone { member }));
             }
         }
     }
 
-    /// It comes to its end without the newcomer.
+    /// It comes to its end without the replacement device.
     fn end_replace(&mut self, why: ReplaceEnd) {
         self.stop_job(&JOB);
         self.replace.stage = Stage::Idle;
-        let beside = self.replace.beside.take().expect("it goes on");
-        let member = beside.member;
+        let replacement = self.replace.replacement.take().expect("it goes on");
+        let member = replacement.member;
         self.output(Output::Event(Event::ReplaceEnded { member, why }));
     }
 
-    /// A member is out. If it is the one that is being replaced, it is rebuilt onto the newcomer.
+    /// A member is out. If it is the one that is being replaced, it is rebuilt onto the replacement device.
     pub(crate) fn replaced_is_out(&mut self, member: MemberIndex) {
         if self.replacing() != Some(member)
             || !(self.replace.is_secret() || self.replace.stage == Stage::Waiting)
         {
             return;
         }
-        let Beside { device, uuid, .. } = self.replace.beside.expect("looked at");
+        let ReplacementDevice { device, uuid, .. } = self.replace.replacement.expect("looked at");
         self.end_replace(ReplaceEnd::MemberLost);
-        self.join_from_beside(member, &device, uuid);
+        self.join_replacement(member, &device, uuid);
     }
 
     /// An array that is about to be closed does not wait for all to be copied.
@@ -259,20 +263,25 @@ impl Engine {
         }
     }
 
-    // ---- the newcomer's I/O -----------------------------------------------------------------------
+    // ---- the replacement device's I/O -----------------------------------------------------------------------
 
-    /// The slot of a column whose member is being replaced.
+    /// The slot of a stripe range whose member is being replaced.
     #[inline]
     pub(crate) fn replaced_slots(&self, id: u32) -> SlotSet {
         if !self.replace.copies() {
             return SlotSet::EMPTY;
         }
-        let member = self.replace.beside.as_ref().expect("one is beside").member;
+        let member = self
+            .replace
+            .replacement
+            .as_ref()
+            .expect("one is replacement")
+            .member;
         self.slots_of(id, MemberSet::EMPTY.with(member))
     }
 
-    /// What a column writes to one of its slots goes to the newcomer. That need not be durable.
-    pub(crate) fn write_beside(
+    /// What a stripe range writes to one of its slots goes to the replacement device. That need not be durable.
+    pub(crate) fn write_to_replacement(
         &mut self,
         id: u32,
         slot: u8,
@@ -284,13 +293,13 @@ impl Engine {
             Operation::WriteZeroes { .. } => Operation::WriteZeroes { fua: false },
             operation => operation,
         };
-        let column = &self.columns[index(id)];
-        let (low, blocks) = (column.low, column.blocks);
+        let range = &self.ranges[index(id)];
+        let (low, blocks) = (range.low, range.blocks);
         let place = self.groups[index(id)].slots()[usize::from(slot)];
-        let start = self.newcomer_device().data_start();
+        let start = self.replacement_device().data_start();
         self.output(Output::Member(MemberIo {
-            id: MemberIoId(NEWCOMER | id << SLOT_BITS | u32::from(slot)),
-            member: self.newcomer(),
+            id: MemberIoId(REPLACEMENT | id << SLOT_BITS | u32::from(slot)),
+            member: self.replacement(),
             operation,
             block: start.plus(place.offset.0).plus(u64::from(low)),
             blocks,
@@ -298,22 +307,27 @@ impl Engine {
         }));
     }
 
-    fn newcomer_device(&self) -> &DeviceRecord {
-        &self.replace.beside.as_ref().expect("there is one").device
+    fn replacement_device(&self) -> &DeviceRecord {
+        &self
+            .replace
+            .replacement
+            .as_ref()
+            .expect("there is one")
+            .device
     }
 
-    /// The newcomer, which is told of the bitmaps.
-    pub(crate) fn newcomer_told_of_bitmaps(&self) -> Option<&DeviceRecord> {
-        self.replace.is_secret().then(|| self.newcomer_device())
+    /// The replacement device, which is told of the bitmaps.
+    pub(crate) fn replacement_told_of_bitmaps(&self) -> Option<&DeviceRecord> {
+        self.replace.is_secret().then(|| self.replacement_device())
     }
 
-    /// The newcomer beside that member, which gets its checksums.
-    pub(crate) fn secret_newcomer(&self, member: MemberIndex) -> Option<&DeviceRecord> {
-        let newcomer = self.newcomer_told_of_bitmaps()?;
-        (self.replacing() == Some(member)).then_some(newcomer)
+    /// The replacement device beside that member, which gets its checksums.
+    pub(crate) fn hidden_replacement(&self, member: MemberIndex) -> Option<&DeviceRecord> {
+        let replacement = self.replacement_told_of_bitmaps()?;
+        (self.replacing() == Some(member)).then_some(replacement)
     }
 
-    pub(crate) fn newcomer_system_io(
+    pub(crate) fn replacement_system_io(
         &mut self,
         purpose: Purpose,
         operation: Operation,
@@ -321,28 +335,35 @@ impl Engine {
         blocks: u32,
         buffer: BufferSlice,
     ) {
-        self.system_io(purpose, self.newcomer(), operation, block, blocks, buffer);
+        self.system_io(
+            purpose,
+            self.replacement(),
+            operation,
+            block,
+            blocks,
+            buffer,
+        );
     }
 
-    /// A write of a column to the newcomer came back.
+    /// A write of a stripe range to the replacement device came back.
     #[cold]
-    pub(crate) fn written_beside(&mut self, id: MemberIoId, result: MemberResult) {
-        self.newcomer_failed(result);
-        let id = (id.0 & !NEWCOMER) >> SLOT_BITS;
-        let column = &mut self.columns[index(id)];
-        assert!(column.pending > 0, "a member I/O came back twice");
-        column.pending -= 1;
-        if column.pending == 0 {
-            self.column_ios_done(id);
+    pub(crate) fn written_to_replacement(&mut self, id: MemberIoId, result: MemberResult) {
+        self.replacement_failed(result);
+        let id = (id.0 & !REPLACEMENT) >> SLOT_BITS;
+        let range = &mut self.ranges[index(id)];
+        assert!(range.pending > 0, "a member I/O came back twice");
+        range.pending -= 1;
+        if range.pending == 0 {
+            self.range_ios_done(id);
         }
     }
 
-    /// The newcomer answered. Where that was an error, the replacement ends.
-    pub(crate) fn newcomer_failed(&mut self, result: MemberResult) {
+    /// The replacement device answered. Where that was an error, the replacement ends.
+    pub(crate) fn replacement_failed(&mut self, result: MemberResult) {
         if let Err(error) = result
             && self.replace.is_secret()
         {
-            self.end_replace(ReplaceEnd::NewcomerLost(error));
+            self.end_replace(ReplaceEnd::ReplacementLost(error));
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Makes redundancy agree with data again, after creation or a crash: every column is read, and
+//! Makes redundancy agree with data again, after creation or a crash: every stripe range is read, and
 //! what disagrees is written. A client's read of what is not settled settles it first.
 
 use super::Job;
@@ -27,7 +27,7 @@ impl Engine {
         self.output(Output::Event(Event::ResyncStarted));
     }
 
-    /// Whether redundancy of the rows below `end` of `group`, from where a column begins, is known
+    /// Whether redundancy of the rows below `end` of `group`, from where a stripe range begins, is known
     /// to agree with data.
     #[inline]
     pub(crate) fn settled(&self, group: GroupIndex, end: u32) -> bool {

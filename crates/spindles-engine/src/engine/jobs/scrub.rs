@@ -3,15 +3,14 @@
 //! tell which that is. Where there is not, a disagreement is told and left alone: parity computed
 //! anew from rotten data would make the rot the truth.
 //!
-//! A column in which something is wrong is gone through again in halves, down to single blocks, so
-//! that every place is known exactly and several in one column don't hide each other. The same
+//! A stripe range in which something is wrong is gone through again in halves, down to single blocks, so
+//! that every place is known exactly and several in one stripe range don't hide each other. The same
 //! machinery, without a walk, makes places readable again at which a client met a read error
 //! (`faults.rs`).
 
 use super::Job;
 use crate::{
     Engine, Mutation,
-    columns::Owner,
     engine::Closing,
     index,
     jobs::{
@@ -20,6 +19,7 @@ use crate::{
     },
     output::{CommandError, Event, Output},
     plan::{Ask, Strategy},
+    ranges::Owner,
     slots::SlotSet,
 };
 use spindles_block::{BlockIndex, ComputeResult, RequestError};
@@ -145,17 +145,17 @@ impl Engine {
         })
     }
 
-    /// Whether a column makes places anew from redundancy that is settled.
+    /// Whether a stripe range makes places anew from redundancy that is settled.
     #[inline]
     pub(crate) fn repairs(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        column.ask == Ask::Scrub && column.plan.strategy != Strategy::Settle
+        let range = &self.ranges[index(id)];
+        range.ask == Ask::Scrub && range.plan.strategy != Strategy::Settle
     }
 
     /// What a scrub, or a repair, does about what is wrong.
     #[cold]
     fn repair(&self, id: u32) -> Repair {
-        match self.columns[index(id)].owner {
+        match self.ranges[index(id)].owner {
             Owner::Job(_) => self.scrub.repair,
             Owner::Nobody | Owner::Answered | Owner::Request(_) | Owner::Repair | Owner::Replay => {
                 Repair::Located
@@ -163,38 +163,38 @@ impl Engine {
         }
     }
 
-    /// Whether a column writes nothing, whatever it finds.
+    /// Whether a stripe range writes nothing, whatever it finds.
     #[inline]
     pub(crate) fn only_looks(&self, id: u32) -> bool {
         self.repairs(id) && self.repair(id) == Repair::Nothing
     }
 
-    /// What could not be read of a scrub's column is looked for in shorter pieces of it. Whether
+    /// What could not be read of a scrub's stripe range is looked for in shorter pieces of it. Whether
     /// there are any.
     pub(crate) fn narrow(&mut self, id: u32) -> bool {
         let missing = self.missing_slots(id);
-        let lost = self.columns[index(id)].unreadable.minus(missing);
+        let lost = self.ranges[index(id)].unreadable.minus(missing);
         !lost.is_empty() && self.halve(id)
     }
 
     /// Goes on with the first part of the rows under way, if there is more than one.
     pub(crate) fn halve(&mut self, id: u32) -> bool {
-        let column = &mut self.columns[index(id)];
-        let blocks = column.blocks;
+        let range = &mut self.ranges[index(id)];
+        let blocks = range.blocks;
         if blocks > 1 {
             // A power of two below.
-            column.blocks = 1 << (u32::BITS - 1 - (blocks - 1).leading_zeros());
-            column.look_anew();
+            range.blocks = 1 << (u32::BITS - 1 - (blocks - 1).leading_zeros());
+            range.forget_findings();
         }
         blocks > 1
     }
 
-    /// What was read of a scrub's column does not fit together.
+    /// What was read of a scrub's stripe range does not fit together.
     pub(crate) fn scrub_disagrees(&mut self, id: u32, result: ComputeResult) {
         if self.halve(id) {
-            return self.plan_column(id);
+            return self.plan_range(id);
         }
-        let readable = self.columns[index(id)].plan.reads;
+        let readable = self.ranges[index(id)].plan.reads;
         let data = u32::from(self.shape(id).data);
         let result = match result {
             ComputeResult::Mismatch if self.mutated(Mutation::RepairUnlocated) => {
@@ -209,9 +209,9 @@ impl Engine {
             }
             ComputeResult::Mismatch if self.repair(id) == Repair::TrustData => {
                 let overruled = readable.minus(readable.lowest(data));
-                let column = &mut self.columns[index(id)];
-                column.overruled = overruled;
-                column.unreadable = column.unreadable.or(overruled);
+                let range = &mut self.ranges[index(id)];
+                range.overruled = overruled;
+                range.unreadable = range.unreadable.or(overruled);
             }
             ComputeResult::Mismatch => {
                 self.tell_disagreement(id, false);
@@ -220,15 +220,15 @@ impl Engine {
             }
             ComputeResult::Done => panic!("what fits together does not disagree"),
         }
-        self.plan_column(id);
+        self.plan_range(id);
     }
 
     /// A chunk of the rows under way was read and is known to hold wrong bytes: it counts as
     /// unreadable from here on.
     pub(crate) fn chunk_is_rotten(&mut self, id: u32, slot: u8) {
-        let column = &mut self.columns[index(id)];
-        column.rotten = column.rotten.with(slot);
-        column.unreadable = column.unreadable.with(slot);
+        let range = &mut self.ranges[index(id)];
+        range.rotten = range.rotten.with(slot);
+        range.unreadable = range.unreadable.with(slot);
     }
 
     /// Too much is lost to make a scrub's rows anew.
@@ -237,11 +237,11 @@ impl Engine {
         if lost.is_empty() {
             // Members are lost, not places on them.
             let error = RequestError::BeyondTolerance;
-            self.columns[index(id)].error.get_or_insert(error);
+            self.ranges[index(id)].error.get_or_insert(error);
             return self.finish(id);
         }
         if self.halve(id) {
-            return self.plan_column(id);
+            return self.plan_range(id);
         }
         self.tell_repairs(id, false);
         self.finish_rows(id);
@@ -249,40 +249,40 @@ impl Engine {
 
     /// Slots of members that are there, with something wrong in the rows under way.
     fn lost_here(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
-        column
+        let range = &self.ranges[index(id)];
+        range
             .unreadable
-            .minus(column.overruled)
+            .minus(range.overruled)
             .minus(self.missing_slots(id))
     }
 
     /// Tells what was wrong in the rows under way, and what became of it.
     pub(crate) fn tell_repairs(&mut self, id: u32, wrote: bool) {
-        let column = self.columns[index(id)];
-        let wrote = wrote && column.error.is_none() && !self.metadata.is_broken();
+        let range = self.ranges[index(id)];
+        let wrote = wrote && range.error.is_none() && !self.metadata.is_broken();
         for slot in self.lost_here(id).iter() {
             let place = self.groups[index(id)].slots()[usize::from(slot)];
             let start = self.members[usize::from(place.member.0)].data_start;
             let finding = Finding {
                 member: place.member,
-                block: start.plus(place.offset.0 + u64::from(column.low)),
-                blocks: column.blocks,
+                block: start.plus(place.offset.0 + u64::from(range.low)),
+                blocks: range.blocks,
                 array_block: self.array_block(id, slot),
-                flaw: if column.rotten.contains(slot) {
+                flaw: if range.rotten.contains(slot) {
                     Flaw::Rotten
                 } else {
                     Flaw::Unreadable
                 },
                 fate: match wrote {
                     false => Fate::Left,
-                    true if column.refused.contains(slot) => Fate::Refused,
+                    true if range.refused.contains(slot) => Fate::Refused,
                     true => Fate::Repaired,
                 },
             };
             self.count_finding(id, &finding);
             self.output(Output::Event(Event::Found(finding)));
         }
-        if !column.overruled.is_empty() {
+        if !range.overruled.is_empty() {
             self.tell_disagreement(id, wrote);
         }
     }
@@ -301,7 +301,7 @@ impl Engine {
     fn count_finding(&mut self, id: u32, finding: &Finding) {
         let blocks = u64::from(finding.blocks);
         self.faults.count(finding);
-        if matches!(self.columns[index(id)].owner, Owner::Job(_)) {
+        if matches!(self.ranges[index(id)].owner, Owner::Job(_)) {
             match finding.fate {
                 Fate::Repaired => self.scrub.found.repaired_blocks += blocks,
                 Fate::Refused | Fate::Left => self.scrub.found.left_blocks += blocks,
@@ -310,9 +310,9 @@ impl Engine {
     }
 
     fn tell_disagreement(&mut self, id: u32, made_to_agree: bool) {
-        let column = &self.columns[index(id)];
-        let (low, blocks) = (u64::from(column.low), column.blocks);
-        if matches!(column.owner, Owner::Job(_)) {
+        let range = &self.ranges[index(id)];
+        let (low, blocks) = (u64::from(range.low), range.blocks);
+        if matches!(range.owner, Owner::Job(_)) {
             let found = &mut self.scrub.found;
             if made_to_agree {
                 found.made_to_agree += u64::from(blocks);

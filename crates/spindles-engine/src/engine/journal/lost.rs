@@ -3,7 +3,7 @@
 //! What was in flight is then known by dirty regions alone: a resync settles them. What was carried out
 //! again by then is what was written last, so that nothing is older than it was after the crash.
 
-use crate::{Engine, columns::Owner, index};
+use crate::{Engine, index, ranges::Owner};
 
 impl Engine {
     /// Whether the superblocks count on a log that is not there. Before anything is written they
@@ -15,12 +15,12 @@ impl Engine {
         tail > 0 && journal.is_some_and(|journal| journal.record.tail == 0)
     }
 
-    /// Whether a column asks for a client, what its answer would be is in the log, and that is lost.
+    /// Whether a stripe range asks for a client, what its answer would be is in the log, and that is lost.
     #[cold]
     pub(crate) fn log_is_lost(&self, id: u32) -> bool {
-        let asks = matches!(self.columns[index(id)].owner, Owner::Request(_));
+        let asks = matches!(self.ranges[index(id)].owner, Owner::Request(_));
         let journal = self.journal.as_ref();
-        asks && journal.is_some_and(|journal| journal.home.is_lost())
+        asks && journal.is_some_and(|journal| journal.placement.is_lost())
     }
 
     /// The device with the journal is lost under the replay.
@@ -31,7 +31,7 @@ impl Engine {
             // as it was logged: until then nobody may see what that will change.
             self.unreplayed = true;
             self.all_settled = false;
-            return self.give_up_replay();
+            return self.abandon_replay();
         }
         let journal = self.journal.as_mut().expect("a replay has a journal");
         journal.record.tail = 0;

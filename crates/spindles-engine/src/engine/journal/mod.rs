@@ -1,14 +1,14 @@
 //! The journal: closes the write hole on the members themselves. The new blocks of a write, with
 //! parity, are durable in the journals of the members that they belong to before the first of them
-//! goes to its place. Columns that come together make one *batch*: one header and one flush a
+//! goes to its place. Stripe ranges that come together make one *batch*: one header and one flush a
 //! member (`docs/format.md`).
 //!
 //! ```text
-//!  column:  commit ──▶ waiting ──▶ appending ──▶ flushing ──▶ in place ──▶ acknowledged
-//!  half:    free ──▶ in use ──all in place──▶ flushing ──▶ recording the tail ──▶ free
+//!  stripe range:  commit ──▶ waiting ──▶ appending ──▶ flushing ──▶ in place ──▶ acknowledged
+//!  segment:    free ──▶ in use ──all in place──▶ flushing ──▶ recording the tail ──▶ free
 //! ```
 //!
-//! A batch has the same place on all members, in one of two halves. A half is filled again only
+//! A batch has the same place on all members, in one of two segments. A segment is filled again only
 //! when all that its batches wrote was flushed in place, and a tail that excludes them is durable in
 //! the superblocks. What does not change the contents of the array (settling, repairing) is not
 //! logged: replaying an older batch over it gives the same bytes.
@@ -19,12 +19,11 @@ mod replay;
 mod stamp;
 
 use crate::{
-    Engine, Mutation, SLOT_BITS,
-    columns::Phase,
-    index,
-    journal::{Batch, Half, HalfState, JOURNAL_DEVICE, Load, State, stamp::Stamp},
+    Engine, Mutation, SLOT_BITS, index,
+    journal::{Batch, JOURNAL_DEVICE, Load, Segment, SegmentState, State, stamp::Stamp},
     output::{Event, OutReason, Output},
     plan::Ask,
+    ranges::Phase,
     status::JournalStatus,
     system_io::Purpose,
 };
@@ -55,14 +54,14 @@ impl Engine {
             && !self.mutated(Mutation::SkipJournal)
     }
 
-    /// Logs a column: it goes on with `commit` when what it writes is durable in the journal.
+    /// Logs a stripe range: it goes on with `commit` when what it writes is durable in the journal.
     pub(crate) fn log(&mut self, id: u32) {
         if self.writes_nothing() {
-            self.columns[index(id)].move_to(Phase::Committing);
+            self.ranges[index(id)].move_to(Phase::Committing);
             self.ready.push_back(id);
             return;
         }
-        self.columns[index(id)].move_to(Phase::Logging);
+        self.ranges[index(id)].move_to(Phase::Logging);
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.waiting.push_back(id);
         self.begin_batch();
@@ -74,25 +73,25 @@ impl Engine {
         journal.is_some_and(|journal| journal.live.may_hold(group))
     }
 
-    /// A column begins to write to its places.
+    /// A stripe range begins to write to its places.
     pub(crate) fn writing_begins(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
+        let range = &mut self.ranges[index(id)];
         if let Some(journal) = &mut self.journal
-            && column.log_half.is_none()
+            && range.log_segment.is_none()
         {
             journal.unlogged += 1;
-            column.unlogged = true;
+            range.unlogged = true;
         }
     }
 
-    /// All that a column writes to its places is there.
+    /// All that a stripe range writes to its places is there.
     pub(crate) fn writing_ended(&mut self, id: u32) {
         let on_device = self.journals_on_device();
-        let column = &mut self.columns[index(id)];
-        let logged = column.log_half.is_some() && !on_device;
-        let writes = column.ask == Ask::Write;
-        let was_unlogged = core::mem::take(&mut column.unlogged);
-        let (group, parity) = (column.group, !column.shape.copies);
+        let range = &mut self.ranges[index(id)];
+        let logged = range.log_segment.is_some() && !on_device;
+        let writes = range.ask == Ask::Write;
+        let was_unlogged = core::mem::take(&mut range.unlogged);
+        let (group, parity) = (range.group, !range.shape.copies);
         let write = if writes && !logged {
             self.flushes.write_ended()
         } else {
@@ -119,35 +118,35 @@ impl Engine {
         journal.is_some_and(|journal| journal.unlogged > 0)
     }
 
-    /// Whether a column wrote durably, by the log, in rows of which the rest may be in the members'
+    /// Whether a stripe range wrote durably, by the log, in rows of which the rest may be in the members'
     /// caches only: with that lost, and a member, parity of what was logged is worth nothing.
     pub(crate) fn rests_on_caches(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let Some(journal) = &self.journal else {
             return false;
         };
-        column.log_half.is_some()
+        range.log_segment.is_some()
             && !self
                 .flushes
-                .is_durable(journal.live.last_unlogged(column.group))
+                .is_durable(journal.live.last_unlogged(range.group))
             && self.write_kind(id).0
             && !self.mutated(Mutation::SkipRestFlush)
     }
 
-    /// A column's writes have come to their end.
+    /// A stripe range's writes have come to their end.
     pub(crate) fn log_done(&mut self, id: u32) {
-        let half = self.columns[index(id)].log_half.take();
+        let segment = self.ranges[index(id)].log_segment.take();
         let Some(journal) = &mut self.journal else {
             return;
         };
-        if let Some(half) = half
+        if let Some(segment) = segment
             && self.geometry.survives(self.missing)
         {
             // Where the array failed some of it may be missing in place: its log stays.
-            journal.halves[usize::from(half)].unfinished -= 1;
+            journal.segments[usize::from(segment)].unfinished -= 1;
         }
         self.journal_drained();
-        self.release_half();
+        self.release_segment();
     }
 
     /// Whether writes may be logged: without checksums nothing but the log tells after a crash which
@@ -168,9 +167,9 @@ impl Engine {
     }
 
     /// Nothing can be written any more: those that wait to be logged are told.
-    pub(crate) fn journal_gives_up(&mut self) {
+    pub(crate) fn journal_abandons(&mut self) {
         while let Some(id) = self.journal.as_mut().and_then(|j| j.waiting.pop_front()) {
-            self.columns[index(id)].move_to(Phase::Committing);
+            self.ranges[index(id)].move_to(Phase::Committing);
             self.ready.push_back(id);
         }
         self.zeroing_goes_on();
@@ -178,11 +177,11 @@ impl Engine {
 
     /// A device takes a position. What the journals hold of before must never be replayed onto it:
     /// nothing is under way now, and nothing is until they are void.
-    pub(crate) fn journal_from_anew(&mut self, member: MemberIndex, device: &DeviceRecord) {
+    pub(crate) fn journal_restarts_on(&mut self, member: MemberIndex, device: &DeviceRecord) {
         let Some(journal) = &mut self.journal else {
             return;
         };
-        journal.home.moves(member, device, self.block_size);
+        journal.placement.moves(member, device, self.block_size);
         self.journal_restarts();
     }
 
@@ -216,7 +215,7 @@ impl Engine {
     /// Another device is the member.
     pub(crate) fn journal_moves(&mut self, member: MemberIndex, device: &DeviceRecord) {
         if let Some(journal) = &mut self.journal {
-            journal.home.moves(member, device, self.block_size);
+            journal.placement.moves(member, device, self.block_size);
         }
     }
 
@@ -224,14 +223,14 @@ impl Engine {
     /// does not.
     fn journal_drained(&mut self) {
         let ready = self.journal.as_ref().is_some_and(|journal| {
-            let in_place = journal.halves.iter().all(|half| {
-                let settled = matches!(half.state, HalfState::Free | HalfState::InUse);
-                half.unfinished == 0 && settled
+            let in_place = journal.segments.iter().all(|segment| {
+                let settled = matches!(segment.state, SegmentState::Free | SegmentState::InUse);
+                segment.unfinished == 0 && settled
             });
             journal.state == State::Draining && journal.unlogged == 0 && in_place
         });
         if ready && !self.geometry.survives(self.missing) {
-            self.journal_gives_up();
+            self.journal_abandons();
         } else if ready {
             let pending = self.flush_active(Purpose::JournalStart);
             let journal = self.journal.as_mut().expect("looked at");
@@ -257,18 +256,18 @@ impl Engine {
         }
     }
 
-    /// The half that is not filled is made free when nothing in it is needed any more. What an array
+    /// The segment that is not filled is made free when nothing in it is needed any more. What an array
     /// logged that lost too much may be needed when its members are back.
-    fn release_half(&mut self) {
+    fn release_segment(&mut self) {
         let Some(journal) = &mut self.journal else {
             return;
         };
         let other = 1 - journal.current;
-        let half = &journal.halves[other];
+        let segment = &journal.segments[other];
         if journal.state != State::On {
             return; // All of it is made void.
         }
-        if half.state != HalfState::InUse || half.unfinished > 0 {
+        if segment.state != SegmentState::InUse || segment.unfinished > 0 {
             return;
         }
         if !self.geometry.survives(self.missing) {
@@ -276,13 +275,13 @@ impl Engine {
         }
         if self.mutated(Mutation::ReuseJournalUnflushed) {
             let journal = self.journal.as_mut().expect("looked at");
-            journal.halves[other].state = HalfState::Free;
+            journal.segments[other].state = SegmentState::Free;
             journal.live.clear(other);
             return;
         }
         let pending = self.flush_active(Purpose::JournalRelease);
         let journal = self.journal.as_mut().expect("looked at");
-        journal.halves[other].state = HalfState::Flushing { pending };
+        journal.segments[other].state = SegmentState::Flushing { pending };
     }
 
     pub(crate) fn journal_release_flushed(
@@ -292,14 +291,14 @@ impl Engine {
     ) {
         self.system_flush_failed(member, result);
         let journal = self.journal.as_mut().expect("it flushed");
-        let half = &mut journal.halves[1 - journal.current];
-        let HalfState::Flushing { pending } = &mut half.state else {
-            panic!("a flush came back in state {:?}", half.state);
+        let segment = &mut journal.segments[1 - journal.current];
+        let SegmentState::Flushing { pending } = &mut segment.state else {
+            panic!("a flush came back in state {:?}", segment.state);
         };
         *pending -= 1;
         if *pending == 0 {
-            half.state = HalfState::Recording;
-            journal.record.tail = journal.halves[journal.current].first;
+            segment.state = SegmentState::Recording;
+            journal.record.tail = journal.segments[journal.current].first;
             self.want_update();
         }
     }
@@ -314,8 +313,8 @@ impl Engine {
             journal.state = State::On;
         }
         let other = 1 - journal.current;
-        if journal.halves[other].state == HalfState::Recording {
-            journal.halves[other].state = HalfState::Free;
+        if journal.segments[other].state == SegmentState::Recording {
+            journal.segments[other].state = SegmentState::Free;
             journal.live.clear(other);
         }
         if restarted {
@@ -329,15 +328,16 @@ impl Engine {
     /// Whether the journal has nothing under way of its own.
     pub(crate) fn journal_is_idle(&self) -> bool {
         self.journal.as_ref().is_none_or(|journal| {
-            let flushing = |half: &Half| matches!(half.state, HalfState::Flushing { .. });
+            let flushing =
+                |segment: &Segment| matches!(segment.state, SegmentState::Flushing { .. });
             journal.batch.is_none()
                 && !matches!(journal.stamp, Stamp::UnderWay { .. })
-                && !journal.halves.iter().any(flushing)
+                && !journal.segments.iter().any(flushing)
                 && !matches!(journal.state, State::Flushing { .. })
         })
     }
 
-    /// Forms a batch of all columns that wait, as many as fit, where none is under way.
+    /// Forms a batch of all stripe ranges that wait, as many as fit, where none is under way.
     fn begin_batch(&mut self) {
         let Some(journal) = &mut self.journal else {
             return;
@@ -346,47 +346,48 @@ impl Engine {
             return;
         }
         if self.choose_batch() == 0 {
-            // Nothing fits in what is left of this half.
+            // Nothing fits in what is left of this segment.
             let journal = self.journal.as_mut().expect("looked at");
             let other = 1 - journal.current;
-            if journal.halves[other].state != HalfState::Free {
+            if journal.segments[other].state != SegmentState::Free {
                 return; // It is being made free.
             }
             journal.current = other;
             journal.used = 0;
-            journal.halves[other] = Half {
+            journal.segments[other] = Segment {
                 first: journal.sequence,
                 unfinished: 0,
-                state: HalfState::InUse,
+                state: SegmentState::InUse,
             };
-            self.release_half();
+            self.release_segment();
             let chosen = self.choose_batch();
-            assert!(chosen > 0, "a column fits in a half");
+            assert!(chosen > 0, "a range fits in a segment");
         }
         self.append_batch();
     }
 
-    /// Whether what is left of the half that is filled has room for a column.
+    /// Whether what is left of the segment that is filled has room for a stripe range.
     fn log_has_room(&self, id: u32) -> bool {
         let journal = self.journal.as_ref().expect("there is a journal");
-        let takes = journal.used + journal.headers.blocks + self.columns[index(id)].blocks;
-        takes <= journal.home.half_blocks()
+        let takes = journal.used + journal.headers.blocks + self.ranges[index(id)].blocks;
+        takes <= journal.placement.segment_blocks()
     }
 
-    /// Moves the columns of the next batch from `waiting` to `batch_columns`. How many.
+    /// Moves the stripe ranges of the next batch from `waiting` to `batch_ranges`. How many.
     fn choose_batch(&mut self) -> usize {
         let mut journal = self.journal.take().expect("the caller looked");
-        journal.batch_columns.clear();
+        journal.batch_ranges.clear();
         journal.loads.fill(Load::default());
-        let room = (journal.home.half_blocks() - journal.used).checked_sub(journal.headers.blocks);
+        let room =
+            (journal.placement.segment_blocks() - journal.used).checked_sub(journal.headers.blocks);
         while let Some(&id) = journal.waiting.front()
             && let Some(room) = room
         {
-            let column = &self.columns[index(id)];
-            let writes = column.log_slots;
+            let range = &self.ranges[index(id)];
+            let writes = range.log_slots;
             let takes = |slot| {
                 let entry = self.journal_entry(id, slot, 0);
-                (entry.bytes(), entry.kind.checksums(column.blocks))
+                (entry.bytes(), entry.kind.checksums(range.blocks))
             };
             let slots = self.groups[index(id)].slots();
             let fits = writes.iter().all(|slot| {
@@ -405,22 +406,22 @@ impl Engine {
                 load.blocks += blocks;
             }
             journal.waiting.pop_front();
-            journal.batch_columns.push(id);
+            journal.batch_ranges.push(id);
         }
-        let chosen = journal.batch_columns.len();
+        let chosen = journal.batch_ranges.len();
         self.journal = Some(journal);
         chosen
     }
 
-    /// What the journal says of a slot of a column; its blocks are at `place` there.
+    /// What the journal says of a slot of a stripe range; its blocks are at `place` there.
     fn journal_entry(&self, id: u32, slot: u8, place: u32) -> JournalEntry {
-        let column = &self.columns[index(id)];
-        let kind = column.journal_kind(slot);
+        let range = &self.ranges[index(id)];
+        let kind = range.journal_kind(slot);
         JournalEntry {
-            group: column.group.0,
-            low: column.low,
-            blocks: column.blocks,
-            slots: column.log_slots.bits(),
+            group: range.group.0,
+            low: range.low,
+            blocks: range.blocks,
+            slots: range.log_slots.bits(),
             slot,
             kind,
             row_sums: self.has_checksums(),
@@ -431,7 +432,7 @@ impl Engine {
     fn append_batch(&mut self) {
         let mut journal = self.journal.take().expect("the caller looked");
         let header_place = u32::try_from(journal.current).expect("0 or 1")
-            * journal.home.half_blocks()
+            * journal.placement.segment_blocks()
             + journal.used;
         let blocks_place = header_place + journal.headers.blocks;
         let mut members = MemberSet::EMPTY;
@@ -442,13 +443,13 @@ impl Engine {
         };
         let longest = journal.loads.iter().map(|load| load.blocks).max();
         journal.used += journal.headers.blocks + longest.unwrap_or(0);
-        let half = u8::try_from(journal.current).expect("0 or 1");
-        for &id in &journal.batch_columns {
-            let column = &mut self.columns[index(id)];
-            column.log_half = Some(half);
-            column.pending = column.log_slots.and(column.log_data).count();
-            journal.live.logged(journal.current, column.group);
-            journal.halves[journal.current].unfinished += 1;
+        let segment = u8::try_from(journal.current).expect("0 or 1");
+        for &id in &journal.batch_ranges {
+            let range = &mut self.ranges[index(id)];
+            range.log_segment = Some(segment);
+            range.pending = range.log_slots.and(range.log_data).count();
+            journal.live.logged(journal.current, range.group);
+            journal.segments[journal.current].unfinished += 1;
         }
         for member in (0..self.geometry.members()).map(MemberIndex) {
             let part = JournalBatch {
@@ -463,16 +464,16 @@ impl Engine {
             }
             let mut writer = JournalWriter::new(&part, &mut journal.draft);
             let mut taken = blocks_place;
-            for &id in &journal.batch_columns {
-                let column = &self.columns[index(id)];
+            for &id in &journal.batch_ranges {
+                let range = &self.ranges[index(id)];
                 let slots = self.groups[index(id)].slots();
                 let of_member = |&slot: &u8| slots[usize::from(slot)].member == member;
-                let Some(slot) = column.log_slots.iter().find(of_member) else {
+                let Some(slot) = range.log_slots.iter().find(of_member) else {
                     continue;
                 };
                 let entry = self.journal_entry(id, slot, taken);
                 let sums = match entry.kind {
-                    JournalKind::Data => &self.checksums[self.written_sums(id, slot)],
+                    JournalKind::Data => &self.checksums[self.written_checksums(id, slot)],
                     JournalKind::Zeros => &[],
                 };
                 journal.row_sums.clear();
@@ -480,7 +481,7 @@ impl Engine {
                 let row_sums = rows.map(|row| row_sums.of(&self.row_sums, row));
                 journal.row_sums.extend(row_sums);
                 writer.entry(&entry, sums, &journal.row_sums);
-                taken += entry.kind.checksums(column.blocks);
+                taken += entry.kind.checksums(range.blocks);
             }
             writer.finish();
             let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
@@ -488,26 +489,26 @@ impl Engine {
             members = members.with(member);
         }
         journal.loads.fill(Load::default());
-        for &id in &journal.batch_columns {
-            let column = self.columns[index(id)];
-            for slot in column.log_slots.and(column.log_data).iter() {
+        for &id in &journal.batch_ranges {
+            let range = self.ranges[index(id)];
+            for slot in range.log_slots.and(range.log_data).iter() {
                 let member = self.groups[index(id)].slots()[usize::from(slot)].member;
                 let load = &mut journal.loads[usize::from(member.0)];
                 let place = blocks_place + load.blocks;
-                load.blocks += column.blocks;
+                load.blocks += range.blocks;
                 batch.pending += 1;
                 batch.flushed = batch.flushed.with(member);
-                let (device, start) = journal.home.place(member);
+                let (device, start) = journal.placement.place(member);
                 let block = start.plus(u64::from(place));
                 let source = self.write_source(id, slot);
                 let write = Operation::Write { fua: false };
-                self.journal_io(id, slot, device, write, block, column.blocks, source);
+                self.journal_io(id, slot, device, write, block, range.blocks, source);
             }
         }
         for member in members.iter() {
             // A header that stands for itself needs no flush of what else is in the member's cache.
             let fua = !batch.flushed.contains(member) && !self.mutated(Mutation::SkipJournalFlush);
-            let (device, start) = journal.home.place(member);
+            let (device, start) = journal.placement.place(member);
             let block = start.plus(u64::from(header_place));
             let buffer = self.metadata_buffer.slice(journal.headers, member.0);
             batch.pending += 1;
@@ -527,7 +528,7 @@ impl Engine {
         assert!(batch.pending > 0, "a batch writes something");
     }
 
-    /// An I/O of a column on a device that holds the journal of its member: `block` is counted from
+    /// An I/O of a stripe range on a device that holds the journal of its member: `block` is counted from
     /// the start of the device.
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     pub(crate) fn journal_io(
@@ -554,7 +555,7 @@ impl Engine {
         }));
     }
 
-    /// A header, or blocks of a column, came back from the journal of a member.
+    /// A header, or blocks of a stripe range, came back from the journal of a member.
     pub(crate) fn journal_written(&mut self, member: MemberIndex, result: MemberResult) {
         self.log_failed(member, result);
         let batch = self.batch_under_way();
@@ -564,8 +565,8 @@ impl Engine {
             return;
         }
         let members = batch.flushed.difference(self.missing);
-        let home = &self.journal.as_ref().expect("looked at").home;
-        let (on_device, lost) = (home.is_device(), home.is_lost());
+        let placement = &self.journal.as_ref().expect("looked at").placement;
+        let (on_device, lost) = (placement.is_device(), placement.is_lost());
         if lost || members.is_empty() || self.mutated(Mutation::SkipJournalFlush) {
             return self.batch_done();
         }
@@ -588,7 +589,7 @@ impl Engine {
     /// flushes that are.
     pub(crate) fn flush_journal_at_opening(&mut self) -> u32 {
         let journal = self.journal.as_ref();
-        if !journal.is_some_and(|journal| journal.home.is_device())
+        if !journal.is_some_and(|journal| journal.placement.is_device())
             || self.mutated(Mutation::TrustJournalCache)
         {
             return 0;
@@ -601,7 +602,7 @@ impl Engine {
     /// known by dirty regions alone.
     pub(crate) fn journals_on_device(&self) -> bool {
         let journal = self.journal.as_ref();
-        journal.is_some_and(|journal| journal.home.is_device())
+        journal.is_some_and(|journal| journal.placement.is_device())
     }
 
     /// Where the journal lies, for people.
@@ -613,7 +614,7 @@ impl Engine {
         let works = self
             .journal
             .as_ref()
-            .is_some_and(|it| it.home.device_works());
+            .is_some_and(|it| it.placement.device_works());
         match (record.device == Uuid::NIL, works) {
             (true, _) => JournalStatus::Members,
             (false, true) => JournalStatus::Device,
@@ -638,13 +639,13 @@ impl Engine {
             return;
         };
         let journal = self.journal.as_mut().expect("there is a journal");
-        if !journal.home.is_device() {
+        if !journal.placement.is_device() {
             if !self.put_out(member, OutReason::Error(error)) && self.shape.copies {
-                self.nothing_more();
+                self.stop_writing();
             }
             return;
         }
-        if !journal.home.device_fails() {
+        if !journal.placement.device_fails() {
             return;
         }
         if journal.state == State::On {
@@ -654,7 +655,10 @@ impl Engine {
     }
 
     fn batch_done(&mut self) {
-        let lost = self.journal.as_ref().is_some_and(|it| it.home.is_lost());
+        let lost = self
+            .journal
+            .as_ref()
+            .is_some_and(|it| it.placement.is_lost());
         if lost && !self.mutated(Mutation::TrustLostJournal) {
             return self.batch_lost();
         }
@@ -666,13 +670,13 @@ impl Engine {
     fn batch_lost(&mut self) {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
-        while let Some(id) = journal.batch_columns.pop() {
-            self.columns[index(id)].log_half = None;
-            journal.halves[journal.current].unfinished -= 1;
+        while let Some(id) = journal.batch_ranges.pop() {
+            self.ranges[index(id)].log_segment = None;
+            journal.segments[journal.current].unfinished -= 1;
             journal.waiting.push_front(id);
         }
         if self.writes_nothing() {
-            return self.journal_gives_up();
+            return self.journal_abandons();
         }
         self.journal_drained();
     }
@@ -682,12 +686,12 @@ impl Engine {
         journal.batch.as_mut().expect("a batch is under way")
     }
 
-    /// All of a batch is durable: its columns go to their places.
+    /// All of a batch is durable: its stripe ranges go to their places.
     fn batch_committed(&mut self) {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
-        while let Some(id) = self.journal.as_mut().and_then(|j| j.batch_columns.pop()) {
-            self.columns[index(id)].move_to(Phase::Committing);
+        while let Some(id) = self.journal.as_mut().and_then(|j| j.batch_ranges.pop()) {
+            self.ranges[index(id)].move_to(Phase::Committing);
             self.ready.push_back(id);
         }
         self.begin_batch();

@@ -11,20 +11,20 @@
 //! its place it is logged anew, as a whole: otherwise a second crash, and a member that is missing then,
 //! could leave a part of it in place and nothing that tells the rest.
 //!
-//! All that counts besides is in its place by then, durably, so that the half of the log without the last
+//! All that counts besides is in its place by then, durably, so that the segment of the log without the last
 //! batch is free. What is logged anew gets numbers that do not follow: a batch is known to be durable by the
 //! number that follows, and this one may not be.
 
 use crate::{
     Engine, Mutation,
-    checksums::Sums,
-    columns::Phase,
+    checksums::ChecksumsOf,
     index,
     journal::{
         relog::{Proving, RELOGGED},
         replay::Stage,
     },
     plan::Work,
+    ranges::Phase,
     slots::SlotSet,
 };
 use spindles_block::Operation;
@@ -44,7 +44,7 @@ impl Engine {
     /// What counts is durable in its place: the superblocks shall say so.
     pub(super) fn resume_flushed(&mut self) {
         if !self.geometry.survives(self.lost) {
-            return self.give_up_replay();
+            return self.abandon_replay();
         }
         let replay = self.replay();
         replay.stage = Stage::Resuming;
@@ -75,8 +75,8 @@ impl Engine {
     /// The rows under way are of a record that is not whole.
     pub(super) fn prove_record(&mut self, id: u32) {
         self.replay().proving = Proving::Log;
-        self.columns[index(id)].plan.reads = self.rest_of_rows(id);
-        if !self.has_checksums() || self.hold_pages(id) {
+        self.ranges[index(id)].plan.reads = self.rest_of_rows(id);
+        if !self.has_checksums() || self.pin_pages(id) {
             self.read_log(id);
         }
     }
@@ -91,16 +91,16 @@ impl Engine {
 
     /// It is known what of the record is whole in the log.
     pub(super) fn record_read(&mut self, id: u32, whole: SlotSet) {
-        let column = &mut self.columns[index(id)];
-        let logged = whole.or(column.zeros);
+        let range = &mut self.ranges[index(id)];
+        let logged = whole.or(range.zeros);
         self.replay().proving = Proving::Rest { logged };
         let rest = self.rest_of_rows(id);
-        let column = &mut self.columns[index(id)];
-        column.unreadable = SlotSet::EMPTY;
-        column.read_sums = SlotSet::EMPTY;
-        column.plan.reads = rest;
-        column.move_to(Phase::Reading);
-        column.pending = rest.count();
+        let range = &mut self.ranges[index(id)];
+        range.unreadable = SlotSet::EMPTY;
+        range.read_checksums = SlotSet::EMPTY;
+        range.plan.reads = rest;
+        range.move_to(Phase::Reading);
+        range.pending = rest.count();
         if rest.is_empty() {
             return self.record_io_done(id);
         }
@@ -118,58 +118,58 @@ impl Engine {
         if logged.is_empty() {
             return self.record_is_void(id);
         }
-        let column = &mut self.columns[index(id)];
-        let shape = column.shape;
-        let known = logged.or(column.plan.reads.minus(column.unreadable));
+        let range = &mut self.ranges[index(id)];
+        let shape = range.shape;
+        let known = logged.or(range.plan.reads.minus(range.unreadable));
         let data = known.and(shape.all_data());
         let lacks = shape.all_data().minus(data);
         let parity = logged.and(shape.redundant()).lowest(lacks.count());
         if parity.count() < lacks.count() {
             return self.record_is_void(id);
         }
-        column.plan.reads = data.or(parity);
-        column.plan.recover = lacks;
+        range.plan.reads = data.or(parity);
+        range.plan.recover = lacks;
         if lacks.is_empty() {
-            return self.sum_up_record(id, logged);
+            return self.checksum_record(id, logged);
         }
         self.replay().proving = Proving::Recovering { logged };
         self.work_step(id, Work::Recover);
     }
 
-    fn sum_up_record(&mut self, id: u32, logged: SlotSet) {
+    fn checksum_record(&mut self, id: u32, logged: SlotSet) {
         if !self.has_checksums() {
             // Nothing proves it, and all else of the rows was logged, and is in its place.
             return self.encode_record(id);
         }
-        self.replay().proving = Proving::Summing { logged };
+        self.replay().proving = Proving::Checksumming { logged };
         let data = self.shape(id).all_data();
-        self.sum_up_made(id, data);
+        self.checksum_made(id, data);
     }
 
     /// A computation for rows of a record that is not whole came back.
     pub(super) fn record_computed(&mut self, id: u32, work: Work) {
         match (self.replay().proving, work) {
-            (Proving::Recovering { logged }, Work::Recover) => self.sum_up_record(id, logged),
-            (Proving::Summing { logged }, Work::Prove) => self.judge_record(id, logged),
-            (Proving::Encoding, Work::Encode) => self.sum_up_to_log(id),
+            (Proving::Recovering { logged }, Work::Recover) => self.checksum_record(id, logged),
+            (Proving::Checksumming { logged }, Work::Prove) => self.judge_record(id, logged),
+            (Proving::Encoding, Work::Encode) => self.checksum_to_log(id),
             (Proving::Logging, Work::Checksum) => self.log_record(id),
             (step, work) => panic!("{work:?} came back in step {step:?}"),
         }
     }
 
     fn judge_record(&mut self, id: u32, logged: SlotSet) {
-        let column = self.columns[index(id)];
-        let data = column.shape.all_data();
+        let range = self.ranges[index(id)];
+        let data = range.shape.all_data();
         let part = logged.first().expect("a part was found");
-        for row in 0..column.blocks {
+        for row in 0..range.blocks {
             let replay = self.opening.replay().expect("a replay is under way");
             let part = replay.log.part(&replay.runs[replay.next], part);
-            let sum = replay.log.row_sum(part, column.low + row);
-            let made = |slot| (slot, self.sum_at(id, Sums::Made, slot, row));
+            let sum = replay.log.row_sum(part, range.low + row);
+            let made = |slot| (slot, self.checksum_at(id, ChecksumsOf::Made, slot, row));
             if RowSum::of(data.iter().map(made)) != sum {
                 return self.record_is_disproved(id, logged);
             }
-            let at = index(id) * self.row_sums_of_column + index(row);
+            let at = index(id) * self.row_sums_of_range + index(row);
             self.row_sums[at] = Some(sum);
         }
         self.encode_record(id);
@@ -178,16 +178,16 @@ impl Engine {
     /// What the rows hold besides may be rotten: row by row, what does not fit its checksum is recovered
     /// too.
     fn record_is_disproved(&mut self, id: u32, logged: SlotSet) {
-        let column = &mut self.columns[index(id)];
-        if column.blocks > 1 {
-            column.blocks = 1;
-            column.unreadable = SlotSet::EMPTY;
+        let range = &mut self.ranges[index(id)];
+        if range.blocks > 1 {
+            range.blocks = 1;
+            range.unreadable = SlotSet::EMPTY;
             self.replay().proving = Proving::Log;
             return self.read_log(id);
         }
-        let rest = self.columns[index(id)].plan.reads.minus(logged);
+        let rest = self.ranges[index(id)].plan.reads.minus(logged);
         let fits = |slot| {
-            let sum = self.sum_at(id, Sums::Made, slot, 0);
+            let sum = self.checksum_at(id, ChecksumsOf::Made, slot, 0);
             self.entry(id, slot, 0).known() == Some(sum)
         };
         let rotten = rest.iter().filter(|&slot| !fits(slot));
@@ -195,8 +195,8 @@ impl Engine {
         if rotten.is_empty() {
             return self.record_is_void(id);
         }
-        let column = &mut self.columns[index(id)];
-        column.unreadable = column.unreadable.or(rotten);
+        let range = &mut self.ranges[index(id)];
+        range.unreadable = range.unreadable.or(rotten);
         self.replay().proving = Proving::Rest { logged };
         self.record_io_done(id);
     }
@@ -204,40 +204,40 @@ impl Engine {
     fn encode_record(&mut self, id: u32) {
         let missing = self.missing_slots(id);
         self.replay().proving = Proving::Encoding;
-        let column = &mut self.columns[index(id)];
-        column.plan.recover = SlotSet::EMPTY;
-        column.plan.encode = column.shape.redundant().minus(missing);
+        let range = &mut self.ranges[index(id)];
+        range.plan.recover = SlotSet::EMPTY;
+        range.plan.encode = range.shape.redundant().minus(missing);
         self.work_step(id, Work::Encode);
     }
 
     /// Nothing proves what it was: it was never acknowledged, or more is lost than the level survives.
     fn record_is_void(&mut self, id: u32) {
         self.replay().proving = Proving::Log;
-        let column = &mut self.columns[index(id)];
-        column.plan.writes = SlotSet::EMPTY;
+        let range = &mut self.ranges[index(id)];
+        range.plan.writes = SlotSet::EMPTY;
         self.rows_replayed();
     }
 
     /// All that the record wrote is known: it is logged as a whole.
-    fn sum_up_to_log(&mut self, id: u32) {
+    fn checksum_to_log(&mut self, id: u32) {
         let missing = self.missing_slots(id);
         let replay = self.replay();
         replay.proving = Proving::Logging;
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
-        let column = &mut self.columns[index(id)];
+        let range = &mut self.ranges[index(id)];
         let wrote = wrote.minus(missing);
-        column.log_slots = wrote;
-        column.log_data = wrote;
-        column.new_sums = wrote;
-        column.plan.writes = wrote;
-        column.plan.writes_always = wrote;
+        range.log_slots = wrote;
+        range.log_data = wrote;
+        range.new_checksums = wrote;
+        range.plan.writes = wrote;
+        range.plan.writes_always = wrote;
         self.work_step(id, Work::Checksum);
     }
 
     fn log_record(&mut self, id: u32) {
         if !self.log_has_room(id) {
             // What was logged anew so far is in its place: when that is durable, its room is free.
-            self.let_go_pages(id);
+            self.unpin_pages(id);
             return self.flush_replay(true);
         }
         self.log(id);
@@ -245,17 +245,17 @@ impl Engine {
 
     /// It is durable in the log.
     pub(crate) fn record_logged(&mut self, id: u32) {
-        self.columns[index(id)].log_half = None;
+        self.ranges[index(id)].log_segment = None;
         self.replay().proving = Proving::Log;
-        let column = self.columns[index(id)];
-        let mut writes = column.plan.writes.minus(self.missing_slots(id));
+        let range = self.ranges[index(id)];
+        let mut writes = range.plan.writes.minus(self.missing_slots(id));
         if !self.has_checksums() {
             writes = SlotSet::EMPTY;
         }
         let row_sums = self.row_sums(id);
         for slot in writes.iter() {
-            for row in 0..column.blocks {
-                let sums = self.written_sums(id, slot);
+            for row in 0..range.blocks {
+                let sums = self.written_checksums(id, slot);
                 let sum = self.checksums[sums.start + index(row)];
                 let row_sum = row_sums.of(&self.row_sums, index(row));
                 self.correct_entry(id, slot, row, sum, row_sum);

@@ -19,15 +19,14 @@
 //! goes to its place, so that the same is decided again.
 
 use crate::{
-    Engine, Mutation,
-    columns::{Owner, Phase},
-    index,
+    Engine, Mutation, index,
     journal::{
         relog::Proving,
         replay::{Replay, Scan, Stage},
     },
     output::{Event, OutReason, Output},
     plan::{Ask, Plan, Strategy, Work},
+    ranges::{Owner, Phase},
     recovery::log_index::LogIndex,
     slots::SlotSet,
     system_io::Purpose,
@@ -61,7 +60,7 @@ impl Engine {
             done_rows: 0,
             broken: Vec::new(),
             proving: Proving::Log,
-            column: self.free_job_columns.pop().expect("all are free"),
+            range: self.free_job_ranges.pop().expect("all are free"),
             replayed: 0,
             waits: false,
         })
@@ -82,7 +81,7 @@ impl Engine {
             return;
         }
         if !self.geometry.survives(self.lost) {
-            return self.give_up_replay();
+            return self.abandon_replay();
         }
         if self.mutated(Mutation::SkipReplay) {
             return self.flush_replayed();
@@ -106,8 +105,11 @@ impl Engine {
     fn scan_on(&mut self, member: MemberIndex) {
         let missing = self.journal_is_missing(member);
         let journal = self.journal.as_ref().expect("a replay has a journal");
-        let ((device, start), ring) = (journal.home.place(member), 2 * journal.home.half_blocks());
-        let lost = journal.home.is_lost();
+        let ((device, start), ring) = (
+            journal.placement.place(member),
+            2 * journal.placement.segment_blocks(),
+        );
+        let lost = journal.placement.is_lost();
         let header_blocks = journal.headers.blocks;
         let replay = self.opening.replay_mut().expect("a replay is under way");
         let window = replay.window;
@@ -161,7 +163,7 @@ impl Engine {
     fn look_for_headers(&mut self, member: MemberIndex, header_blocks: u32) {
         let replay = self.opening.replay_mut().expect("a replay is under way");
         let journal = self.journal.as_ref().expect("a replay has a journal");
-        let ring = 2 * journal.home.half_blocks();
+        let ring = 2 * journal.placement.segment_blocks();
         let bytes = self.metadata_buffer.bytes(replay.window, member.0);
         let scan = &mut replay.scans[usize::from(member.0)];
         let block_bytes = index(self.block_size.bytes());
@@ -228,7 +230,7 @@ impl Engine {
         let begins = replay.stage == Stage::Recording && (self.metadata.is_recorded() || broken);
         let resumes = replay.stage == Stage::Resuming;
         if broken && (waits || begins || resumes) {
-            self.give_up_replay();
+            self.abandon_replay();
         } else if waits {
             self.place_rows();
         } else if begins {
@@ -258,9 +260,13 @@ impl Engine {
     /// The next rows, as many as scratch space allows.
     pub(super) fn next_rows(&mut self) {
         if !self.geometry.survives(self.lost) {
-            return self.give_up_replay();
+            return self.abandon_replay();
         }
-        if self.journal.as_ref().is_some_and(|it| it.home.is_lost()) {
+        if self
+            .journal
+            .as_ref()
+            .is_some_and(|it| it.placement.is_lost())
+        {
             return self.replay_lost();
         }
         let replay = self.opening.replay_mut().expect("a replay is under way");
@@ -284,10 +290,10 @@ impl Engine {
             replay.done_rows = 0;
             return self.next_rows();
         }
-        let (id, placing) = (replay.column, replay.stage == Stage::Placing);
+        let (id, placing) = (replay.range, replay.stage == Stage::Placing);
         let group = GroupIndex(run.group);
         self.take_group(id, group);
-        let blocks = (run.rows.end - low).min(self.limits.column_blocks);
+        let blocks = (run.rows.end - low).min(self.limits.range_blocks);
         let (mut data, mut zeros) = (SlotSet::EMPTY, SlotSet::EMPTY);
         for slot in self.replay().log.slots(&run) {
             match slot {
@@ -300,18 +306,18 @@ impl Engine {
         if self.replay_is(Stage::Checking) && !lacks.is_empty() {
             return self.record_is_broken();
         }
-        let column = &mut self.columns[index(id)];
-        column.reset();
-        column.group = group;
-        column.owner = Owner::Replay;
-        column.ask = Ask::Settle;
-        column.touched = SlotSet::EMPTY;
-        (column.low, column.blocks, column.end) = (low, blocks, low + blocks);
-        column.zeros = zeros;
-        column.log_data = data.minus(missing);
+        let range = &mut self.ranges[index(id)];
+        range.reset();
+        range.group = group;
+        range.owner = Owner::Replay;
+        range.ask = Ask::Settle;
+        range.touched = SlotSet::EMPTY;
+        (range.low, range.blocks, range.end) = (low, blocks, low + blocks);
+        range.zeros = zeros;
+        range.log_data = data.minus(missing);
         // Of what the log lacks the checksums are corrected, as of all that was logged.
         let writes = data.or(zeros).or(lacks).minus(missing);
-        column.plan = Plan {
+        range.plan = Plan {
             strategy: Strategy::Reconstruct,
             reads: SlotSet::EMPTY,
             recover: SlotSet::EMPTY,
@@ -319,14 +325,14 @@ impl Engine {
             writes,
             writes_always: writes,
         };
-        column.move_to(Phase::Paging);
+        range.move_to(Phase::Paging);
         if self.replay_is(Stage::Proving) {
             return self.prove_record(id);
         }
         if writes.is_empty() {
             return self.rows_replayed();
         }
-        if !placing || !self.has_checksums() || self.hold_pages(id) {
+        if !placing || !self.has_checksums() || self.pin_pages(id) {
             self.read_log(id);
         }
     }
@@ -349,10 +355,10 @@ impl Engine {
 
     /// Reads what was logged for the rows under way.
     pub(super) fn read_log(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        let (data, low, blocks) = (column.log_data, column.low, column.blocks);
-        column.move_to(Phase::Reading);
-        column.pending = data.count();
+        let range = &mut self.ranges[index(id)];
+        let (data, low, blocks) = (range.log_data, range.low, range.blocks);
+        range.move_to(Phase::Reading);
+        range.pending = data.count();
         if data.is_empty() {
             return self.log_read(id);
         }
@@ -360,20 +366,20 @@ impl Engine {
             let replay = self.opening.replay().expect("a replay is under way");
             let part = replay.log.part(&replay.runs[replay.next], slot);
             let journal = self.journal.as_ref().expect("a replay has a journal");
-            let (device, start) = journal.home.place(part.member);
+            let (device, start) = journal.placement.place(part.member);
             let block = start.plus(u64::from(part.entry.place + low - part.entry.low));
             let place = self.row(id, slot);
             self.journal_io(id, slot, device, Operation::Read, block, blocks, place);
         }
     }
 
-    /// A member I/O of the replay's column came back.
+    /// A member I/O of the replay's stripe range came back.
     pub(crate) fn replay_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
         let member = self.groups[index(id)].slots()[usize::from(slot)].member;
-        let column = &mut self.columns[index(id)];
-        let writing = column.phase() == Phase::Writing;
+        let range = &mut self.ranges[index(id)];
+        let writing = range.phase() == Phase::Writing;
         if let Err(error) = result {
-            column.unreadable = column.unreadable.with(slot);
+            range.unreadable = range.unreadable.with(slot);
             let gone = error == MemberError::Gone;
             let reads_log = !writing && self.replay().proving == Proving::Log;
             if reads_log && (gone || self.logs_on_device()) {
@@ -382,7 +388,7 @@ impl Engine {
                 self.put_out(member, OutReason::Error(error));
             }
         }
-        if self.columns[index(id)].pending > 0 {
+        if self.ranges[index(id)].pending > 0 {
             return;
         }
         if writing {
@@ -391,12 +397,12 @@ impl Engine {
         if self.replay().proving != Proving::Log {
             return self.record_io_done(id);
         }
-        let column = &self.columns[index(id)];
-        let unreadable = column.unreadable.minus(self.missing_slots(id));
-        if !unreadable.is_empty() && column.blocks > 1 {
+        let range = &self.ranges[index(id)];
+        let unreadable = range.unreadable.minus(self.missing_slots(id));
+        if !unreadable.is_empty() && range.blocks > 1 {
             // Each row is decided by what can be read of that row.
-            self.columns[index(id)].blocks = 1;
-            self.columns[index(id)].unreadable = SlotSet::EMPTY;
+            self.ranges[index(id)].blocks = 1;
+            self.ranges[index(id)].unreadable = SlotSet::EMPTY;
             return self.read_log(id);
         }
         self.log_read(id);
@@ -404,35 +410,35 @@ impl Engine {
 
     /// What was logged for the rows under way is read, as far as it can be.
     fn log_read(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        column.new_sums = column.log_data.minus(column.unreadable);
-        if column.new_sums.is_empty() {
-            return self.log_summed(id);
+        let range = &mut self.ranges[index(id)];
+        range.new_checksums = range.log_data.minus(range.unreadable);
+        if range.new_checksums.is_empty() {
+            return self.log_checksummed(id);
         }
         self.work_step(id, Work::Checksum);
     }
 
-    /// A computation of the replay's column came back: what was read is summed up.
+    /// A computation of the replay's stripe range came back: what was read is checksummed.
     pub(crate) fn replay_computed(&mut self, id: u32, work: Work) {
         match (self.replay().proving, work) {
-            (Proving::Log, Work::Checksum) => self.log_summed(id),
+            (Proving::Log, Work::Checksum) => self.log_checksummed(id),
             (_, work) => self.record_computed(id, work),
         }
     }
 
-    fn log_summed(&mut self, id: u32) {
-        let column = self.columns[index(id)];
+    fn log_checksummed(&mut self, id: u32) {
+        let range = self.ranges[index(id)];
         let replay = self.opening.replay().expect("a replay is under way");
         let run = &replay.runs[replay.next];
         let is_whole = |&slot: &u8| {
             let part = replay.log.part(run, slot);
-            let sums = self.written_sums(id, slot);
-            let logged = replay.log.checksums(part, column.low, column.blocks);
+            let sums = self.written_checksums(id, slot);
+            let logged = replay.log.checksums(part, range.low, range.blocks);
             self.checksums[sums] == *logged
         };
-        let whole = column.new_sums.iter().filter(is_whole);
+        let whole = range.new_checksums.iter().filter(is_whole);
         let whole = whole.fold(SlotSet::EMPTY, SlotSet::with);
-        let lacks = column.log_data.minus(whole).minus(self.missing_slots(id));
+        let lacks = range.log_data.minus(whole).minus(self.missing_slots(id));
         if self.replay_is(Stage::Checking) {
             if !lacks.is_empty() {
                 return self.record_is_broken();
@@ -442,27 +448,27 @@ impl Engine {
         if self.replay_is(Stage::Proving) {
             return self.record_read(id, whole);
         }
-        if !lacks.is_empty() && column.blocks > 1 {
-            self.columns[index(id)].blocks = 1;
+        if !lacks.is_empty() && range.blocks > 1 {
+            self.ranges[index(id)].blocks = 1;
             return self.read_log(id);
         }
-        self.keep_logged_sums(id);
-        let zeros = column.zeros.and(column.plan.writes);
-        self.columns[index(id)].plan.writes = whole.or(zeros);
+        self.keep_logged_checksums(id);
+        let zeros = range.zeros.and(range.plan.writes);
+        self.ranges[index(id)].plan.writes = whole.or(zeros);
         self.place_rows();
     }
 
     /// What is kept of the blocks that were logged is what the log says, of those too that can't be
     /// read back from it: what is in their place is not what it should be.
-    fn keep_logged_sums(&mut self, id: u32) {
-        if !self.has_checksums() || self.mutated(Mutation::SkipSumming) {
+    fn keep_logged_checksums(&mut self, id: u32) {
+        if !self.has_checksums() || self.mutated(Mutation::SkipReplayedChecksums) {
             return;
         }
-        let column = self.columns[index(id)];
-        let of_zeros = self.sum_of_zeros();
-        let writes = column.plan.writes.minus(self.missing_slots(id));
+        let range = self.ranges[index(id)];
+        let of_zeros = self.checksum_of_zeros();
+        let writes = range.plan.writes.minus(self.missing_slots(id));
         for slot in writes.iter() {
-            for row in 0..column.blocks {
+            for row in 0..range.blocks {
                 let replay = self.opening.replay().expect("a replay is under way");
                 let run = &replay.runs[replay.next];
                 if run.lacks.contains(slot) {
@@ -470,8 +476,8 @@ impl Engine {
                     continue;
                 }
                 let part = replay.log.part(run, slot);
-                let sum = replay.log.checksum(part, column.low + row);
-                let row_sum = replay.log.row_sum(part, column.low + row);
+                let sum = replay.log.checksum(part, range.low + row);
+                let row_sum = replay.log.row_sum(part, range.low + row);
                 self.correct_entry(id, slot, row, sum.unwrap_or(of_zeros), row_sum);
             }
         }
@@ -480,7 +486,7 @@ impl Engine {
     /// Writes what was logged to its place.
     pub(super) fn place_rows(&mut self) {
         if !self.geometry.survives(self.lost) {
-            return self.give_up_replay();
+            return self.abandon_replay();
         }
         if self.metadata.busy() && !self.metadata.is_broken() {
             // Somebody went out: until that is durable, nothing that was decided without goes to its
@@ -488,12 +494,12 @@ impl Engine {
             self.replay().waits = true;
             return;
         }
-        let id = self.replay().column;
+        let id = self.replay().range;
         let missing = self.missing_slots(id);
-        let column = &mut self.columns[index(id)];
-        let writes = column.plan.writes.minus(missing);
-        column.move_to(Phase::Writing);
-        column.pending = writes.count();
+        let range = &mut self.ranges[index(id)];
+        let writes = range.plan.writes.minus(missing);
+        range.move_to(Phase::Writing);
+        range.pending = writes.count();
         if writes.is_empty() {
             return self.rows_replayed();
         }
@@ -504,9 +510,9 @@ impl Engine {
     }
 
     pub(super) fn rows_replayed(&mut self) {
-        let id = self.replay().column;
-        self.let_go_pages(id);
-        let blocks = self.columns[index(id)].blocks;
+        let id = self.replay().range;
+        self.unpin_pages(id);
+        let blocks = self.ranges[index(id)].blocks;
         self.replay().done_rows += blocks;
         self.next_rows();
     }
@@ -521,11 +527,11 @@ impl Engine {
     pub(crate) fn unlist_logged(&mut self) {
         let replay = self.opening.replay().expect("a replay is under way");
         if self.bad.any_lost() {
-            let (id, runs) = (replay.column, replay.runs.clone());
+            let (id, runs) = (replay.range, replay.runs.clone());
             for run in runs {
                 self.take_group(id, GroupIndex(run.group));
-                let column = &mut self.columns[index(id)];
-                (column.low, column.blocks) = (run.rows.start, run.rows.end - run.rows.start);
+                let range = &mut self.ranges[index(id)];
+                (range.low, range.blocks) = (run.rows.start, run.rows.end - run.rows.start);
                 let data = self.shape(id).all_data();
                 let replay = self.opening.replay().expect("a replay is under way");
                 let logged: Vec<u8> = replay.log.slots(&run).map(|(slot, _)| slot).collect();
@@ -538,14 +544,14 @@ impl Engine {
     }
 
     /// What the journals hold may be needed when the members are back: nothing is voided.
-    pub(super) fn give_up_replay(&mut self) {
+    pub(super) fn abandon_replay(&mut self) {
         if self.read_only {
             self.unreplayed = true;
             return self.end_replay();
         }
         let replay = self.replay();
         (replay.stage, replay.waits) = (Stage::Ended, false); // Nobody who is told goes on with it.
-        self.nothing_more();
+        self.stop_writing();
         self.end_replay();
     }
 
@@ -584,13 +590,13 @@ impl Engine {
             return;
         }
         if !self.geometry.survives(self.lost) {
-            return self.give_up_replay();
+            return self.abandon_replay();
         }
-        self.begin_log_anew();
+        self.begin_new_log();
         self.end_replay();
     }
 
-    fn begin_log_anew(&mut self) {
+    fn begin_new_log(&mut self) {
         if self.metadata.is_broken() {
             return;
         }
@@ -611,12 +617,12 @@ impl Engine {
 
     pub(crate) fn end_replay(&mut self) {
         let replay = self.opening.replayed();
-        self.let_go_pages(replay.column);
-        let column = &mut self.columns[index(replay.column)];
-        column.move_to(Phase::Free);
-        column.owner = Owner::Nobody;
-        column.zeros = SlotSet::EMPTY;
-        self.free_job_columns.push(replay.column);
+        self.unpin_pages(replay.range);
+        let range = &mut self.ranges[index(replay.range)];
+        range.move_to(Phase::Free);
+        range.owner = Owner::Nobody;
+        range.zeros = SlotSet::EMPTY;
+        self.free_job_ranges.push(replay.range);
         if !self.read_only {
             self.output(Output::Event(Event::Replayed {
                 writes: replay.replayed,

@@ -64,10 +64,10 @@ impl Engine {
         let Stamp::UnderWay { left } = journal.stamp else {
             panic!("stamped in state {:?}", journal.stamp);
         };
-        let Some(member) = left.first().filter(|_| !journal.home.is_lost()) else {
+        let Some(member) = left.first().filter(|_| !journal.placement.is_lost()) else {
             journal.stamp = Stamp::Done;
-            if journal.home.is_lost() {
-                journal.home.choose();
+            if journal.placement.is_lost() {
+                journal.placement.choose();
                 journal.record.on_device = false;
             }
             self.journal = Some(journal);
@@ -86,7 +86,7 @@ impl Engine {
         JournalWriter::new(&part, &mut journal.draft).finish();
         let bytes = self.metadata_buffer.bytes_mut(journal.headers, member.0);
         bytes.copy_from_slice(journal.draft.bytes());
-        let (device, start) = journal.home.place(member);
+        let (device, start) = journal.placement.place(member);
         self.system_io_on(
             device,
             Purpose::JournalStamp,
@@ -109,7 +109,7 @@ impl Engine {
     pub(super) fn logs_on_device(&self) -> bool {
         self.journal
             .as_ref()
-            .is_some_and(|journal| journal.home.is_device())
+            .is_some_and(|journal| journal.placement.is_device())
     }
 
     /// All of the log was read. Where it lies on a device of its own and is not whole, the device counts
@@ -117,7 +117,7 @@ impl Engine {
     pub(super) fn judge_log(&mut self) {
         let journal = self.journal.as_ref().expect("a replay has a journal");
         let replay = self.opening.replay_mut().expect("a replay is under way");
-        if !journal.home.is_device() || journal.home.is_lost() {
+        if !journal.placement.is_device() || journal.placement.is_lost() {
             return;
         }
         if journal

@@ -29,15 +29,15 @@ impl Engine {
         overlay.is_some_and(|overlay| overlay.has(group)) && !self.grow.is_staged(group)
     }
 
-    /// What the log says of the block of a slot in a row of a column, counted from the first under way.
+    /// What the log says of the block of a slot in a row of a stripe range, counted from the first under way.
     #[inline]
     pub(crate) fn logged(&self, id: u32, slot: u8, row: u32) -> Option<Logged<'_>> {
         let overlay = self.overlay.as_ref()?;
-        let column = &self.columns[index(id)];
-        if self.grow.is_staged(column.group) {
+        let range = &self.ranges[index(id)];
+        if self.grow.is_staged(range.group) {
             return None;
         }
-        overlay.at(column.group, column.low + row, slot)
+        overlay.at(range.group, range.low + row, slot)
     }
 
     /// Slots of the rows under way of which the log says this.
@@ -66,19 +66,19 @@ impl Engine {
 
     /// Slots of the rows under way that records wrote which are not whole.
     pub(crate) fn unproved_slots(&self, id: u32) -> SlotSet {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let overlay = self.overlay.as_ref();
         overlay.map_or(SlotSet::EMPTY, |overlay| {
-            overlay.unproved(column.group, column.low)
+            overlay.unproved(range.group, range.low)
         })
     }
 
     /// Of the rows under way only those stay of which the log says the same.
     pub(crate) fn narrow_to_log(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
+        let range = &mut self.ranges[index(id)];
         if let Some(overlay) = &self.overlay {
-            let rows = column.low..column.low + column.blocks;
-            column.blocks = overlay.alike(column.group, &rows);
+            let rows = range.low..range.low + range.blocks;
+            range.blocks = overlay.alike(range.group, &rows);
         }
     }
 
@@ -86,12 +86,12 @@ impl Engine {
     pub(crate) fn logged_entry(&self, id: u32, slot: u8, row: u32) -> Option<Entry> {
         let logged = self.logged(id, slot, row)?;
         let overlay = self.overlay.as_ref()?;
-        let row = self.columns[index(id)].low + row;
+        let row = self.ranges[index(id)].low + row;
         Some(match logged {
             Logged::Lost => Entry::LOST,
             Logged::Part(part) => {
                 let sum = overlay.log.checksum(part, row);
-                let sum = sum.unwrap_or_else(|| self.sum_of_zeros());
+                let sum = sum.unwrap_or_else(|| self.checksum_of_zeros());
                 let row_sum = if self.has_checksums() {
                     overlay.log.row_sum(part, row)
                 } else {
@@ -108,8 +108,8 @@ impl Engine {
             return None;
         };
         let journal = self.journal.as_ref()?;
-        let (device, start) = journal.home.place(part.member);
-        let rows = self.columns[index(id)].low - part.entry.low;
+        let (device, start) = journal.placement.place(part.member);
+        let rows = self.ranges[index(id)].low - part.entry.low;
         Some((device, start.plus(u64::from(part.entry.place + rows))))
     }
 
@@ -118,12 +118,12 @@ impl Engine {
         let Some((device, block)) = self.place_in_log(id, slot) else {
             return false;
         };
-        let blocks = self.columns[index(id)].blocks;
+        let blocks = self.ranges[index(id)].blocks;
         self.journal_io(id, slot, device, Operation::Read, block, blocks, buffer);
         true
     }
 
-    /// A read of a slot of a column failed on the device that has the log, and not on its member.
+    /// A read of a slot of a stripe range failed on the device that has the log, and not on its member.
     #[cold]
     pub(crate) fn log_failed_to_read(&mut self, id: u32, slot: u8, error: MemberError) -> bool {
         match self.place_in_log(id, slot) {

@@ -8,9 +8,9 @@
 //!             └────────────────────────────────────┘
 //! ```
 //!
-//! A column does so with the rows under way before it does anything else with them, holding their
+//! A stripe range does so with the rows under way before it does anything else with them, holding their
 //! lock: for the first read of a region in doubt, for a write of a part of the rows, and for the resync
-//! job. It is durable before the column goes on, so that a second crash can't change what was read once.
+//! job. It is durable before the stripe range goes on, so that a second crash can't change what was read once.
 //!
 //! Open read only nothing is written. A read that finds blocks which do not fit their checksums, and can't
 //! reconstruct them, is answered where a row sum proves the row, or where nothing of the row is lacking and all
@@ -20,11 +20,11 @@
 
 use crate::{
     Engine, Mutation,
-    checksums::Sums,
-    columns::Phase,
+    checksums::ChecksumsOf,
     index,
     output::{Event, Output},
     plan::{Ask, Plan, Strategy, Work},
+    ranges::Phase,
     recovery::{
         decide::{BlockEvidence, Verdict, decide_copies, decide_row, proves},
         rows::Settling,
@@ -47,41 +47,41 @@ enum Outcome {
 }
 
 impl Engine {
-    /// Whether rows of a region in doubt must be put in order before the column goes on. Who writes them
+    /// Whether rows of a region in doubt must be put in order before the stripe range goes on. Who writes them
     /// as a whole needs no look at what was there.
     pub(crate) fn must_settle(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        let whole = column.shape.copies || column.touched == column.shape.all_data();
-        self.has_checksums() && !self.read_only && !(column.ask == Ask::Write && whole)
+        let range = &self.ranges[index(id)];
+        let whole = range.shape.copies || range.touched == range.shape.all_data();
+        self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
     }
 
     /// Reads what is there of the rows under way.
     pub(crate) fn begin_settling(&mut self, id: u32) {
         if !self.bad_blocks_are_stored() {
             // What is lost is durable in the list before anything is written in its place.
-            self.columns[index(id)].move_to(Phase::Preparing);
+            self.ranges[index(id)].move_to(Phase::Preparing);
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
         let missing = self.missing_slots(id);
         let lost = self.slots_of(id, self.lost);
         let any_listed = self.bad.any_lost();
-        let scratch_max = self.limits.column_blocks;
-        let column = &mut self.columns[index(id)];
-        if column.shape.slots > 1 {
-            column.blocks = column.blocks.min(scratch_max);
+        let scratch_max = self.limits.range_blocks;
+        let range = &mut self.ranges[index(id)];
+        if range.shape.slots > 1 {
+            range.blocks = range.blocks.min(scratch_max);
         }
-        if any_listed && !column.shape.copies {
-            column.blocks = 1;
+        if any_listed && !range.shape.copies {
+            range.blocks = 1;
         }
-        let all = column.shape.all();
-        let reads = all.minus(lost).minus(column.unreadable);
+        let all = range.shape.all();
+        let reads = all.minus(lost).minus(range.unreadable);
         if reads.is_empty() {
             return self.settling_fails(id);
         }
-        column.settling = Settling::Reading { disproved: 0 };
-        column.zeros = SlotSet::EMPTY;
-        column.plan = Plan {
+        range.settling = Settling::Reading { disproved: 0 };
+        range.zeros = SlotSet::EMPTY;
+        range.plan = Plan {
             strategy: Strategy::Settle,
             reads,
             recover: SlotSet::EMPTY,
@@ -89,16 +89,16 @@ impl Engine {
             writes: all.minus(missing),
             writes_always: SlotSet::EMPTY,
         };
-        if !self.grow.is_staged(self.columns[index(id)].group) && !self.hold_pages(id) {
-            self.columns[index(id)].move_to(Phase::Paging);
+        if !self.grow.is_staged(self.ranges[index(id)].group) && !self.pin_pages(id) {
+            self.ranges[index(id)].move_to(Phase::Paging);
             return;
         }
         self.carry_out_plan(id);
     }
 
-    /// Whether the rows of a column are in doubt, and stay so, because the array is open read only.
+    /// Whether the rows of a stripe range are in doubt, and stay so, because the array is open read only.
     pub(crate) fn in_doubt(&self, id: u32) -> bool {
-        let group = self.columns[index(id)].group;
+        let group = self.ranges[index(id)].group;
         self.read_only && self.regions.is_unsettled(group) || !self.unproved_slots(id).is_empty()
     }
 
@@ -109,61 +109,61 @@ impl Engine {
         if self.shape(id).slots == 1 || !zeros.is_empty() || !self.has_checksums() {
             return self.settling_fails(id);
         }
-        let column = &mut self.columns[index(id)];
-        column.unreadable = SlotSet::EMPTY;
-        column.rotten = SlotSet::EMPTY;
+        let range = &mut self.ranges[index(id)];
+        range.unreadable = SlotSet::EMPTY;
+        range.rotten = SlotSet::EMPTY;
         self.begin_settling(id);
     }
 
     /// Whether all of the rows under way was read.
     fn lacks_nothing(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        column.read_sums == column.shape.all()
+        let range = &self.ranges[index(id)];
+        range.read_checksums == range.shape.all()
     }
 
     /// Open read only, it is known what the rows under way hold. It is in scratch space.
     fn deliver(&mut self, id: u32) {
-        self.columns[index(id)].settling = Settling::Delivering;
+        self.ranges[index(id)].settling = Settling::Delivering;
         self.work_step(id, Work::Deliver);
     }
 
     /// The client has it.
     pub(crate) fn delivered(&mut self, id: u32) {
-        self.columns[index(id)].settling = Settling::Done;
-        self.let_go_pages(id);
+        self.ranges[index(id)].settling = Settling::Done;
+        self.unpin_pages(id);
         self.finish_rows(id);
     }
 
     pub(crate) fn settling_fails(&mut self, id: u32) {
         let in_doubt = self.in_doubt(id);
-        let column = &mut self.columns[index(id)];
-        let error = if column.corrupt && in_doubt {
+        let range = &mut self.ranges[index(id)];
+        let error = if range.corrupt && in_doubt {
             RequestError::InDoubt
-        } else if column.corrupt {
+        } else if range.corrupt {
             RequestError::Corrupt
         } else {
             RequestError::BeyondTolerance
         };
-        column.error.get_or_insert(error);
+        range.error.get_or_insert(error);
         self.finish(id);
     }
 
     /// What is known of a row, counted from the first under way.
     fn evidence(&self, id: u32, row: u32) -> Row {
         let mut evidence = [BlockEvidence::default(); MEMBERS_MAX as usize];
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let missing = self.slots_of(id, self.lost);
-        for slot in column.shape.all().iter() {
+        for slot in range.shape.all().iter() {
             let of = &mut evidence[usize::from(slot)];
-            if column.zeros.contains(slot) {
-                of.read = Some(stored_checksum(self.sum_of_zeros()));
+            if range.zeros.contains(slot) {
+                of.read = Some(stored_checksum(self.checksum_of_zeros()));
                 of.kept = of.read;
                 continue;
             }
-            if column.read_sums.contains(slot) {
-                of.read = Some(self.sum_at(id, Sums::Read, slot, row));
+            if range.read_checksums.contains(slot) {
+                of.read = Some(self.checksum_at(id, ChecksumsOf::Read, slot, row));
             }
-            if !missing.contains(slot) && column.plan.writes.contains(slot) {
+            if !missing.contains(slot) && range.plan.writes.contains(slot) {
                 let entry = self.entry(id, slot, row);
                 of.kept = entry.known();
                 of.row_sum = (entry.row_sum != RowSum::NONE).then_some(entry.row_sum);
@@ -187,12 +187,12 @@ impl Engine {
     fn compare_copies(&mut self, id: u32) {
         let slots = self.shape(id).all();
         let is_alike = |row: &u32| {
-            let first = self.sum_at(id, Sums::Read, 0, *row);
+            let first = self.checksum_at(id, ChecksumsOf::Read, 0, *row);
             slots
                 .iter()
-                .all(|slot| self.sum_at(id, Sums::Read, slot, *row) == first)
+                .all(|slot| self.checksum_at(id, ChecksumsOf::Read, slot, *row) == first)
         };
-        let blocks = self.columns[index(id)].blocks;
+        let blocks = self.ranges[index(id)].blocks;
         let alike = if self.lacks_nothing(id) {
             (0..blocks).take_while(is_alike).count()
         } else {
@@ -201,7 +201,7 @@ impl Engine {
         if alike == 0 {
             return self.settling_fails(id);
         }
-        self.columns[index(id)].blocks = u32::try_from(alike).expect("rows of a column");
+        self.ranges[index(id)].blocks = u32::try_from(alike).expect("rows of a range");
         self.deliver(id);
     }
 
@@ -218,46 +218,46 @@ impl Engine {
             (truth, differ)
         };
         let (truth, differ) = choice(0);
-        let blocks = self.columns[index(id)].blocks;
+        let blocks = self.ranges[index(id)].blocks;
         let alike = (0..blocks).take_while(|&row| choice(row) == (truth, differ));
-        let alike = u32::try_from(alike.count()).expect("rows of a column");
+        let alike = u32::try_from(alike.count()).expect("rows of a range");
         let there = shape.all().minus(self.missing_slots(id));
         let mut changed = !differ.and(there).is_empty();
         for row in 0..alike {
-            let sums = self.sums_range(id, Sums::Read, truth);
+            let sums = self.checksums_range(id, ChecksumsOf::Read, truth);
             let sum = self.checksums[sums.start + index(row)];
             for slot in there.iter() {
                 changed |= self.correct_entry(id, slot, row, sum, RowSum::NONE);
             }
         }
-        let column = &mut self.columns[index(id)];
-        column.blocks = alike;
-        column.plan.reads = SlotSet::one(truth);
+        let range = &mut self.ranges[index(id)];
+        range.blocks = alike;
+        range.plan.reads = SlotSet::one(truth);
         self.agree(id, differ.and(there), changed);
     }
 
     /// These slots are written, and the rows are in order then.
     fn agree(&mut self, id: u32, writes: SlotSet, changed: bool) {
-        let column = &mut self.columns[index(id)];
-        column.settling = Settling::Agreeing { changed };
-        column.plan.recover = SlotSet::EMPTY;
-        column.plan.encode = SlotSet::EMPTY;
-        column.plan.writes = writes;
-        column.plan.writes_always = writes;
+        let range = &mut self.ranges[index(id)];
+        range.settling = Settling::Agreeing { changed };
+        range.plan.recover = SlotSet::EMPTY;
+        range.plan.encode = SlotSet::EMPTY;
+        range.plan.writes = writes;
+        range.plan.writes_always = writes;
         self.commit(id);
     }
 
     /// The rows from the first on are decided that are all alike.
     fn settle_first_rows(&mut self, id: u32) {
-        let Settling::Reading { disproved } = self.columns[index(id)].settling else {
+        let Settling::Reading { disproved } = self.ranges[index(id)].settling else {
             panic!("rows were read in the middle of something");
         };
         let first = self.outcome(id, 0, disproved);
-        let blocks = self.columns[index(id)].blocks;
+        let blocks = self.ranges[index(id)].blocks;
         let alike = (0..blocks).take_while(|&row| self.outcome(id, row, disproved) == first);
-        let alike = u32::try_from(alike.count()).expect("rows of a column");
+        let alike = u32::try_from(alike.count()).expect("rows of a range");
         if alike < blocks {
-            self.columns[index(id)].blocks = alike;
+            self.ranges[index(id)].blocks = alike;
             return self.work_step(id, Work::Verify);
         }
         match first {
@@ -281,7 +281,7 @@ impl Engine {
         let data = |slot: usize| evidence[slot].read.expect("it was read");
         let fits = |slot: u8| {
             let block = &evidence[usize::from(slot)];
-            let zeros = self.columns[index(id)].zeros.contains(slot);
+            let zeros = self.ranges[index(id)].zeros.contains(slot);
             block.read.is_some() && block.read == block.kept && !zeros
         };
         if verdict == (Verdict::AsRead { proved: true }) && there.iter().all(fits) {
@@ -303,10 +303,10 @@ impl Engine {
         sources: SlotSet,
         proved: bool,
     ) {
-        let column = &mut self.columns[index(id)];
-        column.settling = Settling::Reconstructing { disproved, proved };
-        column.plan.reads = sources;
-        column.plan.recover = erased;
+        let range = &mut self.ranges[index(id)];
+        range.settling = Settling::Reconstructing { disproved, proved };
+        range.plan.reads = sources;
+        range.plan.recover = erased;
         self.work_step(id, Work::Recover);
     }
 
@@ -314,22 +314,22 @@ impl Engine {
     /// zeros take its place.
     fn settle_lost(&mut self, id: u32, gone: SlotSet) {
         let shape = self.shape(id);
-        let parity = self.columns[index(id)].read_sums.and(shape.redundant());
+        let parity = self.ranges[index(id)].read_checksums.and(shape.redundant());
         if self.trust_unsettled && parity.count() >= gone.count() {
             let sources = shape.all_data().minus(gone).or(parity.lowest(gone.count()));
             return self.reconstruct(id, 0, gone, sources, false);
         }
         if gone.iter().all(|slot| self.is_listed_lost(id, slot)) {
-            let column = &mut self.columns[index(id)];
-            column.zeros = gone;
-            column.settling = Settling::Reading { disproved: 0 };
+            let range = &mut self.ranges[index(id)];
+            range.zeros = gone;
+            range.settling = Settling::Reading { disproved: 0 };
             return self.settle_first_rows(id);
         }
         for slot in gone.iter() {
             let blocks = self.array_blocks(id, slot);
             let lost = Event::Lost {
                 block: BlockIndex(blocks.start),
-                blocks: self.columns[index(id)].blocks,
+                blocks: self.ranges[index(id)].blocks,
             };
             if !self.bad.add(BadBlockKind::Lost, blocks) {
                 self.output(Output::Event(Event::TooMuchLost));
@@ -340,37 +340,37 @@ impl Engine {
         if self.mutated(Mutation::ForgetLost) {
             self.bad.tell_nobody();
         }
-        self.columns[index(id)].settling = Settling::No;
-        self.let_go_pages(id);
+        self.ranges[index(id)].settling = Settling::No;
+        self.unpin_pages(id);
         self.write_bad_blocks();
         self.begin_settling(id);
     }
 
     /// A computation for rows with parity came back.
     pub(crate) fn settling_computed(&mut self, id: u32, work: Work) {
-        let column = &self.columns[index(id)];
-        match (column.settling, work) {
+        let range = &self.ranges[index(id)];
+        match (range.settling, work) {
             (Settling::Reconstructing { .. }, Work::Recover) => {
-                let erased = column.plan.recover;
-                self.sum_up_made(id, erased);
+                let erased = range.plan.recover;
+                self.checksum_made(id, erased);
             }
             (Settling::Reconstructing { disproved, proved }, Work::Prove) => {
-                let blocks = column.blocks;
+                let blocks = range.blocks;
                 let is_proved = |row| !proved || self.is_reconstructed(id, row);
                 if (0..blocks).all(is_proved) || self.mutated(Mutation::TrustRecovered) {
                     return self.encode_settled(id, proved);
                 }
                 if blocks > 1 {
                     // What is true of one row may not be of another.
-                    let column = &mut self.columns[index(id)];
-                    column.blocks = 1;
-                    return self.read_anew(id, disproved);
+                    let range = &mut self.ranges[index(id)];
+                    range.blocks = 1;
+                    return self.read_again(id, disproved);
                 }
-                self.read_anew(id, disproved + 1);
+                self.read_again(id, disproved + 1);
             }
             (Settling::Encoding, Work::Encode) => {
-                let made = column.made_sums.or(column.plan.encode);
-                self.sum_up_made(id, made);
+                let made = range.made_checksums.or(range.plan.encode);
+                self.checksum_made(id, made);
             }
             (Settling::Encoding, Work::Prove) => self.write_settled(id),
             (step, work) => panic!("{work:?} came back in step {step:?}"),
@@ -378,11 +378,11 @@ impl Engine {
     }
 
     /// What was recovered may have overwritten what was read.
-    fn read_anew(&mut self, id: u32, disproved: u32) {
-        let column = &mut self.columns[index(id)];
-        column.settling = Settling::Reading { disproved };
-        column.plan.reads = column.read_sums.minus(column.zeros);
-        column.plan.recover = SlotSet::EMPTY;
+    fn read_again(&mut self, id: u32, disproved: u32) {
+        let range = &mut self.ranges[index(id)];
+        range.settling = Settling::Reading { disproved };
+        range.plan.reads = range.read_checksums.minus(range.zeros);
+        range.plan.recover = SlotSet::EMPTY;
         self.carry_out_plan(id);
     }
 
@@ -405,9 +405,9 @@ impl Engine {
         }
         let shape = self.shape(id);
         let parity = shape.redundant().minus(self.missing_slots(id));
-        let column = &mut self.columns[index(id)];
-        column.settling = Settling::Encoding;
-        column.plan.encode = parity;
+        let range = &mut self.ranges[index(id)];
+        range.settling = Settling::Encoding;
+        range.plan.encode = parity;
         if parity.is_empty() {
             return self.write_settled(id);
         }
@@ -418,31 +418,31 @@ impl Engine {
     fn write_settled(&mut self, id: u32) {
         let shape = self.shape(id);
         let there = shape.all().minus(self.missing_slots(id));
-        let column = &self.columns[index(id)];
-        let (made, read, blocks) = (column.made_sums, column.read_sums, column.blocks);
-        let zeros = column.zeros;
+        let range = &self.ranges[index(id)];
+        let (made, read, blocks) = (range.made_checksums, range.read_checksums, range.blocks);
+        let zeros = range.zeros;
         let (mut writes, mut changed) = (SlotSet::EMPTY, false);
         for row in 0..blocks {
             let row_sum = self.row_sum_of(id, shape.all_data(), row);
             let row_sum = row_sum.expect("all data is known");
             for slot in there.iter() {
                 let sums = if made.contains(slot) {
-                    Some(Sums::Made)
+                    Some(ChecksumsOf::Made)
                 } else if zeros.contains(slot) {
                     None
                 } else {
-                    Some(Sums::Read)
+                    Some(ChecksumsOf::Read)
                 };
                 let sum = match sums {
-                    None => self.sum_of_zeros(),
+                    None => self.checksum_of_zeros(),
                     Some(sums) => {
-                        let range = self.sums_range(id, sums, slot);
+                        let range = self.checksums_range(id, sums, slot);
                         self.checksums[range.start + index(row)]
                     }
                 };
                 let was_read = read.contains(slot) && !zeros.contains(slot);
-                let same =
-                    was_read && self.sum_at(id, Sums::Read, slot, row) == stored_checksum(sum);
+                let same = was_read
+                    && self.checksum_at(id, ChecksumsOf::Read, slot, row) == stored_checksum(sum);
                 if !same {
                     writes = writes.with(slot);
                 }
@@ -462,23 +462,23 @@ impl Engine {
 
     /// What was to be written of the rows under way is.
     pub(crate) fn rows_settled(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        if column.error.is_some() {
+        let range = &mut self.ranges[index(id)];
+        if range.error.is_some() {
             return self.finish(id);
         }
-        if column.settling == (Settling::Agreeing { changed: true }) {
+        if range.settling == (Settling::Agreeing { changed: true }) {
             // Reads that follow must stay true, and parts of the rows may be logged.
-            column.mismatch = true;
-            column.settling = Settling::Flushing;
+            range.mismatch = true;
+            range.settling = Settling::Flushing;
             return self.flush_for(id);
         }
-        column.settling = Settling::Done;
-        column.zeros = SlotSet::EMPTY;
-        column.plan.writes = SlotSet::EMPTY;
-        self.let_go_pages(id);
-        if self.columns[index(id)].ask == Ask::Settle {
+        range.settling = Settling::Done;
+        range.zeros = SlotSet::EMPTY;
+        range.plan.writes = SlotSet::EMPTY;
+        self.unpin_pages(id);
+        if self.ranges[index(id)].ask == Ask::Settle {
             return self.finish_rows(id);
         }
-        self.plan_column(id);
+        self.plan_range(id);
     }
 }

@@ -1,4 +1,4 @@
-//! A column: a range of rows in the chunks of one group, and what is being done with it.
+//! A stripe range: a range of rows in the chunks of one group, and what is being done with it.
 
 use crate::{
     plan::{Ask, Plan, Shape, Strategy, Work},
@@ -9,10 +9,10 @@ use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
 use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
 
-/// Ends the list of merged columns.
-pub(crate) const NO_COLUMN: u32 = u32::MAX;
+/// Ends the list of merged stripe ranges.
+pub(crate) const NO_RANGE: u32 = u32::MAX;
 
-/// Whom a column works for.
+/// Whom a stripe range works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Owner {
     Nobody,
@@ -28,7 +28,7 @@ pub(crate) enum Owner {
     Repair,
 }
 
-/// How far a column has come.
+/// How far a stripe range has come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Phase {
     Free,
@@ -48,12 +48,12 @@ pub(crate) enum Phase {
     Logging,
     Writing,
     Acknowledging,
-    /// Done by the column that it was merged into.
+    /// Done by the stripe range that it was merged into.
     Merged,
 }
 
 impl Phase {
-    /// Whether it may come next. On the way to a commit a column goes to and fro, since it may have to wait,
+    /// Whether it may come next. On the way to a commit a stripe range goes to and fro, since it may have to wait,
     /// to read more, or to begin anew under a lock; phases in which there is nothing to do are left out. After
     /// its rows are done the next of them begin.
     ///
@@ -93,20 +93,20 @@ impl Phase {
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::struct_excessive_bools,
-    reason = "flags of one column, each set and read by itself"
+    reason = "flags of one range, each set and read by itself"
 )]
-pub(crate) struct Column {
+pub(crate) struct StripeRange {
     phase: Phase,
     pub(crate) owner: Owner,
     pub(crate) ask: Ask,
     pub(crate) group: GroupIndex,
     /// Of its group.
     pub(crate) shape: Shape,
-    /// The touched data slots, those of columns merged into this one included.
+    /// The touched data slots, those of stripe ranges merged into this one included.
     pub(crate) touched: SlotSet,
-    /// Those of this column alone.
+    /// Those of this stripe range alone.
     pub(crate) own: SlotSet,
-    /// The next of the columns that were merged, `NO_COLUMN` after the last.
+    /// The next of the stripe ranges that were merged, `NO_RANGE` after the last.
     pub(crate) merged: u32,
     /// Of a direct read.
     pub(crate) member: MemberIndex,
@@ -117,9 +117,9 @@ pub(crate) struct Column {
     pub(crate) block: BlockIndex,
     /// The copy to read.
     pub(crate) preferred: u8,
-    /// The first row, of a job's column.
+    /// The first row, of a job's stripe range.
     pub(crate) start: u32,
-    /// The rows under way are `low..low + blocks`, the column's end is at `end`.
+    /// The rows under way are `low..low + blocks`, the stripe range's end is at `end`.
     pub(crate) low: u32,
     pub(crate) blocks: u32,
     pub(crate) end: u32,
@@ -130,13 +130,13 @@ pub(crate) struct Column {
     pub(crate) corrupt: bool,
     pub(crate) mismatch: bool,
     /// What it read without a lock did not fit to its checksums.
-    pub(crate) suspect: bool,
-    /// What is to be written is summed up, and goes to its place without being logged.
+    pub(crate) unlocked_read_failed: bool,
+    /// What is to be written is checksummed, and goes to its place without being logged.
     pub(crate) summed: bool,
-    /// Slots whose checksums are at hand: see `Sums`.
-    pub(crate) read_sums: SlotSet,
-    pub(crate) made_sums: SlotSet,
-    pub(crate) new_sums: SlotSet,
+    /// Slots whose checksums are at hand: see `ChecksumsOf`.
+    pub(crate) read_checksums: SlotSet,
+    pub(crate) made_checksums: SlotSet,
+    pub(crate) new_checksums: SlotSet,
     pub(crate) unreadable: SlotSet,
     /// Of the unreadable slots, those that can be read and hold wrong bytes.
     pub(crate) rotten: SlotSet,
@@ -159,7 +159,7 @@ pub(crate) struct Column {
     pub(crate) log_slots: SlotSet,
     pub(crate) log_data: SlotSet,
     /// The half of the journal that has it.
-    pub(crate) log_half: Option<u8>,
+    pub(crate) log_segment: Option<u8>,
     /// It writes, and is not in the journal.
     pub(crate) unlogged: bool,
     pub(crate) sources: u16,
@@ -172,7 +172,7 @@ pub(crate) struct Column {
     pub(crate) settling: Settling,
 }
 
-impl Column {
+impl StripeRange {
     /// One that has nothing to do, in an array of such groups.
     pub(crate) const fn free(shape: Shape) -> Self {
         Self {
@@ -183,7 +183,7 @@ impl Column {
             shape,
             touched: SlotSet::EMPTY,
             own: SlotSet::EMPTY,
-            merged: NO_COLUMN,
+            merged: NO_RANGE,
             member: MemberIndex(0),
             direct: false,
             offset: BlockIndex(0),
@@ -198,11 +198,11 @@ impl Column {
             read_failed: false,
             corrupt: false,
             mismatch: false,
-            suspect: false,
+            unlocked_read_failed: false,
             summed: false,
-            read_sums: SlotSet::EMPTY,
-            made_sums: SlotSet::EMPTY,
-            new_sums: SlotSet::EMPTY,
+            read_checksums: SlotSet::EMPTY,
+            made_checksums: SlotSet::EMPTY,
+            new_checksums: SlotSet::EMPTY,
             unreadable: SlotSet::EMPTY,
             rotten: SlotSet::EMPTY,
             overruled: SlotSet::EMPTY,
@@ -222,7 +222,7 @@ impl Column {
             zeros: SlotSet::EMPTY,
             log_slots: SlotSet::EMPTY,
             log_data: SlotSet::EMPTY,
-            log_half: None,
+            log_segment: None,
             unlogged: false,
             was_bad: false,
             covers: 0,
@@ -243,7 +243,7 @@ impl Column {
     pub(crate) fn move_to(&mut self, phase: Phase) {
         assert!(
             self.phase.may_become(phase),
-            "a column went from {:?} to {phase:?}",
+            "a range went from {:?} to {phase:?}",
             self.phase
         );
         self.phase = phase;
@@ -271,31 +271,31 @@ impl Column {
         }
     }
 
-    /// What a column learns while it is carried out is forgotten.
+    /// What a stripe range learns while it is carried out is forgotten.
     pub(crate) fn reset(&mut self) {
         self.own = self.touched;
-        self.merged = NO_COLUMN;
+        self.merged = NO_RANGE;
         self.locked = false;
         self.read_failed = false;
         self.corrupt = false;
         self.mismatch = false;
         self.direct = false;
-        self.suspect = false;
+        self.unlocked_read_failed = false;
         self.was_bad = false;
         self.error = None;
-        self.look_anew();
+        self.forget_findings();
     }
 
     /// What is known of the rows under way is forgotten.
-    pub(crate) fn look_anew(&mut self) {
+    pub(crate) fn forget_findings(&mut self) {
         self.unreadable = SlotSet::EMPTY;
         self.rotten = SlotSet::EMPTY;
         self.overruled = SlotSet::EMPTY;
         self.refused = SlotSet::EMPTY;
         self.summed = false;
         self.zeros = SlotSet::EMPTY;
-        self.read_sums = SlotSet::EMPTY;
-        self.made_sums = SlotSet::EMPTY;
+        self.read_checksums = SlotSet::EMPTY;
+        self.made_checksums = SlotSet::EMPTY;
         self.settling = Settling::No;
     }
 }
@@ -305,14 +305,14 @@ mod tests {
     use super::*;
 
     #[test]
-    #[should_panic(expected = "a column went from Flushing to Writing")]
+    #[should_panic(expected = "a range went from Flushing to Writing")]
     fn a_phase_that_may_not_follow_is_refused() {
-        let mut column = Column::free(Shape {
+        let mut range = StripeRange::free(Shape {
             slots: 3,
             data: 2,
             copies: false,
         });
-        column.move_to(Phase::Flushing);
-        column.move_to(Phase::Writing);
+        range.move_to(Phase::Flushing);
+        range.move_to(Phase::Writing);
     }
 }

@@ -1,11 +1,10 @@
-//! `Computing`: the steps that the plan of a column asks for.
+//! `Computing`: the steps that the plan of a stripe range asks for.
 
 use crate::{
-    Engine, Mutation,
-    columns::{Owner, Phase},
-    index,
+    Engine, Mutation, index,
     output::Output,
     plan::{Strategy, Work},
+    ranges::{Owner, Phase},
     slots::SlotSet,
 };
 use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId};
@@ -13,7 +12,7 @@ use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId}
 impl Engine {
     /// The computation after `done`, or the commit.
     pub(crate) fn work(&mut self, id: u32, done: Option<Work>) {
-        let Some(work) = self.columns[index(id)].plan.work_after(done) else {
+        let Some(work) = self.ranges[index(id)].plan.work_after(done) else {
             return self.commit(id);
         };
         self.work_step(id, work);
@@ -21,31 +20,31 @@ impl Engine {
 
     /// Asks for a computation.
     pub(crate) fn work_step(&mut self, id: u32, work: Work) {
-        let base = index(id) * self.operands_per_column();
+        let base = index(id) * self.operands_per_range();
         let mut cursor = base;
-        let plan = self.columns[index(id)].plan;
-        let touched = self.columns[index(id)].touched;
+        let plan = self.ranges[index(id)].plan;
+        let touched = self.ranges[index(id)].touched;
         match work {
             Work::Locate | Work::Verify => {
                 if work == Work::Verify {
-                    let column = &mut self.columns[index(id)];
-                    let read = plan.reads.minus(column.zeros);
-                    (column.read_sums, column.made_sums) = (read, SlotSet::EMPTY);
+                    let range = &mut self.ranges[index(id)];
+                    let read = plan.reads.minus(range.zeros);
+                    (range.read_checksums, range.made_checksums) = (read, SlotSet::EMPTY);
                 }
                 let zeros = match work {
-                    Work::Verify => self.columns[index(id)].zeros,
+                    Work::Verify => self.ranges[index(id)].zeros,
                     _ => SlotSet::EMPTY,
                 };
                 for slot in plan.reads.minus(zeros).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
             }
             Work::Recover => {
                 for slot in plan.reads.lowest(u32::from(self.shape(id).data)).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
                 for slot in plan.recover.iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
@@ -55,7 +54,7 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
                 for slot in plan.reads.minus(touched).iter() {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
@@ -64,7 +63,7 @@ impl Engine {
                 for slot in 0..self.shape(id).data {
                     self.operand(id, &mut cursor, slot, self.new_place(id, slot));
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
                 for slot in plan.encode.iter() {
                     self.operand(id, &mut cursor, slot, self.parity_place(id, slot));
                 }
@@ -72,12 +71,12 @@ impl Engine {
             Work::Fill => {
                 let filled = match plan.strategy {
                     Strategy::Zeros => touched,
-                    _ => touched.and(self.columns[index(id)].zeros),
+                    _ => touched.and(self.ranges[index(id)].zeros),
                 };
                 for slot in filled.iter() {
                     self.operand(id, &mut cursor, slot, BufferSlice::ZEROS);
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
                 for slot in filled.iter() {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
@@ -86,7 +85,7 @@ impl Engine {
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
@@ -95,7 +94,7 @@ impl Engine {
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
@@ -111,11 +110,11 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, is);
                     self.operand(id, &mut cursor, slot, should_be);
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
             }
             Work::Prove => {
                 let data = self.shape(id).all_data();
-                for slot in self.columns[index(id)].made_sums.iter() {
+                for slot in self.ranges[index(id)].made_checksums.iter() {
                     let place = if data.contains(slot) {
                         self.read_place(id, slot)
                     } else {
@@ -123,23 +122,23 @@ impl Engine {
                     };
                     self.operand(id, &mut cursor, slot, place);
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
             }
             Work::Checksum => {
-                for slot in self.columns[index(id)].new_sums.iter() {
+                for slot in self.ranges[index(id)].new_checksums.iter() {
                     self.operand(id, &mut cursor, slot, self.write_source(id, slot));
                 }
-                self.columns[index(id)].sources = count(cursor - base);
+                self.ranges[index(id)].sources = count(cursor - base);
             }
         }
-        let column = &mut self.columns[index(id)];
-        column.targets = count(cursor - base) - column.sources;
-        column.move_to(Phase::Computing(work));
+        let range = &mut self.ranges[index(id)];
+        range.targets = count(cursor - base) - range.sources;
+        range.move_to(Phase::Computing(work));
         self.output(Output::Compute(StepId(id)));
     }
 
-    pub(crate) fn operands_per_column(&self) -> usize {
-        self.operands.len() / self.columns.len()
+    pub(crate) fn operands_per_range(&self) -> usize {
+        self.operands.len() / self.ranges.len()
     }
 
     fn operand(&mut self, id: u32, cursor: &mut usize, slot: u8, slice: BufferSlice) {
@@ -153,12 +152,12 @@ impl Engine {
 
     /// What `Output::Compute(id)` asks for.
     pub fn step(&self, id: StepId) -> Step<'_> {
-        let column = &self.columns[index(id.0)];
-        let Phase::Computing(work) = column.phase() else {
-            panic!("a step is asked for in phase {:?}", column.phase());
+        let range = &self.ranges[index(id.0)];
+        let Phase::Computing(work) = range.phase() else {
+            panic!("a step is asked for in phase {:?}", range.phase());
         };
-        let base = index(id.0) * self.operands_per_column();
-        let (sources, rest) = self.operands[base..].split_at(usize::from(column.sources));
+        let base = index(id.0) * self.operands_per_range();
+        let (sources, rest) = self.operands[base..].split_at(usize::from(range.sources));
         Step {
             compute: match work {
                 Work::Recover | Work::Encode => Compute::Solve,
@@ -168,76 +167,78 @@ impl Engine {
                 Work::Locate => Compute::Locate,
                 Work::Checksum | Work::Verify | Work::Prove => Compute::Checksum,
             },
-            data_chunks: column.shape.data,
-            parity_chunks: column.shape.parity(),
-            blocks: column.blocks,
+            data_chunks: range.shape.data,
+            parity_chunks: range.shape.parity(),
+            blocks: range.blocks,
             sources,
-            targets: &rest[..usize::from(column.targets)],
+            targets: &rest[..usize::from(range.targets)],
         }
     }
 
     /// Where the driver puts the checksums of a step that asks for them: those of all blocks of
     /// the first source, then of the second, and so on.
     pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
-        let column = &self.columns[index(id.0)];
+        let range = &self.ranges[index(id.0)];
         assert!(
             matches!(
-                column.phase(),
+                range.phase(),
                 Phase::Computing(Work::Checksum | Work::Verify | Work::Prove)
             ),
             "checksums nobody asked for"
         );
-        let count = usize::from(column.sources) * index(column.blocks);
-        let first = match column.phase() {
-            Phase::Computing(Work::Prove) => column.read_sums.count(),
-            Phase::Computing(Work::Checksum) => column.read_sums.count() + column.made_sums.count(),
+        let count = usize::from(range.sources) * index(range.blocks);
+        let first = match range.phase() {
+            Phase::Computing(Work::Prove) => range.read_checksums.count(),
+            Phase::Computing(Work::Checksum) => {
+                range.read_checksums.count() + range.made_checksums.count()
+            }
             _ => 0,
         };
-        let first = index(first * column.blocks);
-        let start = index(id.0) * self.checksums_of_column + first;
+        let first = index(first * range.blocks);
+        let start = index(id.0) * self.checksums_of_range + first;
         &mut self.checksums[start..start + count]
     }
 
     /// How many checksums a step asks for at most.
     pub fn checksums_max(&self) -> usize {
-        self.checksums_of_column
+        self.checksums_of_range
     }
 
-    /// A step of computation of a column came back.
-    pub(crate) fn column_computed(&mut self, id: u32, result: ComputeResult) {
-        let believes = self.mutated(Mutation::BlindScrub);
+    /// A step of computation of a stripe range came back.
+    pub(crate) fn range_computed(&mut self, id: u32, result: ComputeResult) {
+        let trusts_reads = self.mutated(Mutation::BlindScrub);
         let proves = self.has_checksums();
-        let column = &mut self.columns[index(id)];
-        let Phase::Computing(work) = column.phase() else {
-            panic!("a computation came back in phase {:?}", column.phase());
+        let range = &mut self.ranges[index(id)];
+        let Phase::Computing(work) = range.phase() else {
+            panic!("a computation came back in phase {:?}", range.phase());
         };
-        if column.owner == Owner::Replay {
+        if range.owner == Owner::Replay {
             return self.replay_computed(id, work);
         }
-        let settles = column.settling.is_under_way() && !column.shape.copies;
-        let recovers = column.plan.recover.and(column.shape.all_data());
+        let settles = range.settling.is_under_way() && !range.shape.copies;
+        let recovers = range.plan.recover.and(range.shape.all_data());
         match work {
-            Work::Checksum => return self.summed_up(id),
+            Work::Checksum => return self.checksums_ready(id),
             Work::Keep => return self.answer_logged(id),
             Work::Deliver => return self.delivered(id),
-            Work::Fill if column.plan.strategy != Strategy::Zeros => return self.read_planned(id),
+            Work::Fill if range.plan.strategy != Strategy::Zeros => return self.read_planned(id),
             Work::Verify => return self.verified(id),
             Work::Recover | Work::Encode | Work::Prove if settles => {
                 return self.settling_computed(id, work);
             }
             Work::Recover if proves && !recovers.is_empty() => {
-                return self.sum_up_made(id, recovers);
+                return self.checksum_made(id, recovers);
             }
             Work::Prove => return self.recovered(id),
             _ => {}
         }
-        if work == Work::Locate && result != ComputeResult::Done && !believes {
+        if work == Work::Locate && result != ComputeResult::Done && !trusts_reads {
             return self.scrub_disagrees(id, result);
         }
         if work == Work::Compare {
             match result {
-                ComputeResult::Done => column.plan.writes = column.plan.writes_always,
-                ComputeResult::Mismatch => column.mismatch = true,
+                ComputeResult::Done => range.plan.writes = range.plan.writes_always,
+                ComputeResult::Mismatch => range.mismatch = true,
                 ComputeResult::Located(_) => panic!("nothing was to be located"),
             }
         }
@@ -246,5 +247,5 @@ impl Engine {
 }
 
 fn count(operands: usize) -> u16 {
-    u16::try_from(operands).expect("operands of one column")
+    u16::try_from(operands).expect("operands of one range")
 }

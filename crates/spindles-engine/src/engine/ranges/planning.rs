@@ -1,10 +1,9 @@
-//! `Starting` to `Reading`: a column gets its lock, its region and its plan.
+//! `Starting` to `Reading`: a stripe range gets its lock, its region and its plan.
 
 use crate::{
-    Engine, Mutation,
-    columns::{Column, Owner, Phase},
-    index,
+    Engine, Mutation, index,
     plan::{Ask, Health, Strategy, Work, plan},
+    ranges::{Owner, Phase, StripeRange},
     recovery::rows::Settling,
     slots::SlotSet,
     waits::WaitFor,
@@ -13,30 +12,30 @@ use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
 use spindles_layout::GroupIndex;
 
 impl Engine {
-    pub(crate) fn plan_column(&mut self, id: u32) {
+    pub(crate) fn plan_range(&mut self, id: u32) {
         // Whoever has a page waits for nobody who may wait for one.
-        self.let_go_pages(id);
-        let column = &mut self.columns[index(id)];
-        if column.settling.is_under_way() {
+        self.unpin_pages(id);
+        let range = &mut self.ranges[index(id)];
+        if range.settling.is_under_way() {
             if self.read_only {
                 return self.settling_fails(id);
             }
-            column.settling = Settling::No; // It begins anew, if it still must.
+            range.settling = Settling::No; // It begins anew, if it still must.
         }
         if self.bad.any_unwritable() && self.mark_bad_slots(id) {
-            return self.plan_column(id);
+            return self.plan_range(id);
         }
         if self.bad.any_lost() && self.asks_for_lost(id) {
-            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
         if self.unreplayed && self.log_is_lost(id) {
-            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
         self.narrow_to_log(id);
         let missing = self.missing_slots(id);
-        let Column {
+        let StripeRange {
             ask,
             group,
             touched,
@@ -44,20 +43,20 @@ impl Engine {
             blocks,
             end,
             ..
-        } = self.columns[index(id)];
+        } = self.ranges[index(id)];
         let not_held = self.slots_not_held(id, low + blocks);
-        let mut unreadable = not_held.or(self.columns[index(id)].unreadable);
+        let mut unreadable = not_held.or(self.ranges[index(id)].unreadable);
         if self.overlay.is_some() {
             if !touched.and(self.unproved_slots(id)).is_empty() {
-                self.columns[index(id)].error = Some(RequestError::InDoubt);
+                self.ranges[index(id)].error = Some(RequestError::InDoubt);
                 return self.finish(id);
             }
-            self.columns[index(id)].zeros = self.logged_zeros(id);
+            self.ranges[index(id)].zeros = self.logged_zeros(id);
         }
         let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
         let doubtful = unproved && !touched.and(unreadable).is_empty();
         // What a row sum proved is not in doubt, though the log is gone.
-        let settled = self.columns[index(id)].settling == Settling::Done
+        let settled = self.ranges[index(id)].settling == Settling::Done
             || (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         let replayed = !self.unreplayed && self.overlay.is_none();
@@ -82,28 +81,30 @@ impl Engine {
         };
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
-        let suspect = self.columns[index(id)].suspect;
+        let unlocked_read_failed = self.ranges[index(id)].unlocked_read_failed;
         let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
-        let apart =
-            ask == Ask::Read && readable && !suspect && !self.awaits_places(id, group, low..end);
+        let apart = ask == Ask::Read
+            && readable
+            && !unlocked_read_failed
+            && !self.awaits_places(id, group, low..end);
         let alone = !apart && shared;
         let lock = alone
             && !self.mutated(Mutation::DropStripeLock)
             && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));
-        if lock && !self.columns[index(id)].locked {
+        if lock && !self.ranges[index(id)].locked {
             if !self.locks.acquire(id, group, low, end) {
-                self.columns[index(id)].move_to(Phase::Locking);
+                self.ranges[index(id)].move_to(Phase::Locking);
                 return;
             }
-            self.columns[index(id)].locked = true;
+            self.ranges[index(id)].locked = true;
         }
         if alone && self.regions.are_stored() && !self.region_is_open(id) {
-            self.columns[index(id)].move_to(Phase::Preparing);
+            self.ranges[index(id)].move_to(Phase::Preparing);
             self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();
         }
         if self.metadata.is_broken() && !written && ask == Ask::Write {
-            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
 
@@ -130,7 +131,7 @@ impl Engine {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
             }
-            let error = if self.columns[index(id)].corrupt {
+            let error = if self.ranges[index(id)].corrupt {
                 if self.in_doubt(id) && ask == Ask::Read {
                     return self.begin_agreeing(id);
                 }
@@ -138,7 +139,7 @@ impl Engine {
             } else {
                 RequestError::BeyondTolerance
             };
-            self.columns[index(id)].error.get_or_insert(error);
+            self.ranges[index(id)].error.get_or_insert(error);
             return self.finish(id);
         };
         if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
@@ -146,49 +147,49 @@ impl Engine {
             plan.strategy = Strategy::Direct;
             plan.encode = SlotSet::EMPTY;
         }
-        let scratch_max = self.limits.column_blocks;
-        let column = &mut self.columns[index(id)];
-        if plan.strategy != Strategy::Direct && column.blocks > scratch_max {
+        let scratch_max = self.limits.range_blocks;
+        let range = &mut self.ranges[index(id)];
+        if plan.strategy != Strategy::Direct && range.blocks > scratch_max {
             // A direct read that failed goes on in pieces that fit the scratch space.
-            column.blocks = scratch_max;
-            return self.plan_column(id);
+            range.blocks = scratch_max;
+            return self.plan_range(id);
         }
-        column.plan = plan;
-        column.preferred = preferred;
+        range.plan = plan;
+        range.preferred = preferred;
         if !plan.recover.and(around).is_empty() {
-            self.goes_around(id);
+            self.reads_around(id);
         }
         let touches = !plan.reads.or(plan.writes).is_empty();
-        // What is staged has its checksums beside it.
+        // What is staged is checksummed beside it.
         let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
-        if paged && !self.hold_pages(id) {
-            self.columns[index(id)].move_to(Phase::Paging);
+        if paged && !self.pin_pages(id) {
+            self.ranges[index(id)].move_to(Phase::Paging);
             return;
         }
         self.carry_out_plan(id);
     }
 
-    /// Begins with the reads of a column's plan, and before them fills with zeros what the log says is that.
+    /// Begins with the reads of a stripe range's plan, and before them fills with zeros what the log says is that.
     pub(crate) fn carry_out_plan(&mut self, id: u32) {
-        let column = &self.columns[index(id)];
-        let fills = column.ask == Ask::Read && !column.settling.is_under_way();
-        if fills && !column.touched.and(column.zeros).is_empty() {
+        let range = &self.ranges[index(id)];
+        let fills = range.ask == Ask::Read && !range.settling.is_under_way();
+        if fills && !range.touched.and(range.zeros).is_empty() {
             return self.work_step(id, Work::Fill);
         }
         self.read_planned(id);
     }
 
-    /// Begins the reads of a column's plan.
+    /// Begins the reads of a stripe range's plan.
     pub(crate) fn read_planned(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        let reads = column.plan.reads.minus(column.zeros);
+        let range = &mut self.ranges[index(id)];
+        let reads = range.plan.reads.minus(range.zeros);
         if reads.is_empty() {
             return self.work(id, None);
         }
-        column.move_to(Phase::Reading);
-        column.pending = reads.count();
-        column.reading = reads;
-        column.issued = self.now;
+        range.move_to(Phase::Reading);
+        range.pending = reads.count();
+        range.reading = reads;
+        range.issued = self.now;
         for slot in reads.iter() {
             let place = self.read_place(id, slot);
             self.slot_io(id, slot, Operation::Read, place);
@@ -202,7 +203,7 @@ impl Engine {
     }
 
     /// The slot, member and place of the copy that a read takes; of slot 0 where none is there.
-    /// Fills in the group of column `id`.
+    /// Fills in the group of stripe range `id`.
     #[inline(never)]
     pub(crate) fn locate_copy(
         &mut self,
@@ -212,7 +213,7 @@ impl Engine {
         blocks: u32,
     ) -> (u8, MemberIndex, BlockIndex) {
         self.take_group(id, group);
-        self.columns[index(id)].low = low;
+        self.ranges[index(id)].low = low;
         let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
@@ -225,7 +226,7 @@ impl Engine {
 
     /// The readable copy with the lowest cost; 0 where none is readable.
     fn choose_copy(&mut self, id: u32, unreadable: SlotSet) -> u8 {
-        let low = u64::from(self.columns[index(id)].low);
+        let low = u64::from(self.ranges[index(id)].low);
         let slots = self.groups[index(id)].slots();
         let chosen = self
             .shape(id)
@@ -250,33 +251,33 @@ impl Engine {
     /// Takes along the writes that wait for the same rows of other chunks: together they read less,
     /// and parity is written once. Nothing overtakes what waits for its own turn.
     pub(super) fn merge_waiting(&mut self, id: u32) {
-        if self.shape(id).copies || self.columns[index(id)].ask != Ask::Write {
+        if self.shape(id).copies || self.ranges[index(id)].ask != Ask::Write {
             return;
         }
         let mut last = id;
         let mut at = id;
         while let Some(next) = self.locks.next_overlapping(id, at) {
-            let (column, other) = (&self.columns[index(id)], &self.columns[index(next)]);
-            let same_rows = column.low == other.low && column.end == other.end;
-            let disjoint = column.touched.and(other.touched).is_empty();
+            let (range, other) = (&self.ranges[index(id)], &self.ranges[index(next)]);
+            let same_rows = range.low == other.low && range.end == other.end;
+            let disjoint = range.touched.and(other.touched).is_empty();
             let same_kind = self.write_operation(id).is_some_and(|operation| {
                 other.ask == Ask::Write && self.write_operation(next) == Some(operation)
             });
             if !(same_rows && disjoint && same_kind) {
                 return;
             }
-            let touched = column.touched.or(other.touched);
+            let touched = range.touched.or(other.touched);
             at = self.locks.withdraw(next);
-            self.columns[index(id)].touched = touched;
-            self.columns[index(last)].merged = next;
-            self.columns[index(next)].move_to(Phase::Merged);
+            self.ranges[index(id)].touched = touched;
+            self.ranges[index(last)].merged = next;
+            self.ranges[index(next)].move_to(Phase::Merged);
             last = next;
         }
     }
 
-    /// The operation of a column's request, if it writes data.
+    /// The operation of a stripe range's request, if it writes data.
     fn write_operation(&self, id: u32) -> Option<Operation> {
-        let Owner::Request(request) = self.columns[index(id)].owner else {
+        let Owner::Request(request) = self.ranges[index(id)].owner else {
             return None;
         };
         let operation = self.requests[index(request)].operation;

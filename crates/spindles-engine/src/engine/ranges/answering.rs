@@ -3,33 +3,32 @@
 //! What the client wrote is copied to scratch space first: its buffer is its own again with the answer.
 
 use crate::{
-    Engine, Mutation,
-    columns::{NO_COLUMN, Owner},
-    index,
+    Engine, Mutation, index,
     plan::Ask,
+    ranges::{NO_RANGE, Owner},
 };
 use core::ops::Range;
 use spindles_layout::GroupIndex;
 
 impl Engine {
-    /// Whether a column, about to write to its places, may be answered at once: all of it is durable in
+    /// Whether a stripe range, about to write to its places, may be answered at once: all of it is durable in
     /// the log, and nothing else has to be before its answer.
     pub(super) fn may_answer(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        let Owner::Request(request) = column.owner else {
+        let range = &self.ranges[index(id)];
+        let Owner::Request(request) = range.owner else {
             return false;
         };
-        let logged = column.log_half.is_some() && column.ask == Ask::Write && !column.shape.copies;
-        let settles = column.settling.is_under_way();
+        let logged = range.log_segment.is_some() && range.ask == Ask::Write && !range.shape.copies;
+        let settles = range.settling.is_under_way();
         if !logged || settles || request == self.own_request() || self.writes_zeros(id) {
             return false;
         }
-        let last = column.low + column.blocks == column.end;
+        let last = range.low + range.blocks == range.end;
         let recorded = !self.metadata.busy() && self.bad_blocks_are_stored();
-        let not_held = self.slots_not_held(id, column.end);
+        let not_held = self.slots_not_held(id, range.end);
         last && recorded
-            && column.error.is_none()
-            && not_held.count() <= u32::from(column.shape.parity())
+            && range.error.is_none()
+            && not_held.count() <= u32::from(range.shape.parity())
             && !self.bad.any()
             // Without its device the log is gone, so that places must be durable too where that is asked.
             && !self.journals_on_device()
@@ -41,12 +40,12 @@ impl Engine {
         if !self.may_answer(id) {
             return self.commit(id);
         }
-        let column = &mut self.columns[index(id)];
-        let Owner::Request(request) = column.owner else {
+        let range = &mut self.ranges[index(id)];
+        let Owner::Request(request) = range.owner else {
             panic!("what is answered belongs to a request");
         };
-        let merged = core::mem::replace(&mut column.merged, NO_COLUMN);
-        column.owner = Owner::Answered;
+        let merged = core::mem::replace(&mut range.merged, NO_RANGE);
+        range.owner = Owner::Answered;
         self.answered += 1;
         self.request_part_done(request, None);
         self.finish_merged(merged, None);

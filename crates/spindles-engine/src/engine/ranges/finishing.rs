@@ -1,12 +1,12 @@
-//! `Acknowledging`, and the end of a column.
+//! `Acknowledging`, and the end of a stripe range.
 
 use crate::{
     Engine, Mutation, SLOT_BITS,
     bad_blocks::Change,
-    columns::{NO_COLUMN, Owner, Phase},
     index,
     output::Output,
     plan::Ask,
+    ranges::{NO_RANGE, Owner, Phase},
     waits::WaitFor,
 };
 use spindles_block::{
@@ -17,23 +17,23 @@ impl Engine {
     pub(super) fn written(&mut self, id: u32) {
         self.writing_ended(id);
         let parity = u32::from(self.shape(id).slots - self.shape(id).data);
-        let column = &self.columns[index(id)];
-        let not_held = self.slots_not_held(id, column.low + column.blocks);
+        let range = &self.ranges[index(id)];
+        let not_held = self.slots_not_held(id, range.low + range.blocks);
         if !self.shape(id).copies && not_held.count() > parity {
-            self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
         }
-        if self.columns[index(id)].settling.is_under_way() {
+        if self.ranges[index(id)].settling.is_under_way() {
             return self.acknowledge(id);
         }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
-        self.columns[index(id)].was_bad = was_bad;
+        self.ranges[index(id)].was_bad = was_bad;
         if was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
             return self.flush_for(id);
         }
         self.acknowledge(id);
     }
 
-    /// The rows of a column are done, `wrote` or not: a scrub tells what it found.
+    /// The rows of a stripe range are done, `wrote` or not: a scrub tells what it found.
     pub(super) fn scrubbed(&mut self, id: u32, wrote: bool) {
         if self.repairs(id) {
             self.tell_repairs(id, wrote);
@@ -43,8 +43,8 @@ impl Engine {
 
     /// Nothing that skipped a member is acknowledged before that is durable.
     pub(super) fn acknowledge(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Acknowledging);
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Acknowledging);
         if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
             self.waits.wait(id, WaitFor::Superblocks);
             return;
@@ -53,18 +53,18 @@ impl Engine {
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
-        if self.columns[index(id)].was_bad && self.columns[index(id)].error.is_none() {
+        if self.ranges[index(id)].was_bad && self.ranges[index(id)].error.is_none() {
             let change = self.take_from_bad_blocks(id);
-            let column = &mut self.columns[index(id)];
-            column.was_bad = change == Change::Wait;
-            if change == Change::Full && column.ask == Ask::Write {
-                column.error = Some(RequestError::BeyondTolerance);
+            let range = &mut self.ranges[index(id)];
+            range.was_bad = change == Change::Wait;
+            if change == Change::Full && range.ask == Ask::Write {
+                range.error = Some(RequestError::BeyondTolerance);
             }
             return self.acknowledge(id);
         }
-        let column = &mut self.columns[index(id)];
-        if self.metadata.is_broken() && column.ask == Ask::Write {
-            column.error = Some(RequestError::BeyondTolerance);
+        let range = &mut self.ranges[index(id)];
+        if self.metadata.is_broken() && range.ask == Ask::Write {
+            range.error = Some(RequestError::BeyondTolerance);
         }
         self.scrubbed(id, true);
     }
@@ -72,20 +72,20 @@ impl Engine {
     /// The rows are done; on to the next, or the end.
     pub(crate) fn finish_rows(&mut self, id: u32) {
         self.log_done(id);
-        if self.columns[index(id)].settling.is_under_way() {
+        if self.ranges[index(id)].settling.is_under_way() {
             return self.rows_settled(id);
         }
-        let column = &mut self.columns[index(id)];
-        column.low += column.blocks;
-        if column.low < column.end && column.error.is_none() {
-            column.blocks = column.end - column.low;
-            if column.ask == Ask::Scrub {
+        let range = &mut self.ranges[index(id)];
+        range.low += range.blocks;
+        if range.low < range.end && range.error.is_none() {
+            range.blocks = range.end - range.low;
+            if range.ask == Ask::Scrub {
                 // Having narrowed, wider again, so that few blocks are read more often than once
                 // for each width there is.
-                column.blocks = column.blocks.min(widest(column.low - column.start));
+                range.blocks = range.blocks.min(widest(range.low - range.start));
             }
-            column.look_anew();
-            return self.plan_column(id);
+            range.forget_findings();
+            return self.plan_range(id);
         }
         self.finish(id);
     }
@@ -93,107 +93,107 @@ impl Engine {
     /// As `finish`, for what had neither plan nor lock.
     #[inline]
     pub(crate) fn finish_direct(&mut self, id: u32) {
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Free);
-        let Owner::Request(request) = column.owner else {
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Free);
+        let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
-        if column.ask == Ask::Write {
+        if range.ask == Ask::Write {
             self.flushes.write_ended();
         }
-        self.let_go_pages(id);
-        self.free_columns.push(id);
+        self.unpin_pages(id);
+        self.free_ranges.push(id);
         self.request_part_done(request, None);
     }
 
     pub(crate) fn finish(&mut self, id: u32) {
-        self.let_go_pages(id);
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Free);
-        let (owner, error, mismatch) = (column.owner, column.error, column.mismatch);
-        let around = column.around;
-        if column.locked {
-            column.locked = false;
+        self.unpin_pages(id);
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Free);
+        let (owner, error, mismatch) = (range.owner, range.error, range.mismatch);
+        let around = range.around;
+        if range.locked {
+            range.locked = false;
             self.locks.release(id, &mut self.ready);
             if self.mutated(Mutation::LostWakeup) {
                 self.ready.pop_back();
             }
         }
         if around {
-            self.went_around(id);
+            self.read_around_ended(id);
         }
         match owner {
             Owner::Request(request) => {
-                let merged = self.columns[index(id)].merged;
-                self.free_columns.push(id);
+                let merged = self.ranges[index(id)].merged;
+                self.free_ranges.push(id);
                 self.request_part_done(request, error);
-                if merged != NO_COLUMN {
+                if merged != NO_RANGE {
                     self.finish_merged(merged, error);
                 }
             }
             Owner::Answered => {
                 self.answered -= 1;
-                self.free_columns.push(id);
+                self.free_ranges.push(id);
             }
-            Owner::Job(row) => self.job_column_done(id, row, error.is_none(), mismatch),
+            Owner::Job(row) => self.job_range_done(id, row, error.is_none(), mismatch),
             Owner::Repair => self.repair_done(id),
-            Owner::Nobody | Owner::Replay => panic!("a column without an owner ended"),
+            Owner::Nobody | Owner::Replay => panic!("a range without an owner ended"),
         }
         self.pump_releases();
     }
 
     pub(super) fn finish_merged(&mut self, mut id: u32, error: Option<RequestError>) {
-        while id != NO_COLUMN {
-            let column = &mut self.columns[index(id)];
+        while id != NO_RANGE {
+            let range = &mut self.ranges[index(id)];
             assert_eq!(
-                column.phase(),
+                range.phase(),
                 Phase::Merged,
-                "only merged columns are in the list"
+                "only merged ranges are in the list"
             );
-            column.move_to(Phase::Free);
-            let (owner, next) = (column.owner, column.merged);
+            range.move_to(Phase::Free);
+            let (owner, next) = (range.owner, range.merged);
             let Owner::Request(request) = owner else {
-                panic!("a merged column belongs to a request");
+                panic!("a merged range belongs to a request");
             };
-            self.free_columns.push(id);
+            self.free_ranges.push(id);
             self.request_part_done(request, error);
             id = next;
         }
     }
 
-    /// Flushes all members before a column is answered that wrote.
+    /// Flushes all members before a stripe range is answered that wrote.
     #[cold]
     pub(crate) fn flush_for(&mut self, id: u32) {
-        self.columns[index(id)].move_to(Phase::Flushing);
-        self.flush_of_column(id);
+        self.ranges[index(id)].move_to(Phase::Flushing);
+        self.flush_of_range(id);
     }
 
-    /// Flushes all members for a column.
+    /// Flushes all members for a stripe range.
     pub(crate) fn flush_members(&mut self, id: u32, skip: bool) {
-        let column = &mut self.columns[index(id)];
-        column.reset();
-        column.low = 0;
-        column.blocks = 0;
-        column.end = 0;
+        let range = &mut self.ranges[index(id)];
+        range.reset();
+        range.low = 0;
+        range.blocks = 0;
+        range.end = 0;
         if skip {
             return self.acknowledge(id);
         }
-        self.flush_of_column(id);
+        self.flush_of_range(id);
     }
 
-    fn flush_of_column(&mut self, id: u32) {
-        self.columns[index(id)].covers = self.flushes.begins();
-        if !self.defers_flush_of_column(id) {
-            self.send_flush_of_column(id);
+    fn flush_of_range(&mut self, id: u32) {
+        self.ranges[index(id)].covers = self.flushes.begins();
+        if !self.defers_flush_of_range(id) {
+            self.send_flush_of_range(id);
         }
     }
 
-    pub(crate) fn send_flush_of_column(&mut self, id: u32) {
+    pub(crate) fn send_flush_of_range(&mut self, id: u32) {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         if active.is_empty() {
             return self.acknowledge(id);
         }
-        self.columns[index(id)].pending = active.count();
+        self.ranges[index(id)].pending = active.count();
         for member in active.iter() {
             self.output(Output::Member(MemberIo {
                 id: MemberIoId(id << SLOT_BITS | u32::from(member.0)),
@@ -207,7 +207,7 @@ impl Engine {
     }
 }
 
-/// The longest piece of a column that may begin so many rows after its start.
+/// The longest piece of a stripe range that may begin so many rows after its start.
 fn widest(rows: u32) -> u32 {
     1 << rows.trailing_zeros()
 }

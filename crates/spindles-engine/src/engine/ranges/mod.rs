@@ -1,4 +1,4 @@
-//! The executor: carries out the plan of a column, step by step.
+//! The executor: carries out the plan of a stripe range, step by step.
 //!
 //! ```text
 //!  Starting ──▶ Locking ──▶ Reading ──▶ Computing ──▶ Committing ──▶ Writing ──▶ Acknowledging
@@ -12,7 +12,7 @@
 //! Where writes are logged, `Committing` goes on to `Logging`, and comes back when what is to be
 //! written is durable in the journal (`journal/`).
 //!
-//! A request is answered then, and its column goes on by itself (`answering`): until all is in its place,
+//! A request is answered then, and its stripe range goes on by itself (`answering`): until all is in its place,
 //! who reads the same rows waits for it.
 //!
 //! Writes that wait for the same rows of one stripe are merged into the first of them. An error
@@ -20,7 +20,7 @@
 //! goes on. `Preparing` waits until the region is ready to be written, `Committing` until it is durable
 //! that the array and the region are dirty, `Acknowledging` until
 //! it is durable which members are out. Rarely `Flushing` comes between `Writing` and that: where
-//! something that the column did not write must be durable before its answer.
+//! something that the stripe range did not write must be durable before its answer.
 
 mod answering;
 mod answers;
@@ -31,46 +31,45 @@ mod places;
 mod planning;
 
 use crate::{
-    Engine,
-    columns::{Owner, Phase},
-    index,
+    Engine, index,
+    ranges::{Owner, Phase},
     slots::SlotSet,
 };
 
 impl Engine {
-    /// Begins a column whose fields are set and whose group is filled in.
+    /// Begins a stripe range whose fields are set and whose group is filled in.
     pub(crate) fn start(&mut self, id: u32) {
-        self.columns[index(id)].reset();
-        self.plan_column(id);
+        self.ranges[index(id)].reset();
+        self.plan_range(id);
     }
 
-    /// As `start`, of a column in which a read of `slot` failed. Where that was a single block it
+    /// As `start`, of a stripe range in which a read of `slot` failed. Where that was a single block it
     /// is not read again: a disk may try for seconds.
     pub(crate) fn start_repair(&mut self, id: u32, slot: u8) {
-        let column = &mut self.columns[index(id)];
-        column.reset();
-        if column.blocks == 1 {
-            column.unreadable = SlotSet::one(slot);
+        let range = &mut self.ranges[index(id)];
+        range.reset();
+        if range.blocks == 1 {
+            range.unreadable = SlotSet::one(slot);
         }
-        self.plan_column(id);
+        self.plan_range(id);
     }
 
     /// What waited in `ready` goes on.
     pub(crate) fn run(&mut self, id: u32) {
-        match self.columns[index(id)].phase() {
+        match self.ranges[index(id)].phase() {
             Phase::Locking => {
-                self.columns[index(id)].locked = true;
+                self.ranges[index(id)].locked = true;
                 self.merge_waiting(id);
-                self.plan_column(id);
+                self.plan_range(id);
             }
-            Phase::Preparing => self.plan_column(id),
+            Phase::Preparing => self.plan_range(id),
             Phase::Paging => self.paged(id),
-            Phase::Committing if self.columns[index(id)].owner == Owner::Replay => {
+            Phase::Committing if self.ranges[index(id)].owner == Owner::Replay => {
                 self.record_logged(id);
             }
             Phase::Committing => self.commit(id),
             Phase::Acknowledging => self.acknowledge(id),
-            phase => panic!("a column in phase {phase:?} is not ready"),
+            phase => panic!("a range in phase {phase:?} is not ready"),
         }
     }
 }

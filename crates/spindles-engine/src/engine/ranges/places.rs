@@ -1,11 +1,10 @@
-//! Where the rows of a column lie: on its members, and in buffers.
+//! Where the rows of a stripe range lie: on its members, and in buffers.
 
 use crate::{
-    Engine, Mutation, SLOT_BITS,
-    columns::Owner,
-    index,
+    Engine, Mutation, SLOT_BITS, index,
     output::Output,
     plan::{Ask, Shape, Strategy},
+    ranges::Owner,
     slots::SlotSet,
 };
 use spindles_block::{
@@ -18,7 +17,7 @@ impl Engine {
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     pub(crate) fn member_io(
         &mut self,
-        column: u32,
+        range: u32,
         slot: u8,
         member: MemberIndex,
         operation: Operation,
@@ -31,7 +30,7 @@ impl Engine {
             .data_start
             .plus(offset.0);
         self.output(Output::Member(MemberIo {
-            id: MemberIoId(column << SLOT_BITS | u32::from(slot)),
+            id: MemberIoId(range << SLOT_BITS | u32::from(slot)),
             member,
             operation,
             block,
@@ -53,12 +52,12 @@ impl Engine {
         member
     }
 
-    /// The I/O of one slot of a column, at the column's rows.
+    /// The I/O of one slot of a stripe range, at the stripe range's rows.
     pub(crate) fn slot_io(&mut self, id: u32, slot: u8, operation: Operation, buffer: BufferSlice) {
-        let column = &self.columns[index(id)];
-        let (low, blocks) = (column.low, column.blocks);
-        let group = column.group;
-        let mirrors = column.shape.mirrors();
+        let range = &self.ranges[index(id)];
+        let (low, blocks) = (range.low, range.blocks);
+        let group = range.group;
+        let mirrors = range.shape.mirrors();
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
         if operation == Operation::Read && self.read_from_log(id, slot, buffer) {
@@ -100,22 +99,22 @@ impl Engine {
         }
     }
 
-    /// The shape of the column's group.
+    /// The shape of the stripe range's group.
     #[inline]
     pub(crate) fn shape(&self, id: u32) -> Shape {
-        self.columns[index(id)].shape
+        self.ranges[index(id)].shape
     }
 
-    /// Fills in the group of a column.
+    /// Fills in the group of a stripe range.
     pub(crate) fn take_group(&mut self, id: u32, group: GroupIndex) {
         let filled = &mut self.groups[index(id)];
         self.geometry.group_into(group, filled);
         if self.geometry.older().is_some() {
-            self.columns[index(id)].shape = Shape::of(filled);
+            self.ranges[index(id)].shape = Shape::of(filled);
         }
     }
 
-    /// The slots of the column's group on these members.
+    /// The slots of the stripe range's group on these members.
     #[inline]
     pub(crate) fn slots_of(&self, id: u32, members: MemberSet) -> SlotSet {
         if members.is_empty() {
@@ -132,13 +131,13 @@ impl Engine {
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// The slots of the column's group whose members are missing.
+    /// The slots of the stripe range's group whose members are missing.
     #[inline]
     pub(crate) fn missing_slots(&self, id: u32) -> SlotSet {
         self.slots_of(id, self.missing)
     }
 
-    /// The slots whose members can't be read in the rows below `end` of the group of the column.
+    /// The slots whose members can't be read in the rows below `end` of the group of the stripe range.
     #[inline]
     pub(crate) fn slots_not_held(&self, id: u32, end: u32) -> SlotSet {
         if self.lost.is_empty() {
@@ -156,7 +155,7 @@ impl Engine {
             .fold(SlotSet::EMPTY, SlotSet::with)
     }
 
-    /// Where a row of the column's scratch space is.
+    /// Where a row of the stripe range's scratch space is.
     pub(crate) fn row(&self, id: u32, row: u8) -> BufferSlice {
         let id = if self.mutated(Mutation::SharedScratch) {
             id / 2
@@ -166,7 +165,7 @@ impl Engine {
         let row = (id - self.first_with_scratch()) * self.scratch_rows() + u32::from(row);
         BufferSlice {
             buffer: self.scratch,
-            first_block: row * self.limits.column_blocks,
+            first_block: row * self.limits.range_blocks,
         }
     }
 
@@ -175,18 +174,18 @@ impl Engine {
         self.row(id, slot + (self.shape(id).slots - self.shape(id).data))
     }
 
-    /// Where the client's data for data slot `slot` of the column is.
+    /// Where the client's data for data slot `slot` of the stripe range is.
     pub(super) fn client(&self, id: u32, slot: u8) -> BufferSlice {
-        let mut column = &self.columns[index(id)];
-        if column.owner == Owner::Answered {
+        let mut range = &self.ranges[index(id)];
+        if range.owner == Owner::Answered {
             return self.row(id, slot);
         }
-        let row = u64::from(column.low); // Where those are that were merged is as they began.
-        while !column.own.contains(slot) {
-            column = &self.columns[index(column.merged)];
+        let row = u64::from(range.low); // Where those are that were merged is as they began.
+        while !range.own.contains(slot) {
+            range = &self.ranges[index(range.merged)];
         }
-        let Owner::Request(request) = column.owner else {
-            panic!("a column that touches data belongs to a request");
+        let Owner::Request(request) = range.owner else {
+            panic!("a range that touches data belongs to a request");
         };
         let group = &self.groups[index(id)];
         let block = group
@@ -197,20 +196,20 @@ impl Engine {
 
     /// Where what is read from `slot` goes: to the client where it asked for it.
     pub(crate) fn read_place(&self, id: u32, slot: u8) -> BufferSlice {
-        let column = &self.columns[index(id)];
-        if column.zeros.contains(slot) {
+        let range = &self.ranges[index(id)];
+        if range.zeros.contains(slot) {
             return BufferSlice::ZEROS;
         }
-        if column.settling.is_under_way() && column.shape.slots > 1 {
+        if range.settling.is_under_way() && range.shape.slots > 1 {
             return self.row(id, slot);
         }
-        if column.ask == Ask::Read {
+        if range.ask == Ask::Read {
             if self.shape(id).copies {
                 // The copy that is the truth.
-                if column.plan.reads.first() == Some(slot) {
+                if range.plan.reads.first() == Some(slot) {
                     return self.client(id, 0);
                 }
-            } else if column.touched.contains(slot) {
+            } else if range.touched.contains(slot) {
                 return self.client(id, slot);
             }
         }
@@ -219,9 +218,9 @@ impl Engine {
 
     /// Where the data of `slot` are as they shall be after the plan.
     pub(super) fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
-        let column = &self.columns[index(id)];
-        let settles = column.settling.is_under_way();
-        if column.renewed().contains(slot) && !settles {
+        let range = &self.ranges[index(id)];
+        let settles = range.settling.is_under_way();
+        if range.renewed().contains(slot) && !settles {
             return self.client(id, slot);
         }
         self.read_place(id, slot)
@@ -229,16 +228,16 @@ impl Engine {
 
     /// Where parity is as it shall be after the plan.
     pub(super) fn parity_place(&self, id: u32, slot: u8) -> BufferSlice {
-        match self.columns[index(id)].plan.strategy {
+        match self.ranges[index(id)].plan.strategy {
             Strategy::Settle => self.witness_row(id, slot),
             _ => self.row(id, slot),
         }
     }
 
     pub(crate) fn write_source(&self, id: u32, slot: u8) -> BufferSlice {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         if self.shape(id).copies {
-            return match (column.ask, column.plan.reads.first()) {
+            return match (range.ask, range.plan.reads.first()) {
                 (Ask::Write, _) | (_, None) => self.client(id, 0),
                 (
                     Ask::Read | Ask::Settle | Ask::Rebuild | Ask::Replace | Ask::Scrub,
@@ -249,14 +248,14 @@ impl Engine {
         if slot < self.shape(id).data {
             return self.new_place(id, slot);
         }
-        match column.plan.strategy {
+        match range.plan.strategy {
             Strategy::Direct => BufferSlice::ZEROS,
             _ => self.parity_place(id, slot),
         }
     }
 
     pub(crate) fn writes_zeros(&self, id: u32) -> bool {
-        match self.columns[index(id)].owner {
+        match self.ranges[index(id)].owner {
             Owner::Request(request) => matches!(
                 self.requests[index(request)].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }

@@ -1,10 +1,9 @@
 //! `Committing` to `Writing`: the point from which on a member that fails is out.
 
 use crate::{
-    Engine, Mutation,
-    columns::{Owner, Phase},
-    index,
+    Engine, Mutation, index,
     plan::{Ask, Strategy, Work},
+    ranges::{Owner, Phase},
     slots::SlotSet,
     waits::WaitFor,
 };
@@ -13,16 +12,16 @@ use spindles_block::{Operation, RequestError};
 impl Engine {
     /// The commit point: from here on a member that fails is out.
     pub(crate) fn commit(&mut self, id: u32) {
-        let plan = self.columns[index(id)].plan;
+        let plan = self.ranges[index(id)].plan;
         if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
             return self.scrubbed(id, false);
         }
-        let group = self.columns[index(id)].group;
+        let group = self.ranges[index(id)].group;
         // A device that is being filled is not yet counted on, and what repairs a place writes what
         // should be there already: nothing is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
         // What is logged already goes to its place, whatever comes of the journal.
-        let logged = self.columns[index(id)].log_half.is_some();
+        let logged = self.ranges[index(id)].log_segment.is_some();
         // Where a member failed that is durable first: the journals lack what it should have logged.
         let unrecorded = (logged || self.journals())
             && self.metadata.may_count_on(self.missing)
@@ -36,14 +35,14 @@ impl Engine {
             (!self.may_write_region(group)).then_some(WaitFor::Region)
         };
         if let Some(reason) = waits_for {
-            self.columns[index(id)].move_to(Phase::Committing);
+            self.ranges[index(id)].move_to(Phase::Committing);
             self.waits.wait(id, reason);
             return;
         }
         // Members may have gone since the plan was made; what it computed for the others holds.
         let mut writes = plan.writes.minus(self.missing_slots(id));
-        if self.mutated(Mutation::RebuildSkipsWrites) && self.columns[index(id)].ask == Ask::Write {
-            let end = self.columns[index(id)].low + self.columns[index(id)].blocks;
+        if self.mutated(Mutation::RebuildSkipsWrites) && self.ranges[index(id)].ask == Ask::Write {
+            let end = self.ranges[index(id)].low + self.ranges[index(id)].blocks;
             writes = writes.minus(self.slots_not_held(id, end));
         }
         if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
@@ -52,61 +51,61 @@ impl Engine {
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling what has only one copy left, or lost its parity, is done without a write.
-            let asked = !self.columns[index(id)].settling.is_under_way();
-            if given_up || asked && self.columns[index(id)].ask == Ask::Write {
-                self.columns[index(id)].error = Some(RequestError::BeyondTolerance);
+            let asked = !self.ranges[index(id)].settling.is_under_way();
+            if given_up || asked && self.ranges[index(id)].ask == Ask::Write {
+                self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
             }
             return self.acknowledge(id);
         }
-        let column = &self.columns[index(id)];
-        if column.log_half.is_none() {
+        let range = &self.ranges[index(id)];
+        if range.log_segment.is_none() {
             if self.must_log(id) {
                 return self.begin_log(id, writes);
             }
-            if self.has_checksums() && !column.summed && !column.settling.is_under_way() {
-                return self.sum_up(id, writes);
+            if self.has_checksums() && !range.summed && !range.settling.is_under_way() {
+                return self.checksum_writes(id, writes);
             }
         } else if self.may_answer(id) {
             return self.work_step(id, Work::Keep);
         }
         let kept = writes;
-        let mut beside = self.replaced_slots(id).and(writes);
-        if self.columns[index(id)].ask == Ask::Replace {
-            if beside.is_empty() {
+        let mut to_replacement = self.replaced_slots(id).and(writes);
+        if self.ranges[index(id)].ask == Ask::Replace {
+            if to_replacement.is_empty() {
                 return self.finish_rows(id); // It came to its end meanwhile.
             }
             writes = SlotSet::EMPTY;
         } else if self.mutated(Mutation::ReplaceSkipsWrites) {
-            beside = SlotSet::EMPTY;
+            to_replacement = SlotSet::EMPTY;
         }
         self.writing_begins(id);
-        let column = &mut self.columns[index(id)];
-        column.move_to(Phase::Writing);
-        column.pending = writes.count() + beside.count();
-        self.keep_sums(id, kept);
+        let range = &mut self.ranges[index(id)];
+        range.move_to(Phase::Writing);
+        range.pending = writes.count() + to_replacement.count();
+        self.keep_checksums(id, kept);
         for slot in writes.iter() {
             let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
             self.slot_io(id, slot, operation, source);
         }
-        for slot in beside.iter() {
+        for slot in to_replacement.iter() {
             let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
-            self.write_beside(id, slot, operation, source);
+            self.write_to_replacement(id, slot, operation, source);
         }
     }
 
-    /// Whether what a column is about to write is logged first: parts of rows, and everything where
+    /// Whether what a stripe range is about to write is logged first: parts of rows, and everything where
     /// a crash could not be told from what the rest of the row holds.
     fn must_log(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        let writes = column.ask == Ask::Write && !column.settling.is_under_way();
-        if !writes || column.shape.copies || !self.journals() || self.grow.is_moving() {
+        let range = &self.ranges[index(id)];
+        let writes = range.ask == Ask::Write && !range.settling.is_under_way();
+        if !writes || range.shape.copies || !self.journals() || self.grow.is_moving() {
             return false;
         }
-        let whole = column.touched == column.shape.all_data();
+        let whole = range.touched == range.shape.all_data();
         let whole = whole || self.mutated(Mutation::PartsUnlogged);
         let lost = self.lost.union(self.metadata.lost_durable());
         let degraded = !self.slots_of(id, lost).is_empty();
-        let live = self.logged_lately(column.group) && !self.mutated(Mutation::WholeOverLive);
+        let live = self.logged_lately(range.group) && !self.mutated(Mutation::WholeOverLive);
         let listed = self.bad.any() && self.writes_bad_blocks(id);
         !self.has_checksums() || !whole || degraded || live || listed
     }
@@ -119,34 +118,34 @@ impl Engine {
 
     /// What is to be written goes into the journal first.
     fn begin_log(&mut self, id: u32, writes: SlotSet) {
-        self.columns[index(id)].summed = false;
+        self.ranges[index(id)].summed = false;
         self.note_writes(id, writes);
-        self.sum_up_new(id);
+        self.checksum_new(id);
     }
 
-    /// What is to be written, and is not logged, is summed up first.
-    fn sum_up(&mut self, id: u32, writes: SlotSet) {
-        self.columns[index(id)].summed = true;
+    /// What is to be written, and is not logged, is checksummed first.
+    fn checksum_writes(&mut self, id: u32, writes: SlotSet) {
+        self.ranges[index(id)].summed = true;
         self.note_writes(id, writes);
-        self.sum_up_new(id);
+        self.checksum_new(id);
     }
 
-    fn sum_up_new(&mut self, id: u32) {
+    fn checksum_new(&mut self, id: u32) {
         if self.has_checksums() {
             self.begin_row_sums(id);
         }
-        if self.columns[index(id)].new_sums.is_empty() {
-            return self.summed_up(id);
+        if self.ranges[index(id)].new_checksums.is_empty() {
+            return self.checksums_ready(id);
         }
         self.work_step(id, Work::Checksum);
     }
 
-    /// What is to be written is summed up.
-    pub(super) fn summed_up(&mut self, id: u32) {
+    /// What is to be written is checksummed.
+    pub(super) fn checksums_ready(&mut self, id: u32) {
         if self.has_checksums() {
             self.end_row_sums(id);
         }
-        if self.columns[index(id)].summed {
+        if self.ranges[index(id)].summed {
             return self.commit(id);
         }
         self.log(id);
@@ -155,60 +154,60 @@ impl Engine {
     /// Takes down what is to be written, and what of that is not just zeros. The sum of a row is over new
     /// data on missing members too.
     fn note_writes(&mut self, id: u32, writes: SlotSet) {
-        let column = &self.columns[index(id)];
+        let range = &self.ranges[index(id)];
         let mut summed = writes;
-        if !column.shape.copies && self.has_checksums() {
-            summed = summed.or(column.renewed());
+        if !range.shape.copies && self.has_checksums() {
+            summed = summed.or(range.renewed());
         }
         let is_data = |&slot: &u8| matches!(self.slot_write(id, slot), Operation::Write { .. });
         let data = summed.iter().filter(is_data);
         let data = data.fold(SlotSet::EMPTY, SlotSet::with);
-        let new_sums = self.slots_to_sum(id, data);
-        let column = &mut self.columns[index(id)];
-        column.log_slots = writes;
-        column.log_data = data.and(writes);
-        column.new_sums = new_sums;
+        let new_checksums = self.slots_to_checksum(id, data);
+        let range = &mut self.ranges[index(id)];
+        range.log_slots = writes;
+        range.log_data = data.and(writes);
+        range.new_checksums = new_checksums;
     }
 
-    /// How `slot` of a column is written.
+    /// How `slot` of a stripe range is written.
     fn slot_write(&self, id: u32, slot: u8) -> Operation {
         let (fua, zeros) = self.write_kind(id);
         // What is logged is durable there; what has checksums by a flush after they are written.
-        let column = &self.columns[index(id)];
-        let later = || column.log_half.is_some() || self.is_durable_by_flush(id);
-        let fua = fua && !column.settling.is_under_way() && !later();
+        let range = &self.ranges[index(id)];
+        let later = || range.log_segment.is_some() || self.is_durable_by_flush(id);
+        let fua = fua && !range.settling.is_under_way() && !later();
         let data = slot < self.shape(id).data || self.shape(id).copies;
-        let parity_of_zeros = self.columns[index(id)].plan.strategy == Strategy::Direct;
+        let parity_of_zeros = self.ranges[index(id)].plan.strategy == Strategy::Direct;
         match zeros {
             Some(operation) if data || parity_of_zeros => operation,
             _ => Operation::Write { fua },
         }
     }
 
-    /// Whether a column writes durably by a flush: what is logged where the log may be lost, and what has
+    /// Whether a stripe range writes durably by a flush: what is logged where the log may be lost, and what has
     /// checksums, which are written before.
     pub(super) fn is_durable_by_flush(&self, id: u32) -> bool {
-        let column = &self.columns[index(id)];
-        let flushed = match column.log_half {
+        let range = &self.ranges[index(id)];
+        let flushed = match range.log_segment {
             Some(_) => self.journals_on_device(),
             None => self.has_checksums(),
         };
-        flushed && column.ask == Ask::Write && self.write_kind(id).0
+        flushed && range.ask == Ask::Write && self.write_kind(id).0
     }
 
-    /// Whether a column writes durably, and which operation stands for zeros.
+    /// Whether a stripe range writes durably, and which operation stands for zeros.
     pub(crate) fn write_kind(&self, id: u32) -> (bool, Option<Operation>) {
-        if self.columns[index(id)].ask != Ask::Write {
+        if self.ranges[index(id)].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
             // member it was read from is lost as well: the others agree durably before the reply.
             let settles = self.shape(id).copies
-                && self.columns[index(id)].plan.strategy == Strategy::Settle
+                && self.ranges[index(id)].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);
             // What is told to be repaired is.
             let repairs = self.repairs(id) && !self.mutated(Mutation::RepairInCache);
             return (settles || repairs, None);
         }
-        let Owner::Request(request) = self.columns[index(id)].owner else {
+        let Owner::Request(request) = self.ranges[index(id)].owner else {
             return (false, None);
         };
         match self.handed_down(self.requests[index(request)].operation) {

@@ -16,21 +16,21 @@ const DEVICE_RING_BYTES_MAX: u64 = 32 << 20;
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Device {
     first: BlockIndex,
-    half_blocks: u32,
+    segment_blocks: u32,
     works: bool,
 }
 
 #[derive(Clone, Debug)]
-pub(crate) struct Home {
-    /// Where the journal of each member begins on it, and how long half of it is.
+pub(crate) struct Placement {
+    /// Where the journal of each member begins on it, and how long segment of it is.
     starts: Vec<BlockIndex>,
-    half_blocks: u32,
+    segment_blocks: u32,
     device: Option<Device>,
     /// Whether the batches that count lie on the device.
     on_device: bool,
 }
 
-impl Home {
+impl Placement {
     pub(crate) fn new(persistence: &Persistence, block_size: BlockSize) -> Self {
         let ring_blocks = persistence.array.shared.journal_bytes / block_size.bytes();
         let start = |device: &Option<DeviceRecord>| match device {
@@ -40,36 +40,38 @@ impl Home {
         let device = persistence.journal_device.as_ref();
         let device = device.map(|device| Device {
             first: device.first_block(block_size),
-            half_blocks: device_half_blocks(device.ring_blocks(block_size), block_size),
+            segment_blocks: device_segment_blocks(device.ring_blocks(block_size), block_size),
             works: true,
         });
         Self {
             starts: persistence.devices.iter().map(start).collect(),
-            half_blocks: ring_blocks / 2,
+            segment_blocks: ring_blocks / 2,
             on_device: device.is_some() && persistence.array.journal.on_device,
             device,
         }
     }
 
-    /// Blocks of half a journal, where the batches that count lie.
-    pub(crate) fn half_blocks(&self) -> u32 {
+    /// Blocks of segment a journal, where the batches that count lie.
+    pub(crate) fn segment_blocks(&self) -> u32 {
         match self.device {
-            Some(device) if self.on_device => device.half_blocks,
-            _ => self.half_blocks,
+            Some(device) if self.on_device => device.segment_blocks,
+            _ => self.segment_blocks,
         }
     }
 
     /// The same, wherever they may come to lie.
-    pub(crate) fn half_blocks_min(&self) -> u32 {
-        let on_device = self.device.map(|device| device.half_blocks);
-        on_device.map_or(self.half_blocks, |half| half.min(self.half_blocks))
+    pub(crate) fn segment_blocks_min(&self) -> u32 {
+        let on_device = self.device.map(|device| device.segment_blocks);
+        on_device.map_or(self.segment_blocks, |segment| {
+            segment.min(self.segment_blocks)
+        })
     }
 
     /// On which device the journal of `member` lies, and where it begins.
     pub(crate) fn place(&self, member: MemberIndex) -> (MemberIndex, BlockIndex) {
         match self.device {
             Some(device) if self.on_device => {
-                let before = u64::from(member.0) * 2 * u64::from(device.half_blocks);
+                let before = u64::from(member.0) * 2 * u64::from(device.segment_blocks);
                 (JOURNAL_DEVICE, device.first.plus(before))
             }
             _ => (member, self.starts[usize::from(member.0)]),
@@ -122,7 +124,7 @@ fn start(device: &DeviceRecord, block_size: BlockSize) -> BlockIndex {
     BlockIndex(area.map_or(0, |area| area.offset_bytes / u64::from(block_size.bytes())))
 }
 
-fn device_half_blocks(blocks: u64, block_size: BlockSize) -> u32 {
+fn device_segment_blocks(blocks: u64, block_size: BlockSize) -> u32 {
     let ring_blocks = blocks.min(DEVICE_RING_BYTES_MAX / u64::from(block_size.bytes()));
     u32::try_from(ring_blocks / 2).expect("at most 32 MiB")
 }
