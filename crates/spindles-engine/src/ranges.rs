@@ -89,12 +89,94 @@ impl Phase {
     }
 }
 
+/// An operation that goes straight to one member, without a plan.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Direct {
+    pub(crate) member: MemberIndex,
+    /// It is a read of blocks with checksums; only then the two below are set.
+    pub(crate) verifies: bool,
+    /// Its first block in the data area of the member, and in the array.
+    pub(crate) offset: BlockIndex,
+    pub(crate) block: BlockIndex,
+}
+
+/// The reads under way of a stripe range.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Reads {
+    /// When they were begun.
+    pub(crate) issued: Instant,
+    /// Slots from which a read of a plan is not back yet, if it is for somebody who reads.
+    pub(crate) awaited: SlotSet,
+    /// It computes what a slow member holds.
+    pub(crate) around: bool,
+}
+
+/// What was met on the way through a stripe range.
+#[derive(Clone, Copy, Debug, Default)]
+#[expect(clippy::struct_excessive_bools, reason = "things that may each be met")]
+pub(crate) struct Seen {
+    /// Of the reads under way, one failed.
+    pub(crate) read_failed: bool,
+    pub(crate) corrupt: bool,
+    pub(crate) mismatch: bool,
+    /// An unlocked read failed verification.
+    pub(crate) unlocked_read_failed: bool,
+    /// It wrote what is in the list of bad blocks.
+    pub(crate) was_bad: bool,
+}
+
+/// What is known of the rows under way.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct RowsUnderWay {
+    pub(crate) unreadable: SlotSet,
+    /// Of the unreadable slots, those that can be read and hold wrong bytes.
+    pub(crate) rotten: SlotSet,
+    /// Of the unreadable slots, those that are made to agree with the others without being known
+    /// to be wrong.
+    pub(crate) overruled: SlotSet,
+    /// Slots that refused what was to repair them.
+    pub(crate) refused: SlotSet,
+    /// Slots that are zeros, and are not read: they are lost, or the log says so.
+    pub(crate) zeros: SlotSet,
+    /// Slots whose checksums are at hand: see `ChecksumsOf`.
+    pub(crate) read_checksums: SlotSet,
+    pub(crate) made_checksums: SlotSet,
+    pub(crate) new_checksums: SlotSet,
+    /// The checksums are at hand of what is to be written, and that goes to its place without being logged.
+    pub(crate) has_new_checksums: bool,
+    /// How far they are put in order after a crash.
+    pub(crate) settling: Settling,
+}
+
+impl RowsUnderWay {
+    const UNKNOWN: Self = Self {
+        unreadable: SlotSet::EMPTY,
+        rotten: SlotSet::EMPTY,
+        overruled: SlotSet::EMPTY,
+        refused: SlotSet::EMPTY,
+        zeros: SlotSet::EMPTY,
+        read_checksums: SlotSet::EMPTY,
+        made_checksums: SlotSet::EMPTY,
+        new_checksums: SlotSet::EMPTY,
+        has_new_checksums: false,
+        settling: Settling::No,
+    };
+}
+
+/// What a stripe range has in the journal.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Logged {
+    /// What goes into it, or comes out of it: slots, and those of them with blocks.
+    pub(crate) slots: SlotSet,
+    pub(crate) data: SlotSet,
+    /// The segment of the journal that has it.
+    pub(crate) segment: Option<u8>,
+    /// It writes, and is not in the journal.
+    pub(crate) bypassed: bool,
+}
+
 /// A range of rows in the chunks of one group, and what is being done with it.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "flags of one range, each set and read by itself"
-)]
 pub(crate) struct StripeRange {
     phase: Phase,
     pub(crate) owner: Owner,
@@ -108,68 +190,29 @@ pub(crate) struct StripeRange {
     pub(crate) own: SlotSet,
     /// The next of the stripe ranges that were merged, `NO_RANGE` after the last.
     pub(crate) merged: u32,
-    /// Of a direct read.
-    pub(crate) member: MemberIndex,
-    /// And where there are checksums: that it is one, its first block in the data area of the
-    /// member, and in the array.
-    pub(crate) direct: bool,
-    pub(crate) offset: BlockIndex,
-    pub(crate) block: BlockIndex,
-    /// The copy to read.
-    pub(crate) preferred: u8,
     /// The first row, of a job's stripe range.
     pub(crate) start: u32,
     /// The rows under way are `low..low + blocks`, the stripe range's end is at `end`.
     pub(crate) low: u32,
     pub(crate) blocks: u32,
     pub(crate) end: u32,
+    /// The copy to read.
+    pub(crate) preferred: u8,
+    pub(crate) direct: Direct,
+    pub(crate) plan: Plan,
+    pub(crate) rows: RowsUnderWay,
+    pub(crate) seen: Seen,
+    pub(crate) reads: Reads,
+    pub(crate) log: Logged,
+    /// Member I/O that is not back.
     pub(crate) pending: u32,
     pub(crate) locked: bool,
-    /// Of the reads under way, one failed.
-    pub(crate) read_failed: bool,
-    pub(crate) corrupt: bool,
-    pub(crate) mismatch: bool,
-    /// What it read without a lock did not fit to its checksums.
-    pub(crate) unlocked_read_failed: bool,
-    /// What is to be written is checksummed, and goes to its place without being logged.
-    pub(crate) summed: bool,
-    /// Slots whose checksums are at hand: see `ChecksumsOf`.
-    pub(crate) read_checksums: SlotSet,
-    pub(crate) made_checksums: SlotSet,
-    pub(crate) new_checksums: SlotSet,
-    pub(crate) unreadable: SlotSet,
-    /// Of the unreadable slots, those that can be read and hold wrong bytes.
-    pub(crate) rotten: SlotSet,
-    /// Of the unreadable slots, those that are made to agree with the others without being known
-    /// to be wrong.
-    pub(crate) overruled: SlotSet,
-    /// Slots that refused what was to repair them.
-    pub(crate) refused: SlotSet,
-    /// When the reads under way were begun.
-    pub(crate) issued: Instant,
-    /// Slots from which a read of a plan is not back yet, if it is for somebody who reads.
-    pub(crate) reading: SlotSet,
-    /// It computes what a slow member holds.
-    pub(crate) around: bool,
     pub(crate) error: Option<RequestError>,
-    pub(crate) plan: Plan,
-    /// Slots that are zeros, and are not read: they are lost, or the log says so.
-    pub(crate) zeros: SlotSet,
-    /// What goes into the journal, or comes out of it: slots, and those of them with blocks.
-    pub(crate) log_slots: SlotSet,
-    pub(crate) log_data: SlotSet,
-    /// The half of the journal that has it.
-    pub(crate) log_segment: Option<u8>,
-    /// It writes, and is not in the journal.
-    pub(crate) unlogged: bool,
-    pub(crate) sources: u16,
-    pub(crate) targets: u16,
-    /// It wrote what is in the list of bad blocks.
-    pub(crate) was_bad: bool,
     /// What the flush of all members covers that it waits for: see `Flushes`.
     pub(crate) covers: u64,
-    /// How far its rows are put in order after a crash.
-    pub(crate) settling: Settling,
+    /// Operands of the computation under way.
+    pub(crate) sources: u16,
+    pub(crate) targets: u16,
 }
 
 impl StripeRange {
@@ -184,33 +227,17 @@ impl StripeRange {
             touched: SlotSet::EMPTY,
             own: SlotSet::EMPTY,
             merged: NO_RANGE,
-            member: MemberIndex(0),
-            direct: false,
-            offset: BlockIndex(0),
-            block: BlockIndex(0),
-            preferred: 0,
             start: 0,
             low: 0,
             blocks: 0,
             end: 0,
-            pending: 0,
-            locked: false,
-            read_failed: false,
-            corrupt: false,
-            mismatch: false,
-            unlocked_read_failed: false,
-            summed: false,
-            read_checksums: SlotSet::EMPTY,
-            made_checksums: SlotSet::EMPTY,
-            new_checksums: SlotSet::EMPTY,
-            unreadable: SlotSet::EMPTY,
-            rotten: SlotSet::EMPTY,
-            overruled: SlotSet::EMPTY,
-            refused: SlotSet::EMPTY,
-            issued: Instant(0),
-            reading: SlotSet::EMPTY,
-            around: false,
-            error: None,
+            preferred: 0,
+            direct: Direct {
+                member: MemberIndex(0),
+                verifies: false,
+                offset: BlockIndex(0),
+                block: BlockIndex(0),
+            },
             plan: Plan {
                 strategy: Strategy::Direct,
                 reads: SlotSet::EMPTY,
@@ -219,14 +246,29 @@ impl StripeRange {
                 writes: SlotSet::EMPTY,
                 writes_always: SlotSet::EMPTY,
             },
-            zeros: SlotSet::EMPTY,
-            log_slots: SlotSet::EMPTY,
-            log_data: SlotSet::EMPTY,
-            log_segment: None,
-            unlogged: false,
-            was_bad: false,
+            rows: RowsUnderWay::UNKNOWN,
+            seen: Seen {
+                read_failed: false,
+                corrupt: false,
+                mismatch: false,
+                unlocked_read_failed: false,
+                was_bad: false,
+            },
+            reads: Reads {
+                issued: Instant(0),
+                awaited: SlotSet::EMPTY,
+                around: false,
+            },
+            log: Logged {
+                slots: SlotSet::EMPTY,
+                data: SlotSet::EMPTY,
+                segment: None,
+                bypassed: false,
+            },
+            pending: 0,
+            locked: false,
+            error: None,
             covers: 0,
-            settling: Settling::No,
             sources: 0,
             targets: 0,
         }
@@ -264,7 +306,7 @@ impl StripeRange {
 
     /// How the journal has what goes to a slot.
     pub(crate) fn journal_kind(&self, slot: u8) -> JournalKind {
-        if self.log_data.contains(slot) {
+        if self.log.data.contains(slot) {
             JournalKind::Data
         } else {
             JournalKind::Zeros
@@ -276,27 +318,15 @@ impl StripeRange {
         self.own = self.touched;
         self.merged = NO_RANGE;
         self.locked = false;
-        self.read_failed = false;
-        self.corrupt = false;
-        self.mismatch = false;
-        self.direct = false;
-        self.unlocked_read_failed = false;
-        self.was_bad = false;
+        self.direct.verifies = false;
         self.error = None;
+        self.seen = Seen::default();
         self.forget_findings();
     }
 
     /// What is known of the rows under way is forgotten.
     pub(crate) fn forget_findings(&mut self) {
-        self.unreadable = SlotSet::EMPTY;
-        self.rotten = SlotSet::EMPTY;
-        self.overruled = SlotSet::EMPTY;
-        self.refused = SlotSet::EMPTY;
-        self.summed = false;
-        self.zeros = SlotSet::EMPTY;
-        self.read_checksums = SlotSet::EMPTY;
-        self.made_checksums = SlotSet::EMPTY;
-        self.settling = Settling::No;
+        self.rows = RowsUnderWay::UNKNOWN;
     }
 }
 

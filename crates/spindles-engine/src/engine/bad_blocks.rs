@@ -230,7 +230,7 @@ impl Engine {
     fn rewritten(&self, id: u32) -> SlotSet {
         let range = &self.ranges[index(id)];
         let written = range.plan.writes.minus(self.missing_slots(id));
-        self.bad_slots(id).and(written.minus(range.refused))
+        self.bad_slots(id).and(written.minus(range.rows.refused))
     }
 
     /// Whether a stripe range wrote what is in the list: it comes out when that is durable.

@@ -152,7 +152,7 @@ impl Engine {
             return false;
         }
         let range = &mut self.ranges[index(id)];
-        range.refused = range.refused.with(slot);
+        range.rows.refused = range.rows.refused.with(slot);
         let (low, blocks) = (range.low, range.blocks);
         let place = self.groups[index(id)].slots()[usize::from(slot)];
         let start = place.offset.0 + u64::from(low);
@@ -174,7 +174,7 @@ impl Engine {
     pub(crate) fn mark_bad_slots(&mut self, id: u32) -> bool {
         let bad = self.bad_slots(id).minus(self.missing_slots(id));
         let range = &mut self.ranges[index(id)];
-        range.unreadable = range.unreadable.or(bad);
+        range.rows.unreadable = range.rows.unreadable.or(bad);
         !bad.is_empty() && range.ask == Ask::Scrub && self.narrow(id)
     }
 

@@ -152,7 +152,7 @@ impl Engine {
         let bytes = u64::from(range.blocks) * u64::from(self.block_size.bytes());
         let times = 1 + bytes / u64::from(LONG_BYTES);
         let ns = hedge_delay_ns.saturating_mul(times);
-        Instant(range.issued.0.saturating_add(ns))
+        Instant(range.reads.issued.0.saturating_add(ns))
     }
 
     /// The members at which a read of a request waits.
@@ -161,11 +161,13 @@ impl Engine {
         let reads = range.ask == Ask::Read && matches!(range.owner, Owner::Request(_));
         match range.phase() {
             // Its checksums lie on the same member.
-            Phase::Paging if reads && range.direct => MemberSet::EMPTY.with(range.member),
-            Phase::Direct if reads => MemberSet::EMPTY.with(range.member),
+            Phase::Paging if reads && range.direct.verifies => {
+                MemberSet::EMPTY.with(range.direct.member)
+            }
+            Phase::Direct if reads => MemberSet::EMPTY.with(range.direct.member),
             Phase::Reading if reads => {
                 let slots = self.groups[index(id)].slots();
-                let members = range.reading.iter();
+                let members = range.reads.awaited.iter();
                 members
                     .map(|slot| slots[usize::from(slot)].member)
                     .collect()

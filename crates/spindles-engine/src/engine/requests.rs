@@ -163,8 +163,8 @@ impl Engine {
         range.low = location.block_in_chunk;
         range.blocks = blocks;
         range.end = location.block_in_chunk + blocks;
-        range.member = member;
-        range.issued = self.now;
+        range.direct.member = member;
+        range.reads.issued = self.now;
         range.pending = 1;
         if self.has_checksums() {
             return self.begin_direct(id, slot_index, offset, block);
@@ -177,10 +177,10 @@ impl Engine {
     #[inline(never)]
     fn begin_direct(&mut self, id: u32, slot: u8, offset: BlockIndex, block: BlockIndex) {
         let range = &mut self.ranges[index(id)];
-        range.direct = true;
+        range.direct.verifies = true;
         range.preferred = slot;
-        range.offset = offset;
-        range.block = block;
+        range.direct.offset = offset;
+        range.direct.block = block;
         if self.pin_pages(id) {
             return self.read_direct(id);
         }
@@ -195,11 +195,11 @@ impl Engine {
             panic!("a direct operation belongs to a request");
         };
         range.move_to(Phase::Direct);
-        range.issued = now;
+        range.reads.issued = now;
         range.pending = 1;
-        let (slot, member, offset) = (range.preferred, range.member, range.offset);
+        let (slot, member, offset) = (range.preferred, range.direct.member, range.direct.offset);
         let blocks = range.blocks;
-        let buffer = self.requests[index(request)].place(range.block);
+        let buffer = self.requests[index(request)].place(range.direct.block);
         self.member_io(id, slot, member, Operation::Read, offset, blocks, buffer);
     }
 

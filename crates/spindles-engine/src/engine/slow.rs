@@ -68,7 +68,7 @@ impl Engine {
     /// A stripe range computes what a slow member holds, until it ends.
     pub(crate) fn reads_around(&mut self, id: u32) {
         let range = &mut self.ranges[index(id)];
-        if !core::mem::replace(&mut range.around, true) {
+        if !core::mem::replace(&mut range.reads.around, true) {
             self.slow.around_begins();
         }
     }
@@ -76,7 +76,7 @@ impl Engine {
     /// A stripe range ended that went around a slow member.
     #[cold]
     pub(crate) fn read_around_ended(&mut self, id: u32) {
-        self.ranges[index(id)].around = false;
+        self.ranges[index(id)].reads.around = false;
         self.slow.around_ends();
     }
 }

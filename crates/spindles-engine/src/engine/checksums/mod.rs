@@ -36,7 +36,7 @@ impl Engine {
         let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
-        let slice = self.requests[index(request)].place(range.block);
+        let slice = self.requests[index(request)].place(range.direct.block);
         let base = index(id) * self.operands_per_range();
         self.operands[base] = Operand { index: 0, slice };
         let range = &mut self.ranges[index(id)];
@@ -50,18 +50,18 @@ impl Engine {
     pub(crate) fn verified(&mut self, id: u32) {
         let range = &self.ranges[index(id)];
         let blind = self.trusts_reads || self.mutated(Mutation::SkipVerify);
-        if range.direct {
+        if range.direct.verifies {
             let sums = index(id) * self.checksums_of_range;
             let sums = &self.checksums[sums..sums + index(range.blocks)];
             let pages = self.pages.as_ref().expect("something was summed up");
-            let first = range.offset;
+            let first = range.direct.offset;
             let good = blind || pages.agree(&self.metadata_buffer, (id, 0), first, sums);
             if good {
                 return self.finish_direct(id);
             }
             return self.direct_disagrees(id);
         }
-        if range.settling.is_under_way() {
+        if range.rows.settling.is_under_way() {
             return self.settling_verified(id);
         }
         let rotten = if blind {
@@ -74,7 +74,7 @@ impl Engine {
         }
         let range = &mut self.ranges[index(id)];
         if !range.is_locked() {
-            range.unlocked_read_failed = true;
+            range.seen.unlocked_read_failed = true;
             self.unpin_pages(id);
             return self.plan_range(id);
         }
@@ -87,7 +87,7 @@ impl Engine {
                 self.note_rot(id, slot);
             }
         }
-        self.ranges[index(id)].corrupt = true;
+        self.ranges[index(id)].seen.corrupt = true;
         self.plan_range(id);
     }
 
@@ -105,7 +105,7 @@ impl Engine {
             let pages = self.pages.as_ref();
             pages.is_some_and(|pages| !pages.agree(&self.metadata_buffer, (id, slot), first, sums))
         };
-        let rotten = range.read_checksums.iter().filter(is_rotten);
+        let rotten = range.rows.read_checksums.iter().filter(is_rotten);
         rotten.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
@@ -121,8 +121,8 @@ impl Engine {
         self.unpin_pages(id);
         let range = &mut self.ranges[index(id)];
         range.reset();
-        range.direct = false;
-        range.unlocked_read_failed = true;
+        range.direct.verifies = false;
+        range.seen.unlocked_read_failed = true;
         range.move_to(Phase::Starting);
         let group = range.group;
         self.geometry.group_into(group, &mut self.groups[index(id)]);
@@ -148,8 +148,8 @@ impl Engine {
         if range.owner == Owner::Replay {
             return self.replay_paged(id);
         }
-        if range.direct {
-            if self.missing.contains(range.member) {
+        if range.direct.verifies {
+            if self.missing.contains(range.direct.member) {
                 return self.direct_disagrees(id);
             }
             return self.read_direct(id);
@@ -180,7 +180,7 @@ impl Engine {
 
     /// Where the checksums are of what a stripe range writes to a slot.
     pub(crate) fn written_checksums(&self, id: u32, slot: u8) -> Range<usize> {
-        let slots = self.ranges[index(id)].new_checksums;
+        let slots = self.ranges[index(id)].rows.new_checksums;
         let slot = if slots.contains(slot) { slot } else { 0 };
         self.checksums_range(id, ChecksumsOf::New, slot)
     }
@@ -189,13 +189,13 @@ impl Engine {
     pub(crate) fn keep_checksums(&mut self, id: u32, writes: SlotSet) {
         let range = &self.ranges[index(id)];
         let (ask, reads, blocks) = (range.ask, range.plan.reads, range.blocks);
-        if !self.has_checksums() || range.settling.is_under_way() {
+        if !self.has_checksums() || range.rows.settling.is_under_way() {
             return;
         }
         let (shape, of_zeros) = (self.shape(id), self.checksum_of_zeros());
         let staged = self.grow.is_staged(self.ranges[index(id)].group);
         for slot in writes.iter() {
-            let of_data = self.ranges[index(id)].log_data.contains(slot);
+            let of_data = self.ranges[index(id)].log.data.contains(slot);
             let sums = of_data.then(|| self.written_checksums(id, slot));
             // It is copied as it is, and so is what is kept of it: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);

@@ -48,8 +48,8 @@ impl Engine {
             return pages.want(0, member, first, blocks);
         }
         let range = &self.ranges[index(holder)];
-        if range.direct {
-            return pages.want(0, range.member, range.offset, range.blocks);
+        if range.direct.verifies {
+            return pages.want(0, range.direct.member, range.direct.offset, range.blocks);
         }
         let slots = self.groups[index(holder)].slots();
         for slot in range.plan.reads.or(range.plan.writes).iter() {
@@ -239,7 +239,7 @@ impl Engine {
     /// The same for the flush of a stripe range: what was written is durable only with its checksums.
     pub(crate) fn defers_flush_of_range(&mut self, id: u32) -> bool {
         let careless = self.mutated(Mutation::SkipPagesOfDurable)
-            && !self.ranges[index(id)].settling.is_under_way();
+            && !self.ranges[index(id)].rows.settling.is_under_way();
         let Some(pages) = &mut self.pages else {
             return false;
         };

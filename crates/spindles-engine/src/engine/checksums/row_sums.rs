@@ -19,11 +19,11 @@ impl Engine {
     pub(crate) fn checksums_range(&self, id: u32, sums: ChecksumsOf, slot: u8) -> Range<usize> {
         let range = &self.ranges[index(id)];
         let (slots, skipped) = match sums {
-            ChecksumsOf::Read => (range.read_checksums, 0),
-            ChecksumsOf::Made => (range.made_checksums, range.read_checksums.count()),
+            ChecksumsOf::Read => (range.rows.read_checksums, 0),
+            ChecksumsOf::Made => (range.rows.made_checksums, range.rows.read_checksums.count()),
             ChecksumsOf::New => {
-                let others = range.read_checksums.count() + range.made_checksums.count();
-                (range.new_checksums, others)
+                let others = range.rows.read_checksums.count() + range.rows.made_checksums.count();
+                (range.rows.new_checksums, others)
             }
         };
         let before = skipped + slots.and(SlotSet::range(0, slot)).count();
@@ -40,11 +40,11 @@ impl Engine {
     /// The checksum of a data block as it is at hand, read or made: `None` where it is neither.
     fn checksum_of_data(&self, id: u32, slot: u8, row: u32) -> Option<u32> {
         let range = &self.ranges[index(id)];
-        if range.made_checksums.contains(slot) {
+        if range.rows.made_checksums.contains(slot) {
             Some(self.checksum_at(id, ChecksumsOf::Made, slot, row))
-        } else if range.zeros.contains(slot) {
+        } else if range.rows.zeros.contains(slot) {
             Some(stored_checksum(self.checksum_of_zeros()))
-        } else if range.read_checksums.contains(slot) {
+        } else if range.rows.read_checksums.contains(slot) {
             Some(self.checksum_at(id, ChecksumsOf::Read, slot, row))
         } else {
             None
@@ -66,7 +66,7 @@ impl Engine {
 
     /// Takes the checksums of what was recovered, or computed, of these slots.
     pub(crate) fn checksum_made(&mut self, id: u32, slots: SlotSet) {
-        self.ranges[index(id)].made_checksums = slots;
+        self.ranges[index(id)].rows.made_checksums = slots;
         self.work_step(id, Work::Prove);
     }
 
@@ -86,15 +86,19 @@ impl Engine {
         let shape = self.shape(id);
         let range = &mut self.ranges[index(id)];
         let used = range.plan.reads.lowest(u32::from(shape.data));
-        range.unreadable = range.unreadable.or(used.and(shape.redundant()));
-        range.corrupt = true;
+        range.rows.unreadable = range.rows.unreadable.or(used.and(shape.redundant()));
+        range.seen.corrupt = true;
         self.plan_range(id);
     }
 
     fn is_proved(&self, id: u32, row: u32) -> bool {
         let range = &self.ranges[index(id)];
         let shape = range.shape;
-        let parity = range.read_checksums.or(range.zeros).and(shape.redundant());
+        let parity = range
+            .rows
+            .read_checksums
+            .or(range.rows.zeros)
+            .and(shape.redundant());
         if let Some(sum) = self.row_sum_of(id, shape.all_data(), row)
             && parity
                 .iter()
@@ -111,7 +115,7 @@ impl Engine {
         let complete = self.pages.as_ref().is_some_and(|pages| pages.complete);
         let knows = |slot| self.entry(id, slot, row).row_sum != RowSum::NONE;
         let agreed = !complete && !parity.iter().any(knows) && !self.in_doubt(id);
-        range.made_checksums.iter().all(is_own) || agreed
+        range.rows.made_checksums.iter().all(is_own) || agreed
     }
 
     /// Begins the row sums of what a stripe range is about to write: over the data that stays as it is.
@@ -153,7 +157,7 @@ impl Engine {
             return;
         }
         let range = &self.ranges[index(id)];
-        let (renewed, new_checksums) = (range.renewed(), range.new_checksums);
+        let (renewed, new_checksums) = (range.renewed(), range.rows.new_checksums);
         let of_zeros = stored_checksum(self.checksum_of_zeros());
         let places = self.row_sums_range(id);
         for slot in renewed.iter() {

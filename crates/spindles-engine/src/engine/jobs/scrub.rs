@@ -173,7 +173,7 @@ impl Engine {
     /// there are any.
     pub(crate) fn narrow(&mut self, id: u32) -> bool {
         let missing = self.missing_slots(id);
-        let lost = self.ranges[index(id)].unreadable.minus(missing);
+        let lost = self.ranges[index(id)].rows.unreadable.minus(missing);
         !lost.is_empty() && self.halve(id)
     }
 
@@ -210,8 +210,8 @@ impl Engine {
             ComputeResult::Mismatch if self.repair(id) == Repair::TrustData => {
                 let overruled = readable.minus(readable.lowest(data));
                 let range = &mut self.ranges[index(id)];
-                range.overruled = overruled;
-                range.unreadable = range.unreadable.or(overruled);
+                range.rows.overruled = overruled;
+                range.rows.unreadable = range.rows.unreadable.or(overruled);
             }
             ComputeResult::Mismatch => {
                 self.tell_disagreement(id, false);
@@ -227,8 +227,8 @@ impl Engine {
     /// unreadable from here on.
     pub(crate) fn chunk_is_rotten(&mut self, id: u32, slot: u8) {
         let range = &mut self.ranges[index(id)];
-        range.rotten = range.rotten.with(slot);
-        range.unreadable = range.unreadable.with(slot);
+        range.rows.rotten = range.rows.rotten.with(slot);
+        range.rows.unreadable = range.rows.unreadable.with(slot);
     }
 
     /// Too much is lost to make a scrub's rows anew.
@@ -251,8 +251,9 @@ impl Engine {
     fn lost_here(&self, id: u32) -> SlotSet {
         let range = &self.ranges[index(id)];
         range
+            .rows
             .unreadable
-            .minus(range.overruled)
+            .minus(range.rows.overruled)
             .minus(self.missing_slots(id))
     }
 
@@ -268,21 +269,21 @@ impl Engine {
                 block: start.plus(place.offset.0 + u64::from(range.low)),
                 blocks: range.blocks,
                 array_block: self.array_block(id, slot),
-                flaw: if range.rotten.contains(slot) {
+                flaw: if range.rows.rotten.contains(slot) {
                     Flaw::Rotten
                 } else {
                     Flaw::Unreadable
                 },
                 fate: match wrote {
                     false => Fate::Left,
-                    true if range.refused.contains(slot) => Fate::Refused,
+                    true if range.rows.refused.contains(slot) => Fate::Refused,
                     true => Fate::Repaired,
                 },
             };
             self.count_finding(id, &finding);
             self.output(Output::Event(Event::Found(finding)));
         }
-        if !range.overruled.is_empty() {
+        if !range.rows.overruled.is_empty() {
             self.tell_disagreement(id, wrote);
         }
     }

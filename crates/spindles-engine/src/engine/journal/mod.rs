@@ -77,10 +77,10 @@ impl Engine {
     pub(crate) fn writing_begins(&mut self, id: u32) {
         let range = &mut self.ranges[index(id)];
         if let Some(journal) = &mut self.journal
-            && range.log_segment.is_none()
+            && range.log.segment.is_none()
         {
             journal.unlogged += 1;
-            range.unlogged = true;
+            range.log.bypassed = true;
         }
     }
 
@@ -88,9 +88,9 @@ impl Engine {
     pub(crate) fn writing_ended(&mut self, id: u32) {
         let on_device = self.journals_on_device();
         let range = &mut self.ranges[index(id)];
-        let logged = range.log_segment.is_some() && !on_device;
+        let logged = range.log.segment.is_some() && !on_device;
         let writes = range.ask == Ask::Write;
-        let was_unlogged = core::mem::take(&mut range.unlogged);
+        let was_unlogged = core::mem::take(&mut range.log.bypassed);
         let (group, parity) = (range.group, !range.shape.copies);
         let write = if writes && !logged {
             self.flushes.write_ended()
@@ -125,7 +125,7 @@ impl Engine {
         let Some(journal) = &self.journal else {
             return false;
         };
-        range.log_segment.is_some()
+        range.log.segment.is_some()
             && !self
                 .flushes
                 .is_durable(journal.live.last_unlogged(range.group))
@@ -135,7 +135,7 @@ impl Engine {
 
     /// A stripe range's writes have come to their end.
     pub(crate) fn log_done(&mut self, id: u32) {
-        let segment = self.ranges[index(id)].log_segment.take();
+        let segment = self.ranges[index(id)].log.segment.take();
         let Some(journal) = &mut self.journal else {
             return;
         };
@@ -384,7 +384,7 @@ impl Engine {
             && let Some(room) = room
         {
             let range = &self.ranges[index(id)];
-            let writes = range.log_slots;
+            let writes = range.log.slots;
             let takes = |slot| {
                 let entry = self.journal_entry(id, slot, 0);
                 (entry.bytes(), entry.kind.checksums(range.blocks))
@@ -421,7 +421,7 @@ impl Engine {
             group: range.group.0,
             low: range.low,
             blocks: range.blocks,
-            slots: range.log_slots.bits(),
+            slots: range.log.slots.bits(),
             slot,
             kind,
             row_sums: self.has_checksums(),
@@ -446,8 +446,8 @@ impl Engine {
         let segment = u8::try_from(journal.current).expect("0 or 1");
         for &id in &journal.batch_ranges {
             let range = &mut self.ranges[index(id)];
-            range.log_segment = Some(segment);
-            range.pending = range.log_slots.and(range.log_data).count();
+            range.log.segment = Some(segment);
+            range.pending = range.log.slots.and(range.log.data).count();
             journal.live.logged(journal.current, range.group);
             journal.segments[journal.current].unfinished += 1;
         }
@@ -468,7 +468,7 @@ impl Engine {
                 let range = &self.ranges[index(id)];
                 let slots = self.groups[index(id)].slots();
                 let of_member = |&slot: &u8| slots[usize::from(slot)].member == member;
-                let Some(slot) = range.log_slots.iter().find(of_member) else {
+                let Some(slot) = range.log.slots.iter().find(of_member) else {
                     continue;
                 };
                 let entry = self.journal_entry(id, slot, taken);
@@ -491,7 +491,7 @@ impl Engine {
         journal.loads.fill(Load::default());
         for &id in &journal.batch_ranges {
             let range = self.ranges[index(id)];
-            for slot in range.log_slots.and(range.log_data).iter() {
+            for slot in range.log.slots.and(range.log.data).iter() {
                 let member = self.groups[index(id)].slots()[usize::from(slot)].member;
                 let load = &mut journal.loads[usize::from(member.0)];
                 let place = blocks_place + load.blocks;
@@ -671,7 +671,7 @@ impl Engine {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
         while let Some(id) = journal.batch_ranges.pop() {
-            self.ranges[index(id)].log_segment = None;
+            self.ranges[index(id)].log.segment = None;
             journal.segments[journal.current].unfinished -= 1;
             journal.waiting.push_front(id);
         }

@@ -92,12 +92,12 @@ impl Engine {
     /// It is known what of the record is whole in the log.
     pub(super) fn record_read(&mut self, id: u32, whole: SlotSet) {
         let range = &mut self.ranges[index(id)];
-        let logged = whole.or(range.zeros);
+        let logged = whole.or(range.rows.zeros);
         self.replay().proving = Proving::Rest { logged };
         let rest = self.rest_of_rows(id);
         let range = &mut self.ranges[index(id)];
-        range.unreadable = SlotSet::EMPTY;
-        range.read_checksums = SlotSet::EMPTY;
+        range.rows.unreadable = SlotSet::EMPTY;
+        range.rows.read_checksums = SlotSet::EMPTY;
         range.plan.reads = rest;
         range.move_to(Phase::Reading);
         range.pending = rest.count();
@@ -120,7 +120,7 @@ impl Engine {
         }
         let range = &mut self.ranges[index(id)];
         let shape = range.shape;
-        let known = logged.or(range.plan.reads.minus(range.unreadable));
+        let known = logged.or(range.plan.reads.minus(range.rows.unreadable));
         let data = known.and(shape.all_data());
         let lacks = shape.all_data().minus(data);
         let parity = logged.and(shape.redundant()).lowest(lacks.count());
@@ -181,7 +181,7 @@ impl Engine {
         let range = &mut self.ranges[index(id)];
         if range.blocks > 1 {
             range.blocks = 1;
-            range.unreadable = SlotSet::EMPTY;
+            range.rows.unreadable = SlotSet::EMPTY;
             self.replay().proving = Proving::Log;
             return self.read_log(id);
         }
@@ -196,7 +196,7 @@ impl Engine {
             return self.record_is_void(id);
         }
         let range = &mut self.ranges[index(id)];
-        range.unreadable = range.unreadable.or(rotten);
+        range.rows.unreadable = range.rows.unreadable.or(rotten);
         self.replay().proving = Proving::Rest { logged };
         self.record_io_done(id);
     }
@@ -226,9 +226,9 @@ impl Engine {
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
         let range = &mut self.ranges[index(id)];
         let wrote = wrote.minus(missing);
-        range.log_slots = wrote;
-        range.log_data = wrote;
-        range.new_checksums = wrote;
+        range.log.slots = wrote;
+        range.log.data = wrote;
+        range.rows.new_checksums = wrote;
         range.plan.writes = wrote;
         range.plan.writes_always = wrote;
         self.work_step(id, Work::Checksum);
@@ -245,7 +245,7 @@ impl Engine {
 
     /// It is durable in the log.
     pub(crate) fn record_logged(&mut self, id: u32) {
-        self.ranges[index(id)].log_segment = None;
+        self.ranges[index(id)].log.segment = None;
         self.replay().proving = Proving::Log;
         let range = self.ranges[index(id)];
         let mut writes = range.plan.writes.minus(self.missing_slots(id));

@@ -313,8 +313,8 @@ impl Engine {
         range.ask = Ask::Settle;
         range.touched = SlotSet::EMPTY;
         (range.low, range.blocks, range.end) = (low, blocks, low + blocks);
-        range.zeros = zeros;
-        range.log_data = data.minus(missing);
+        range.rows.zeros = zeros;
+        range.log.data = data.minus(missing);
         // Of what the log lacks the checksums are corrected, as of all that was logged.
         let writes = data.or(zeros).or(lacks).minus(missing);
         range.plan = Plan {
@@ -356,7 +356,7 @@ impl Engine {
     /// Reads what was logged for the rows under way.
     pub(super) fn read_log(&mut self, id: u32) {
         let range = &mut self.ranges[index(id)];
-        let (data, low, blocks) = (range.log_data, range.low, range.blocks);
+        let (data, low, blocks) = (range.log.data, range.low, range.blocks);
         range.move_to(Phase::Reading);
         range.pending = data.count();
         if data.is_empty() {
@@ -379,7 +379,7 @@ impl Engine {
         let range = &mut self.ranges[index(id)];
         let writing = range.phase() == Phase::Writing;
         if let Err(error) = result {
-            range.unreadable = range.unreadable.with(slot);
+            range.rows.unreadable = range.rows.unreadable.with(slot);
             let gone = error == MemberError::Gone;
             let reads_log = !writing && self.replay().proving == Proving::Log;
             if reads_log && (gone || self.logs_on_device()) {
@@ -398,11 +398,11 @@ impl Engine {
             return self.record_io_done(id);
         }
         let range = &self.ranges[index(id)];
-        let unreadable = range.unreadable.minus(self.missing_slots(id));
+        let unreadable = range.rows.unreadable.minus(self.missing_slots(id));
         if !unreadable.is_empty() && range.blocks > 1 {
             // Each row is decided by what can be read of that row.
             self.ranges[index(id)].blocks = 1;
-            self.ranges[index(id)].unreadable = SlotSet::EMPTY;
+            self.ranges[index(id)].rows.unreadable = SlotSet::EMPTY;
             return self.read_log(id);
         }
         self.log_read(id);
@@ -411,8 +411,8 @@ impl Engine {
     /// What was logged for the rows under way is read, as far as it can be.
     fn log_read(&mut self, id: u32) {
         let range = &mut self.ranges[index(id)];
-        range.new_checksums = range.log_data.minus(range.unreadable);
-        if range.new_checksums.is_empty() {
+        range.rows.new_checksums = range.log.data.minus(range.rows.unreadable);
+        if range.rows.new_checksums.is_empty() {
             return self.log_checksummed(id);
         }
         self.work_step(id, Work::Checksum);
@@ -436,9 +436,9 @@ impl Engine {
             let logged = replay.log.checksums(part, range.low, range.blocks);
             self.checksums[sums] == *logged
         };
-        let whole = range.new_checksums.iter().filter(is_whole);
+        let whole = range.rows.new_checksums.iter().filter(is_whole);
         let whole = whole.fold(SlotSet::EMPTY, SlotSet::with);
-        let lacks = range.log_data.minus(whole).minus(self.missing_slots(id));
+        let lacks = range.log.data.minus(whole).minus(self.missing_slots(id));
         if self.replay_is(Stage::Checking) {
             if !lacks.is_empty() {
                 return self.record_is_broken();
@@ -453,7 +453,7 @@ impl Engine {
             return self.read_log(id);
         }
         self.keep_logged_checksums(id);
-        let zeros = range.zeros.and(range.plan.writes);
+        let zeros = range.rows.zeros.and(range.plan.writes);
         self.ranges[index(id)].plan.writes = whole.or(zeros);
         self.place_rows();
     }
@@ -621,7 +621,7 @@ impl Engine {
         let range = &mut self.ranges[index(replay.range)];
         range.move_to(Phase::Free);
         range.owner = Owner::Nobody;
-        range.zeros = SlotSet::EMPTY;
+        range.rows.zeros = SlotSet::EMPTY;
         self.free_job_ranges.push(replay.range);
         if !self.read_only {
             self.output(Output::Event(Event::Replayed {

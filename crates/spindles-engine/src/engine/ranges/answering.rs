@@ -18,8 +18,8 @@ impl Engine {
         let Owner::Request(request) = range.owner else {
             return false;
         };
-        let logged = range.log_segment.is_some() && range.ask == Ask::Write && !range.shape.copies;
-        let settles = range.settling.is_under_way();
+        let logged = range.log.segment.is_some() && range.ask == Ask::Write && !range.shape.copies;
+        let settles = range.rows.settling.is_under_way();
         if !logged || settles || request == self.own_request() || self.writes_zeros(id) {
             return false;
         }

@@ -18,15 +18,17 @@ impl Engine {
         range.pending -= 1;
         if range.phase() == Phase::Direct {
             if range.shape.mirrors() {
-                self.members[usize::from(range.member.0)].load.in_flight -= 1;
+                self.members[usize::from(range.direct.member.0)]
+                    .load
+                    .in_flight -= 1;
             }
-            let (ask, member, issued) = (range.ask, range.member, range.issued);
+            let (ask, member, issued) = (range.ask, range.direct.member, range.reads.issued);
             return match result {
                 Ok(()) => {
                     if ask == Ask::Read {
                         self.read_took(member, issued);
                     }
-                    if self.ranges[index(id)].direct {
+                    if self.ranges[index(id)].direct.verifies {
                         return self.verify_direct(id);
                     }
                     self.finish_direct(id);
@@ -56,8 +58,8 @@ impl Engine {
         }
         let range = &mut self.ranges[index(id)];
         if phase == Phase::Reading && range.ask == Ask::Read {
-            range.reading = range.reading.minus(SlotSet::one(slot));
-            let issued = range.issued;
+            range.reads.awaited = range.reads.awaited.minus(SlotSet::one(slot));
+            let issued = range.reads.issued;
             self.read_took(member, issued);
         }
         match result {
@@ -73,9 +75,9 @@ impl Engine {
     pub(crate) fn range_ios_done(&mut self, id: u32) {
         let range = &mut self.ranges[index(id)];
         match range.phase() {
-            Phase::Reading if range.read_failed => {
-                range.read_failed = false;
-                if range.settling.is_under_way() {
+            Phase::Reading if range.seen.read_failed => {
+                range.seen.read_failed = false;
+                if range.rows.settling.is_under_way() {
                     // Each row is decided by what can be read of that row.
                     self.halve(id);
                 } else if range.ask == Ask::Scrub {
@@ -115,9 +117,9 @@ impl Engine {
 
     fn read_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
         let range = &mut self.ranges[index(id)];
-        range.read_failed = true;
-        range.unreadable = range.unreadable.with(slot);
-        range.corrupt |= error == MemberError::Corrupt;
+        range.seen.read_failed = true;
+        range.rows.unreadable = range.rows.unreadable.with(slot);
+        range.seen.corrupt |= error == MemberError::Corrupt;
         if self.log_failed_to_read(id, slot, error) {
             return;
         }
@@ -134,7 +136,7 @@ impl Engine {
         let range = &mut self.ranges[index(id)];
         range.reset();
         range.move_to(Phase::Starting);
-        let (ask, member, group) = (range.ask, range.member, range.group);
+        let (ask, member, group) = (range.ask, range.direct.member, range.group);
         if ask == Ask::Write {
             self.put_out(member, OutReason::Error(error));
             self.ranges[index(id)].error = Some(RequestError::of_write(error));
@@ -142,7 +144,7 @@ impl Engine {
         }
         self.take_group(id, group);
         self.read_failed(id, slot, member, error);
-        self.ranges[index(id)].read_failed = false;
+        self.ranges[index(id)].seen.read_failed = false;
         self.plan_range(id);
     }
 }

@@ -21,7 +21,7 @@ impl Engine {
         // should be there already: nothing is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
         // What is logged already goes to its place, whatever comes of the journal.
-        let logged = self.ranges[index(id)].log_segment.is_some();
+        let logged = self.ranges[index(id)].log.segment.is_some();
         // Where a member failed that is durable first: the journals lack what it should have logged.
         let unrecorded = (logged || self.journals())
             && self.metadata.may_count_on(self.missing)
@@ -51,18 +51,21 @@ impl Engine {
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling what has only one copy left, or lost its parity, is done without a write.
-            let asked = !self.ranges[index(id)].settling.is_under_way();
+            let asked = !self.ranges[index(id)].rows.settling.is_under_way();
             if given_up || asked && self.ranges[index(id)].ask == Ask::Write {
                 self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
             }
             return self.acknowledge(id);
         }
         let range = &self.ranges[index(id)];
-        if range.log_segment.is_none() {
+        if range.log.segment.is_none() {
             if self.must_log(id) {
                 return self.begin_log(id, writes);
             }
-            if self.has_checksums() && !range.summed && !range.settling.is_under_way() {
+            if self.has_checksums()
+                && !range.rows.has_new_checksums
+                && !range.rows.settling.is_under_way()
+            {
                 return self.checksum_writes(id, writes);
             }
         } else if self.may_answer(id) {
@@ -97,7 +100,7 @@ impl Engine {
     /// a crash could not be told from what the rest of the row holds.
     fn must_log(&self, id: u32) -> bool {
         let range = &self.ranges[index(id)];
-        let writes = range.ask == Ask::Write && !range.settling.is_under_way();
+        let writes = range.ask == Ask::Write && !range.rows.settling.is_under_way();
         if !writes || range.shape.copies || !self.journals() || self.grow.is_moving() {
             return false;
         }
@@ -118,14 +121,14 @@ impl Engine {
 
     /// What is to be written goes into the journal first.
     fn begin_log(&mut self, id: u32, writes: SlotSet) {
-        self.ranges[index(id)].summed = false;
+        self.ranges[index(id)].rows.has_new_checksums = false;
         self.note_writes(id, writes);
         self.checksum_new(id);
     }
 
     /// What is to be written, and is not logged, is checksummed first.
     fn checksum_writes(&mut self, id: u32, writes: SlotSet) {
-        self.ranges[index(id)].summed = true;
+        self.ranges[index(id)].rows.has_new_checksums = true;
         self.note_writes(id, writes);
         self.checksum_new(id);
     }
@@ -134,7 +137,7 @@ impl Engine {
         if self.has_checksums() {
             self.begin_row_sums(id);
         }
-        if self.ranges[index(id)].new_checksums.is_empty() {
+        if self.ranges[index(id)].rows.new_checksums.is_empty() {
             return self.checksums_ready(id);
         }
         self.work_step(id, Work::Checksum);
@@ -145,7 +148,7 @@ impl Engine {
         if self.has_checksums() {
             self.end_row_sums(id);
         }
-        if self.ranges[index(id)].summed {
+        if self.ranges[index(id)].rows.has_new_checksums {
             return self.commit(id);
         }
         self.log(id);
@@ -164,9 +167,9 @@ impl Engine {
         let data = data.fold(SlotSet::EMPTY, SlotSet::with);
         let new_checksums = self.slots_to_checksum(id, data);
         let range = &mut self.ranges[index(id)];
-        range.log_slots = writes;
-        range.log_data = data.and(writes);
-        range.new_checksums = new_checksums;
+        range.log.slots = writes;
+        range.log.data = data.and(writes);
+        range.rows.new_checksums = new_checksums;
     }
 
     /// How `slot` of a stripe range is written.
@@ -174,8 +177,8 @@ impl Engine {
         let (fua, zeros) = self.write_kind(id);
         // What is logged is durable there; what has checksums by a flush after they are written.
         let range = &self.ranges[index(id)];
-        let later = || range.log_segment.is_some() || self.is_durable_by_flush(id);
-        let fua = fua && !range.settling.is_under_way() && !later();
+        let later = || range.log.segment.is_some() || self.is_durable_by_flush(id);
+        let fua = fua && !range.rows.settling.is_under_way() && !later();
         let data = slot < self.shape(id).data || self.shape(id).copies;
         let parity_of_zeros = self.ranges[index(id)].plan.strategy == Strategy::Direct;
         match zeros {
@@ -188,7 +191,7 @@ impl Engine {
     /// checksums, which are written before.
     pub(super) fn is_durable_by_flush(&self, id: u32) -> bool {
         let range = &self.ranges[index(id)];
-        let flushed = match range.log_segment {
+        let flushed = match range.log.segment {
             Some(_) => self.journals_on_device(),
             None => self.has_checksums(),
         };

@@ -28,11 +28,11 @@ impl Engine {
             Work::Locate | Work::Verify => {
                 if work == Work::Verify {
                     let range = &mut self.ranges[index(id)];
-                    let read = plan.reads.minus(range.zeros);
-                    (range.read_checksums, range.made_checksums) = (read, SlotSet::EMPTY);
+                    let read = plan.reads.minus(range.rows.zeros);
+                    (range.rows.read_checksums, range.rows.made_checksums) = (read, SlotSet::EMPTY);
                 }
                 let zeros = match work {
-                    Work::Verify => self.ranges[index(id)].zeros,
+                    Work::Verify => self.ranges[index(id)].rows.zeros,
                     _ => SlotSet::EMPTY,
                 };
                 for slot in plan.reads.minus(zeros).iter() {
@@ -71,7 +71,7 @@ impl Engine {
             Work::Fill => {
                 let filled = match plan.strategy {
                     Strategy::Zeros => touched,
-                    _ => touched.and(self.ranges[index(id)].zeros),
+                    _ => touched.and(self.ranges[index(id)].rows.zeros),
                 };
                 for slot in filled.iter() {
                     self.operand(id, &mut cursor, slot, BufferSlice::ZEROS);
@@ -114,7 +114,7 @@ impl Engine {
             }
             Work::Prove => {
                 let data = self.shape(id).all_data();
-                for slot in self.ranges[index(id)].made_checksums.iter() {
+                for slot in self.ranges[index(id)].rows.made_checksums.iter() {
                     let place = if data.contains(slot) {
                         self.read_place(id, slot)
                     } else {
@@ -125,7 +125,7 @@ impl Engine {
                 self.ranges[index(id)].sources = count(cursor - base);
             }
             Work::Checksum => {
-                for slot in self.ranges[index(id)].new_checksums.iter() {
+                for slot in self.ranges[index(id)].rows.new_checksums.iter() {
                     self.operand(id, &mut cursor, slot, self.write_source(id, slot));
                 }
                 self.ranges[index(id)].sources = count(cursor - base);
@@ -188,9 +188,9 @@ impl Engine {
         );
         let count = usize::from(range.sources) * index(range.blocks);
         let first = match range.phase() {
-            Phase::Computing(Work::Prove) => range.read_checksums.count(),
+            Phase::Computing(Work::Prove) => range.rows.read_checksums.count(),
             Phase::Computing(Work::Checksum) => {
-                range.read_checksums.count() + range.made_checksums.count()
+                range.rows.read_checksums.count() + range.rows.made_checksums.count()
             }
             _ => 0,
         };
@@ -215,7 +215,7 @@ impl Engine {
         if range.owner == Owner::Replay {
             return self.replay_computed(id, work);
         }
-        let settles = range.settling.is_under_way() && !range.shape.copies;
+        let settles = range.rows.settling.is_under_way() && !range.shape.copies;
         let recovers = range.plan.recover.and(range.shape.all_data());
         match work {
             Work::Checksum => return self.checksums_ready(id),
@@ -238,7 +238,7 @@ impl Engine {
         if work == Work::Compare {
             match result {
                 ComputeResult::Done => range.plan.writes = range.plan.writes_always,
-                ComputeResult::Mismatch => range.mismatch = true,
+                ComputeResult::Mismatch => range.seen.mismatch = true,
                 ComputeResult::Located(_) => panic!("nothing was to be located"),
             }
         }

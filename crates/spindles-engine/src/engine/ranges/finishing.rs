@@ -22,11 +22,11 @@ impl Engine {
         if !self.shape(id).copies && not_held.count() > parity {
             self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
         }
-        if self.ranges[index(id)].settling.is_under_way() {
+        if self.ranges[index(id)].rows.settling.is_under_way() {
             return self.acknowledge(id);
         }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
-        self.ranges[index(id)].was_bad = was_bad;
+        self.ranges[index(id)].seen.was_bad = was_bad;
         if was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
             return self.flush_for(id);
         }
@@ -53,10 +53,10 @@ impl Engine {
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
-        if self.ranges[index(id)].was_bad && self.ranges[index(id)].error.is_none() {
+        if self.ranges[index(id)].seen.was_bad && self.ranges[index(id)].error.is_none() {
             let change = self.take_from_bad_blocks(id);
             let range = &mut self.ranges[index(id)];
-            range.was_bad = change == Change::Wait;
+            range.seen.was_bad = change == Change::Wait;
             if change == Change::Full && range.ask == Ask::Write {
                 range.error = Some(RequestError::BeyondTolerance);
             }
@@ -72,7 +72,7 @@ impl Engine {
     /// The rows are done; on to the next, or the end.
     pub(crate) fn finish_rows(&mut self, id: u32) {
         self.log_done(id);
-        if self.ranges[index(id)].settling.is_under_way() {
+        if self.ranges[index(id)].rows.settling.is_under_way() {
             return self.rows_settled(id);
         }
         let range = &mut self.ranges[index(id)];
@@ -110,8 +110,8 @@ impl Engine {
         self.unpin_pages(id);
         let range = &mut self.ranges[index(id)];
         range.move_to(Phase::Free);
-        let (owner, error, mismatch) = (range.owner, range.error, range.mismatch);
-        let around = range.around;
+        let (owner, error, mismatch) = (range.owner, range.error, range.seen.mismatch);
+        let around = range.reads.around;
         if range.locked {
             range.locked = false;
             self.locks.release(id, &mut self.ready);

@@ -49,7 +49,7 @@ impl Engine {
         let range = &mut self.ranges[index(id)];
         range.reset();
         if range.blocks == 1 {
-            range.unreadable = SlotSet::one(slot);
+            range.rows.unreadable = SlotSet::one(slot);
         }
         self.plan_range(id);
     }

@@ -197,10 +197,10 @@ impl Engine {
     /// Where what is read from `slot` goes: to the client where it asked for it.
     pub(crate) fn read_place(&self, id: u32, slot: u8) -> BufferSlice {
         let range = &self.ranges[index(id)];
-        if range.zeros.contains(slot) {
+        if range.rows.zeros.contains(slot) {
             return BufferSlice::ZEROS;
         }
-        if range.settling.is_under_way() && range.shape.slots > 1 {
+        if range.rows.settling.is_under_way() && range.shape.slots > 1 {
             return self.row(id, slot);
         }
         if range.ask == Ask::Read {
@@ -219,7 +219,7 @@ impl Engine {
     /// Where the data of `slot` are as they shall be after the plan.
     pub(super) fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
         let range = &self.ranges[index(id)];
-        let settles = range.settling.is_under_way();
+        let settles = range.rows.settling.is_under_way();
         if range.renewed().contains(slot) && !settles {
             return self.client(id, slot);
         }

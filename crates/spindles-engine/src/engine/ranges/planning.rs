@@ -16,11 +16,11 @@ impl Engine {
         // Whoever has a page waits for nobody who may wait for one.
         self.unpin_pages(id);
         let range = &mut self.ranges[index(id)];
-        if range.settling.is_under_way() {
+        if range.rows.settling.is_under_way() {
             if self.read_only {
                 return self.settling_fails(id);
             }
-            range.settling = Settling::No; // It begins anew, if it still must.
+            range.rows.settling = Settling::No; // It begins anew, if it still must.
         }
         if self.bad.any_unwritable() && self.mark_bad_slots(id) {
             return self.plan_range(id);
@@ -45,18 +45,18 @@ impl Engine {
             ..
         } = self.ranges[index(id)];
         let not_held = self.slots_not_held(id, low + blocks);
-        let mut unreadable = not_held.or(self.ranges[index(id)].unreadable);
+        let mut unreadable = not_held.or(self.ranges[index(id)].rows.unreadable);
         if self.overlay.is_some() {
             if !touched.and(self.unproved_slots(id)).is_empty() {
                 self.ranges[index(id)].error = Some(RequestError::InDoubt);
                 return self.finish(id);
             }
-            self.ranges[index(id)].zeros = self.logged_zeros(id);
+            self.ranges[index(id)].rows.zeros = self.logged_zeros(id);
         }
         let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
         let doubtful = unproved && !touched.and(unreadable).is_empty();
         // What a row sum proved is not in doubt, though the log is gone.
-        let settled = self.ranges[index(id)].settling == Settling::Done
+        let settled = self.ranges[index(id)].rows.settling == Settling::Done
             || (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         let replayed = !self.unreplayed && self.overlay.is_none();
@@ -81,7 +81,7 @@ impl Engine {
         };
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
-        let unlocked_read_failed = self.ranges[index(id)].unlocked_read_failed;
+        let unlocked_read_failed = self.ranges[index(id)].seen.unlocked_read_failed;
         let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
         let apart = ask == Ask::Read
             && readable
@@ -131,7 +131,7 @@ impl Engine {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
             }
-            let error = if self.ranges[index(id)].corrupt {
+            let error = if self.ranges[index(id)].seen.corrupt {
                 if self.in_doubt(id) && ask == Ask::Read {
                     return self.begin_agreeing(id);
                 }
@@ -172,8 +172,8 @@ impl Engine {
     /// Begins with the reads of a stripe range's plan, and before them fills with zeros what the log says is that.
     pub(crate) fn carry_out_plan(&mut self, id: u32) {
         let range = &self.ranges[index(id)];
-        let fills = range.ask == Ask::Read && !range.settling.is_under_way();
-        if fills && !range.touched.and(range.zeros).is_empty() {
+        let fills = range.ask == Ask::Read && !range.rows.settling.is_under_way();
+        if fills && !range.touched.and(range.rows.zeros).is_empty() {
             return self.work_step(id, Work::Fill);
         }
         self.read_planned(id);
@@ -182,14 +182,14 @@ impl Engine {
     /// Begins the reads of a stripe range's plan.
     pub(crate) fn read_planned(&mut self, id: u32) {
         let range = &mut self.ranges[index(id)];
-        let reads = range.plan.reads.minus(range.zeros);
+        let reads = range.plan.reads.minus(range.rows.zeros);
         if reads.is_empty() {
             return self.work(id, None);
         }
         range.move_to(Phase::Reading);
         range.pending = reads.count();
-        range.reading = reads;
-        range.issued = self.now;
+        range.reads.awaited = reads;
+        range.reads.issued = self.now;
         for slot in reads.iter() {
             let place = self.read_place(id, slot);
             self.slot_io(id, slot, Operation::Read, place);

@@ -75,12 +75,12 @@ impl Engine {
             range.blocks = 1;
         }
         let all = range.shape.all();
-        let reads = all.minus(lost).minus(range.unreadable);
+        let reads = all.minus(lost).minus(range.rows.unreadable);
         if reads.is_empty() {
             return self.settling_fails(id);
         }
-        range.settling = Settling::Reading { disproved: 0 };
-        range.zeros = SlotSet::EMPTY;
+        range.rows.settling = Settling::Reading { disproved: 0 };
+        range.rows.zeros = SlotSet::EMPTY;
         range.plan = Plan {
             strategy: Strategy::Settle,
             reads,
@@ -110,26 +110,26 @@ impl Engine {
             return self.settling_fails(id);
         }
         let range = &mut self.ranges[index(id)];
-        range.unreadable = SlotSet::EMPTY;
-        range.rotten = SlotSet::EMPTY;
+        range.rows.unreadable = SlotSet::EMPTY;
+        range.rows.rotten = SlotSet::EMPTY;
         self.begin_settling(id);
     }
 
     /// Whether all of the rows under way was read.
     fn lacks_nothing(&self, id: u32) -> bool {
         let range = &self.ranges[index(id)];
-        range.read_checksums == range.shape.all()
+        range.rows.read_checksums == range.shape.all()
     }
 
     /// Open read only, it is known what the rows under way hold. It is in scratch space.
     fn deliver(&mut self, id: u32) {
-        self.ranges[index(id)].settling = Settling::Delivering;
+        self.ranges[index(id)].rows.settling = Settling::Delivering;
         self.work_step(id, Work::Deliver);
     }
 
     /// The client has it.
     pub(crate) fn delivered(&mut self, id: u32) {
-        self.ranges[index(id)].settling = Settling::Done;
+        self.ranges[index(id)].rows.settling = Settling::Done;
         self.unpin_pages(id);
         self.finish_rows(id);
     }
@@ -137,9 +137,9 @@ impl Engine {
     pub(crate) fn settling_fails(&mut self, id: u32) {
         let in_doubt = self.in_doubt(id);
         let range = &mut self.ranges[index(id)];
-        let error = if range.corrupt && in_doubt {
+        let error = if range.seen.corrupt && in_doubt {
             RequestError::InDoubt
-        } else if range.corrupt {
+        } else if range.seen.corrupt {
             RequestError::Corrupt
         } else {
             RequestError::BeyondTolerance
@@ -155,12 +155,12 @@ impl Engine {
         let missing = self.slots_of(id, self.lost);
         for slot in range.shape.all().iter() {
             let of = &mut evidence[usize::from(slot)];
-            if range.zeros.contains(slot) {
+            if range.rows.zeros.contains(slot) {
                 of.read = Some(stored_checksum(self.checksum_of_zeros()));
                 of.kept = of.read;
                 continue;
             }
-            if range.read_checksums.contains(slot) {
+            if range.rows.read_checksums.contains(slot) {
                 of.read = Some(self.checksum_at(id, ChecksumsOf::Read, slot, row));
             }
             if !missing.contains(slot) && range.plan.writes.contains(slot) {
@@ -239,7 +239,7 @@ impl Engine {
     /// These slots are written, and the rows are in order then.
     fn agree(&mut self, id: u32, writes: SlotSet, changed: bool) {
         let range = &mut self.ranges[index(id)];
-        range.settling = Settling::Agreeing { changed };
+        range.rows.settling = Settling::Agreeing { changed };
         range.plan.recover = SlotSet::EMPTY;
         range.plan.encode = SlotSet::EMPTY;
         range.plan.writes = writes;
@@ -249,7 +249,7 @@ impl Engine {
 
     /// The rows from the first on are decided that are all alike.
     fn settle_first_rows(&mut self, id: u32) {
-        let Settling::Reading { disproved } = self.ranges[index(id)].settling else {
+        let Settling::Reading { disproved } = self.ranges[index(id)].rows.settling else {
             panic!("rows were read in the middle of something");
         };
         let first = self.outcome(id, 0, disproved);
@@ -281,7 +281,7 @@ impl Engine {
         let data = |slot: usize| evidence[slot].read.expect("it was read");
         let fits = |slot: u8| {
             let block = &evidence[usize::from(slot)];
-            let zeros = self.ranges[index(id)].zeros.contains(slot);
+            let zeros = self.ranges[index(id)].rows.zeros.contains(slot);
             block.read.is_some() && block.read == block.kept && !zeros
         };
         if verdict == (Verdict::AsRead { proved: true }) && there.iter().all(fits) {
@@ -304,7 +304,7 @@ impl Engine {
         proved: bool,
     ) {
         let range = &mut self.ranges[index(id)];
-        range.settling = Settling::Reconstructing { disproved, proved };
+        range.rows.settling = Settling::Reconstructing { disproved, proved };
         range.plan.reads = sources;
         range.plan.recover = erased;
         self.work_step(id, Work::Recover);
@@ -314,15 +314,18 @@ impl Engine {
     /// zeros take its place.
     fn settle_lost(&mut self, id: u32, gone: SlotSet) {
         let shape = self.shape(id);
-        let parity = self.ranges[index(id)].read_checksums.and(shape.redundant());
+        let parity = self.ranges[index(id)]
+            .rows
+            .read_checksums
+            .and(shape.redundant());
         if self.trust_unsettled && parity.count() >= gone.count() {
             let sources = shape.all_data().minus(gone).or(parity.lowest(gone.count()));
             return self.reconstruct(id, 0, gone, sources, false);
         }
         if gone.iter().all(|slot| self.is_listed_lost(id, slot)) {
             let range = &mut self.ranges[index(id)];
-            range.zeros = gone;
-            range.settling = Settling::Reading { disproved: 0 };
+            range.rows.zeros = gone;
+            range.rows.settling = Settling::Reading { disproved: 0 };
             return self.settle_first_rows(id);
         }
         for slot in gone.iter() {
@@ -340,7 +343,7 @@ impl Engine {
         if self.mutated(Mutation::ForgetLost) {
             self.bad.tell_nobody();
         }
-        self.ranges[index(id)].settling = Settling::No;
+        self.ranges[index(id)].rows.settling = Settling::No;
         self.unpin_pages(id);
         self.write_bad_blocks();
         self.begin_settling(id);
@@ -349,7 +352,7 @@ impl Engine {
     /// A computation for rows with parity came back.
     pub(crate) fn settling_computed(&mut self, id: u32, work: Work) {
         let range = &self.ranges[index(id)];
-        match (range.settling, work) {
+        match (range.rows.settling, work) {
             (Settling::Reconstructing { .. }, Work::Recover) => {
                 let erased = range.plan.recover;
                 self.checksum_made(id, erased);
@@ -369,7 +372,7 @@ impl Engine {
                 self.read_again(id, disproved + 1);
             }
             (Settling::Encoding, Work::Encode) => {
-                let made = range.made_checksums.or(range.plan.encode);
+                let made = range.rows.made_checksums.or(range.plan.encode);
                 self.checksum_made(id, made);
             }
             (Settling::Encoding, Work::Prove) => self.write_settled(id),
@@ -380,8 +383,8 @@ impl Engine {
     /// What was recovered may have overwritten what was read.
     fn read_again(&mut self, id: u32, disproved: u32) {
         let range = &mut self.ranges[index(id)];
-        range.settling = Settling::Reading { disproved };
-        range.plan.reads = range.read_checksums.minus(range.zeros);
+        range.rows.settling = Settling::Reading { disproved };
+        range.plan.reads = range.rows.read_checksums.minus(range.rows.zeros);
         range.plan.recover = SlotSet::EMPTY;
         self.carry_out_plan(id);
     }
@@ -406,7 +409,7 @@ impl Engine {
         let shape = self.shape(id);
         let parity = shape.redundant().minus(self.missing_slots(id));
         let range = &mut self.ranges[index(id)];
-        range.settling = Settling::Encoding;
+        range.rows.settling = Settling::Encoding;
         range.plan.encode = parity;
         if parity.is_empty() {
             return self.write_settled(id);
@@ -419,8 +422,12 @@ impl Engine {
         let shape = self.shape(id);
         let there = shape.all().minus(self.missing_slots(id));
         let range = &self.ranges[index(id)];
-        let (made, read, blocks) = (range.made_checksums, range.read_checksums, range.blocks);
-        let zeros = range.zeros;
+        let (made, read, blocks) = (
+            range.rows.made_checksums,
+            range.rows.read_checksums,
+            range.blocks,
+        );
+        let zeros = range.rows.zeros;
         let (mut writes, mut changed) = (SlotSet::EMPTY, false);
         for row in 0..blocks {
             let row_sum = self.row_sum_of(id, shape.all_data(), row);
@@ -466,14 +473,14 @@ impl Engine {
         if range.error.is_some() {
             return self.finish(id);
         }
-        if range.settling == (Settling::Agreeing { changed: true }) {
+        if range.rows.settling == (Settling::Agreeing { changed: true }) {
             // Reads that follow must stay true, and parts of the rows may be logged.
-            range.mismatch = true;
-            range.settling = Settling::Flushing;
+            range.seen.mismatch = true;
+            range.rows.settling = Settling::Flushing;
             return self.flush_for(id);
         }
-        range.settling = Settling::Done;
-        range.zeros = SlotSet::EMPTY;
+        range.rows.settling = Settling::Done;
+        range.rows.zeros = SlotSet::EMPTY;
         range.plan.writes = SlotSet::EMPTY;
         self.unpin_pages(id);
         if self.ranges[index(id)].ask == Ask::Settle {
