@@ -9,6 +9,21 @@ pub(crate) const REPLACEMENT: u32 = 1 << 29;
 /// Bits of a member I/O's id that hold the slot in its stripe range.
 pub(crate) const SLOT_BITS: u32 = 6;
 
+/// A stripe range of the pool.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct RangeId(pub(crate) u32);
+
+impl RangeId {
+    /// No stripe range: ends lists of them.
+    pub(crate) const NONE: Self = Self(u32::MAX);
+
+    /// As an index of what there is for each stripe range.
+    #[inline]
+    pub(crate) fn index(self) -> usize {
+        index(self.0)
+    }
+}
+
 /// A pool index as an index of a slice.
 #[inline]
 pub(crate) fn index(value: u32) -> usize {

@@ -52,7 +52,7 @@ pub use engine::jobs::{JOBS, Job};
 pub use extension::{Extent, largest, plan_size};
 pub use faults::MemberFaults;
 pub use growth::{PlanError, Target as GrowthTarget, geometry_of, plan_abort, plan_growth};
-pub(crate) use ids::{PAGE_IO, REPLACEMENT, SLOT_BITS, SYSTEM_IO, index};
+pub(crate) use ids::{PAGE_IO, REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO, index};
 pub use jobs::scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubStatus};
 pub use jobs::{JOB_RATE, JobStatus};
 pub use journal::JOURNAL_DEVICE;

@@ -1,27 +1,27 @@
 //! Range locks on stripe ranges: who changes a stripe range, or must see it unchanged, goes one at a time and
 //! in order of arrival. Sized at open, in place, without allocation.
 
-use crate::index;
+use crate::{RangeId, index};
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_layout::GroupIndex;
 
-const NONE: u32 = u32::MAX;
+const NONE: RangeId = RangeId::NONE;
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
     group: GroupIndex,
     low: u32,
     end: u32,
-    previous: u32,
-    next: u32,
+    previous: RangeId,
+    next: RangeId,
     held: bool,
 }
 
 /// One lock per stripe range slot, in hash buckets by group, each bucket in order of arrival.
 #[derive(Clone, Debug)]
 pub(crate) struct Locks {
-    heads: Vec<u32>,
-    tails: Vec<u32>,
+    heads: Vec<RangeId>,
+    tails: Vec<RangeId>,
     /// How many wait in each bucket, so that an uncontended release looks at nothing.
     waiting: Vec<u32>,
     entries: Vec<Entry>,
@@ -56,11 +56,11 @@ impl Locks {
         usize::try_from(hash).expect("less than the number of buckets")
     }
 
-    fn blocked(&self, bucket: usize, range: u32) -> bool {
-        let wanted = self.entries[index(range)];
+    fn blocked(&self, bucket: usize, range: RangeId) -> bool {
+        let wanted = self.entries[range.index()];
         let mut at = self.heads[bucket];
         while at != range {
-            let other = self.entries[index(at)];
+            let other = self.entries[at.index()];
             if other.group == wanted.group && other.low < wanted.end && wanted.low < other.end {
                 return true;
             }
@@ -71,10 +71,16 @@ impl Locks {
 
     /// Whether `range` has `low..end` of every chunk of `group` now; otherwise it waits, and a
     /// release will name it.
-    pub(crate) fn acquire(&mut self, range: u32, group: GroupIndex, low: u32, end: u32) -> bool {
+    pub(crate) fn acquire(
+        &mut self,
+        range: RangeId,
+        group: GroupIndex,
+        low: u32,
+        end: u32,
+    ) -> bool {
         let bucket = self.bucket(group);
         let previous = self.tails[bucket];
-        self.entries[index(range)] = Entry {
+        self.entries[range.index()] = Entry {
             group,
             low,
             end,
@@ -85,24 +91,24 @@ impl Locks {
         if previous == NONE {
             self.heads[bucket] = range;
         } else {
-            self.entries[index(previous)].next = range;
+            self.entries[previous.index()].next = range;
         }
         self.tails[bucket] = range;
         let held = !self.blocked(bucket, range);
-        self.entries[index(range)].held = held;
+        self.entries[range.index()].held = held;
         self.waiting[bucket] += u32::from(!held);
         held
     }
 
     /// The first after `after`, in order of arrival, that waits for rows which `range` has.
-    pub(crate) fn next_overlapping(&self, range: u32, after: u32) -> Option<u32> {
-        let held = self.entries[index(range)];
+    pub(crate) fn next_overlapping(&self, range: RangeId, after: RangeId) -> Option<RangeId> {
+        let held = self.entries[range.index()];
         if self.waiting[self.bucket(held.group)] == 0 {
             return None;
         }
-        let mut at = self.entries[index(after)].next;
+        let mut at = self.entries[after.index()].next;
         while at != NONE {
-            let other = self.entries[index(at)];
+            let other = self.entries[at.index()];
             if other.group == held.group && other.low < held.end && held.low < other.end {
                 return Some(at);
             }
@@ -112,10 +118,10 @@ impl Locks {
     }
 
     /// Whether another stripe range than `range` has rows among `low..end` of `group`, or waits for them.
-    pub(crate) fn others(&self, range: u32, group: GroupIndex, low: u32, end: u32) -> bool {
+    pub(crate) fn others(&self, range: RangeId, group: GroupIndex, low: u32, end: u32) -> bool {
         let mut at = self.heads[self.bucket(group)];
         while at != NONE {
-            let other = self.entries[index(at)];
+            let other = self.entries[at.index()];
             if at != range && other.group == group && other.low < end && low < other.end {
                 return true;
             }
@@ -125,11 +131,11 @@ impl Locks {
     }
 
     /// Takes back what `range` waits for, and tells whom it stood behind.
-    pub(crate) fn withdraw(&mut self, range: u32) -> u32 {
-        let entry = self.entries[index(range)];
+    pub(crate) fn withdraw(&mut self, range: RangeId) -> RangeId {
+        let entry = self.entries[range.index()];
         assert!(
             !entry.held,
-            "range {range} has what it would no longer wait for"
+            "range {range:?} has what it would no longer wait for"
         );
         let bucket = self.bucket(entry.group);
         self.waiting[bucket] -= 1;
@@ -141,35 +147,35 @@ impl Locks {
         let bucket = self.bucket(entry.group);
         match entry.previous {
             NONE => self.heads[bucket] = entry.next,
-            previous => self.entries[index(previous)].next = entry.next,
+            previous => self.entries[previous.index()].next = entry.next,
         }
         match entry.next {
             NONE => self.tails[bucket] = entry.previous,
-            next => self.entries[index(next)].previous = entry.previous,
+            next => self.entries[next.index()].previous = entry.previous,
         }
     }
 
     /// Gives up what `range` has, and appends those that have theirs now to `granted`.
-    pub(crate) fn release(&mut self, range: u32, granted: &mut VecDeque<u32>) {
-        let entry = self.entries[index(range)];
+    pub(crate) fn release(&mut self, range: RangeId, granted: &mut VecDeque<RangeId>) {
+        let entry = self.entries[range.index()];
         assert!(
             entry.held,
-            "range {range} releases a lock that it does not have"
+            "range {range:?} releases a lock that it does not have"
         );
         self.unlink(entry);
-        self.entries[index(range)].held = false;
+        self.entries[range.index()].held = false;
         let bucket = self.bucket(entry.group);
         if self.waiting[bucket] == 0 {
             return;
         }
         let mut at = entry.next;
         while at != NONE {
-            if !self.entries[index(at)].held && !self.blocked(bucket, at) {
-                self.entries[index(at)].held = true;
+            if !self.entries[at.index()].held && !self.blocked(bucket, at) {
+                self.entries[at.index()].held = true;
                 self.waiting[bucket] -= 1;
                 granted.push_back(at);
             }
-            at = self.entries[index(at)].next;
+            at = self.entries[at.index()].next;
         }
     }
 }
@@ -183,21 +189,21 @@ mod tests {
         let mut locks = Locks::new(8);
         let mut granted = VecDeque::new();
         let group = GroupIndex(7);
-        assert!(locks.acquire(0, group, 0, 4));
-        assert!(locks.acquire(1, group, 4, 8));
-        assert!(!locks.acquire(2, group, 2, 6));
+        assert!(locks.acquire(RangeId(0), group, 0, 4));
+        assert!(locks.acquire(RangeId(1), group, 4, 8));
+        assert!(!locks.acquire(RangeId(2), group, 2, 6));
         // Nothing overtakes one that waits.
-        assert!(!locks.acquire(3, group, 3, 4));
-        assert!(locks.acquire(4, GroupIndex(8), 0, 8));
-        locks.release(0, &mut granted);
+        assert!(!locks.acquire(RangeId(3), group, 3, 4));
+        assert!(locks.acquire(RangeId(4), GroupIndex(8), 0, 8));
+        locks.release(RangeId(0), &mut granted);
         assert!(granted.is_empty());
-        locks.release(1, &mut granted);
-        assert_eq!(granted.drain(..).collect::<Vec<_>>(), [2]);
-        locks.release(2, &mut granted);
-        assert_eq!(granted.drain(..).collect::<Vec<_>>(), [3]);
-        locks.release(3, &mut granted);
-        locks.release(4, &mut granted);
+        locks.release(RangeId(1), &mut granted);
+        assert_eq!(granted.drain(..).collect::<Vec<_>>(), [RangeId(2)]);
+        locks.release(RangeId(2), &mut granted);
+        assert_eq!(granted.drain(..).collect::<Vec<_>>(), [RangeId(3)]);
+        locks.release(RangeId(3), &mut granted);
+        locks.release(RangeId(4), &mut granted);
         assert!(granted.is_empty());
-        assert!(locks.acquire(5, group, 0, 8));
+        assert!(locks.acquire(RangeId(5), group, 0, 8));
     }
 }

@@ -1,16 +1,16 @@
 //! A stripe range: a range of rows in the chunks of one group, and what is being done with it.
 
 use crate::{
+    RangeId, index,
     plan::{Ask, Plan, Shape, Strategy, Work},
     recovery::rows::Settling,
     slots::SlotSet,
 };
+use alloc::{vec, vec::Vec};
+use core::ops::{Index, IndexMut};
 use spindles_block::{BlockIndex, Instant, MemberIndex, RequestError};
 use spindles_format::JournalKind;
 use spindles_layout::GroupIndex;
-
-/// Ends the list of merged stripe ranges.
-pub(crate) const NO_RANGE: u32 = u32::MAX;
 
 /// Whom a stripe range works for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -188,8 +188,8 @@ pub(crate) struct StripeRange {
     pub(crate) touched: SlotSet,
     /// Those of this stripe range alone.
     pub(crate) own: SlotSet,
-    /// The next of the stripe ranges that were merged, `NO_RANGE` after the last.
-    pub(crate) merged: u32,
+    /// The next of the stripe ranges that were merged, `RangeId::NONE` after the last.
+    pub(crate) merged: RangeId,
     /// The first row, of a job's stripe range.
     pub(crate) start: u32,
     /// The rows under way are `low..low + blocks`, the stripe range's end is at `end`.
@@ -226,7 +226,7 @@ impl StripeRange {
             shape,
             touched: SlotSet::EMPTY,
             own: SlotSet::EMPTY,
-            merged: NO_RANGE,
+            merged: RangeId::NONE,
             start: 0,
             low: 0,
             blocks: 0,
@@ -316,7 +316,7 @@ impl StripeRange {
     /// What a stripe range learns while it is carried out is forgotten.
     pub(crate) fn reset(&mut self) {
         self.own = self.touched;
-        self.merged = NO_RANGE;
+        self.merged = RangeId::NONE;
         self.locked = false;
         self.direct.verifies = false;
         self.error = None;
@@ -327,6 +327,54 @@ impl StripeRange {
     /// What is known of the rows under way is forgotten.
     pub(crate) fn forget_findings(&mut self) {
         self.rows = RowsUnderWay::UNKNOWN;
+    }
+}
+
+/// All stripe ranges of an engine: those of requests, then those of jobs.
+#[derive(Clone, Debug)]
+pub(crate) struct Ranges(Vec<StripeRange>);
+
+impl Ranges {
+    /// So many, none of which has anything to do.
+    pub(crate) fn new(count: u32, shape: Shape) -> Self {
+        Self(vec![StripeRange::free(shape); index(count)])
+    }
+
+    /// How many there are.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(self.0.len()).expect("stripe ranges are counted in 32 bits")
+    }
+
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &StripeRange> {
+        self.0.iter()
+    }
+
+    /// Those from `first` on.
+    pub(crate) fn from(&self, first: u32) -> impl Iterator<Item = &StripeRange> {
+        self.0[index(first)..].iter()
+    }
+
+    /// All groups have this shape from now on.
+    pub(crate) fn set_shape(&mut self, shape: Shape) {
+        for range in &mut self.0 {
+            range.shape = shape;
+        }
+    }
+}
+
+impl Index<RangeId> for Ranges {
+    type Output = StripeRange;
+
+    #[inline]
+    fn index(&self, id: RangeId) -> &StripeRange {
+        &self.0[id.index()]
+    }
+}
+
+impl IndexMut<RangeId> for Ranges {
+    #[inline]
+    fn index_mut(&mut self, id: RangeId) -> &mut StripeRange {
+        &mut self.0[id.index()]
     }
 }
 

@@ -1,5 +1,6 @@
 //! Stripe ranges that wait for something besides their own I/O, and for what.
 
+use crate::RangeId;
 use alloc::collections::VecDeque;
 
 /// What a stripe range waits for.
@@ -16,7 +17,7 @@ pub(crate) enum WaitFor {
 /// The stripe ranges that wait, in order.
 #[derive(Clone, Debug)]
 pub(crate) struct Waits {
-    ranges: VecDeque<(u32, WaitFor)>,
+    ranges: VecDeque<(RangeId, WaitFor)>,
 }
 
 impl Waits {
@@ -28,12 +29,12 @@ impl Waits {
     }
 
     /// A stripe range waits until it is woken for this.
-    pub(crate) fn wait(&mut self, range: u32, reason: WaitFor) {
+    pub(crate) fn wait(&mut self, range: RangeId, reason: WaitFor) {
         self.ranges.push_back((range, reason));
     }
 
     /// Those that wait for this are ready to look again.
-    pub(crate) fn wake(&mut self, reason: WaitFor, ready: &mut VecDeque<u32>) {
+    pub(crate) fn wake(&mut self, reason: WaitFor, ready: &mut VecDeque<RangeId>) {
         self.ranges.retain(|&(range, waits_for)| {
             let stays = waits_for != reason;
             if !stays {
@@ -44,7 +45,7 @@ impl Waits {
     }
 
     /// All are: what they wait for may never come.
-    pub(crate) fn wake_all(&mut self, ready: &mut VecDeque<u32>) {
+    pub(crate) fn wake_all(&mut self, ready: &mut VecDeque<RangeId>) {
         ready.extend(self.ranges.drain(..).map(|(range, _)| range));
     }
 }
@@ -64,13 +65,13 @@ mod tests {
             (2, WaitFor::Region),
             (0, WaitFor::BadBlocks),
         ] {
-            waits.wait(range, reason);
+            waits.wait(RangeId(range), reason);
         }
         waits.wake(WaitFor::Region, &mut ready);
-        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [3, 2]);
+        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [3, 2].map(RangeId));
         waits.wake(WaitFor::Region, &mut ready);
         assert!(ready.is_empty());
         waits.wake_all(&mut ready);
-        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [1, 0]);
+        assert_eq!(ready.drain(..).collect::<Vec<_>>(), [1, 0].map(RangeId));
     }
 }

@@ -12,6 +12,7 @@
 //! finds old checksums only of what was written lately.
 
 use crate::{
+    RangeId,
     checksums::entries::Entry,
     config::Persistence,
     index,
@@ -124,7 +125,7 @@ pub(crate) enum Flush {
     /// The engine's, of these members.
     System(Purpose, MemberSet),
     /// A stripe range's, of all members.
-    StripeRange(u32),
+    StripeRange(RangeId),
 }
 
 /// The pages in memory.

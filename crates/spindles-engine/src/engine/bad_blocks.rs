@@ -1,7 +1,7 @@
 //! The list of bad blocks is read at opening, and written before what depends on it.
 
 use crate::{
-    Engine,
+    Engine, RangeId,
     bad_blocks::{Change, Loading},
     index,
     output::OutReason,
@@ -205,8 +205,8 @@ impl Engine {
     // ---- what is in it --------------------------------------------------------------------------
 
     /// The blocks of the array in the rows under way of a data slot of a stripe range.
-    pub(crate) fn array_blocks(&self, id: u32, slot: u8) -> Range<u64> {
-        let (range, group) = (&self.ranges[index(id)], &self.groups[index(id)]);
+    pub(crate) fn array_blocks(&self, id: RangeId, slot: u8) -> Range<u64> {
+        let (range, group) = (&self.ranges[id], &self.groups[id.index()]);
         let first = group.first_block.0 + u64::from(slot) * u64::from(group.blocks);
         let first = first + u64::from(range.low);
         first..first + u64::from(range.blocks)
@@ -214,8 +214,8 @@ impl Engine {
 
     /// The data slots whose blocks of the array a stripe range gives new contents. What a growth moves stays
     /// what it was.
-    fn renewed(&self, id: u32) -> SlotSet {
-        let range = &self.ranges[index(id)];
+    fn renewed(&self, id: RangeId) -> SlotSet {
+        let range = &self.ranges[id];
         if range.owner == Owner::Request(self.own_request()) {
             return SlotSet::EMPTY;
         }
@@ -227,38 +227,38 @@ impl Engine {
     }
 
     /// Slots of a stripe range that it wrote, and that are in the list.
-    fn rewritten(&self, id: u32) -> SlotSet {
-        let range = &self.ranges[index(id)];
+    fn rewritten(&self, id: RangeId) -> SlotSet {
+        let range = &self.ranges[id];
         let written = range.plan.writes.minus(self.missing_slots(id));
         self.bad_slots(id).and(written.minus(range.rows.refused))
     }
 
     /// Whether a stripe range wrote what is in the list: it comes out when that is durable.
     #[cold]
-    pub(crate) fn wrote_bad_blocks(&self, id: u32) -> bool {
+    pub(crate) fn wrote_bad_blocks(&self, id: RangeId) -> bool {
         self.renews_lost(id) || !self.rewritten(id).is_empty()
     }
 
     /// Whether a stripe range writes in rows of which a block is in the list.
     #[cold]
-    pub(crate) fn writes_bad_blocks(&self, id: u32) -> bool {
+    pub(crate) fn writes_bad_blocks(&self, id: RangeId) -> bool {
         self.renews_lost(id) || !self.bad_slots(id).is_empty()
     }
 
-    fn renews_lost(&self, id: u32) -> bool {
+    fn renews_lost(&self, id: RangeId) -> bool {
         let lost = |slot| self.is_listed_lost(id, slot);
         self.renewed(id).iter().any(lost)
     }
 
     /// Whether any of the blocks of a data slot in the rows under way is in the list as lost.
-    pub(crate) fn is_listed_lost(&self, id: u32, slot: u8) -> bool {
+    pub(crate) fn is_listed_lost(&self, id: RangeId, slot: u8) -> bool {
         let blocks = self.array_blocks(id, slot);
         self.bad.overlaps(BadBlockKind::Lost, &blocks)
     }
 
     /// What a stripe range wrote is durable: it is as good as any.
     #[cold]
-    pub(crate) fn take_from_bad_blocks(&mut self, id: u32) -> Change {
+    pub(crate) fn take_from_bad_blocks(&mut self, id: RangeId) -> Change {
         let mut all = Change::Done;
         let mut remove = |engine: &mut Self, kind, blocks: Range<u64>| {
             let change = engine.bad.remove(kind, &blocks);
@@ -270,8 +270,8 @@ impl Engine {
             remove(self, BadBlockKind::Lost, self.array_blocks(id, slot));
         }
         for slot in self.rewritten(id).iter() {
-            let place = self.groups[index(id)].slots()[usize::from(slot)];
-            let range = &self.ranges[index(id)];
+            let place = self.groups[id.index()].slots()[usize::from(slot)];
+            let range = &self.ranges[id];
             let start = place.offset.0 + u64::from(range.low);
             let blocks = start..start + u64::from(range.blocks);
             remove(self, BadBlockKind::Unwritable(place.member), blocks);
@@ -283,8 +283,8 @@ impl Engine {
 
     /// Whether a stripe range reads, for a client, what was found to be lost since it was asked for.
     #[cold]
-    pub(crate) fn asks_for_lost(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn asks_for_lost(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let own = Owner::Request(self.own_request());
         let client = matches!(range.owner, Owner::Request(_)) && range.owner != own;
         let lost = |slot| self.is_listed_lost(id, slot);

@@ -4,6 +4,7 @@ use crate::{
     Engine,
     bits::Bits,
     extension::Stage,
+    index,
     output::{Event, Output},
 };
 use alloc::vec::Vec;
@@ -56,7 +57,10 @@ impl Engine {
         }
         let end = self.regions.part.regions().end;
         let lacks = |region: &u64| extension.lacks(&self.regions, *region);
-        let next: Vec<u64> = (from..end).filter(lacks).take(self.ranges.len()).collect();
+        let next: Vec<u64> = (from..end)
+            .filter(lacks)
+            .take(index(self.ranges.count()))
+            .collect();
         extension.stage = match next.last() {
             Some(last) => Stage::Zeroing(last + 1),
             None => Stage::Recording,

@@ -2,10 +2,9 @@
 //! that is kept in a list, and who has too many errors goes out.
 
 use crate::{
-    Engine,
+    Engine, RangeId,
     engine::Closing,
     faults::{MemberFaults, Place},
-    index,
     output::{Event, OutReason, Output},
     plan::Ask,
     ranges::{Owner, Phase},
@@ -26,12 +25,12 @@ impl Engine {
     /// A read of a stripe range failed in some place of a member.
     pub(crate) fn note_fault(
         &mut self,
-        id: u32,
+        id: RangeId,
         slot: u8,
         member: MemberIndex,
         error: MemberError,
     ) {
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let place = Place {
             slot,
             group: range.group,
@@ -64,8 +63,8 @@ impl Engine {
 
     /// The rows under way of a slot of a stripe range are rotten: they shall be written anew.
     #[cold]
-    pub(crate) fn repair_rot(&mut self, id: u32, slot: u8) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn repair_rot(&mut self, id: RangeId, slot: u8) {
+        let range = &self.ranges[id];
         let place = Place {
             slot,
             group: range.group,
@@ -77,7 +76,7 @@ impl Engine {
             return;
         }
         if self.read_only || self.shape.slots == self.shape.data {
-            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+            let member = self.groups[id.index()].slots()[usize::from(slot)].member;
             self.faults.rotten(member, place.blocks);
             return;
         }
@@ -111,7 +110,7 @@ impl Engine {
         }
         let id = self.free_job_ranges.pop().expect("there is one");
         self.take_group(id, place.group);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Starting);
         range.owner = Owner::Repair;
         range.ask = Ask::Scrub;
@@ -134,7 +133,7 @@ impl Engine {
         self.faults.has_repairs()
     }
 
-    pub(crate) fn repair_done(&mut self, id: u32) {
+    pub(crate) fn repair_done(&mut self, id: RangeId) {
         self.free_job_ranges.push(id);
     }
 
@@ -147,14 +146,14 @@ impl Engine {
 
     /// A member did not take what was to repair the rows under way of one of its chunks. Whether
     /// the array can live with that.
-    pub(crate) fn rewrite_refused(&mut self, id: u32, slot: u8, error: MemberError) -> bool {
+    pub(crate) fn rewrite_refused(&mut self, id: RangeId, slot: u8, error: MemberError) -> bool {
         if error == MemberError::Gone {
             return false;
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.rows.refused = range.rows.refused.with(slot);
         let (low, blocks) = (range.low, range.blocks);
-        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let place = self.groups[id.index()].slots()[usize::from(slot)];
         let start = place.offset.0 + u64::from(low);
         let range = start..start + u64::from(blocks);
         if !self.bad.add(BadBlockKind::Unwritable(place.member), range) {
@@ -171,21 +170,21 @@ impl Engine {
     /// Slots of a stripe range with bad blocks in the rows under way count as unreadable. Whether a scrub
     /// is to look for them in shorter pieces first.
     #[cold]
-    pub(crate) fn mark_bad_slots(&mut self, id: u32) -> bool {
+    pub(crate) fn mark_bad_slots(&mut self, id: RangeId) -> bool {
         let bad = self.bad_slots(id).minus(self.missing_slots(id));
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.rows.unreadable = range.rows.unreadable.or(bad);
         !bad.is_empty() && range.ask == Ask::Scrub && self.narrow(id)
     }
 
     /// Slots of a stripe range with bad blocks in the rows under way. What a growth staged is not in its
     /// place: nothing is known of where it is, and what is written there says nothing of the place.
-    pub(crate) fn bad_slots(&self, id: u32) -> SlotSet {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn bad_slots(&self, id: RangeId) -> SlotSet {
+        let range = &self.ranges[id];
         if self.grow.is_staged(range.group) {
             return SlotSet::EMPTY;
         }
-        let slots = (0..).zip(self.groups[index(id)].slots());
+        let slots = (0..).zip(self.groups[id.index()].slots());
         let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
             let start = place.offset.0 + u64::from(range.low);
             let range = start..start + u64::from(range.blocks);

@@ -19,7 +19,7 @@
 //! nothing for it.
 
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     engine::Closing,
     hedges::Pairing,
     index,
@@ -82,7 +82,7 @@ impl Engine {
         let hedge_delays = self.hedge_delays();
         // Since when a read waits for too long at each member, if one does.
         let mut overdue = [None; MEMBERS_MAX as usize];
-        for id in 0..self.client_ranges() {
+        for id in (0..self.client_ranges()).map(RangeId) {
             for member in self.waits_at(id).difference(self.missing).iter() {
                 let until = self.waits_until(id, hedge_delays[usize::from(member.0)]);
                 if until <= self.now {
@@ -99,13 +99,13 @@ impl Engine {
         if stalled.is_empty() {
             return;
         }
-        for id in 0..self.client_ranges() {
+        for id in (0..self.client_ranges()).map(RangeId) {
             let waits = self.waits_at(id).intersection(stalled);
             let is_late = |member: &MemberIndex| {
                 self.waits_until(id, hedge_delays[usize::from(member.0)]) <= self.now
             };
             let late = waits.iter().find(is_late);
-            if let (Some(member), Owner::Request(request)) = (late, self.ranges[index(id)].owner) {
+            if let (Some(member), Owner::Request(request)) = (late, self.ranges[id].owner) {
                 self.hedge(request, member);
             }
         }
@@ -147,8 +147,8 @@ impl Engine {
     }
 
     /// Until when a stripe range may wait for what it reads.
-    fn waits_until(&self, id: u32, hedge_delay_ns: u64) -> Instant {
-        let range = &self.ranges[index(id)];
+    fn waits_until(&self, id: RangeId, hedge_delay_ns: u64) -> Instant {
+        let range = &self.ranges[id];
         let bytes = u64::from(range.blocks) * u64::from(self.block_size.bytes());
         let times = 1 + bytes / u64::from(LONG_BYTES);
         let ns = hedge_delay_ns.saturating_mul(times);
@@ -156,8 +156,8 @@ impl Engine {
     }
 
     /// The members at which a read of a request waits.
-    fn waits_at(&self, id: u32) -> MemberSet {
-        let range = &self.ranges[index(id)];
+    fn waits_at(&self, id: RangeId) -> MemberSet {
+        let range = &self.ranges[id];
         let reads = range.ask == Ask::Read && matches!(range.owner, Owner::Request(_));
         match range.phase() {
             // Its checksums lie on the same member.
@@ -166,7 +166,7 @@ impl Engine {
             }
             Phase::Direct if reads => MemberSet::EMPTY.with(range.direct.member),
             Phase::Reading if reads => {
-                let slots = self.groups[index(id)].slots();
+                let slots = self.groups[id.index()].slots();
                 let members = range.reads.awaited.iter();
                 members
                     .map(|slot| slots[usize::from(slot)].member)
@@ -193,8 +193,8 @@ impl Engine {
 
     /// The slots of a stripe range's read at members that stall.
     #[cold]
-    pub(crate) fn stalled_slots(&self, id: u32) -> SlotSet {
-        match self.ranges[index(id)].ask {
+    pub(crate) fn stalled_slots(&self, id: RangeId) -> SlotSet {
+        match self.ranges[id].ask {
             Ask::Read => self.slots_of(id, self.slow.stalled()),
             _ => SlotSet::EMPTY,
         }

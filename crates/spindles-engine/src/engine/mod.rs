@@ -22,7 +22,7 @@ mod system_io;
 mod zeroing;
 
 use crate::{
-    REPLACEMENT, SLOT_BITS, SYSTEM_IO,
+    REPLACEMENT, RangeId, SLOT_BITS, SYSTEM_IO,
     bad_blocks::BadList,
     checksums::Pages,
     config::Limits,
@@ -44,7 +44,7 @@ use crate::{
     opening::Opening,
     output::{Busy, Command, CommandError, Event, OutReason, Output},
     plan::Shape,
-    ranges::StripeRange,
+    ranges::Ranges,
     read_policies::{MemberLoad, ReadPolicy},
     recovery::overlay::Overlay,
     regions::Regions,
@@ -137,17 +137,17 @@ pub struct Engine {
     flushes: Flushes,
     requests: Vec<RequestSlot>,
     free_requests: Vec<u32>,
-    ranges: Vec<StripeRange>,
+    ranges: Ranges,
     /// How many stripe ranges of `Owner::Answered` there are.
     answered: u32,
     groups: Vec<Group>,
     operands: Vec<Operand>,
-    free_ranges: Vec<u32>,
-    free_job_ranges: Vec<u32>,
+    free_ranges: Vec<RangeId>,
+    free_job_ranges: Vec<RangeId>,
     /// Requests that have blocks left to hand out and wait for a stripe range, in order.
     backlog: VecDeque<u32>,
     /// Stripe ranges that can go on.
-    ready: VecDeque<u32>,
+    ready: VecDeque<RangeId>,
     waits: Waits,
     locks: Locks,
     outputs: VecDeque<Output>,
@@ -195,8 +195,9 @@ pub struct Engine {
 impl Engine {
     /// Blocks of the scratch buffer that the driver must provide as `Config::scratch`.
     pub fn scratch_blocks(&self) -> u32 {
-        let ranges = u32::try_from(self.ranges.len()).expect("ranges are counted in 32 bits");
-        (ranges - self.first_with_scratch()) * self.scratch_rows() * self.limits.range_blocks
+        (self.ranges.count() - self.first_with_scratch())
+            * self.scratch_rows()
+            * self.limits.range_blocks
             + self.grow.buffer_blocks()
     }
 
@@ -292,7 +293,7 @@ impl Engine {
         self.now = now;
         if id.0 & (SYSTEM_IO | REPLACEMENT) == 0 {
             let slot = u8::try_from(id.0 & ((1 << SLOT_BITS) - 1)).expect("six bits");
-            self.range_io_done(id.0 >> SLOT_BITS, slot, result);
+            self.range_io_done(RangeId(id.0 >> SLOT_BITS), slot, result);
         } else if id.0 & SYSTEM_IO == 0 {
             self.written_to_replacement(id, result);
         } else {
@@ -305,7 +306,7 @@ impl Engine {
     pub fn complete_compute(&mut self, now: Instant, id: StepId, result: ComputeResult) {
         self.assert_drained();
         self.now = now;
-        self.range_computed(id.0, result);
+        self.range_computed(RangeId(id.0), result);
         self.pump(now);
     }
 
@@ -516,7 +517,7 @@ impl Engine {
 
     /// Whether nothing is under way on any member, although requests may wait.
     pub(crate) fn is_quiet(&self) -> bool {
-        self.free_ranges.len() + self.free_job_ranges.len() == self.ranges.len()
+        self.free_ranges.len() + self.free_job_ranges.len() == index(self.ranges.count())
             && !self.metadata.busy()
             && !self.opening.is_finding()
             && self.zeroing.is_idle()

@@ -2,7 +2,7 @@
 
 use super::{Closing, MemberInfo};
 use crate::{
-    Engine,
+    Engine, RangeId,
     bad_blocks::BadList,
     bitmaps::{Bitmap, Loading},
     checksums::{CHECKSUMS_MIN, Pages, ROWS_MAX},
@@ -25,7 +25,7 @@ use crate::{
     opening::Opening,
     output::OutReason,
     plan::Shape,
-    ranges::StripeRange,
+    ranges::Ranges,
     read_policies::MemberLoad,
     regions::Regions,
     requests::RequestSlot,
@@ -230,7 +230,7 @@ impl Engine {
                 index(config.limits.requests) + 1 + index(hedges.most())
             ],
             free_requests: (0..config.limits.requests).rev().collect(),
-            ranges: vec![StripeRange::free(shape); index(all_ranges)],
+            ranges: Ranges::new(all_ranges, shape),
             answered: 0,
             groups: vec![Group::empty(); index(all_ranges)],
             operands: vec![
@@ -240,8 +240,8 @@ impl Engine {
                 };
                 index(all_ranges) * operands_per_range
             ],
-            free_ranges: (0..client_ranges).rev().collect(),
-            free_job_ranges: (client_ranges..all_ranges).rev().collect(),
+            free_ranges: (0..client_ranges).rev().map(RangeId).collect(),
+            free_job_ranges: (client_ranges..all_ranges).rev().map(RangeId).collect(),
             backlog: VecDeque::with_capacity(index(config.limits.requests + hedges.most())),
             hedges,
             flushes: Flushes::default(),

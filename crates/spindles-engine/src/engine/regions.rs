@@ -1,7 +1,7 @@
 //! Regions are marked before they are written, settled after a crash, and given back when they are quiet.
 
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     engine::{Closing, jobs::resync},
     index,
     jobs::Place,
@@ -67,8 +67,8 @@ impl Engine {
 
     /// Whether a stripe range may be planned: its region is not being given back, and members hold what
     /// the array holds there. Otherwise it waits.
-    pub(crate) fn region_is_open(&mut self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn region_is_open(&mut self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let (group, ask) = (range.group, range.ask);
         let region = self.regions.of(group);
         if self.metadata.is_broken() || self.read_only {
@@ -133,7 +133,7 @@ impl Engine {
         }
         regions.recent.clear_all();
         regions.expected.clear_all();
-        for range in &self.ranges {
+        for range in self.ranges.iter() {
             // Past its commit, or about to be there.
             let writes = match range.phase() {
                 Phase::Free

@@ -5,7 +5,7 @@
 //! that ends.
 
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     engine::Closing,
     hedges::Pairing,
     index,
@@ -154,7 +154,7 @@ impl Engine {
         slot.handed_out = last;
         slot.pending += 1;
         self.free_ranges.pop();
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Direct);
         range.owner = Owner::Request(request);
         range.ask = ask;
@@ -175,8 +175,8 @@ impl Engine {
 
     /// A read that goes straight to a member waits for the pages of its checksums.
     #[inline(never)]
-    fn begin_direct(&mut self, id: u32, slot: u8, offset: BlockIndex, block: BlockIndex) {
-        let range = &mut self.ranges[index(id)];
+    fn begin_direct(&mut self, id: RangeId, slot: u8, offset: BlockIndex, block: BlockIndex) {
+        let range = &mut self.ranges[id];
         range.direct.verifies = true;
         range.preferred = slot;
         range.direct.offset = offset;
@@ -184,13 +184,13 @@ impl Engine {
         if self.pin_pages(id) {
             return self.read_direct(id);
         }
-        self.ranges[index(id)].move_to(Phase::Paging);
+        self.ranges[id].move_to(Phase::Paging);
     }
 
     /// Begins a read that goes straight to a member, whose pages of checksums are there.
-    pub(crate) fn read_direct(&mut self, id: u32) {
+    pub(crate) fn read_direct(&mut self, id: RangeId) {
         let now = self.now;
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
@@ -211,7 +211,7 @@ impl Engine {
         let location = self.geometry.locate(self.requests[index(request)].next);
         self.take_group(id, location.group);
         let shape = self.shape(id);
-        let group = &self.groups[index(id)];
+        let group = &self.groups[id.index()];
         let slot = &mut self.requests[index(request)];
         let chunk = group.blocks;
         let group_end = group
@@ -275,7 +275,7 @@ impl Engine {
         }
         slot.pending += 1;
 
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Starting);
         range.owner = Owner::Request(request);
         range.ask = ask;
@@ -325,7 +325,7 @@ impl Engine {
     fn start_flush(&mut self, request: u32) {
         let id = self.free_ranges.pop().expect("the caller looked");
         self.requests[index(request)].pending += 1;
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Flushing);
         range.owner = Owner::Request(request);
         range.ask = Ask::Write;

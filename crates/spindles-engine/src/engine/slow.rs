@@ -5,7 +5,7 @@
 //! Of a member that does not answer at all for a while: `hedges.rs`.
 
 use crate::{
-    Engine, index,
+    Engine, RangeId,
     output::{Event, Output},
     plan::Ask,
     slots::SlotSet,
@@ -50,11 +50,11 @@ impl Engine {
     /// Slots that a stripe range's read would rather go around, and those that it would rather go to, to
     /// see how their members are.
     #[cold]
-    pub(crate) fn slow_slots(&mut self, id: u32) -> (SlotSet, SlotSet) {
-        if self.ranges[index(id)].ask != Ask::Read {
+    pub(crate) fn slow_slots(&mut self, id: RangeId) -> (SlotSet, SlotSet) {
+        if self.ranges[id].ask != Ask::Read {
             return (SlotSet::EMPTY, SlotSet::EMPTY);
         }
-        let slots = (0..).zip(self.groups[index(id)].slots());
+        let slots = (0..).zip(self.groups[id.index()].slots());
         let slow = slots
             .filter(|(_, place)| self.slow.members().contains(place.member))
             .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot));
@@ -66,8 +66,8 @@ impl Engine {
     }
 
     /// A stripe range computes what a slow member holds, until it ends.
-    pub(crate) fn reads_around(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn reads_around(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         if !core::mem::replace(&mut range.reads.around, true) {
             self.slow.around_begins();
         }
@@ -75,8 +75,8 @@ impl Engine {
 
     /// A stripe range ended that went around a slow member.
     #[cold]
-    pub(crate) fn read_around_ended(&mut self, id: u32) {
-        self.ranges[index(id)].reads.around = false;
+    pub(crate) fn read_around_ended(&mut self, id: RangeId) {
+        self.ranges[id].reads.around = false;
         self.slow.around_ends();
     }
 }

@@ -118,7 +118,7 @@ impl Engine {
             blocks,
             summed: 0,
         };
-        if !self.has_checksums() || self.pin_pages(self.zeroing_holder(member)) {
+        if !self.has_checksums() || self.pin_pages_for(self.zeroing_holder(member)) {
             self.zero_run(member);
         }
         true
@@ -126,8 +126,7 @@ impl Engine {
 
     /// Who holds the pages of checksums for the rows that a member makes zeros.
     fn zeroing_holder(&self, member: MemberIndex) -> u32 {
-        u32::try_from(self.ranges.len()).expect("ranges are counted in 32 bits")
-            + u32::from(member.0)
+        self.ranges.count() + u32::from(member.0)
     }
 
     /// Makes rows of a member zeros, after their checksums.
@@ -150,7 +149,7 @@ impl Engine {
             if run.summed == run.blocks {
                 break;
             }
-            if !self.pin_pages(holder) {
+            if !self.pin_pages_for(holder) {
                 return;
             }
         }

@@ -7,6 +7,7 @@ pub(crate) mod replay;
 pub(crate) mod stamp;
 
 use crate::{
+    RangeId,
     config::Persistence,
     consistency::WriteHole,
     index,
@@ -106,9 +107,9 @@ pub(crate) struct Journal {
     pub(crate) used: u32,
     pub(crate) live: Live,
     /// Stripe ranges that wait to be logged.
-    pub(crate) waiting: VecDeque<u32>,
+    pub(crate) waiting: VecDeque<RangeId>,
     pub(crate) batch: Option<Batch>,
-    pub(crate) batch_ranges: Vec<u32>,
+    pub(crate) batch_ranges: Vec<RangeId>,
     pub(crate) loads: Vec<Load>,
     /// Of an entry that is being made.
     pub(crate) row_sums: Vec<RowSum>,

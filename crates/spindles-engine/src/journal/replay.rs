@@ -1,6 +1,7 @@
 //! How far the replay of the journals has come, and what was found in them.
 
 use crate::{
+    RangeId,
     journal::relog::{Proving, RELOGGED},
     recovery::log_index::{LogIndex, Run},
     system_io::Place,
@@ -64,7 +65,7 @@ pub(crate) struct Replay {
     /// Records of batches that may not be durable which are not whole.
     pub(crate) broken: Vec<Run>,
     pub(crate) proving: Proving,
-    pub(crate) range: u32,
+    pub(crate) range: RangeId,
     pub(crate) replayed: u64,
     /// What is to be written waits until it is durable who is out.
     pub(crate) waits: bool,

@@ -1,20 +1,20 @@
 //! The entries of the blocks that a stripe range has under way: what members keep of each block, in pages, and
 //! while a window is moved by a growth, staged.
 
-use crate::{Engine, checksums::entries::Entry, index};
+use crate::{Engine, RangeId, checksums::entries::Entry};
 use spindles_format::RowSum;
 
 impl Engine {
     /// What is kept of the block of a slot in a row, counted from the first under way.
-    pub(crate) fn entry(&self, id: u32, slot: u8, row: u32) -> Entry {
+    pub(crate) fn entry(&self, id: RangeId, slot: u8, row: u32) -> Entry {
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
         if let Some(entry) = self.logged_entry(id, slot, row) {
             return entry;
         }
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        if self.grow.is_staged(self.ranges[index(id)].group) {
-            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+        if self.grow.is_staged(self.ranges[id].group) {
+            let member = self.groups[id.index()].slots()[usize::from(slot)].member;
             let (place, page, at) = self.staged_entry(block);
             let page = &self.metadata_buffer.bytes(place, member.0)[page];
             return Entry {
@@ -22,7 +22,7 @@ impl Engine {
                 row_sum: pages.entries.row_sum_in(page, at),
             };
         }
-        let of = (id, slot, first);
+        let of = (id.0, slot, first);
         Entry {
             checksum: pages.kept_at(&self.metadata_buffer, of, block),
             row_sum: pages.row_sum_at(&self.metadata_buffer, of, block),
@@ -30,37 +30,37 @@ impl Engine {
     }
 
     /// From now on the block of a slot in a row has this checksum, and beside it is the sum of its row.
-    pub(crate) fn set_entry(&mut self, id: u32, slot: u8, row: u32, sum: u32, row_sum: RowSum) {
+    pub(crate) fn set_entry(&mut self, id: RangeId, slot: u8, row: u32, sum: u32, row_sum: RowSum) {
         self.put_entry(id, slot, row, Entry::of(sum, row_sum));
     }
 
     /// What checksum the block of a slot in a row has is not known any more.
-    pub(crate) fn lose_entry(&mut self, id: u32, slot: u8, row: u32) {
+    pub(crate) fn lose_entry(&mut self, id: RangeId, slot: u8, row: u32) {
         self.put_entry(id, slot, row, Entry::LOST);
     }
 
-    fn put_entry(&mut self, id: u32, slot: u8, row: u32, entry: Entry) {
+    fn put_entry(&mut self, id: RangeId, slot: u8, row: u32, entry: Entry) {
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));
         let pages = self.pages.as_ref().expect("blocks have checksums");
-        if self.grow.is_staged(self.ranges[index(id)].group) {
+        if self.grow.is_staged(self.ranges[id].group) {
             let (entries, member) = (
                 pages.entries,
-                self.groups[index(id)].slots()[usize::from(slot)].member,
+                self.groups[id.index()].slots()[usize::from(slot)].member,
             );
             let (place, page, at) = self.staged_entry(block);
             let page = &mut self.metadata_buffer.bytes_mut(place, member.0)[page];
             return entries.set_in(page, at, entry.checksum, entry.row_sum);
         }
         let pages = self.pages.as_mut().expect("looked at");
-        let of = (id, slot, first);
+        let of = (id.0, slot, first);
         pages.set_at(&mut self.metadata_buffer, of, block, entry);
     }
 
     /// As `set_entry`, where the entry is another. Whether it was.
     pub(crate) fn correct_entry(
         &mut self,
-        id: u32,
+        id: RangeId,
         slot: u8,
         row: u32,
         sum: u32,

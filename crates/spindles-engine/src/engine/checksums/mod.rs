@@ -10,7 +10,7 @@ mod pages;
 mod row_sums;
 
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     checksums::{ChecksumsOf, RowSums, entries::Entry},
     index,
     output::{Event, Output},
@@ -31,31 +31,31 @@ impl Engine {
 
     /// What was read straight from a member is checksummed.
     #[inline(never)]
-    pub(crate) fn verify_direct(&mut self, id: u32) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn verify_direct(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
         let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
         };
         let slice = self.requests[index(request)].place(range.direct.block);
-        let base = index(id) * self.operands_per_range();
+        let base = id.index() * self.operands_per_range();
         self.operands[base] = Operand { index: 0, slice };
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.sources = 1;
         range.targets = 0;
         range.move_to(Phase::Computing(Work::Verify));
-        self.output(Output::Compute(spindles_block::StepId(id)));
+        self.output(Output::Compute(spindles_block::StepId(id.0)));
     }
 
     /// What was read is checksummed: it is used where that fits.
-    pub(crate) fn verified(&mut self, id: u32) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn verified(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
         let blind = self.trusts_reads || self.mutated(Mutation::SkipVerify);
         if range.direct.verifies {
-            let sums = index(id) * self.checksums_of_range;
+            let sums = id.index() * self.checksums_of_range;
             let sums = &self.checksums[sums..sums + index(range.blocks)];
             let pages = self.pages.as_ref().expect("something was summed up");
             let first = range.direct.offset;
-            let good = blind || pages.agree(&self.metadata_buffer, (id, 0), first, sums);
+            let good = blind || pages.agree(&self.metadata_buffer, (id.0, 0), first, sums);
             if good {
                 return self.finish_direct(id);
             }
@@ -72,7 +72,7 @@ impl Engine {
         if rotten.is_empty() {
             return self.work(id, None);
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         if !range.is_locked() {
             range.seen.unlocked_read_failed = true;
             self.unpin_pages(id);
@@ -87,13 +87,13 @@ impl Engine {
                 self.note_rot(id, slot);
             }
         }
-        self.ranges[index(id)].seen.corrupt = true;
+        self.ranges[id].seen.corrupt = true;
         self.plan_range(id);
     }
 
     /// Slots of a stripe range that were read, and hold other bytes than were written.
-    fn rotten_slots(&self, id: u32) -> SlotSet {
-        let range = &self.ranges[index(id)];
+    fn rotten_slots(&self, id: RangeId) -> SlotSet {
+        let range = &self.ranges[id];
         let logged = self.logged_slots(id);
         let is_rotten = |&slot: &u8| {
             let first = self.block_of_slot(id, slot);
@@ -103,48 +103,50 @@ impl Engine {
                 return !(0..).zip(sums).all(is_good);
             }
             let pages = self.pages.as_ref();
-            pages.is_some_and(|pages| !pages.agree(&self.metadata_buffer, (id, slot), first, sums))
+            pages
+                .is_some_and(|pages| !pages.agree(&self.metadata_buffer, (id.0, slot), first, sums))
         };
         let rotten = range.rows.read_checksums.iter().filter(is_rotten);
         rotten.fold(SlotSet::EMPTY, SlotSet::with)
     }
 
     /// The first block of the rows under way of a slot, in the data area of its member.
-    pub(crate) fn block_of_slot(&self, id: u32, slot: u8) -> BlockIndex {
-        let place = self.groups[index(id)].slots()[usize::from(slot)];
-        place.offset.plus(u64::from(self.ranges[index(id)].low))
+    pub(crate) fn block_of_slot(&self, id: RangeId, slot: u8) -> BlockIndex {
+        let place = self.groups[id.index()].slots()[usize::from(slot)];
+        place.offset.plus(u64::from(self.ranges[id].low))
     }
 
     /// What was read without a plan does not fit to its checksums: it may have met a write.
     #[cold]
-    fn direct_disagrees(&mut self, id: u32) {
+    fn direct_disagrees(&mut self, id: RangeId) {
         self.unpin_pages(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.reset();
         range.direct.verifies = false;
         range.seen.unlocked_read_failed = true;
         range.move_to(Phase::Starting);
         let group = range.group;
-        self.geometry.group_into(group, &mut self.groups[index(id)]);
+        self.geometry
+            .group_into(group, &mut self.groups[id.index()]);
         self.plan_range(id);
     }
 
     /// A place of a member is rotten, and a client met it, or a job that is no scrub.
     #[cold]
-    fn note_rot(&mut self, id: u32, slot: u8) {
-        let range = &self.ranges[index(id)];
+    fn note_rot(&mut self, id: RangeId, slot: u8) {
+        let range = &self.ranges[id];
         if range.ask == Ask::Scrub {
             return; // It tells of it, and repairs it.
         }
-        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+        let member = self.groups[id.index()].slots()[usize::from(slot)].member;
         let error = MemberError::Corrupt;
         self.output(Output::Event(Event::MemberFault { member, error }));
         self.repair_rot(id, slot);
     }
 
     /// A stripe range that waited for pages has them.
-    pub(crate) fn paged(&mut self, id: u32) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn paged(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
         if range.owner == Owner::Replay {
             return self.replay_paged(id);
         }
@@ -161,16 +163,22 @@ impl Engine {
         self.plan_range(id);
     }
 
+    /// Whether a stripe range has all pages that it needs. Otherwise it goes on when it has, save where its
+    /// members are missing then.
+    pub(crate) fn pin_pages(&mut self, id: RangeId) -> bool {
+        self.pin_pages_for(id.0)
+    }
+
     /// A stripe range needs its pages no more.
     #[inline]
-    pub(crate) fn unpin_pages(&mut self, id: u32) {
+    pub(crate) fn unpin_pages(&mut self, id: RangeId) {
         if let Some(pages) = &mut self.pages {
-            pages.unpin_all(id);
+            pages.unpin_all(id.0);
         }
     }
 
     /// The slots whose checksums say what a stripe range writes: copies are all alike.
-    pub(crate) fn slots_to_checksum(&self, id: u32, data: SlotSet) -> SlotSet {
+    pub(crate) fn slots_to_checksum(&self, id: RangeId, data: SlotSet) -> SlotSet {
         if self.shape(id).copies {
             data.lowest(1)
         } else {
@@ -179,23 +187,23 @@ impl Engine {
     }
 
     /// Where the checksums are of what a stripe range writes to a slot.
-    pub(crate) fn written_checksums(&self, id: u32, slot: u8) -> Range<usize> {
-        let slots = self.ranges[index(id)].rows.new_checksums;
+    pub(crate) fn written_checksums(&self, id: RangeId, slot: u8) -> Range<usize> {
+        let slots = self.ranges[id].rows.new_checksums;
         let slot = if slots.contains(slot) { slot } else { 0 };
         self.checksums_range(id, ChecksumsOf::New, slot)
     }
 
     /// What is kept of the blocks that a stripe range is about to write to their places.
-    pub(crate) fn keep_checksums(&mut self, id: u32, writes: SlotSet) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn keep_checksums(&mut self, id: RangeId, writes: SlotSet) {
+        let range = &self.ranges[id];
         let (ask, reads, blocks) = (range.ask, range.plan.reads, range.blocks);
         if !self.has_checksums() || range.rows.settling.is_under_way() {
             return;
         }
         let (shape, of_zeros) = (self.shape(id), self.checksum_of_zeros());
-        let staged = self.grow.is_staged(self.ranges[index(id)].group);
+        let staged = self.grow.is_staged(self.ranges[id].group);
         for slot in writes.iter() {
-            let of_data = self.ranges[index(id)].log.data.contains(slot);
+            let of_data = self.ranges[id].log.data.contains(slot);
             let sums = of_data.then(|| self.written_checksums(id, slot));
             // It is copied as it is, and so is what is kept of it: the page goes to the new device.
             let copied = ask == Ask::Replace && reads.contains(slot);
@@ -210,7 +218,7 @@ impl Engine {
                 None => of_zeros,
             };
             if !(staged || copied) {
-                let of = (id, slot, self.block_of_slot(id, slot));
+                let of = (id.0, slot, self.block_of_slot(id, slot));
                 let (checksums, checksums_of_rows) = (&self.checksums, &self.row_sums);
                 let pages = self.pages.as_mut().expect("looked at");
                 pages.set_run(&mut self.metadata_buffer, of, blocks, |row| {

@@ -1,7 +1,7 @@
 //! Pages of checksums are fetched for stripe ranges, written to the members, and held while they are wrong.
 
 use crate::{
-    Engine, Mutation, PAGE_IO, REPLACEMENT, SYSTEM_IO,
+    Engine, Mutation, PAGE_IO, REPLACEMENT, RangeId, SYSTEM_IO,
     checksums::pages::{Deferred, Flush, NONE, Pinned, State, WRITES_MAX, start},
     index,
     output::{OutReason, Output},
@@ -14,7 +14,7 @@ impl Engine {
     /// Whether a holder has all pages that it needs. Otherwise it is told when it has, save where
     /// its members are missing then.
     #[inline(never)]
-    pub(crate) fn pin_pages(&mut self, holder: u32) -> bool {
+    pub(crate) fn pin_pages_for(&mut self, holder: u32) -> bool {
         match self.try_to_pin(holder, false) {
             Pinned::All => true,
             Pinned::Loading => false,
@@ -42,12 +42,12 @@ impl Engine {
     fn want_pages(&mut self, holder: u32) {
         let pages = self.pages.as_mut().expect("the caller looked");
         pages.want_nothing();
-        if let Some(member) = index(holder).checked_sub(self.ranges.len()) {
-            let (first, blocks) = self.zeroing.next_checksums(member);
+        if let Some(member) = holder.checked_sub(self.ranges.count()) {
+            let (first, blocks) = self.zeroing.next_checksums(index(member));
             let member = MemberIndex(u8::try_from(member).expect("at most 64"));
             return pages.want(0, member, first, blocks);
         }
-        let range = &self.ranges[index(holder)];
+        let range = &self.ranges[RangeId(holder)];
         if range.direct.verifies {
             return pages.want(0, range.direct.member, range.direct.offset, range.blocks);
         }
@@ -159,8 +159,8 @@ impl Engine {
 
     /// A holder has all pages that it waited for.
     fn pages_pinned(&mut self, holder: u32) {
-        match index(holder).checked_sub(self.ranges.len()) {
-            None => self.ready.push_back(holder),
+        match holder.checked_sub(self.ranges.count()) {
+            None => self.ready.push_back(RangeId(holder)),
             Some(member) => {
                 self.zero_run(MemberIndex(u8::try_from(member).expect("at most 64")));
             }
@@ -237,9 +237,9 @@ impl Engine {
     }
 
     /// The same for the flush of a stripe range: what was written is durable only with its checksums.
-    pub(crate) fn defers_flush_of_range(&mut self, id: u32) -> bool {
+    pub(crate) fn defers_flush_of_range(&mut self, id: RangeId) -> bool {
         let careless = self.mutated(Mutation::SkipPagesOfDurable)
-            && !self.ranges[index(id)].rows.settling.is_under_way();
+            && !self.ranges[id].rows.settling.is_under_way();
         let Some(pages) = &mut self.pages else {
             return false;
         };

@@ -5,7 +5,7 @@
 //! data when that is.
 
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     checksums::row_sums::{ChecksumsOf, RowSums},
     index,
     plan::{Strategy, Work},
@@ -16,8 +16,8 @@ use spindles_format::{RowSum, stored_checksum};
 
 impl Engine {
     /// Where the checksums of a slot are: those of a stripe range lie together, slot after slot.
-    pub(crate) fn checksums_range(&self, id: u32, sums: ChecksumsOf, slot: u8) -> Range<usize> {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn checksums_range(&self, id: RangeId, sums: ChecksumsOf, slot: u8) -> Range<usize> {
+        let range = &self.ranges[id];
         let (slots, skipped) = match sums {
             ChecksumsOf::Read => (range.rows.read_checksums, 0),
             ChecksumsOf::Made => (range.rows.made_checksums, range.rows.read_checksums.count()),
@@ -27,19 +27,19 @@ impl Engine {
             }
         };
         let before = skipped + slots.and(SlotSet::range(0, slot)).count();
-        let start = index(id) * self.checksums_of_range + index(before * range.blocks);
+        let start = id.index() * self.checksums_of_range + index(before * range.blocks);
         start..start + index(range.blocks)
     }
 
     /// The checksum of a slot in a row, counted from the first under way, as it would be kept.
-    pub(crate) fn checksum_at(&self, id: u32, sums: ChecksumsOf, slot: u8, row: u32) -> u32 {
+    pub(crate) fn checksum_at(&self, id: RangeId, sums: ChecksumsOf, slot: u8, row: u32) -> u32 {
         let range = self.checksums_range(id, sums, slot);
         stored_checksum(self.checksums[range.start + index(row)])
     }
 
     /// The checksum of a data block as it is at hand, read or made: `None` where it is neither.
-    fn checksum_of_data(&self, id: u32, slot: u8, row: u32) -> Option<u32> {
-        let range = &self.ranges[index(id)];
+    fn checksum_of_data(&self, id: RangeId, slot: u8, row: u32) -> Option<u32> {
+        let range = &self.ranges[id];
         if range.rows.made_checksums.contains(slot) {
             Some(self.checksum_at(id, ChecksumsOf::Made, slot, row))
         } else if range.rows.zeros.contains(slot) {
@@ -58,22 +58,22 @@ impl Engine {
     }
 
     /// The sum over data blocks of a row that are at hand. `None` where one of them is not.
-    pub(crate) fn row_sum_of(&self, id: u32, data: SlotSet, row: u32) -> Option<RowSum> {
+    pub(crate) fn row_sum_of(&self, id: RangeId, data: SlotSet, row: u32) -> Option<RowSum> {
         data.iter().try_fold(RowSum::default(), |sum, slot| {
             Some(sum.with(slot, self.checksum_of_data(id, slot, row)?))
         })
     }
 
     /// Takes the checksums of what was recovered, or computed, of these slots.
-    pub(crate) fn checksum_made(&mut self, id: u32, slots: SlotSet) {
-        self.ranges[index(id)].rows.made_checksums = slots;
+    pub(crate) fn checksum_made(&mut self, id: RangeId, slots: SlotSet) {
+        self.ranges[id].rows.made_checksums = slots;
         self.work_step(id, Work::Prove);
     }
 
     /// Data of the rows under way was recovered from the rest: it is used where that is proved. By the
     /// sum of its row, or by what its own member keeps of it.
-    pub(crate) fn recovered(&mut self, id: u32) {
-        let blocks = self.ranges[index(id)].blocks;
+    pub(crate) fn recovered(&mut self, id: RangeId) {
+        let blocks = self.ranges[id].blocks;
         let proved = (0..blocks).all(|row| self.is_proved(id, row));
         let trusts = self.trusts_reads || self.read_only && self.trust_unsettled;
         if proved || trusts || self.mutated(Mutation::TrustRecovered) {
@@ -84,15 +84,15 @@ impl Engine {
         }
         // One of the parities that it was recovered from is not that of this row.
         let shape = self.shape(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let used = range.plan.reads.lowest(u32::from(shape.data));
         range.rows.unreadable = range.rows.unreadable.or(used.and(shape.redundant()));
         range.seen.corrupt = true;
         self.plan_range(id);
     }
 
-    fn is_proved(&self, id: u32, row: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    fn is_proved(&self, id: RangeId, row: u32) -> bool {
+        let range = &self.ranges[id];
         let shape = range.shape;
         let parity = range
             .rows
@@ -119,11 +119,11 @@ impl Engine {
     }
 
     /// Begins the row sums of what a stripe range is about to write: over the data that stays as it is.
-    pub(crate) fn begin_row_sums(&mut self, id: u32) {
+    pub(crate) fn begin_row_sums(&mut self, id: RangeId) {
         if !self.writes_row_sums(id) {
             return;
         }
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let (shape, renewed, reads) = (range.shape, range.renewed(), range.plan.reads);
         let by_difference = range.plan.strategy == Strategy::ReadModifyWrite;
         let places = self.row_sums_range(id);
@@ -152,11 +152,11 @@ impl Engine {
     }
 
     /// Ends them: with the new data.
-    pub(crate) fn end_row_sums(&mut self, id: u32) {
+    pub(crate) fn end_row_sums(&mut self, id: RangeId) {
         if !self.writes_row_sums(id) {
             return;
         }
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let (renewed, new_checksums) = (range.renewed(), range.rows.new_checksums);
         let of_zeros = stored_checksum(self.checksum_of_zeros());
         let places = self.row_sums_range(id);
@@ -176,25 +176,25 @@ impl Engine {
     }
 
     /// Where the row sums are of the rows under way of a stripe range.
-    fn row_sums_range(&self, id: u32) -> Range<usize> {
-        let start = index(id) * self.row_sums_of_range;
-        start..start + index(self.ranges[index(id)].blocks)
+    fn row_sums_range(&self, id: RangeId) -> Range<usize> {
+        let start = id.index() * self.row_sums_of_range;
+        start..start + index(self.ranges[id].blocks)
     }
 
     /// Whether a stripe range writes parity that is no row of zeros.
-    fn writes_row_sums(&self, id: u32) -> bool {
-        let computes = self.ranges[index(id)].plan.strategy != Strategy::Direct;
+    fn writes_row_sums(&self, id: RangeId) -> bool {
+        let computes = self.ranges[id].plan.strategy != Strategy::Direct;
         self.has_checksums() && computes && self.writes_parity(id)
     }
 
-    fn writes_parity(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    fn writes_parity(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let parity = range.plan.writes.and(range.shape.redundant());
         !range.shape.copies && !parity.is_empty()
     }
 
     /// The sums of the rows that a stripe range writes, for its parity.
-    pub(crate) fn row_sums(&self, id: u32) -> RowSums {
+    pub(crate) fn row_sums(&self, id: RangeId) -> RowSums {
         if self.writes_row_sums(id) {
             RowSums::At(self.row_sums_range(id))
         } else if self.has_checksums() && self.writes_parity(id) {

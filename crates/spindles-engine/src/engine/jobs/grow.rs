@@ -557,9 +557,7 @@ impl Engine {
         let (part, older) = parts(array, &self.geometry);
         self.regions.set_parts(part, older);
         self.shape = Shape::whole(&self.geometry);
-        for range in &mut self.ranges {
-            range.shape = self.shape;
-        }
+        self.ranges.set_shape(self.shape);
         let blocks = self.geometry.blocks();
         self.output(Output::Event(Event::Grown { blocks }));
     }

@@ -8,7 +8,7 @@ pub(crate) mod resync;
 pub(crate) mod scrub;
 
 use crate::{
-    Engine,
+    Engine, RangeId,
     engine::Closing,
     index,
     jobs::{JobStatus, Place, Stage, Walk},
@@ -181,7 +181,7 @@ impl Engine {
         let id = self.free_job_ranges.pop().expect("the caller looked");
         let Place { group, row: low } = self.jobs.walks[row].next;
         self.take_group(id, group);
-        let chunk = self.groups[index(id)].blocks;
+        let chunk = self.groups[id.index()].blocks;
         let end = low + self.limits.range_blocks.min(chunk - low);
         let walk = &mut self.jobs.walks[row];
         walk.pending += 1;
@@ -195,7 +195,7 @@ impl Engine {
         };
         let bytes = u64::from(end - low) * u64::from(self.block_size.bytes());
         self.jobs.throttle.gone(now, bytes);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Starting);
         range.owner = Owner::Job(u8::try_from(row).expect("few jobs"));
         range.ask = JOBS[row].ask;
@@ -206,14 +206,14 @@ impl Engine {
         range.blocks = end - low;
         range.end = end;
         if range.ask == Ask::Replace {
-            self.ranges[index(id)].touched = self.replaced_slots(id);
+            self.ranges[id].touched = self.replaced_slots(id);
         }
         self.start(id);
     }
 
     /// A stripe range of a job ended, whose slot is free again.
-    pub(crate) fn job_range_done(&mut self, id: u32, row: u8, done: bool, mismatch: bool) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn job_range_done(&mut self, id: RangeId, row: u8, done: bool, mismatch: bool) {
+        let range = &self.ranges[id];
         let place = Place {
             group: range.group,
             row: range.start,
@@ -235,9 +235,9 @@ impl Engine {
     fn find_mark(&mut self, row: usize) {
         let walk = &self.jobs.walks[row];
         let (before, going) = (walk.mark, walk.stage == Stage::Going);
-        let first = index(self.client_ranges());
-        let mark = self.ranges[first..]
-            .iter()
+        let mark = self
+            .ranges
+            .from(self.client_ranges())
             .filter(|range| {
                 range.phase() != Phase::Free
                     && matches!(range.owner, Owner::Job(owner) if usize::from(owner) == row)

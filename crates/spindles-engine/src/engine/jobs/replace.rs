@@ -19,9 +19,8 @@
 
 use super::Job;
 use crate::{
-    Engine, Mutation, REPLACEMENT, SLOT_BITS,
+    Engine, Mutation, REPLACEMENT, RangeId, SLOT_BITS,
     engine::Closing,
-    index,
     jobs::{
         Place, Walk,
         replace::{Replace, ReplacementDevice, Stage},
@@ -267,7 +266,7 @@ impl Engine {
 
     /// The slot of a stripe range whose member is being replaced.
     #[inline]
-    pub(crate) fn replaced_slots(&self, id: u32) -> SlotSet {
+    pub(crate) fn replaced_slots(&self, id: RangeId) -> SlotSet {
         if !self.replace.copies() {
             return SlotSet::EMPTY;
         }
@@ -283,7 +282,7 @@ impl Engine {
     /// What a stripe range writes to one of its slots goes to the replacement device. That need not be durable.
     pub(crate) fn write_to_replacement(
         &mut self,
-        id: u32,
+        id: RangeId,
         slot: u8,
         operation: Operation,
         buffer: BufferSlice,
@@ -293,12 +292,12 @@ impl Engine {
             Operation::WriteZeroes { .. } => Operation::WriteZeroes { fua: false },
             operation => operation,
         };
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let (low, blocks) = (range.low, range.blocks);
-        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let place = self.groups[id.index()].slots()[usize::from(slot)];
         let start = self.replacement_device().data_start();
         self.output(Output::Member(MemberIo {
-            id: MemberIoId(REPLACEMENT | id << SLOT_BITS | u32::from(slot)),
+            id: MemberIoId(REPLACEMENT | id.0 << SLOT_BITS | u32::from(slot)),
             member: self.replacement(),
             operation,
             block: start.plus(place.offset.0).plus(u64::from(low)),
@@ -349,8 +348,8 @@ impl Engine {
     #[cold]
     pub(crate) fn written_to_replacement(&mut self, id: MemberIoId, result: MemberResult) {
         self.replacement_failed(result);
-        let id = (id.0 & !REPLACEMENT) >> SLOT_BITS;
-        let range = &mut self.ranges[index(id)];
+        let id = RangeId((id.0 & !REPLACEMENT) >> SLOT_BITS);
+        let range = &mut self.ranges[id];
         assert!(range.pending > 0, "a member I/O came back twice");
         range.pending -= 1;
         if range.pending == 0 {

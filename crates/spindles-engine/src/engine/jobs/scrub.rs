@@ -10,9 +10,8 @@
 
 use super::Job;
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     engine::Closing,
-    index,
     jobs::{
         Place, Walk,
         scrub::{Fate, Finding, Flaw, Repair, Scrub, ScrubState, ScrubStatus},
@@ -147,15 +146,15 @@ impl Engine {
 
     /// Whether a stripe range makes places anew from redundancy that is settled.
     #[inline]
-    pub(crate) fn repairs(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn repairs(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         range.ask == Ask::Scrub && range.plan.strategy != Strategy::Settle
     }
 
     /// What a scrub, or a repair, does about what is wrong.
     #[cold]
-    fn repair(&self, id: u32) -> Repair {
-        match self.ranges[index(id)].owner {
+    fn repair(&self, id: RangeId) -> Repair {
+        match self.ranges[id].owner {
             Owner::Job(_) => self.scrub.repair,
             Owner::Nobody | Owner::Answered | Owner::Request(_) | Owner::Repair | Owner::Replay => {
                 Repair::Located
@@ -165,21 +164,21 @@ impl Engine {
 
     /// Whether a stripe range writes nothing, whatever it finds.
     #[inline]
-    pub(crate) fn only_looks(&self, id: u32) -> bool {
+    pub(crate) fn only_looks(&self, id: RangeId) -> bool {
         self.repairs(id) && self.repair(id) == Repair::Nothing
     }
 
     /// What could not be read of a scrub's stripe range is looked for in shorter pieces of it. Whether
     /// there are any.
-    pub(crate) fn narrow(&mut self, id: u32) -> bool {
+    pub(crate) fn narrow(&mut self, id: RangeId) -> bool {
         let missing = self.missing_slots(id);
-        let lost = self.ranges[index(id)].rows.unreadable.minus(missing);
+        let lost = self.ranges[id].rows.unreadable.minus(missing);
         !lost.is_empty() && self.halve(id)
     }
 
     /// Goes on with the first part of the rows under way, if there is more than one.
-    pub(crate) fn halve(&mut self, id: u32) -> bool {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn halve(&mut self, id: RangeId) -> bool {
+        let range = &mut self.ranges[id];
         let blocks = range.blocks;
         if blocks > 1 {
             // A power of two below.
@@ -190,11 +189,11 @@ impl Engine {
     }
 
     /// What was read of a scrub's stripe range does not fit together.
-    pub(crate) fn scrub_disagrees(&mut self, id: u32, result: ComputeResult) {
+    pub(crate) fn scrub_disagrees(&mut self, id: RangeId, result: ComputeResult) {
         if self.halve(id) {
             return self.plan_range(id);
         }
-        let readable = self.ranges[index(id)].plan.reads;
+        let readable = self.ranges[id].plan.reads;
         let data = u32::from(self.shape(id).data);
         let result = match result {
             ComputeResult::Mismatch if self.mutated(Mutation::RepairUnlocated) => {
@@ -209,7 +208,7 @@ impl Engine {
             }
             ComputeResult::Mismatch if self.repair(id) == Repair::TrustData => {
                 let overruled = readable.minus(readable.lowest(data));
-                let range = &mut self.ranges[index(id)];
+                let range = &mut self.ranges[id];
                 range.rows.overruled = overruled;
                 range.rows.unreadable = range.rows.unreadable.or(overruled);
             }
@@ -225,19 +224,19 @@ impl Engine {
 
     /// A chunk of the rows under way was read and is known to hold wrong bytes: it counts as
     /// unreadable from here on.
-    pub(crate) fn chunk_is_rotten(&mut self, id: u32, slot: u8) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn chunk_is_rotten(&mut self, id: RangeId, slot: u8) {
+        let range = &mut self.ranges[id];
         range.rows.rotten = range.rows.rotten.with(slot);
         range.rows.unreadable = range.rows.unreadable.with(slot);
     }
 
     /// Too much is lost to make a scrub's rows anew.
-    pub(crate) fn scrub_gives_up(&mut self, id: u32) {
+    pub(crate) fn scrub_gives_up(&mut self, id: RangeId) {
         let lost = self.lost_here(id);
         if lost.is_empty() {
             // Members are lost, not places on them.
             let error = RequestError::BeyondTolerance;
-            self.ranges[index(id)].error.get_or_insert(error);
+            self.ranges[id].error.get_or_insert(error);
             return self.finish(id);
         }
         if self.halve(id) {
@@ -248,8 +247,8 @@ impl Engine {
     }
 
     /// Slots of members that are there, with something wrong in the rows under way.
-    fn lost_here(&self, id: u32) -> SlotSet {
-        let range = &self.ranges[index(id)];
+    fn lost_here(&self, id: RangeId) -> SlotSet {
+        let range = &self.ranges[id];
         range
             .rows
             .unreadable
@@ -258,11 +257,11 @@ impl Engine {
     }
 
     /// Tells what was wrong in the rows under way, and what became of it.
-    pub(crate) fn tell_repairs(&mut self, id: u32, wrote: bool) {
-        let range = self.ranges[index(id)];
+    pub(crate) fn tell_repairs(&mut self, id: RangeId, wrote: bool) {
+        let range = self.ranges[id];
         let wrote = wrote && range.error.is_none() && !self.metadata.is_broken();
         for slot in self.lost_here(id).iter() {
-            let place = self.groups[index(id)].slots()[usize::from(slot)];
+            let place = self.groups[id.index()].slots()[usize::from(slot)];
             let start = self.members[usize::from(place.member.0)].data_start;
             let finding = Finding {
                 member: place.member,
@@ -289,7 +288,7 @@ impl Engine {
     }
 
     /// The first block of the array in the rows under way of a slot, if it holds data or a copy of it.
-    fn array_block(&self, id: u32, slot: u8) -> Option<BlockIndex> {
+    fn array_block(&self, id: RangeId, slot: u8) -> Option<BlockIndex> {
         let shape = self.shape(id);
         let data = if shape.copies {
             Some(0)
@@ -299,10 +298,10 @@ impl Engine {
         data.map(|slot| BlockIndex(self.array_blocks(id, slot).start))
     }
 
-    fn count_finding(&mut self, id: u32, finding: &Finding) {
+    fn count_finding(&mut self, id: RangeId, finding: &Finding) {
         let blocks = u64::from(finding.blocks);
         self.faults.count(finding);
-        if matches!(self.ranges[index(id)].owner, Owner::Job(_)) {
+        if matches!(self.ranges[id].owner, Owner::Job(_)) {
             match finding.fate {
                 Fate::Repaired => self.scrub.found.repaired_blocks += blocks,
                 Fate::Refused | Fate::Left => self.scrub.found.left_blocks += blocks,
@@ -310,8 +309,8 @@ impl Engine {
         }
     }
 
-    fn tell_disagreement(&mut self, id: u32, made_to_agree: bool) {
-        let range = &self.ranges[index(id)];
+    fn tell_disagreement(&mut self, id: RangeId, made_to_agree: bool) {
+        let range = &self.ranges[id];
         let (low, blocks) = (u64::from(range.low), range.blocks);
         if matches!(range.owner, Owner::Job(_)) {
             let found = &mut self.scrub.found;
@@ -322,7 +321,7 @@ impl Engine {
             }
         }
         self.output(Output::Event(Event::Disagreement {
-            block: self.groups[index(id)].first_block.plus(low),
+            block: self.groups[id.index()].first_block.plus(low),
             blocks,
             made_to_agree,
         }));

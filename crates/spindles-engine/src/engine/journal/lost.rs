@@ -3,7 +3,7 @@
 //! What was in flight is then known by dirty regions alone: a resync settles them. What was carried out
 //! again by then is what was written last, so that nothing is older than it was after the crash.
 
-use crate::{Engine, index, ranges::Owner};
+use crate::{Engine, RangeId, ranges::Owner};
 
 impl Engine {
     /// Whether the superblocks count on a log that is not there. Before anything is written they
@@ -17,8 +17,8 @@ impl Engine {
 
     /// Whether a stripe range asks for a client, what its answer would be is in the log, and that is lost.
     #[cold]
-    pub(crate) fn log_is_lost(&self, id: u32) -> bool {
-        let asks = matches!(self.ranges[index(id)].owner, Owner::Request(_));
+    pub(crate) fn log_is_lost(&self, id: RangeId) -> bool {
+        let asks = matches!(self.ranges[id].owner, Owner::Request(_));
         let journal = self.journal.as_ref();
         asks && journal.is_some_and(|journal| journal.placement.is_lost())
     }

@@ -19,7 +19,7 @@ mod replay;
 mod stamp;
 
 use crate::{
-    Engine, Mutation, SLOT_BITS, index,
+    Engine, Mutation, RangeId, SLOT_BITS, index,
     journal::{Batch, JOURNAL_DEVICE, Load, Segment, SegmentState, State, stamp::Stamp},
     output::{Event, OutReason, Output},
     plan::Ask,
@@ -55,13 +55,13 @@ impl Engine {
     }
 
     /// Logs a stripe range: it goes on with `commit` when what it writes is durable in the journal.
-    pub(crate) fn log(&mut self, id: u32) {
+    pub(crate) fn log(&mut self, id: RangeId) {
         if self.writes_nothing() {
-            self.ranges[index(id)].move_to(Phase::Committing);
+            self.ranges[id].move_to(Phase::Committing);
             self.ready.push_back(id);
             return;
         }
-        self.ranges[index(id)].move_to(Phase::Logging);
+        self.ranges[id].move_to(Phase::Logging);
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.waiting.push_back(id);
         self.begin_batch();
@@ -74,8 +74,8 @@ impl Engine {
     }
 
     /// A stripe range begins to write to its places.
-    pub(crate) fn writing_begins(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn writing_begins(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         if let Some(journal) = &mut self.journal
             && range.log.segment.is_none()
         {
@@ -85,9 +85,9 @@ impl Engine {
     }
 
     /// All that a stripe range writes to its places is there.
-    pub(crate) fn writing_ended(&mut self, id: u32) {
+    pub(crate) fn writing_ended(&mut self, id: RangeId) {
         let on_device = self.journals_on_device();
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let logged = range.log.segment.is_some() && !on_device;
         let writes = range.ask == Ask::Write;
         let was_unlogged = core::mem::take(&mut range.log.bypassed);
@@ -120,8 +120,8 @@ impl Engine {
 
     /// Whether a stripe range wrote durably, by the log, in rows of which the rest may be in the members'
     /// caches only: with that lost, and a member, parity of what was logged is worth nothing.
-    pub(crate) fn rests_on_caches(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn rests_on_caches(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let Some(journal) = &self.journal else {
             return false;
         };
@@ -134,8 +134,8 @@ impl Engine {
     }
 
     /// A stripe range's writes have come to their end.
-    pub(crate) fn log_done(&mut self, id: u32) {
-        let segment = self.ranges[index(id)].log.segment.take();
+    pub(crate) fn log_done(&mut self, id: RangeId) {
+        let segment = self.ranges[id].log.segment.take();
         let Some(journal) = &mut self.journal else {
             return;
         };
@@ -169,7 +169,7 @@ impl Engine {
     /// Nothing can be written any more: those that wait to be logged are told.
     pub(crate) fn journal_abandons(&mut self) {
         while let Some(id) = self.journal.as_mut().and_then(|j| j.waiting.pop_front()) {
-            self.ranges[index(id)].move_to(Phase::Committing);
+            self.ranges[id].move_to(Phase::Committing);
             self.ready.push_back(id);
         }
         self.zeroing_goes_on();
@@ -367,9 +367,9 @@ impl Engine {
     }
 
     /// Whether what is left of the segment that is filled has room for a stripe range.
-    fn log_has_room(&self, id: u32) -> bool {
+    fn log_has_room(&self, id: RangeId) -> bool {
         let journal = self.journal.as_ref().expect("there is a journal");
-        let takes = journal.used + journal.headers.blocks + self.ranges[index(id)].blocks;
+        let takes = journal.used + journal.headers.blocks + self.ranges[id].blocks;
         takes <= journal.placement.segment_blocks()
     }
 
@@ -383,13 +383,13 @@ impl Engine {
         while let Some(&id) = journal.waiting.front()
             && let Some(room) = room
         {
-            let range = &self.ranges[index(id)];
+            let range = &self.ranges[id];
             let writes = range.log.slots;
             let takes = |slot| {
                 let entry = self.journal_entry(id, slot, 0);
                 (entry.bytes(), entry.kind.checksums(range.blocks))
             };
-            let slots = self.groups[index(id)].slots();
+            let slots = self.groups[id.index()].slots();
             let fits = writes.iter().all(|slot| {
                 let load = &journal.loads[usize::from(slots[usize::from(slot)].member.0)];
                 let (header_bytes, blocks) = takes(slot);
@@ -414,8 +414,8 @@ impl Engine {
     }
 
     /// What the journal says of a slot of a stripe range; its blocks are at `place` there.
-    fn journal_entry(&self, id: u32, slot: u8, place: u32) -> JournalEntry {
-        let range = &self.ranges[index(id)];
+    fn journal_entry(&self, id: RangeId, slot: u8, place: u32) -> JournalEntry {
+        let range = &self.ranges[id];
         let kind = range.journal_kind(slot);
         JournalEntry {
             group: range.group.0,
@@ -445,7 +445,7 @@ impl Engine {
         journal.used += journal.headers.blocks + longest.unwrap_or(0);
         let segment = u8::try_from(journal.current).expect("0 or 1");
         for &id in &journal.batch_ranges {
-            let range = &mut self.ranges[index(id)];
+            let range = &mut self.ranges[id];
             range.log.segment = Some(segment);
             range.pending = range.log.slots.and(range.log.data).count();
             journal.live.logged(journal.current, range.group);
@@ -465,8 +465,8 @@ impl Engine {
             let mut writer = JournalWriter::new(&part, &mut journal.draft);
             let mut taken = blocks_place;
             for &id in &journal.batch_ranges {
-                let range = &self.ranges[index(id)];
-                let slots = self.groups[index(id)].slots();
+                let range = &self.ranges[id];
+                let slots = self.groups[id.index()].slots();
                 let of_member = |&slot: &u8| slots[usize::from(slot)].member == member;
                 let Some(slot) = range.log.slots.iter().find(of_member) else {
                     continue;
@@ -490,9 +490,9 @@ impl Engine {
         }
         journal.loads.fill(Load::default());
         for &id in &journal.batch_ranges {
-            let range = self.ranges[index(id)];
+            let range = self.ranges[id];
             for slot in range.log.slots.and(range.log.data).iter() {
-                let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+                let member = self.groups[id.index()].slots()[usize::from(slot)].member;
                 let load = &mut journal.loads[usize::from(member.0)];
                 let place = blocks_place + load.blocks;
                 load.blocks += range.blocks;
@@ -533,7 +533,7 @@ impl Engine {
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     pub(crate) fn journal_io(
         &mut self,
-        id: u32,
+        id: RangeId,
         slot: u8,
         device: MemberIndex,
         operation: Operation,
@@ -542,11 +542,11 @@ impl Engine {
         buffer: BufferSlice,
     ) {
         if self.mirrors(id) {
-            let member = self.groups[index(id)].slots()[usize::from(slot)].member;
+            let member = self.groups[id.index()].slots()[usize::from(slot)].member;
             self.members[usize::from(member.0)].load.in_flight += 1;
         }
         self.output(Output::Member(MemberIo {
-            id: MemberIoId(id << SLOT_BITS | u32::from(slot)),
+            id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
             member: device,
             operation,
             block,
@@ -671,7 +671,7 @@ impl Engine {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
         while let Some(id) = journal.batch_ranges.pop() {
-            self.ranges[index(id)].log.segment = None;
+            self.ranges[id].log.segment = None;
             journal.segments[journal.current].unfinished -= 1;
             journal.waiting.push_front(id);
         }
@@ -691,7 +691,7 @@ impl Engine {
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.batch = None;
         while let Some(id) = self.journal.as_mut().and_then(|j| j.batch_ranges.pop()) {
-            self.ranges[index(id)].move_to(Phase::Committing);
+            self.ranges[id].move_to(Phase::Committing);
             self.ready.push_back(id);
         }
         self.begin_batch();

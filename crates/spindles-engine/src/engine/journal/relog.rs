@@ -16,7 +16,7 @@
 //! number that follows, and this one may not be.
 
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     checksums::ChecksumsOf,
     index,
     journal::{
@@ -73,16 +73,16 @@ impl Engine {
     }
 
     /// The rows under way are of a record that is not whole.
-    pub(super) fn prove_record(&mut self, id: u32) {
+    pub(super) fn prove_record(&mut self, id: RangeId) {
         self.replay().proving = Proving::Log;
-        self.ranges[index(id)].plan.reads = self.rest_of_rows(id);
+        self.ranges[id].plan.reads = self.rest_of_rows(id);
         if !self.has_checksums() || self.pin_pages(id) {
             self.read_log(id);
         }
     }
 
     /// Data that the record under way did not write.
-    fn rest_of_rows(&self, id: u32) -> SlotSet {
+    fn rest_of_rows(&self, id: RangeId) -> SlotSet {
         let missing = self.slots_of(id, self.lost);
         let replay = self.opening.replay().expect("a replay is under way");
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
@@ -90,12 +90,12 @@ impl Engine {
     }
 
     /// It is known what of the record is whole in the log.
-    pub(super) fn record_read(&mut self, id: u32, whole: SlotSet) {
-        let range = &mut self.ranges[index(id)];
+    pub(super) fn record_read(&mut self, id: RangeId, whole: SlotSet) {
+        let range = &mut self.ranges[id];
         let logged = whole.or(range.rows.zeros);
         self.replay().proving = Proving::Rest { logged };
         let rest = self.rest_of_rows(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.rows.unreadable = SlotSet::EMPTY;
         range.rows.read_checksums = SlotSet::EMPTY;
         range.plan.reads = rest;
@@ -111,14 +111,14 @@ impl Engine {
     }
 
     /// The rest of the rows is read.
-    pub(super) fn record_io_done(&mut self, id: u32) {
+    pub(super) fn record_io_done(&mut self, id: RangeId) {
         let Proving::Rest { logged } = self.replay().proving else {
             panic!("nothing was being read");
         };
         if logged.is_empty() {
             return self.record_is_void(id);
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let shape = range.shape;
         let known = logged.or(range.plan.reads.minus(range.rows.unreadable));
         let data = known.and(shape.all_data());
@@ -136,7 +136,7 @@ impl Engine {
         self.work_step(id, Work::Recover);
     }
 
-    fn checksum_record(&mut self, id: u32, logged: SlotSet) {
+    fn checksum_record(&mut self, id: RangeId, logged: SlotSet) {
         if !self.has_checksums() {
             // Nothing proves it, and all else of the rows was logged, and is in its place.
             return self.encode_record(id);
@@ -147,7 +147,7 @@ impl Engine {
     }
 
     /// A computation for rows of a record that is not whole came back.
-    pub(super) fn record_computed(&mut self, id: u32, work: Work) {
+    pub(super) fn record_computed(&mut self, id: RangeId, work: Work) {
         match (self.replay().proving, work) {
             (Proving::Recovering { logged }, Work::Recover) => self.checksum_record(id, logged),
             (Proving::Checksumming { logged }, Work::Prove) => self.judge_record(id, logged),
@@ -157,8 +157,8 @@ impl Engine {
         }
     }
 
-    fn judge_record(&mut self, id: u32, logged: SlotSet) {
-        let range = self.ranges[index(id)];
+    fn judge_record(&mut self, id: RangeId, logged: SlotSet) {
+        let range = self.ranges[id];
         let data = range.shape.all_data();
         let part = logged.first().expect("a part was found");
         for row in 0..range.blocks {
@@ -169,7 +169,7 @@ impl Engine {
             if RowSum::of(data.iter().map(made)) != sum {
                 return self.record_is_disproved(id, logged);
             }
-            let at = index(id) * self.row_sums_of_range + index(row);
+            let at = id.index() * self.row_sums_of_range + index(row);
             self.row_sums[at] = Some(sum);
         }
         self.encode_record(id);
@@ -177,15 +177,15 @@ impl Engine {
 
     /// What the rows hold besides may be rotten: row by row, what does not fit its checksum is recovered
     /// too.
-    fn record_is_disproved(&mut self, id: u32, logged: SlotSet) {
-        let range = &mut self.ranges[index(id)];
+    fn record_is_disproved(&mut self, id: RangeId, logged: SlotSet) {
+        let range = &mut self.ranges[id];
         if range.blocks > 1 {
             range.blocks = 1;
             range.rows.unreadable = SlotSet::EMPTY;
             self.replay().proving = Proving::Log;
             return self.read_log(id);
         }
-        let rest = self.ranges[index(id)].plan.reads.minus(logged);
+        let rest = self.ranges[id].plan.reads.minus(logged);
         let fits = |slot| {
             let sum = self.checksum_at(id, ChecksumsOf::Made, slot, 0);
             self.entry(id, slot, 0).known() == Some(sum)
@@ -195,36 +195,36 @@ impl Engine {
         if rotten.is_empty() {
             return self.record_is_void(id);
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.rows.unreadable = range.rows.unreadable.or(rotten);
         self.replay().proving = Proving::Rest { logged };
         self.record_io_done(id);
     }
 
-    fn encode_record(&mut self, id: u32) {
+    fn encode_record(&mut self, id: RangeId) {
         let missing = self.missing_slots(id);
         self.replay().proving = Proving::Encoding;
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.plan.recover = SlotSet::EMPTY;
         range.plan.encode = range.shape.redundant().minus(missing);
         self.work_step(id, Work::Encode);
     }
 
     /// Nothing proves what it was: it was never acknowledged, or more is lost than the level survives.
-    fn record_is_void(&mut self, id: u32) {
+    fn record_is_void(&mut self, id: RangeId) {
         self.replay().proving = Proving::Log;
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.plan.writes = SlotSet::EMPTY;
         self.rows_replayed();
     }
 
     /// All that the record wrote is known: it is logged as a whole.
-    fn checksum_to_log(&mut self, id: u32) {
+    fn checksum_to_log(&mut self, id: RangeId) {
         let missing = self.missing_slots(id);
         let replay = self.replay();
         replay.proving = Proving::Logging;
         let wrote = replay.log.record_slots(&replay.runs[replay.next]);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let wrote = wrote.minus(missing);
         range.log.slots = wrote;
         range.log.data = wrote;
@@ -234,7 +234,7 @@ impl Engine {
         self.work_step(id, Work::Checksum);
     }
 
-    fn log_record(&mut self, id: u32) {
+    fn log_record(&mut self, id: RangeId) {
         if !self.log_has_room(id) {
             // What was logged anew so far is in its place: when that is durable, its room is free.
             self.unpin_pages(id);
@@ -244,10 +244,10 @@ impl Engine {
     }
 
     /// It is durable in the log.
-    pub(crate) fn record_logged(&mut self, id: u32) {
-        self.ranges[index(id)].log.segment = None;
+    pub(crate) fn record_logged(&mut self, id: RangeId) {
+        self.ranges[id].log.segment = None;
         self.replay().proving = Proving::Log;
-        let range = self.ranges[index(id)];
+        let range = self.ranges[id];
         let mut writes = range.plan.writes.minus(self.missing_slots(id));
         if !self.has_checksums() {
             writes = SlotSet::EMPTY;

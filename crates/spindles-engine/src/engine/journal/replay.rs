@@ -19,7 +19,7 @@
 //! goes to its place, so that the same is decided again.
 
 use crate::{
-    Engine, Mutation, index,
+    Engine, Mutation, RangeId, index,
     journal::{
         relog::Proving,
         replay::{Replay, Scan, Stage},
@@ -306,7 +306,7 @@ impl Engine {
         if self.replay_is(Stage::Checking) && !lacks.is_empty() {
             return self.record_is_broken();
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.reset();
         range.group = group;
         range.owner = Owner::Replay;
@@ -338,7 +338,7 @@ impl Engine {
     }
 
     /// The pages of the rows under way are there.
-    pub(crate) fn replay_paged(&mut self, id: u32) {
+    pub(crate) fn replay_paged(&mut self, id: RangeId) {
         self.read_log(id);
     }
 
@@ -354,8 +354,8 @@ impl Engine {
     }
 
     /// Reads what was logged for the rows under way.
-    pub(super) fn read_log(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(super) fn read_log(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         let (data, low, blocks) = (range.log.data, range.low, range.blocks);
         range.move_to(Phase::Reading);
         range.pending = data.count();
@@ -374,9 +374,9 @@ impl Engine {
     }
 
     /// A member I/O of the replay's stripe range came back.
-    pub(crate) fn replay_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
-        let member = self.groups[index(id)].slots()[usize::from(slot)].member;
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn replay_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
+        let member = self.groups[id.index()].slots()[usize::from(slot)].member;
+        let range = &mut self.ranges[id];
         let writing = range.phase() == Phase::Writing;
         if let Err(error) = result {
             range.rows.unreadable = range.rows.unreadable.with(slot);
@@ -388,7 +388,7 @@ impl Engine {
                 self.put_out(member, OutReason::Error(error));
             }
         }
-        if self.ranges[index(id)].pending > 0 {
+        if self.ranges[id].pending > 0 {
             return;
         }
         if writing {
@@ -397,20 +397,20 @@ impl Engine {
         if self.replay().proving != Proving::Log {
             return self.record_io_done(id);
         }
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let unreadable = range.rows.unreadable.minus(self.missing_slots(id));
         if !unreadable.is_empty() && range.blocks > 1 {
             // Each row is decided by what can be read of that row.
-            self.ranges[index(id)].blocks = 1;
-            self.ranges[index(id)].rows.unreadable = SlotSet::EMPTY;
+            self.ranges[id].blocks = 1;
+            self.ranges[id].rows.unreadable = SlotSet::EMPTY;
             return self.read_log(id);
         }
         self.log_read(id);
     }
 
     /// What was logged for the rows under way is read, as far as it can be.
-    fn log_read(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    fn log_read(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         range.rows.new_checksums = range.log.data.minus(range.rows.unreadable);
         if range.rows.new_checksums.is_empty() {
             return self.log_checksummed(id);
@@ -419,15 +419,15 @@ impl Engine {
     }
 
     /// A computation of the replay's stripe range came back: what was read is checksummed.
-    pub(crate) fn replay_computed(&mut self, id: u32, work: Work) {
+    pub(crate) fn replay_computed(&mut self, id: RangeId, work: Work) {
         match (self.replay().proving, work) {
             (Proving::Log, Work::Checksum) => self.log_checksummed(id),
             (_, work) => self.record_computed(id, work),
         }
     }
 
-    fn log_checksummed(&mut self, id: u32) {
-        let range = self.ranges[index(id)];
+    fn log_checksummed(&mut self, id: RangeId) {
+        let range = self.ranges[id];
         let replay = self.opening.replay().expect("a replay is under way");
         let run = &replay.runs[replay.next];
         let is_whole = |&slot: &u8| {
@@ -449,22 +449,22 @@ impl Engine {
             return self.record_read(id, whole);
         }
         if !lacks.is_empty() && range.blocks > 1 {
-            self.ranges[index(id)].blocks = 1;
+            self.ranges[id].blocks = 1;
             return self.read_log(id);
         }
         self.keep_logged_checksums(id);
         let zeros = range.rows.zeros.and(range.plan.writes);
-        self.ranges[index(id)].plan.writes = whole.or(zeros);
+        self.ranges[id].plan.writes = whole.or(zeros);
         self.place_rows();
     }
 
     /// What is kept of the blocks that were logged is what the log says, of those too that can't be
     /// read back from it: what is in their place is not what it should be.
-    fn keep_logged_checksums(&mut self, id: u32) {
+    fn keep_logged_checksums(&mut self, id: RangeId) {
         if !self.has_checksums() || self.mutated(Mutation::SkipReplayedChecksums) {
             return;
         }
-        let range = self.ranges[index(id)];
+        let range = self.ranges[id];
         let of_zeros = self.checksum_of_zeros();
         let writes = range.plan.writes.minus(self.missing_slots(id));
         for slot in writes.iter() {
@@ -496,7 +496,7 @@ impl Engine {
         }
         let id = self.replay().range;
         let missing = self.missing_slots(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let writes = range.plan.writes.minus(missing);
         range.move_to(Phase::Writing);
         range.pending = writes.count();
@@ -512,7 +512,7 @@ impl Engine {
     pub(super) fn rows_replayed(&mut self) {
         let id = self.replay().range;
         self.unpin_pages(id);
-        let blocks = self.ranges[index(id)].blocks;
+        let blocks = self.ranges[id].blocks;
         self.replay().done_rows += blocks;
         self.next_rows();
     }
@@ -530,7 +530,7 @@ impl Engine {
             let (id, runs) = (replay.range, replay.runs.clone());
             for run in runs {
                 self.take_group(id, GroupIndex(run.group));
-                let range = &mut self.ranges[index(id)];
+                let range = &mut self.ranges[id];
                 (range.low, range.blocks) = (run.rows.start, run.rows.end - run.rows.start);
                 let data = self.shape(id).all_data();
                 let replay = self.opening.replay().expect("a replay is under way");
@@ -618,7 +618,7 @@ impl Engine {
     pub(crate) fn end_replay(&mut self) {
         let replay = self.opening.replayed();
         self.unpin_pages(replay.range);
-        let range = &mut self.ranges[index(replay.range)];
+        let range = &mut self.ranges[replay.range];
         range.move_to(Phase::Free);
         range.owner = Owner::Nobody;
         range.rows.zeros = SlotSet::EMPTY;

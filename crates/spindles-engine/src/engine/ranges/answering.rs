@@ -2,19 +2,15 @@
 //!
 //! What the client wrote is copied to scratch space first: its buffer is its own again with the answer.
 
-use crate::{
-    Engine, Mutation, index,
-    plan::Ask,
-    ranges::{NO_RANGE, Owner},
-};
+use crate::{Engine, Mutation, RangeId, plan::Ask, ranges::Owner};
 use core::ops::Range;
 use spindles_layout::GroupIndex;
 
 impl Engine {
     /// Whether a stripe range, about to write to its places, may be answered at once: all of it is durable in
     /// the log, and nothing else has to be before its answer.
-    pub(super) fn may_answer(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    pub(super) fn may_answer(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let Owner::Request(request) = range.owner else {
             return false;
         };
@@ -36,15 +32,15 @@ impl Engine {
     }
 
     /// What the client wrote is kept: it is answered, unless something came in between.
-    pub(super) fn answer_logged(&mut self, id: u32) {
+    pub(super) fn answer_logged(&mut self, id: RangeId) {
         if !self.may_answer(id) {
             return self.commit(id);
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let Owner::Request(request) = range.owner else {
             panic!("what is answered belongs to a request");
         };
-        let merged = core::mem::replace(&mut range.merged, NO_RANGE);
+        let merged = core::mem::replace(&mut range.merged, RangeId::NONE);
         range.owner = Owner::Answered;
         self.answered += 1;
         self.request_part_done(request, None);
@@ -54,7 +50,7 @@ impl Engine {
 
     /// Whether rows may not be in their places yet that were answered: who reads them waits.
     #[inline]
-    pub(crate) fn awaits_places(&self, id: u32, group: GroupIndex, rows: Range<u32>) -> bool {
+    pub(crate) fn awaits_places(&self, id: RangeId, group: GroupIndex, rows: Range<u32>) -> bool {
         self.answered > 0
             && !self.mutated(Mutation::ReadUnplaced)
             && self.locks.others(id, group, rows.start, rows.end)

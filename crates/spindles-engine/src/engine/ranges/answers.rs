@@ -1,7 +1,7 @@
 //! Member I/O of stripe ranges that came back: on to the next phase, or to another plan.
 
 use crate::{
-    Engine, index,
+    Engine, RangeId,
     output::OutReason,
     plan::{Ask, Work},
     ranges::{Owner, Phase},
@@ -12,8 +12,8 @@ use spindles_block::{MemberError, MemberIndex, MemberResult, RequestError};
 impl Engine {
     /// A member I/O of a stripe range came back.
     #[inline]
-    pub(crate) fn range_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn range_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
+        let range = &mut self.ranges[id];
         assert!(range.pending > 0, "a member I/O came back twice");
         range.pending -= 1;
         if range.phase() == Phase::Direct {
@@ -28,7 +28,7 @@ impl Engine {
                     if ask == Ask::Read {
                         self.read_took(member, issued);
                     }
-                    if self.ranges[index(id)].direct.verifies {
+                    if self.ranges[id].direct.verifies {
                         return self.verify_direct(id);
                     }
                     self.finish_direct(id);
@@ -41,12 +41,12 @@ impl Engine {
 
     /// One of a stripe range with a plan came back.
     #[inline(never)]
-    fn planned_io_done(&mut self, id: u32, slot: u8, result: MemberResult) {
-        let range = &self.ranges[index(id)];
+    fn planned_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
+        let range = &self.ranges[id];
         let (phase, owner, done) = (range.phase(), range.owner, range.pending == 0);
         let member = match phase {
             Phase::Flushing => MemberIndex(slot),
-            _ => self.groups[index(id)].slots()[usize::from(slot)].member,
+            _ => self.groups[id.index()].slots()[usize::from(slot)].member,
         };
         if phase != Phase::Flushing && range.shape.mirrors() {
             self.members[usize::from(member.0)].load.in_flight -= 1;
@@ -56,7 +56,7 @@ impl Engine {
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         if phase == Phase::Reading && range.ask == Ask::Read {
             range.reads.awaited = range.reads.awaited.minus(SlotSet::one(slot));
             let issued = range.reads.issued;
@@ -72,8 +72,8 @@ impl Engine {
     }
 
     /// All member I/O of a stripe range is back.
-    pub(crate) fn range_ios_done(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn range_ios_done(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         match range.phase() {
             Phase::Reading if range.seen.read_failed => {
                 range.seen.read_failed = false;
@@ -92,10 +92,10 @@ impl Engine {
             Phase::Writing => self.written(id),
             Phase::Flushing => {
                 if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
-                    self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
+                    self.ranges[id].error = Some(RequestError::BeyondTolerance);
                 }
-                if self.ranges[index(id)].error.is_none() {
-                    self.flushes.ended(self.ranges[index(id)].covers);
+                if self.ranges[id].error.is_none() {
+                    self.flushes.ended(self.ranges[id].covers);
                 }
                 self.acknowledge(id);
             }
@@ -103,20 +103,20 @@ impl Engine {
         }
     }
 
-    fn column_io_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
-        if self.ranges[index(id)].phase() == Phase::Reading {
+    fn column_io_failed(&mut self, id: RangeId, slot: u8, member: MemberIndex, error: MemberError) {
+        if self.ranges[id].phase() == Phase::Reading {
             return self.read_failed(id, slot, member, error);
         }
         if self.repairs(id) && self.rewrite_refused(id, slot, error) {
             return;
         }
         if !self.put_out(member, OutReason::Error(error)) {
-            self.ranges[index(id)].error = Some(RequestError::of_write(error));
+            self.ranges[id].error = Some(RequestError::of_write(error));
         }
     }
 
-    fn read_failed(&mut self, id: u32, slot: u8, member: MemberIndex, error: MemberError) {
-        let range = &mut self.ranges[index(id)];
+    fn read_failed(&mut self, id: RangeId, slot: u8, member: MemberIndex, error: MemberError) {
+        let range = &mut self.ranges[id];
         range.seen.read_failed = true;
         range.rows.unreadable = range.rows.unreadable.with(slot);
         range.seen.corrupt |= error == MemberError::Corrupt;
@@ -131,20 +131,20 @@ impl Engine {
         }
     }
 
-    fn direct_failed(&mut self, id: u32, slot: u8, error: MemberError) {
+    fn direct_failed(&mut self, id: RangeId, slot: u8, error: MemberError) {
         self.unpin_pages(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.reset();
         range.move_to(Phase::Starting);
         let (ask, member, group) = (range.ask, range.direct.member, range.group);
         if ask == Ask::Write {
             self.put_out(member, OutReason::Error(error));
-            self.ranges[index(id)].error = Some(RequestError::of_write(error));
+            self.ranges[id].error = Some(RequestError::of_write(error));
             return self.finish(id);
         }
         self.take_group(id, group);
         self.read_failed(id, slot, member, error);
-        self.ranges[index(id)].seen.read_failed = false;
+        self.ranges[id].seen.read_failed = false;
         self.plan_range(id);
     }
 }

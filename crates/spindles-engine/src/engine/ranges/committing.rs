@@ -1,7 +1,7 @@
 //! `Committing` to `Writing`: the point from which on a member that fails is out.
 
 use crate::{
-    Engine, Mutation, index,
+    Engine, Mutation, RangeId, index,
     plan::{Ask, Strategy, Work},
     ranges::{Owner, Phase},
     slots::SlotSet,
@@ -11,17 +11,17 @@ use spindles_block::{Operation, RequestError};
 
 impl Engine {
     /// The commit point: from here on a member that fails is out.
-    pub(crate) fn commit(&mut self, id: u32) {
-        let plan = self.ranges[index(id)].plan;
+    pub(crate) fn commit(&mut self, id: RangeId) {
+        let plan = self.ranges[id].plan;
         if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
             return self.scrubbed(id, false);
         }
-        let group = self.ranges[index(id)].group;
+        let group = self.ranges[id].group;
         // A device that is being filled is not yet counted on, and what repairs a place writes what
         // should be there already: nothing is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
         // What is logged already goes to its place, whatever comes of the journal.
-        let logged = self.ranges[index(id)].log.segment.is_some();
+        let logged = self.ranges[id].log.segment.is_some();
         // Where a member failed that is durable first: the journals lack what it should have logged.
         let unrecorded = (logged || self.journals())
             && self.metadata.may_count_on(self.missing)
@@ -35,14 +35,14 @@ impl Engine {
             (!self.may_write_region(group)).then_some(WaitFor::Region)
         };
         if let Some(reason) = waits_for {
-            self.ranges[index(id)].move_to(Phase::Committing);
+            self.ranges[id].move_to(Phase::Committing);
             self.waits.wait(id, reason);
             return;
         }
         // Members may have gone since the plan was made; what it computed for the others holds.
         let mut writes = plan.writes.minus(self.missing_slots(id));
-        if self.mutated(Mutation::RebuildSkipsWrites) && self.ranges[index(id)].ask == Ask::Write {
-            let end = self.ranges[index(id)].low + self.ranges[index(id)].blocks;
+        if self.mutated(Mutation::RebuildSkipsWrites) && self.ranges[id].ask == Ask::Write {
+            let end = self.ranges[id].low + self.ranges[id].blocks;
             writes = writes.minus(self.slots_not_held(id, end));
         }
         if self.mutated(Mutation::StaleParity) && plan.strategy == Strategy::ReadModifyWrite {
@@ -51,13 +51,13 @@ impl Engine {
         let given_up = self.writes_nothing();
         if given_up || writes.is_empty() {
             // Settling what has only one copy left, or lost its parity, is done without a write.
-            let asked = !self.ranges[index(id)].rows.settling.is_under_way();
-            if given_up || asked && self.ranges[index(id)].ask == Ask::Write {
-                self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
+            let asked = !self.ranges[id].rows.settling.is_under_way();
+            if given_up || asked && self.ranges[id].ask == Ask::Write {
+                self.ranges[id].error = Some(RequestError::BeyondTolerance);
             }
             return self.acknowledge(id);
         }
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         if range.log.segment.is_none() {
             if self.must_log(id) {
                 return self.begin_log(id, writes);
@@ -73,7 +73,7 @@ impl Engine {
         }
         let kept = writes;
         let mut to_replacement = self.replaced_slots(id).and(writes);
-        if self.ranges[index(id)].ask == Ask::Replace {
+        if self.ranges[id].ask == Ask::Replace {
             if to_replacement.is_empty() {
                 return self.finish_rows(id); // It came to its end meanwhile.
             }
@@ -82,7 +82,7 @@ impl Engine {
             to_replacement = SlotSet::EMPTY;
         }
         self.writing_begins(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Writing);
         range.pending = writes.count() + to_replacement.count();
         self.keep_checksums(id, kept);
@@ -98,8 +98,8 @@ impl Engine {
 
     /// Whether what a stripe range is about to write is logged first: parts of rows, and everything where
     /// a crash could not be told from what the rest of the row holds.
-    fn must_log(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    fn must_log(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let writes = range.ask == Ask::Write && !range.rows.settling.is_under_way();
         if !writes || range.shape.copies || !self.journals() || self.grow.is_moving() {
             return false;
@@ -120,35 +120,35 @@ impl Engine {
     }
 
     /// What is to be written goes into the journal first.
-    fn begin_log(&mut self, id: u32, writes: SlotSet) {
-        self.ranges[index(id)].rows.has_new_checksums = false;
+    fn begin_log(&mut self, id: RangeId, writes: SlotSet) {
+        self.ranges[id].rows.has_new_checksums = false;
         self.note_writes(id, writes);
         self.checksum_new(id);
     }
 
     /// What is to be written, and is not logged, is checksummed first.
-    fn checksum_writes(&mut self, id: u32, writes: SlotSet) {
-        self.ranges[index(id)].rows.has_new_checksums = true;
+    fn checksum_writes(&mut self, id: RangeId, writes: SlotSet) {
+        self.ranges[id].rows.has_new_checksums = true;
         self.note_writes(id, writes);
         self.checksum_new(id);
     }
 
-    fn checksum_new(&mut self, id: u32) {
+    fn checksum_new(&mut self, id: RangeId) {
         if self.has_checksums() {
             self.begin_row_sums(id);
         }
-        if self.ranges[index(id)].rows.new_checksums.is_empty() {
+        if self.ranges[id].rows.new_checksums.is_empty() {
             return self.checksums_ready(id);
         }
         self.work_step(id, Work::Checksum);
     }
 
     /// What is to be written is checksummed.
-    pub(super) fn checksums_ready(&mut self, id: u32) {
+    pub(super) fn checksums_ready(&mut self, id: RangeId) {
         if self.has_checksums() {
             self.end_row_sums(id);
         }
-        if self.ranges[index(id)].rows.has_new_checksums {
+        if self.ranges[id].rows.has_new_checksums {
             return self.commit(id);
         }
         self.log(id);
@@ -156,8 +156,8 @@ impl Engine {
 
     /// Takes down what is to be written, and what of that is not just zeros. The sum of a row is over new
     /// data on missing members too.
-    fn note_writes(&mut self, id: u32, writes: SlotSet) {
-        let range = &self.ranges[index(id)];
+    fn note_writes(&mut self, id: RangeId, writes: SlotSet) {
+        let range = &self.ranges[id];
         let mut summed = writes;
         if !range.shape.copies && self.has_checksums() {
             summed = summed.or(range.renewed());
@@ -166,21 +166,21 @@ impl Engine {
         let data = summed.iter().filter(is_data);
         let data = data.fold(SlotSet::EMPTY, SlotSet::with);
         let new_checksums = self.slots_to_checksum(id, data);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.log.slots = writes;
         range.log.data = data.and(writes);
         range.rows.new_checksums = new_checksums;
     }
 
     /// How `slot` of a stripe range is written.
-    fn slot_write(&self, id: u32, slot: u8) -> Operation {
+    fn slot_write(&self, id: RangeId, slot: u8) -> Operation {
         let (fua, zeros) = self.write_kind(id);
         // What is logged is durable there; what has checksums by a flush after they are written.
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let later = || range.log.segment.is_some() || self.is_durable_by_flush(id);
         let fua = fua && !range.rows.settling.is_under_way() && !later();
         let data = slot < self.shape(id).data || self.shape(id).copies;
-        let parity_of_zeros = self.ranges[index(id)].plan.strategy == Strategy::Direct;
+        let parity_of_zeros = self.ranges[id].plan.strategy == Strategy::Direct;
         match zeros {
             Some(operation) if data || parity_of_zeros => operation,
             _ => Operation::Write { fua },
@@ -189,8 +189,8 @@ impl Engine {
 
     /// Whether a stripe range writes durably by a flush: what is logged where the log may be lost, and what has
     /// checksums, which are written before.
-    pub(super) fn is_durable_by_flush(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    pub(super) fn is_durable_by_flush(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let flushed = match range.log.segment {
             Some(_) => self.journals_on_device(),
             None => self.has_checksums(),
@@ -199,18 +199,18 @@ impl Engine {
     }
 
     /// Whether a stripe range writes durably, and which operation stands for zeros.
-    pub(crate) fn write_kind(&self, id: u32) -> (bool, Option<Operation>) {
-        if self.ranges[index(id)].ask != Ask::Write {
+    pub(crate) fn write_kind(&self, id: RangeId) -> (bool, Option<Operation>) {
+        if self.ranges[id].ask != Ask::Write {
             // A copy that was read must be the one that is there after power loss, even if the
             // member it was read from is lost as well: the others agree durably before the reply.
             let settles = self.shape(id).copies
-                && self.ranges[index(id)].plan.strategy == Strategy::Settle
+                && self.ranges[id].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);
             // What is told to be repaired is.
             let repairs = self.repairs(id) && !self.mutated(Mutation::RepairInCache);
             return (settles || repairs, None);
         }
-        let Owner::Request(request) = self.ranges[index(id)].owner else {
+        let Owner::Request(request) = self.ranges[id].owner else {
             return (false, None);
         };
         match self.handed_down(self.requests[index(request)].operation) {

@@ -1,7 +1,7 @@
 //! `Computing`: the steps that the plan of a stripe range asks for.
 
 use crate::{
-    Engine, Mutation, index,
+    Engine, Mutation, RangeId, index,
     output::Output,
     plan::{Strategy, Work},
     ranges::{Owner, Phase},
@@ -11,40 +11,40 @@ use spindles_block::{BufferSlice, Compute, ComputeResult, Operand, Step, StepId}
 
 impl Engine {
     /// The computation after `done`, or the commit.
-    pub(crate) fn work(&mut self, id: u32, done: Option<Work>) {
-        let Some(work) = self.ranges[index(id)].plan.work_after(done) else {
+    pub(crate) fn work(&mut self, id: RangeId, done: Option<Work>) {
+        let Some(work) = self.ranges[id].plan.work_after(done) else {
             return self.commit(id);
         };
         self.work_step(id, work);
     }
 
     /// Asks for a computation.
-    pub(crate) fn work_step(&mut self, id: u32, work: Work) {
-        let base = index(id) * self.operands_per_range();
+    pub(crate) fn work_step(&mut self, id: RangeId, work: Work) {
+        let base = id.index() * self.operands_per_range();
         let mut cursor = base;
-        let plan = self.ranges[index(id)].plan;
-        let touched = self.ranges[index(id)].touched;
+        let plan = self.ranges[id].plan;
+        let touched = self.ranges[id].touched;
         match work {
             Work::Locate | Work::Verify => {
                 if work == Work::Verify {
-                    let range = &mut self.ranges[index(id)];
+                    let range = &mut self.ranges[id];
                     let read = plan.reads.minus(range.rows.zeros);
                     (range.rows.read_checksums, range.rows.made_checksums) = (read, SlotSet::EMPTY);
                 }
                 let zeros = match work {
-                    Work::Verify => self.ranges[index(id)].rows.zeros,
+                    Work::Verify => self.ranges[id].rows.zeros,
                     _ => SlotSet::EMPTY,
                 };
                 for slot in plan.reads.minus(zeros).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
             }
             Work::Recover => {
                 for slot in plan.reads.lowest(u32::from(self.shape(id).data)).iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
                 for slot in plan.recover.iter() {
                     self.operand(id, &mut cursor, slot, self.read_place(id, slot));
                 }
@@ -54,7 +54,7 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
                 for slot in plan.reads.minus(touched).iter() {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
@@ -63,7 +63,7 @@ impl Engine {
                 for slot in 0..self.shape(id).data {
                     self.operand(id, &mut cursor, slot, self.new_place(id, slot));
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
                 for slot in plan.encode.iter() {
                     self.operand(id, &mut cursor, slot, self.parity_place(id, slot));
                 }
@@ -71,12 +71,12 @@ impl Engine {
             Work::Fill => {
                 let filled = match plan.strategy {
                     Strategy::Zeros => touched,
-                    _ => touched.and(self.ranges[index(id)].rows.zeros),
+                    _ => touched.and(self.ranges[id].rows.zeros),
                 };
                 for slot in filled.iter() {
                     self.operand(id, &mut cursor, slot, BufferSlice::ZEROS);
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
                 for slot in filled.iter() {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
@@ -85,7 +85,7 @@ impl Engine {
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
@@ -94,7 +94,7 @@ impl Engine {
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.row(id, slot));
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
                 for slot in touched.iter() {
                     self.operand(id, &mut cursor, slot, self.client(id, slot));
                 }
@@ -110,11 +110,11 @@ impl Engine {
                     self.operand(id, &mut cursor, slot, is);
                     self.operand(id, &mut cursor, slot, should_be);
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
             }
             Work::Prove => {
                 let data = self.shape(id).all_data();
-                for slot in self.ranges[index(id)].rows.made_checksums.iter() {
+                for slot in self.ranges[id].rows.made_checksums.iter() {
                     let place = if data.contains(slot) {
                         self.read_place(id, slot)
                     } else {
@@ -122,27 +122,27 @@ impl Engine {
                     };
                     self.operand(id, &mut cursor, slot, place);
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
             }
             Work::Checksum => {
-                for slot in self.ranges[index(id)].rows.new_checksums.iter() {
+                for slot in self.ranges[id].rows.new_checksums.iter() {
                     self.operand(id, &mut cursor, slot, self.write_source(id, slot));
                 }
-                self.ranges[index(id)].sources = count(cursor - base);
+                self.ranges[id].sources = count(cursor - base);
             }
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.targets = count(cursor - base) - range.sources;
         range.move_to(Phase::Computing(work));
-        self.output(Output::Compute(StepId(id)));
+        self.output(Output::Compute(StepId(id.0)));
     }
 
     pub(crate) fn operands_per_range(&self) -> usize {
-        self.operands.len() / self.ranges.len()
+        self.operands.len() / index(self.ranges.count())
     }
 
-    fn operand(&mut self, id: u32, cursor: &mut usize, slot: u8, slice: BufferSlice) {
-        let code_index = self.groups[index(id)].slots()[usize::from(slot)].code_index;
+    fn operand(&mut self, id: RangeId, cursor: &mut usize, slot: u8, slice: BufferSlice) {
+        let code_index = self.groups[id.index()].slots()[usize::from(slot)].code_index;
         self.operands[*cursor] = Operand {
             index: code_index,
             slice,
@@ -152,7 +152,7 @@ impl Engine {
 
     /// What `Output::Compute(id)` asks for.
     pub fn step(&self, id: StepId) -> Step<'_> {
-        let range = &self.ranges[index(id.0)];
+        let range = &self.ranges[RangeId(id.0)];
         let Phase::Computing(work) = range.phase() else {
             panic!("a step is asked for in phase {:?}", range.phase());
         };
@@ -178,7 +178,7 @@ impl Engine {
     /// Where the driver puts the checksums of a step that asks for them: those of all blocks of
     /// the first source, then of the second, and so on.
     pub fn checksums_mut(&mut self, id: StepId) -> &mut [u32] {
-        let range = &self.ranges[index(id.0)];
+        let range = &self.ranges[RangeId(id.0)];
         assert!(
             matches!(
                 range.phase(),
@@ -205,10 +205,10 @@ impl Engine {
     }
 
     /// A step of computation of a stripe range came back.
-    pub(crate) fn range_computed(&mut self, id: u32, result: ComputeResult) {
+    pub(crate) fn range_computed(&mut self, id: RangeId, result: ComputeResult) {
         let trusts_reads = self.mutated(Mutation::BlindScrub);
         let proves = self.has_checksums();
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let Phase::Computing(work) = range.phase() else {
             panic!("a computation came back in phase {:?}", range.phase());
         };

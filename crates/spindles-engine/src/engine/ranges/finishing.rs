@@ -1,12 +1,11 @@
 //! `Acknowledging`, and the end of a stripe range.
 
 use crate::{
-    Engine, Mutation, SLOT_BITS,
+    Engine, Mutation, RangeId, SLOT_BITS,
     bad_blocks::Change,
-    index,
     output::Output,
     plan::Ask,
-    ranges::{NO_RANGE, Owner, Phase},
+    ranges::{Owner, Phase},
     waits::WaitFor,
 };
 use spindles_block::{
@@ -14,19 +13,19 @@ use spindles_block::{
 };
 
 impl Engine {
-    pub(super) fn written(&mut self, id: u32) {
+    pub(super) fn written(&mut self, id: RangeId) {
         self.writing_ended(id);
         let parity = u32::from(self.shape(id).slots - self.shape(id).data);
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let not_held = self.slots_not_held(id, range.low + range.blocks);
         if !self.shape(id).copies && not_held.count() > parity {
-            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[id].error = Some(RequestError::BeyondTolerance);
         }
-        if self.ranges[index(id)].rows.settling.is_under_way() {
+        if self.ranges[id].rows.settling.is_under_way() {
             return self.acknowledge(id);
         }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
-        self.ranges[index(id)].seen.was_bad = was_bad;
+        self.ranges[id].seen.was_bad = was_bad;
         if was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
             return self.flush_for(id);
         }
@@ -34,7 +33,7 @@ impl Engine {
     }
 
     /// The rows of a stripe range are done, `wrote` or not: a scrub tells what it found.
-    pub(super) fn scrubbed(&mut self, id: u32, wrote: bool) {
+    pub(super) fn scrubbed(&mut self, id: RangeId, wrote: bool) {
         if self.repairs(id) {
             self.tell_repairs(id, wrote);
         }
@@ -42,8 +41,8 @@ impl Engine {
     }
 
     /// Nothing that skipped a member is acknowledged before that is durable.
-    pub(super) fn acknowledge(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(super) fn acknowledge(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Acknowledging);
         if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
             self.waits.wait(id, WaitFor::Superblocks);
@@ -53,16 +52,16 @@ impl Engine {
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
-        if self.ranges[index(id)].seen.was_bad && self.ranges[index(id)].error.is_none() {
+        if self.ranges[id].seen.was_bad && self.ranges[id].error.is_none() {
             let change = self.take_from_bad_blocks(id);
-            let range = &mut self.ranges[index(id)];
+            let range = &mut self.ranges[id];
             range.seen.was_bad = change == Change::Wait;
             if change == Change::Full && range.ask == Ask::Write {
                 range.error = Some(RequestError::BeyondTolerance);
             }
             return self.acknowledge(id);
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         if self.metadata.is_broken() && range.ask == Ask::Write {
             range.error = Some(RequestError::BeyondTolerance);
         }
@@ -70,12 +69,12 @@ impl Engine {
     }
 
     /// The rows are done; on to the next, or the end.
-    pub(crate) fn finish_rows(&mut self, id: u32) {
+    pub(crate) fn finish_rows(&mut self, id: RangeId) {
         self.log_done(id);
-        if self.ranges[index(id)].rows.settling.is_under_way() {
+        if self.ranges[id].rows.settling.is_under_way() {
             return self.rows_settled(id);
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.low += range.blocks;
         if range.low < range.end && range.error.is_none() {
             range.blocks = range.end - range.low;
@@ -92,8 +91,8 @@ impl Engine {
 
     /// As `finish`, for what had neither plan nor lock.
     #[inline]
-    pub(crate) fn finish_direct(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn finish_direct(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Free);
         let Owner::Request(request) = range.owner else {
             panic!("a direct operation belongs to a request");
@@ -106,9 +105,9 @@ impl Engine {
         self.request_part_done(request, None);
     }
 
-    pub(crate) fn finish(&mut self, id: u32) {
+    pub(crate) fn finish(&mut self, id: RangeId) {
         self.unpin_pages(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.move_to(Phase::Free);
         let (owner, error, mismatch) = (range.owner, range.error, range.seen.mismatch);
         let around = range.reads.around;
@@ -124,10 +123,10 @@ impl Engine {
         }
         match owner {
             Owner::Request(request) => {
-                let merged = self.ranges[index(id)].merged;
+                let merged = self.ranges[id].merged;
                 self.free_ranges.push(id);
                 self.request_part_done(request, error);
-                if merged != NO_RANGE {
+                if merged != RangeId::NONE {
                     self.finish_merged(merged, error);
                 }
             }
@@ -142,9 +141,9 @@ impl Engine {
         self.pump_releases();
     }
 
-    pub(super) fn finish_merged(&mut self, mut id: u32, error: Option<RequestError>) {
-        while id != NO_RANGE {
-            let range = &mut self.ranges[index(id)];
+    pub(super) fn finish_merged(&mut self, mut id: RangeId, error: Option<RequestError>) {
+        while id != RangeId::NONE {
+            let range = &mut self.ranges[id];
             assert_eq!(
                 range.phase(),
                 Phase::Merged,
@@ -163,14 +162,14 @@ impl Engine {
 
     /// Flushes all members before a stripe range is answered that wrote.
     #[cold]
-    pub(crate) fn flush_for(&mut self, id: u32) {
-        self.ranges[index(id)].move_to(Phase::Flushing);
+    pub(crate) fn flush_for(&mut self, id: RangeId) {
+        self.ranges[id].move_to(Phase::Flushing);
         self.flush_of_range(id);
     }
 
     /// Flushes all members for a stripe range.
-    pub(crate) fn flush_members(&mut self, id: u32, skip: bool) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn flush_members(&mut self, id: RangeId, skip: bool) {
+        let range = &mut self.ranges[id];
         range.reset();
         range.low = 0;
         range.blocks = 0;
@@ -181,22 +180,22 @@ impl Engine {
         self.flush_of_range(id);
     }
 
-    fn flush_of_range(&mut self, id: u32) {
-        self.ranges[index(id)].covers = self.flushes.begins();
+    fn flush_of_range(&mut self, id: RangeId) {
+        self.ranges[id].covers = self.flushes.begins();
         if !self.defers_flush_of_range(id) {
             self.send_flush_of_range(id);
         }
     }
 
-    pub(crate) fn send_flush_of_range(&mut self, id: u32) {
+    pub(crate) fn send_flush_of_range(&mut self, id: RangeId) {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
         if active.is_empty() {
             return self.acknowledge(id);
         }
-        self.ranges[index(id)].pending = active.count();
+        self.ranges[id].pending = active.count();
         for member in active.iter() {
             self.output(Output::Member(MemberIo {
-                id: MemberIoId(id << SLOT_BITS | u32::from(member.0)),
+                id: MemberIoId(id.0 << SLOT_BITS | u32::from(member.0)),
                 member,
                 operation: Operation::Flush,
                 block: BlockIndex(0),

@@ -31,22 +31,22 @@ mod places;
 mod planning;
 
 use crate::{
-    Engine, index,
+    Engine, RangeId,
     ranges::{Owner, Phase},
     slots::SlotSet,
 };
 
 impl Engine {
     /// Begins a stripe range whose fields are set and whose group is filled in.
-    pub(crate) fn start(&mut self, id: u32) {
-        self.ranges[index(id)].reset();
+    pub(crate) fn start(&mut self, id: RangeId) {
+        self.ranges[id].reset();
         self.plan_range(id);
     }
 
     /// As `start`, of a stripe range in which a read of `slot` failed. Where that was a single block it
     /// is not read again: a disk may try for seconds.
-    pub(crate) fn start_repair(&mut self, id: u32, slot: u8) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn start_repair(&mut self, id: RangeId, slot: u8) {
+        let range = &mut self.ranges[id];
         range.reset();
         if range.blocks == 1 {
             range.rows.unreadable = SlotSet::one(slot);
@@ -55,16 +55,16 @@ impl Engine {
     }
 
     /// What waited in `ready` goes on.
-    pub(crate) fn run(&mut self, id: u32) {
-        match self.ranges[index(id)].phase() {
+    pub(crate) fn run(&mut self, id: RangeId) {
+        match self.ranges[id].phase() {
             Phase::Locking => {
-                self.ranges[index(id)].locked = true;
+                self.ranges[id].locked = true;
                 self.merge_waiting(id);
                 self.plan_range(id);
             }
             Phase::Preparing => self.plan_range(id),
             Phase::Paging => self.paged(id),
-            Phase::Committing if self.ranges[index(id)].owner == Owner::Replay => {
+            Phase::Committing if self.ranges[id].owner == Owner::Replay => {
                 self.record_logged(id);
             }
             Phase::Committing => self.commit(id),

@@ -1,7 +1,7 @@
 //! Where the rows of a stripe range lie: on its members, and in buffers.
 
 use crate::{
-    Engine, Mutation, SLOT_BITS, index,
+    Engine, Mutation, RangeId, SLOT_BITS, index,
     output::Output,
     plan::{Ask, Shape, Strategy},
     ranges::Owner,
@@ -17,7 +17,7 @@ impl Engine {
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     pub(crate) fn member_io(
         &mut self,
-        range: u32,
+        range: RangeId,
         slot: u8,
         member: MemberIndex,
         operation: Operation,
@@ -30,7 +30,7 @@ impl Engine {
             .data_start
             .plus(offset.0);
         self.output(Output::Member(MemberIo {
-            id: MemberIoId(range << SLOT_BITS | u32::from(slot)),
+            id: MemberIoId(range.0 << SLOT_BITS | u32::from(slot)),
             member,
             operation,
             block,
@@ -53,12 +53,18 @@ impl Engine {
     }
 
     /// The I/O of one slot of a stripe range, at the stripe range's rows.
-    pub(crate) fn slot_io(&mut self, id: u32, slot: u8, operation: Operation, buffer: BufferSlice) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn slot_io(
+        &mut self,
+        id: RangeId,
+        slot: u8,
+        operation: Operation,
+        buffer: BufferSlice,
+    ) {
+        let range = &self.ranges[id];
         let (low, blocks) = (range.low, range.blocks);
         let group = range.group;
         let mirrors = range.shape.mirrors();
-        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let place = self.groups[id.index()].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
         if operation == Operation::Read && self.read_from_log(id, slot, buffer) {
             return;
@@ -68,7 +74,7 @@ impl Engine {
         }
         if self.grow.is_staged(group) {
             return self.output(Output::Member(MemberIo {
-                id: MemberIoId(id << SLOT_BITS | u32::from(slot)),
+                id: MemberIoId(id.0 << SLOT_BITS | u32::from(slot)),
                 member: place.member,
                 operation,
                 block: self.staged_place(place.member, offset),
@@ -101,22 +107,22 @@ impl Engine {
 
     /// The shape of the stripe range's group.
     #[inline]
-    pub(crate) fn shape(&self, id: u32) -> Shape {
-        self.ranges[index(id)].shape
+    pub(crate) fn shape(&self, id: RangeId) -> Shape {
+        self.ranges[id].shape
     }
 
     /// Fills in the group of a stripe range.
-    pub(crate) fn take_group(&mut self, id: u32, group: GroupIndex) {
-        let filled = &mut self.groups[index(id)];
+    pub(crate) fn take_group(&mut self, id: RangeId, group: GroupIndex) {
+        let filled = &mut self.groups[id.index()];
         self.geometry.group_into(group, filled);
         if self.geometry.older().is_some() {
-            self.ranges[index(id)].shape = Shape::of(filled);
+            self.ranges[id].shape = Shape::of(filled);
         }
     }
 
     /// The slots of the stripe range's group on these members.
     #[inline]
-    pub(crate) fn slots_of(&self, id: u32, members: MemberSet) -> SlotSet {
+    pub(crate) fn slots_of(&self, id: RangeId, members: MemberSet) -> SlotSet {
         if members.is_empty() {
             return SlotSet::EMPTY;
         }
@@ -124,8 +130,8 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn slots_on(&self, id: u32, members: MemberSet) -> SlotSet {
-        let slots = self.groups[index(id)].slots();
+    fn slots_on(&self, id: RangeId, members: MemberSet) -> SlotSet {
+        let slots = self.groups[id.index()].slots();
         (0..self.shape(id).slots)
             .filter(|&slot| members.contains(slots[usize::from(slot)].member))
             .fold(SlotSet::EMPTY, SlotSet::with)
@@ -133,13 +139,13 @@ impl Engine {
 
     /// The slots of the stripe range's group whose members are missing.
     #[inline]
-    pub(crate) fn missing_slots(&self, id: u32) -> SlotSet {
+    pub(crate) fn missing_slots(&self, id: RangeId) -> SlotSet {
         self.slots_of(id, self.missing)
     }
 
     /// The slots whose members can't be read in the rows below `end` of the group of the stripe range.
     #[inline]
-    pub(crate) fn slots_not_held(&self, id: u32, end: u32) -> SlotSet {
+    pub(crate) fn slots_not_held(&self, id: RangeId, end: u32) -> SlotSet {
         if self.lost.is_empty() {
             return SlotSet::EMPTY;
         }
@@ -147,8 +153,8 @@ impl Engine {
     }
 
     #[inline(never)]
-    fn slots_lost(&self, id: u32, end: u32) -> SlotSet {
-        let group = &self.groups[index(id)];
+    fn slots_lost(&self, id: RangeId, end: u32) -> SlotSet {
+        let group = &self.groups[id.index()];
         let slots = group.slots();
         (0..self.shape(id).slots)
             .filter(|&slot| !self.holds(slots[usize::from(slot)].member, group.index, end))
@@ -156,11 +162,11 @@ impl Engine {
     }
 
     /// Where a row of the stripe range's scratch space is.
-    pub(crate) fn row(&self, id: u32, row: u8) -> BufferSlice {
+    pub(crate) fn row(&self, id: RangeId, row: u8) -> BufferSlice {
         let id = if self.mutated(Mutation::SharedScratch) {
-            id / 2
+            id.0 / 2
         } else {
-            id
+            id.0
         };
         let row = (id - self.first_with_scratch()) * self.scratch_rows() + u32::from(row);
         BufferSlice {
@@ -170,24 +176,24 @@ impl Engine {
     }
 
     /// Where parity `slot` as it should be is computed to, beside what was read.
-    pub(super) fn witness_row(&self, id: u32, slot: u8) -> BufferSlice {
+    pub(super) fn witness_row(&self, id: RangeId, slot: u8) -> BufferSlice {
         self.row(id, slot + (self.shape(id).slots - self.shape(id).data))
     }
 
     /// Where the client's data for data slot `slot` of the stripe range is.
-    pub(super) fn client(&self, id: u32, slot: u8) -> BufferSlice {
-        let mut range = &self.ranges[index(id)];
+    pub(super) fn client(&self, id: RangeId, slot: u8) -> BufferSlice {
+        let mut range = &self.ranges[id];
         if range.owner == Owner::Answered {
             return self.row(id, slot);
         }
         let row = u64::from(range.low); // Where those are that were merged is as they began.
         while !range.own.contains(slot) {
-            range = &self.ranges[index(range.merged)];
+            range = &self.ranges[range.merged];
         }
         let Owner::Request(request) = range.owner else {
             panic!("a range that touches data belongs to a request");
         };
-        let group = &self.groups[index(id)];
+        let group = &self.groups[id.index()];
         let block = group
             .first_block
             .plus(u64::from(slot) * u64::from(group.blocks) + row);
@@ -195,8 +201,8 @@ impl Engine {
     }
 
     /// Where what is read from `slot` goes: to the client where it asked for it.
-    pub(crate) fn read_place(&self, id: u32, slot: u8) -> BufferSlice {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn read_place(&self, id: RangeId, slot: u8) -> BufferSlice {
+        let range = &self.ranges[id];
         if range.rows.zeros.contains(slot) {
             return BufferSlice::ZEROS;
         }
@@ -217,8 +223,8 @@ impl Engine {
     }
 
     /// Where the data of `slot` are as they shall be after the plan.
-    pub(super) fn new_place(&self, id: u32, slot: u8) -> BufferSlice {
-        let range = &self.ranges[index(id)];
+    pub(super) fn new_place(&self, id: RangeId, slot: u8) -> BufferSlice {
+        let range = &self.ranges[id];
         let settles = range.rows.settling.is_under_way();
         if range.renewed().contains(slot) && !settles {
             return self.client(id, slot);
@@ -227,15 +233,15 @@ impl Engine {
     }
 
     /// Where parity is as it shall be after the plan.
-    pub(super) fn parity_place(&self, id: u32, slot: u8) -> BufferSlice {
-        match self.ranges[index(id)].plan.strategy {
+    pub(super) fn parity_place(&self, id: RangeId, slot: u8) -> BufferSlice {
+        match self.ranges[id].plan.strategy {
             Strategy::Settle => self.witness_row(id, slot),
             _ => self.row(id, slot),
         }
     }
 
-    pub(crate) fn write_source(&self, id: u32, slot: u8) -> BufferSlice {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn write_source(&self, id: RangeId, slot: u8) -> BufferSlice {
+        let range = &self.ranges[id];
         if self.shape(id).copies {
             return match (range.ask, range.plan.reads.first()) {
                 (Ask::Write, _) | (_, None) => self.client(id, 0),
@@ -254,8 +260,8 @@ impl Engine {
         }
     }
 
-    pub(crate) fn writes_zeros(&self, id: u32) -> bool {
-        match self.ranges[index(id)].owner {
+    pub(crate) fn writes_zeros(&self, id: RangeId) -> bool {
+        match self.ranges[id].owner {
             Owner::Request(request) => matches!(
                 self.requests[index(request)].operation,
                 Operation::Discard | Operation::WriteZeroes { .. }

@@ -1,7 +1,7 @@
 //! `Starting` to `Reading`: a stripe range gets its lock, its region and its plan.
 
 use crate::{
-    Engine, Mutation, index,
+    Engine, Mutation, RangeId, index,
     plan::{Ask, Health, Strategy, Work, plan},
     ranges::{Owner, Phase, StripeRange},
     recovery::rows::Settling,
@@ -12,10 +12,10 @@ use spindles_block::{BlockIndex, MemberIndex, Operation, RequestError};
 use spindles_layout::GroupIndex;
 
 impl Engine {
-    pub(crate) fn plan_range(&mut self, id: u32) {
+    pub(crate) fn plan_range(&mut self, id: RangeId) {
         // Whoever has a page waits for nobody who may wait for one.
         self.unpin_pages(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         if range.rows.settling.is_under_way() {
             if self.read_only {
                 return self.settling_fails(id);
@@ -26,11 +26,11 @@ impl Engine {
             return self.plan_range(id);
         }
         if self.bad.any_lost() && self.asks_for_lost(id) {
-            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
         if self.unreplayed && self.log_is_lost(id) {
-            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
         self.narrow_to_log(id);
@@ -43,20 +43,20 @@ impl Engine {
             blocks,
             end,
             ..
-        } = self.ranges[index(id)];
+        } = self.ranges[id];
         let not_held = self.slots_not_held(id, low + blocks);
-        let mut unreadable = not_held.or(self.ranges[index(id)].rows.unreadable);
+        let mut unreadable = not_held.or(self.ranges[id].rows.unreadable);
         if self.overlay.is_some() {
             if !touched.and(self.unproved_slots(id)).is_empty() {
-                self.ranges[index(id)].error = Some(RequestError::InDoubt);
+                self.ranges[id].error = Some(RequestError::InDoubt);
                 return self.finish(id);
             }
-            self.ranges[index(id)].rows.zeros = self.logged_zeros(id);
+            self.ranges[id].rows.zeros = self.logged_zeros(id);
         }
         let unproved = self.unreplayed || self.in_doubt(id) && !self.has_checksums();
         let doubtful = unproved && !touched.and(unreadable).is_empty();
         // What a row sum proved is not in doubt, though the log is gone.
-        let settled = self.ranges[index(id)].rows.settling == Settling::Done
+        let settled = self.ranges[id].rows.settling == Settling::Done
             || (self.settled(group, low + blocks) || self.grow.is_staged(group)) && !doubtful;
         let (mut around, mut probed) = (SlotSet::EMPTY, SlotSet::EMPTY);
         let replayed = !self.unreplayed && self.overlay.is_none();
@@ -81,7 +81,7 @@ impl Engine {
         };
         // A read of what is there and settled sees the old or the new of a write in flight, as on
         // any disk; everything else must not meet one half-way.
-        let unlocked_read_failed = self.ranges[index(id)].seen.unlocked_read_failed;
+        let unlocked_read_failed = self.ranges[id].seen.unlocked_read_failed;
         let shared = self.shape(id).slots > 1 || self.has_checksums() || self.replace.copies();
         let apart = ask == Ask::Read
             && readable
@@ -91,20 +91,20 @@ impl Engine {
         let lock = alone
             && !self.mutated(Mutation::DropStripeLock)
             && !(ask == Ask::Scrub && self.mutated(Mutation::ScrubUnlocked));
-        if lock && !self.ranges[index(id)].locked {
+        if lock && !self.ranges[id].locked {
             if !self.locks.acquire(id, group, low, end) {
-                self.ranges[index(id)].move_to(Phase::Locking);
+                self.ranges[id].move_to(Phase::Locking);
                 return;
             }
-            self.ranges[index(id)].locked = true;
+            self.ranges[id].locked = true;
         }
         if alone && self.regions.are_stored() && !self.region_is_open(id) {
-            self.ranges[index(id)].move_to(Phase::Preparing);
+            self.ranges[id].move_to(Phase::Preparing);
             self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();
         }
         if self.metadata.is_broken() && !written && ask == Ask::Write {
-            self.ranges[index(id)].error = Some(RequestError::BeyondTolerance);
+            self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
 
@@ -131,7 +131,7 @@ impl Engine {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
             }
-            let error = if self.ranges[index(id)].seen.corrupt {
+            let error = if self.ranges[id].seen.corrupt {
                 if self.in_doubt(id) && ask == Ask::Read {
                     return self.begin_agreeing(id);
                 }
@@ -139,7 +139,7 @@ impl Engine {
             } else {
                 RequestError::BeyondTolerance
             };
-            self.ranges[index(id)].error.get_or_insert(error);
+            self.ranges[id].error.get_or_insert(error);
             return self.finish(id);
         };
         if plan.strategy == Strategy::FullStripeWrite && self.writes_zeros(id) {
@@ -148,7 +148,7 @@ impl Engine {
             plan.encode = SlotSet::EMPTY;
         }
         let scratch_max = self.limits.range_blocks;
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         if plan.strategy != Strategy::Direct && range.blocks > scratch_max {
             // A direct read that failed goes on in pieces that fit the scratch space.
             range.blocks = scratch_max;
@@ -163,15 +163,15 @@ impl Engine {
         // What is staged is checksummed beside it.
         let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
         if paged && !self.pin_pages(id) {
-            self.ranges[index(id)].move_to(Phase::Paging);
+            self.ranges[id].move_to(Phase::Paging);
             return;
         }
         self.carry_out_plan(id);
     }
 
     /// Begins with the reads of a stripe range's plan, and before them fills with zeros what the log says is that.
-    pub(crate) fn carry_out_plan(&mut self, id: u32) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn carry_out_plan(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
         let fills = range.ask == Ask::Read && !range.rows.settling.is_under_way();
         if fills && !range.touched.and(range.rows.zeros).is_empty() {
             return self.work_step(id, Work::Fill);
@@ -180,8 +180,8 @@ impl Engine {
     }
 
     /// Begins the reads of a stripe range's plan.
-    pub(crate) fn read_planned(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn read_planned(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         let reads = range.plan.reads.minus(range.rows.zeros);
         if reads.is_empty() {
             return self.work(id, None);
@@ -198,7 +198,7 @@ impl Engine {
 
     /// Whether there are copies to choose from.
     #[inline]
-    pub(crate) fn mirrors(&self, id: u32) -> bool {
+    pub(crate) fn mirrors(&self, id: RangeId) -> bool {
         self.shape(id).mirrors()
     }
 
@@ -207,15 +207,15 @@ impl Engine {
     #[inline(never)]
     pub(crate) fn locate_copy(
         &mut self,
-        id: u32,
+        id: RangeId,
         group: GroupIndex,
         low: u32,
         blocks: u32,
     ) -> (u8, MemberIndex, BlockIndex) {
         self.take_group(id, group);
-        self.ranges[index(id)].low = low;
+        self.ranges[id].low = low;
         let slot = self.choose_copy(id, self.slots_not_held(id, low + blocks));
-        let place = self.groups[index(id)].slots()[usize::from(slot)];
+        let place = self.groups[id.index()].slots()[usize::from(slot)];
         let offset = place.offset.plus(u64::from(low));
         let direct = !self.indirect.contains(place.member);
         if direct && self.holds(place.member, group, low + blocks) {
@@ -225,9 +225,9 @@ impl Engine {
     }
 
     /// The readable copy with the lowest cost; 0 where none is readable.
-    fn choose_copy(&mut self, id: u32, unreadable: SlotSet) -> u8 {
-        let low = u64::from(self.ranges[index(id)].low);
-        let slots = self.groups[index(id)].slots();
+    fn choose_copy(&mut self, id: RangeId, unreadable: SlotSet) -> u8 {
+        let low = u64::from(self.ranges[id].low);
+        let slots = self.groups[id.index()].slots();
         let chosen = self
             .shape(id)
             .all()
@@ -250,14 +250,14 @@ impl Engine {
 
     /// Takes along the writes that wait for the same rows of other chunks: together they read less,
     /// and parity is written once. Nothing overtakes what waits for its own turn.
-    pub(super) fn merge_waiting(&mut self, id: u32) {
-        if self.shape(id).copies || self.ranges[index(id)].ask != Ask::Write {
+    pub(super) fn merge_waiting(&mut self, id: RangeId) {
+        if self.shape(id).copies || self.ranges[id].ask != Ask::Write {
             return;
         }
         let mut last = id;
         let mut at = id;
         while let Some(next) = self.locks.next_overlapping(id, at) {
-            let (range, other) = (&self.ranges[index(id)], &self.ranges[index(next)]);
+            let (range, other) = (&self.ranges[id], &self.ranges[next]);
             let same_rows = range.low == other.low && range.end == other.end;
             let disjoint = range.touched.and(other.touched).is_empty();
             let same_kind = self.write_operation(id).is_some_and(|operation| {
@@ -268,16 +268,16 @@ impl Engine {
             }
             let touched = range.touched.or(other.touched);
             at = self.locks.withdraw(next);
-            self.ranges[index(id)].touched = touched;
-            self.ranges[index(last)].merged = next;
-            self.ranges[index(next)].move_to(Phase::Merged);
+            self.ranges[id].touched = touched;
+            self.ranges[last].merged = next;
+            self.ranges[next].move_to(Phase::Merged);
             last = next;
         }
     }
 
     /// The operation of a stripe range's request, if it writes data.
-    fn write_operation(&self, id: u32) -> Option<Operation> {
-        let Owner::Request(request) = self.ranges[index(id)].owner else {
+    fn write_operation(&self, id: RangeId) -> Option<Operation> {
+        let Owner::Request(request) = self.ranges[id].owner else {
             return None;
         };
         let operation = self.requests[index(request)].operation;

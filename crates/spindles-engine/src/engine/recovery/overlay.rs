@@ -1,9 +1,8 @@
 //! Open read only, records of the log are read in place of what their places hold. Nothing is written.
 
 use crate::{
-    Engine,
+    Engine, RangeId,
     checksums::entries::Entry,
-    index,
     journal::JOURNAL_DEVICE,
     recovery::overlay::{Logged, Overlay},
     slots::SlotSet,
@@ -31,9 +30,9 @@ impl Engine {
 
     /// What the log says of the block of a slot in a row of a stripe range, counted from the first under way.
     #[inline]
-    pub(crate) fn logged(&self, id: u32, slot: u8, row: u32) -> Option<Logged<'_>> {
+    pub(crate) fn logged(&self, id: RangeId, slot: u8, row: u32) -> Option<Logged<'_>> {
         let overlay = self.overlay.as_ref()?;
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         if self.grow.is_staged(range.group) {
             return None;
         }
@@ -41,7 +40,7 @@ impl Engine {
     }
 
     /// Slots of the rows under way of which the log says this.
-    fn slots_logged(&self, id: u32, is: impl Fn(Logged<'_>) -> bool) -> SlotSet {
+    fn slots_logged(&self, id: RangeId, is: impl Fn(Logged<'_>) -> bool) -> SlotSet {
         if self.overlay.is_none() {
             return SlotSet::EMPTY;
         }
@@ -51,12 +50,12 @@ impl Engine {
     }
 
     /// Slots of the rows under way that the log has something of.
-    pub(crate) fn logged_slots(&self, id: u32) -> SlotSet {
+    pub(crate) fn logged_slots(&self, id: RangeId) -> SlotSet {
         self.slots_logged(id, |_| true)
     }
 
     /// Slots of the rows under way that are zeros, says the log.
-    pub(crate) fn logged_zeros(&self, id: u32) -> SlotSet {
+    pub(crate) fn logged_zeros(&self, id: RangeId) -> SlotSet {
         let is_zeros = |logged: Logged<'_>| match logged {
             Logged::Part(part) => part.entry.kind == JournalKind::Zeros,
             Logged::Lost => false,
@@ -65,8 +64,8 @@ impl Engine {
     }
 
     /// Slots of the rows under way that records wrote which are not whole.
-    pub(crate) fn unproved_slots(&self, id: u32) -> SlotSet {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn unproved_slots(&self, id: RangeId) -> SlotSet {
+        let range = &self.ranges[id];
         let overlay = self.overlay.as_ref();
         overlay.map_or(SlotSet::EMPTY, |overlay| {
             overlay.unproved(range.group, range.low)
@@ -74,8 +73,8 @@ impl Engine {
     }
 
     /// Of the rows under way only those stay of which the log says the same.
-    pub(crate) fn narrow_to_log(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn narrow_to_log(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         if let Some(overlay) = &self.overlay {
             let rows = range.low..range.low + range.blocks;
             range.blocks = overlay.alike(range.group, &rows);
@@ -83,10 +82,10 @@ impl Engine {
     }
 
     /// The entry that the log has for a block.
-    pub(crate) fn logged_entry(&self, id: u32, slot: u8, row: u32) -> Option<Entry> {
+    pub(crate) fn logged_entry(&self, id: RangeId, slot: u8, row: u32) -> Option<Entry> {
         let logged = self.logged(id, slot, row)?;
         let overlay = self.overlay.as_ref()?;
-        let row = self.ranges[index(id)].low + row;
+        let row = self.ranges[id].low + row;
         Some(match logged {
             Logged::Lost => Entry::LOST,
             Logged::Part(part) => {
@@ -103,29 +102,29 @@ impl Engine {
     }
 
     /// Where the log has the blocks of a slot in the rows under way: the device, and the first block.
-    fn place_in_log(&self, id: u32, slot: u8) -> Option<(MemberIndex, BlockIndex)> {
+    fn place_in_log(&self, id: RangeId, slot: u8) -> Option<(MemberIndex, BlockIndex)> {
         let Logged::Part(part) = self.logged(id, slot, 0)? else {
             return None;
         };
         let journal = self.journal.as_ref()?;
         let (device, start) = journal.placement.place(part.member);
-        let rows = self.ranges[index(id)].low - part.entry.low;
+        let rows = self.ranges[id].low - part.entry.low;
         Some((device, start.plus(u64::from(part.entry.place + rows))))
     }
 
     /// Reads the blocks of a slot from the log, where they are there.
-    pub(crate) fn read_from_log(&mut self, id: u32, slot: u8, buffer: BufferSlice) -> bool {
+    pub(crate) fn read_from_log(&mut self, id: RangeId, slot: u8, buffer: BufferSlice) -> bool {
         let Some((device, block)) = self.place_in_log(id, slot) else {
             return false;
         };
-        let blocks = self.ranges[index(id)].blocks;
+        let blocks = self.ranges[id].blocks;
         self.journal_io(id, slot, device, Operation::Read, block, blocks, buffer);
         true
     }
 
     /// A read of a slot of a stripe range failed on the device that has the log, and not on its member.
     #[cold]
-    pub(crate) fn log_failed_to_read(&mut self, id: u32, slot: u8, error: MemberError) -> bool {
+    pub(crate) fn log_failed_to_read(&mut self, id: RangeId, slot: u8, error: MemberError) -> bool {
         match self.place_in_log(id, slot) {
             Some((JOURNAL_DEVICE, _)) => {
                 self.log_failed(JOURNAL_DEVICE, Err(error));

@@ -19,7 +19,7 @@
 //! Members that are missing, or being filled, have no say. Who is being filled is written to.
 
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     checksums::ChecksumsOf,
     index,
     output::{Event, Output},
@@ -49,17 +49,17 @@ enum Outcome {
 impl Engine {
     /// Whether rows of a region in doubt must be put in order before the stripe range goes on. Who writes them
     /// as a whole needs no look at what was there.
-    pub(crate) fn must_settle(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn must_settle(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
         self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
     }
 
     /// Reads what is there of the rows under way.
-    pub(crate) fn begin_settling(&mut self, id: u32) {
+    pub(crate) fn begin_settling(&mut self, id: RangeId) {
         if !self.bad_blocks_are_stored() {
             // What is lost is durable in the list before anything is written in its place.
-            self.ranges[index(id)].move_to(Phase::Preparing);
+            self.ranges[id].move_to(Phase::Preparing);
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
         }
@@ -67,7 +67,7 @@ impl Engine {
         let lost = self.slots_of(id, self.lost);
         let any_listed = self.bad.any_lost();
         let scratch_max = self.limits.range_blocks;
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         if range.shape.slots > 1 {
             range.blocks = range.blocks.min(scratch_max);
         }
@@ -89,54 +89,54 @@ impl Engine {
             writes: all.minus(missing),
             writes_always: SlotSet::EMPTY,
         };
-        if !self.grow.is_staged(self.ranges[index(id)].group) && !self.pin_pages(id) {
-            self.ranges[index(id)].move_to(Phase::Paging);
+        if !self.grow.is_staged(self.ranges[id].group) && !self.pin_pages(id) {
+            self.ranges[id].move_to(Phase::Paging);
             return;
         }
         self.carry_out_plan(id);
     }
 
     /// Whether the rows of a stripe range are in doubt, and stay so, because the array is open read only.
-    pub(crate) fn in_doubt(&self, id: u32) -> bool {
-        let group = self.ranges[index(id)].group;
+    pub(crate) fn in_doubt(&self, id: RangeId) -> bool {
+        let group = self.ranges[id].group;
         self.read_only && self.regions.is_unsettled(group) || !self.unproved_slots(id).is_empty()
     }
 
     /// Open read only, the rows under way do not fit their checksums: reads all of them, to see whether they
     /// fit together.
-    pub(crate) fn begin_agreeing(&mut self, id: u32) {
+    pub(crate) fn begin_agreeing(&mut self, id: RangeId) {
         let zeros = self.logged_zeros(id);
         if self.shape(id).slots == 1 || !zeros.is_empty() || !self.has_checksums() {
             return self.settling_fails(id);
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.rows.unreadable = SlotSet::EMPTY;
         range.rows.rotten = SlotSet::EMPTY;
         self.begin_settling(id);
     }
 
     /// Whether all of the rows under way was read.
-    fn lacks_nothing(&self, id: u32) -> bool {
-        let range = &self.ranges[index(id)];
+    fn lacks_nothing(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         range.rows.read_checksums == range.shape.all()
     }
 
     /// Open read only, it is known what the rows under way hold. It is in scratch space.
-    fn deliver(&mut self, id: u32) {
-        self.ranges[index(id)].rows.settling = Settling::Delivering;
+    fn deliver(&mut self, id: RangeId) {
+        self.ranges[id].rows.settling = Settling::Delivering;
         self.work_step(id, Work::Deliver);
     }
 
     /// The client has it.
-    pub(crate) fn delivered(&mut self, id: u32) {
-        self.ranges[index(id)].rows.settling = Settling::Done;
+    pub(crate) fn delivered(&mut self, id: RangeId) {
+        self.ranges[id].rows.settling = Settling::Done;
         self.unpin_pages(id);
         self.finish_rows(id);
     }
 
-    pub(crate) fn settling_fails(&mut self, id: u32) {
+    pub(crate) fn settling_fails(&mut self, id: RangeId) {
         let in_doubt = self.in_doubt(id);
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         let error = if range.seen.corrupt && in_doubt {
             RequestError::InDoubt
         } else if range.seen.corrupt {
@@ -149,9 +149,9 @@ impl Engine {
     }
 
     /// What is known of a row, counted from the first under way.
-    fn evidence(&self, id: u32, row: u32) -> Row {
+    fn evidence(&self, id: RangeId, row: u32) -> Row {
         let mut evidence = [BlockEvidence::default(); MEMBERS_MAX as usize];
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let missing = self.slots_of(id, self.lost);
         for slot in range.shape.all().iter() {
             let of = &mut evidence[usize::from(slot)];
@@ -173,7 +173,7 @@ impl Engine {
     }
 
     /// What was read of the rows under way has checksums.
-    pub(crate) fn settling_verified(&mut self, id: u32) {
+    pub(crate) fn settling_verified(&mut self, id: RangeId) {
         if self.shape(id).copies && self.read_only {
             self.compare_copies(id);
         } else if self.shape(id).copies {
@@ -184,7 +184,7 @@ impl Engine {
     }
 
     /// Open read only: the rows from the first on in which all copies are alike are answered.
-    fn compare_copies(&mut self, id: u32) {
+    fn compare_copies(&mut self, id: RangeId) {
         let slots = self.shape(id).all();
         let is_alike = |row: &u32| {
             let first = self.checksum_at(id, ChecksumsOf::Read, 0, *row);
@@ -192,7 +192,7 @@ impl Engine {
                 .iter()
                 .all(|slot| self.checksum_at(id, ChecksumsOf::Read, slot, *row) == first)
         };
-        let blocks = self.ranges[index(id)].blocks;
+        let blocks = self.ranges[id].blocks;
         let alike = if self.lacks_nothing(id) {
             (0..blocks).take_while(is_alike).count()
         } else {
@@ -201,12 +201,12 @@ impl Engine {
         if alike == 0 {
             return self.settling_fails(id);
         }
-        self.ranges[index(id)].blocks = u32::try_from(alike).expect("rows of a range");
+        self.ranges[id].blocks = u32::try_from(alike).expect("rows of a range");
         self.deliver(id);
     }
 
     /// One copy of each block is chosen, and goes to all others.
-    fn settle_copies(&mut self, id: u32) {
+    fn settle_copies(&mut self, id: RangeId) {
         let shape = self.shape(id);
         let choice = |row| {
             let evidence = self.evidence(id, row);
@@ -218,7 +218,7 @@ impl Engine {
             (truth, differ)
         };
         let (truth, differ) = choice(0);
-        let blocks = self.ranges[index(id)].blocks;
+        let blocks = self.ranges[id].blocks;
         let alike = (0..blocks).take_while(|&row| choice(row) == (truth, differ));
         let alike = u32::try_from(alike.count()).expect("rows of a range");
         let there = shape.all().minus(self.missing_slots(id));
@@ -230,15 +230,15 @@ impl Engine {
                 changed |= self.correct_entry(id, slot, row, sum, RowSum::NONE);
             }
         }
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.blocks = alike;
         range.plan.reads = SlotSet::one(truth);
         self.agree(id, differ.and(there), changed);
     }
 
     /// These slots are written, and the rows are in order then.
-    fn agree(&mut self, id: u32, writes: SlotSet, changed: bool) {
-        let range = &mut self.ranges[index(id)];
+    fn agree(&mut self, id: RangeId, writes: SlotSet, changed: bool) {
+        let range = &mut self.ranges[id];
         range.rows.settling = Settling::Agreeing { changed };
         range.plan.recover = SlotSet::EMPTY;
         range.plan.encode = SlotSet::EMPTY;
@@ -248,16 +248,16 @@ impl Engine {
     }
 
     /// The rows from the first on are decided that are all alike.
-    fn settle_first_rows(&mut self, id: u32) {
-        let Settling::Reading { disproved } = self.ranges[index(id)].rows.settling else {
+    fn settle_first_rows(&mut self, id: RangeId) {
+        let Settling::Reading { disproved } = self.ranges[id].rows.settling else {
             panic!("rows were read in the middle of something");
         };
         let first = self.outcome(id, 0, disproved);
-        let blocks = self.ranges[index(id)].blocks;
+        let blocks = self.ranges[id].blocks;
         let alike = (0..blocks).take_while(|&row| self.outcome(id, row, disproved) == first);
         let alike = u32::try_from(alike.count()).expect("rows of a range");
         if alike < blocks {
-            self.ranges[index(id)].blocks = alike;
+            self.ranges[id].blocks = alike;
             return self.work_step(id, Work::Verify);
         }
         match first {
@@ -272,7 +272,7 @@ impl Engine {
         }
     }
 
-    fn outcome(&self, id: u32, row: u32, disproved: u32) -> Outcome {
+    fn outcome(&self, id: RangeId, row: u32, disproved: u32) -> Outcome {
         let shape = self.shape(id);
         let evidence = self.evidence(id, row);
         let evidence = &evidence[..usize::from(shape.slots)];
@@ -281,7 +281,7 @@ impl Engine {
         let data = |slot: usize| evidence[slot].read.expect("it was read");
         let fits = |slot: u8| {
             let block = &evidence[usize::from(slot)];
-            let zeros = self.ranges[index(id)].rows.zeros.contains(slot);
+            let zeros = self.ranges[id].rows.zeros.contains(slot);
             block.read.is_some() && block.read == block.kept && !zeros
         };
         if verdict == (Verdict::AsRead { proved: true }) && there.iter().all(fits) {
@@ -297,13 +297,13 @@ impl Engine {
 
     fn reconstruct(
         &mut self,
-        id: u32,
+        id: RangeId,
         disproved: u32,
         erased: SlotSet,
         sources: SlotSet,
         proved: bool,
     ) {
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.rows.settling = Settling::Reconstructing { disproved, proved };
         range.plan.reads = sources;
         range.plan.recover = erased;
@@ -312,18 +312,15 @@ impl Engine {
 
     /// Data that nothing proves is lost. It goes into the list of bad blocks, and when that is durable
     /// zeros take its place.
-    fn settle_lost(&mut self, id: u32, gone: SlotSet) {
+    fn settle_lost(&mut self, id: RangeId, gone: SlotSet) {
         let shape = self.shape(id);
-        let parity = self.ranges[index(id)]
-            .rows
-            .read_checksums
-            .and(shape.redundant());
+        let parity = self.ranges[id].rows.read_checksums.and(shape.redundant());
         if self.trust_unsettled && parity.count() >= gone.count() {
             let sources = shape.all_data().minus(gone).or(parity.lowest(gone.count()));
             return self.reconstruct(id, 0, gone, sources, false);
         }
         if gone.iter().all(|slot| self.is_listed_lost(id, slot)) {
-            let range = &mut self.ranges[index(id)];
+            let range = &mut self.ranges[id];
             range.rows.zeros = gone;
             range.rows.settling = Settling::Reading { disproved: 0 };
             return self.settle_first_rows(id);
@@ -332,7 +329,7 @@ impl Engine {
             let blocks = self.array_blocks(id, slot);
             let lost = Event::Lost {
                 block: BlockIndex(blocks.start),
-                blocks: self.ranges[index(id)].blocks,
+                blocks: self.ranges[id].blocks,
             };
             if !self.bad.add(BadBlockKind::Lost, blocks) {
                 self.output(Output::Event(Event::TooMuchLost));
@@ -343,15 +340,15 @@ impl Engine {
         if self.mutated(Mutation::ForgetLost) {
             self.bad.tell_nobody();
         }
-        self.ranges[index(id)].rows.settling = Settling::No;
+        self.ranges[id].rows.settling = Settling::No;
         self.unpin_pages(id);
         self.write_bad_blocks();
         self.begin_settling(id);
     }
 
     /// A computation for rows with parity came back.
-    pub(crate) fn settling_computed(&mut self, id: u32, work: Work) {
-        let range = &self.ranges[index(id)];
+    pub(crate) fn settling_computed(&mut self, id: RangeId, work: Work) {
+        let range = &self.ranges[id];
         match (range.rows.settling, work) {
             (Settling::Reconstructing { .. }, Work::Recover) => {
                 let erased = range.plan.recover;
@@ -365,7 +362,7 @@ impl Engine {
                 }
                 if blocks > 1 {
                     // What is true of one row may not be of another.
-                    let range = &mut self.ranges[index(id)];
+                    let range = &mut self.ranges[id];
                     range.blocks = 1;
                     return self.read_again(id, disproved);
                 }
@@ -381,8 +378,8 @@ impl Engine {
     }
 
     /// What was recovered may have overwritten what was read.
-    fn read_again(&mut self, id: u32, disproved: u32) {
-        let range = &mut self.ranges[index(id)];
+    fn read_again(&mut self, id: RangeId, disproved: u32) {
+        let range = &mut self.ranges[id];
         range.rows.settling = Settling::Reading { disproved };
         range.plan.reads = range.rows.read_checksums.minus(range.rows.zeros);
         range.plan.recover = SlotSet::EMPTY;
@@ -390,7 +387,7 @@ impl Engine {
     }
 
     /// Whether a row sum that a parity of the row has is that of the data now.
-    fn is_reconstructed(&self, id: u32, row: u32) -> bool {
+    fn is_reconstructed(&self, id: RangeId, row: u32) -> bool {
         let shape = self.shape(id);
         let evidence = self.evidence(id, row);
         let evidence = &evidence[..usize::from(shape.slots)];
@@ -399,7 +396,7 @@ impl Engine {
     }
 
     /// All data of the rows is known, and at hand. Parity is computed from it.
-    fn encode_settled(&mut self, id: u32, proved: bool) {
+    fn encode_settled(&mut self, id: RangeId, proved: bool) {
         if self.read_only && proved {
             return self.deliver(id);
         }
@@ -408,7 +405,7 @@ impl Engine {
         }
         let shape = self.shape(id);
         let parity = shape.redundant().minus(self.missing_slots(id));
-        let range = &mut self.ranges[index(id)];
+        let range = &mut self.ranges[id];
         range.rows.settling = Settling::Encoding;
         range.plan.encode = parity;
         if parity.is_empty() {
@@ -418,10 +415,10 @@ impl Engine {
     }
 
     /// The parity that belongs to the data is known too. What differs from it is written.
-    fn write_settled(&mut self, id: u32) {
+    fn write_settled(&mut self, id: RangeId) {
         let shape = self.shape(id);
         let there = shape.all().minus(self.missing_slots(id));
-        let range = &self.ranges[index(id)];
+        let range = &self.ranges[id];
         let (made, read, blocks) = (
             range.rows.made_checksums,
             range.rows.read_checksums,
@@ -468,8 +465,8 @@ impl Engine {
     }
 
     /// What was to be written of the rows under way is.
-    pub(crate) fn rows_settled(&mut self, id: u32) {
-        let range = &mut self.ranges[index(id)];
+    pub(crate) fn rows_settled(&mut self, id: RangeId) {
+        let range = &mut self.ranges[id];
         if range.error.is_some() {
             return self.finish(id);
         }
@@ -483,7 +480,7 @@ impl Engine {
         range.rows.zeros = SlotSet::EMPTY;
         range.plan.writes = SlotSet::EMPTY;
         self.unpin_pages(id);
-        if self.ranges[index(id)].ask == Ask::Settle {
+        if self.ranges[id].ask == Ask::Settle {
             return self.finish_rows(id);
         }
         self.plan_range(id);
