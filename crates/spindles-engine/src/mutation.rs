@@ -108,6 +108,51 @@ pub enum Mutation {
     HedgeInPlace,
     /// However many reads were hedged, one more is.
     HedgeUnlimited,
+    /// A replay does not wait until it is durable who is missing.
+    ReplayUnrecorded,
+    /// What was replayed counts still while the array serves.
+    KeepReplayed,
+    /// What is in doubt when a member goes out does not count as what that member lacks.
+    ForgetDoubt,
+    /// Rows are settled in the members' caches only before a part of them is logged.
+    SettleUnflushed,
+    /// What is logged while a device is being filled is not logged there.
+    FilledUnlogged,
+    /// What the journals hold when a device takes a position is not made void.
+    JoinUnvoided,
+    /// Whole rows are not logged any more before it is durable that a device is filled.
+    UnloggedEarly,
+    /// Checksums of what is logged may be on the members before the record is durable.
+    EntriesEarly,
+    /// It is recorded that a member is out while writes are under way that are not logged.
+    OutWhileUnlogged,
+    /// Where a row sum does not prove the first reconstruction, no other is tried.
+    TryOnce,
+    /// Parity that fits its checksum is taken for that of a row whose data does too.
+    TrustAgreement,
+    /// A record of which a part follows from redundancy is not logged as a whole before it is placed.
+    PlaceInferred,
+    /// What is written over lost blocks is answered while the members' lists have them still.
+    AnswerListed,
+    /// A dirty bit is cleared of a region that is not settled.
+    ClearBitUnsettled,
+    /// A dirty bit is cleared though a write came meanwhile.
+    ClearBitRace,
+    /// A durable write flushes the members with data only.
+    FlushDataOnly,
+    /// What the log says of a block that rotted in it is not kept.
+    ForgetRotten,
+    /// A block whose part the log lacks counts as it is.
+    KeepUnlogged,
+    /// Parity that fits its checksum proves what is reconstructed from it, as a row sum would that is
+    /// linear in the checksums.
+    LinearRowSum,
+    /// A flush is answered before the checksums of what was written are durable.
+    SkipPagesOfFlush,
+    /// Whole rows that lack a member are not logged.
+    DegradedUnlogged,
+    /// Without the device of the journal the log is taken for an empty one.
+    TrustEmptyJournal,
 }
 
 /// Every planted fault.
@@ -162,4 +207,26 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::MarkUnflushed,
     Mutation::HedgeInPlace,
     Mutation::HedgeUnlimited,
+    Mutation::ReplayUnrecorded,
+    Mutation::KeepReplayed,
+    Mutation::ForgetDoubt,
+    Mutation::SettleUnflushed,
+    Mutation::FilledUnlogged,
+    Mutation::JoinUnvoided,
+    Mutation::UnloggedEarly,
+    Mutation::EntriesEarly,
+    Mutation::OutWhileUnlogged,
+    Mutation::TryOnce,
+    Mutation::TrustAgreement,
+    Mutation::PlaceInferred,
+    Mutation::AnswerListed,
+    Mutation::ClearBitUnsettled,
+    Mutation::ClearBitRace,
+    Mutation::FlushDataOnly,
+    Mutation::ForgetRotten,
+    Mutation::KeepUnlogged,
+    Mutation::LinearRowSum,
+    Mutation::SkipPagesOfFlush,
+    Mutation::DegradedUnlogged,
+    Mutation::TrustEmptyJournal,
 ];

@@ -309,7 +309,7 @@ fn planted_faults_are_found() {
 }
 
 /// What is planted in bitmaps, rebuilds and devices of journals, each found in the scenario that is
-/// named, which the engine without a fault passes; two of them want more of the second crashes.
+/// named, which the engine without a fault passes; some of them want more of the second crashes.
 #[cfg(feature = "canary")]
 #[test]
 fn planted_faults_of_regions_and_devices_are_found() {
@@ -341,6 +341,16 @@ fn planted_faults_of_regions_and_devices_are_found() {
             1,
             "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
         ),
+        (
+            Mutation::TrustEmptyJournal,
+            share,
+            "raid5:left-symmetric(3) journal regions device: write 0+1, flush",
+        ),
+        (
+            Mutation::PlaceInferred,
+            8,
+            "raid5:left-symmetric(3) journal regions checksums: write 0+1, close",
+        ),
     ] {
         let bounds = Bounds {
             mutation,
@@ -365,6 +375,7 @@ fn planted_faults_of_the_journal_are_found() {
         (Mutation::WholeOverLive, "write durably 0+1, write 0+4", 1),
         (Mutation::SkipRestFlush, "write 0+4, write durably 0+1", 1),
         (Mutation::ForgetLost, "write 0+4, close", 2),
+        (Mutation::FlushDataOnly, "zero durably 1+3, close", 1),
     ] {
         let bounds = Bounds {
             crashes,

@@ -1,7 +1,7 @@
 //! The list of bad blocks is read at opening, and written before what depends on it.
 
 use crate::{
-    Engine, RangeId,
+    Engine, Mutation, RangeId,
     bad_blocks::{Change, Loading},
     index,
     output::OutReason,
@@ -277,6 +277,9 @@ impl Engine {
             remove(self, BadBlockKind::Unwritable(place.member), blocks);
         }
         self.choose_direct();
+        if self.mutated(Mutation::AnswerListed) {
+            self.bad.tell_nobody();
+        }
         self.write_bad_blocks();
         all
     }

@@ -76,6 +76,9 @@ impl Engine {
         if self.metadata.pending > 0 || !self.metadata.wanted || self.opening.is_flushing() {
             return;
         }
+        if self.mutated(Mutation::ReplayUnrecorded) && self.is_replaying() {
+            return;
+        }
         if self.metadata.broken {
             // Who takes superblocks still must not get ahead of who does not.
             self.metadata.wanted = false;
@@ -195,7 +198,8 @@ impl Engine {
         if !unlogged || done || self.mutated(Mutation::OutUnflushed) {
             return true;
         }
-        if self.metadata.out_flushes == 0 && !self.writes_unlogged() {
+        let ended = !self.writes_unlogged() || self.mutated(Mutation::OutWhileUnlogged);
+        if self.metadata.out_flushes == 0 && ended {
             self.metadata.flushed_without = self.missing;
             self.metadata.out_flushes = self.flush_active(Purpose::OutFlush);
         }

@@ -426,6 +426,9 @@ impl Engine {
             }
             return false;
         }
+        if self.mutated(Mutation::ForgetDoubt) {
+            self.clear_all_bits();
+        }
         self.members[usize::from(member.0)].step(MemberEvent::Out(reason));
         self.missing = self.missing.with(member);
         self.lost = lost;

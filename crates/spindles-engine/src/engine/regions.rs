@@ -122,6 +122,7 @@ impl Engine {
         }
         self.forget_settled();
         let early = self.mutated(Mutation::ClearBitEarly);
+        let hasty = self.mutated(Mutation::ClearBitUnsettled);
         let regions = &mut self.regions;
         let dirty = regions.dirty.bits.words();
         let wanted = regions.recent.words().iter().zip(regions.expected.words());
@@ -129,7 +130,8 @@ impl Engine {
         let places = regions.clearing.words_mut().iter_mut().zip(dirty);
         for ((clearing, dirty), ((recent, expected), unsettled)) in places.zip(kept) {
             let left = if early { u64::MAX } else { !recent & !expected };
-            *clearing = dirty & !unsettled & left;
+            let settled = if hasty { u64::MAX } else { !unsettled };
+            *clearing = dirty & settled & left;
         }
         regions.recent.clear_all();
         regions.expected.clear_all();
@@ -191,7 +193,8 @@ impl Engine {
     fn clear_bits(&mut self) {
         let mut from = 0;
         while let Some(region) = self.regions.clearing.next(from) {
-            if !self.regions.recent.get(region) && !self.regions.expected.get(region) {
+            let again = self.regions.recent.get(region) || self.regions.expected.get(region);
+            if !again || self.mutated(Mutation::ClearBitRace) {
                 self.regions.dirty.clear(region);
             }
             from = region + 1;
@@ -202,7 +205,8 @@ impl Engine {
 
     /// After the flush of a close: nothing is dirty where everybody is there.
     pub(crate) fn clear_all_bits(&mut self) {
-        if !self.all_settled || !self.may_clear() {
+        let settled = self.all_settled || self.mutated(Mutation::ClearBitUnsettled);
+        if !settled || !self.may_clear() {
             return;
         }
         let mut from = 0;

@@ -238,8 +238,10 @@ impl Engine {
 
     /// The same for the flush of a stripe range: what was written is durable only with its checksums.
     pub(crate) fn defers_flush_of_range(&mut self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
         let careless = self.mutated(Mutation::SkipPagesOfDurable)
-            && !self.ranges[id].rows.settling.is_under_way();
+            && !range.rows.settling.is_under_way()
+            || self.mutated(Mutation::SkipPagesOfFlush) && range.blocks == 0;
         let Some(pages) = &mut self.pages else {
             return false;
         };

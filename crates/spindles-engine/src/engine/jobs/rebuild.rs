@@ -287,7 +287,11 @@ impl Engine {
         self.bad.tell_all();
         self.write_bad_blocks();
         for joining in &all {
-            self.journal_restarts_on(joining.member, &joining.device);
+            if self.mutated(Mutation::JoinUnvoided) {
+                self.journal_moves(joining.member, &joining.device);
+            } else {
+                self.journal_restarts_on(joining.member, &joining.device);
+            }
         }
         self.want_update();
         true

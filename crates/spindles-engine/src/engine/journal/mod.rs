@@ -23,7 +23,7 @@ use crate::{
     journal::{Batch, JOURNAL_DEVICE, Load, Segment, SegmentState, State, stamp::Stamp},
     output::{Event, OutReason, Output},
     plan::Ask,
-    ranges::Phase,
+    ranges::{Owner, Phase},
     status::JournalStatus,
     system_io::Purpose,
 };
@@ -56,7 +56,8 @@ impl Engine {
 
     /// Logs a stripe range: it goes on with `commit` when what it writes is durable in the journal.
     pub(crate) fn log(&mut self, id: RangeId) {
-        if self.writes_nothing() {
+        let replays = self.ranges[id].owner == Owner::Replay;
+        if self.writes_nothing() || replays && self.mutated(Mutation::PlaceInferred) {
             self.ranges[id].move_to(Phase::Committing);
             self.ready.push_back(id);
             return;

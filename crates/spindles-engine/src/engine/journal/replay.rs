@@ -95,6 +95,16 @@ impl Engine {
         }
     }
 
+    /// Whether something of the log may go to its place yet.
+    pub(crate) fn is_replaying(&self) -> bool {
+        self.opening.replay().is_some_and(|replay| {
+            matches!(
+                replay.stage,
+                Stage::Due | Stage::Scanning { .. } | Stage::Checking | Stage::Placing
+            )
+        })
+    }
+
     /// Whether nothing says what was logged of this member. On a device of its own its journal lies
     /// there still: a batch may have its only header in it.
     fn journal_is_missing(&self, member: MemberIndex) -> bool {
@@ -209,7 +219,7 @@ impl Engine {
             return;
         }
         self.judge_log();
-        if self.read_only {
+        if self.read_only || self.mutated(Mutation::ReplayUnrecorded) {
             return self.check_last_batch();
         }
         self.replay().stage = Stage::Recording;
@@ -452,7 +462,9 @@ impl Engine {
             self.ranges[id].blocks = 1;
             return self.read_log(id);
         }
-        self.keep_logged_checksums(id);
+        if lacks.is_empty() || !self.mutated(Mutation::ForgetRotten) {
+            self.keep_logged_checksums(id);
+        }
         let zeros = range.rows.zeros.and(range.plan.writes);
         self.ranges[id].plan.writes = whole.or(zeros);
         self.place_rows();
@@ -472,7 +484,9 @@ impl Engine {
                 let replay = self.opening.replay().expect("a replay is under way");
                 let run = &replay.runs[replay.next];
                 if run.lacks.contains(slot) {
-                    self.lose_entry(id, slot, row);
+                    if !self.mutated(Mutation::KeepUnlogged) {
+                        self.lose_entry(id, slot, row);
+                    }
                     continue;
                 }
                 let part = replay.log.part(run, slot);
@@ -488,7 +502,8 @@ impl Engine {
         if !self.geometry.survives(self.lost) {
             return self.abandon_replay();
         }
-        if self.metadata.busy() && !self.metadata.is_broken() {
+        let recorded = !self.metadata.busy() || self.mutated(Mutation::ReplayUnrecorded);
+        if !recorded && !self.metadata.is_broken() {
             // Somebody went out: until that is durable, nothing that was decided without goes to its
             // place.
             self.replay().waits = true;
@@ -604,9 +619,14 @@ impl Engine {
         self.metadata.set_dirty(!self.all_settled);
         // Rows that are to be settled yet are not covered by a log that begins now.
         let logs = self.metadata.is_dirty() && self.may_log();
+        let keeps = self.mutated(Mutation::KeepReplayed);
         if let Some(journal) = &mut self.journal {
+            let replayed = journal.record;
             if logs {
                 journal.begin(generation + 1);
+                if keeps {
+                    (journal.record.tail, journal.record.nonce) = (replayed.tail, replayed.nonce);
+                }
             } else {
                 journal.end();
             }

@@ -106,8 +106,12 @@ impl Engine {
         }
         let whole = range.touched == range.shape.all_data();
         let whole = whole || self.mutated(Mutation::PartsUnlogged);
-        let lost = self.lost.union(self.metadata.lost_durable());
+        let mut lost = self.lost;
+        if !self.mutated(Mutation::UnloggedEarly) {
+            lost = lost.union(self.metadata.lost_durable());
+        }
         let degraded = !self.slots_of(id, lost).is_empty();
+        let degraded = degraded && !self.mutated(Mutation::DegradedUnlogged);
         let live = self.logged_lately(range.group) && !self.mutated(Mutation::WholeOverLive);
         let listed = self.bad.any() && self.writes_bad_blocks(id);
         !self.has_checksums() || !whole || degraded || live || listed
@@ -123,6 +127,11 @@ impl Engine {
     fn begin_log(&mut self, id: RangeId, writes: SlotSet) {
         self.ranges[id].rows.has_new_checksums = false;
         self.note_writes(id, writes);
+        if self.mutated(Mutation::FilledUnlogged) {
+            let filled = self.slots_of(id, self.lost);
+            let range = &mut self.ranges[id];
+            range.log.slots = range.log.slots.minus(filled);
+        }
         self.checksum_new(id);
     }
 
@@ -150,6 +159,9 @@ impl Engine {
         }
         if self.ranges[id].rows.has_new_checksums {
             return self.commit(id);
+        }
+        if self.mutated(Mutation::EntriesEarly) {
+            self.keep_checksums(id, self.ranges[id].log.slots);
         }
         self.log(id);
     }

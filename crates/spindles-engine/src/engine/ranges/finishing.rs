@@ -6,6 +6,7 @@ use crate::{
     output::Output,
     plan::Ask,
     ranges::{Owner, Phase},
+    slots::SlotSet,
     waits::WaitFor,
 };
 use spindles_block::{
@@ -180,6 +181,19 @@ impl Engine {
         self.flush_of_range(id);
     }
 
+    /// The members with parity of rows that a stripe range wrote.
+    fn parity_of_write(&self, id: RangeId) -> MemberSet {
+        let range = &self.ranges[id];
+        let parity = if range.blocks == 0 || range.rows.settling.is_under_way() {
+            SlotSet::EMPTY
+        } else {
+            range.plan.writes.and(range.shape.redundant())
+        };
+        let slots = self.groups[id.index()].slots();
+        let members = parity.iter().map(|slot| slots[usize::from(slot)].member);
+        members.fold(MemberSet::EMPTY, MemberSet::with)
+    }
+
     fn flush_of_range(&mut self, id: RangeId) {
         self.ranges[id].covers = self.flushes.begins();
         if !self.defers_flush_of_range(id) {
@@ -189,6 +203,11 @@ impl Engine {
 
     pub(crate) fn send_flush_of_range(&mut self, id: RangeId) {
         let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = if self.mutated(Mutation::FlushDataOnly) {
+            active.difference(self.parity_of_write(id))
+        } else {
+            active
+        };
         if active.is_empty() {
             return self.acknowledge(id);
         }

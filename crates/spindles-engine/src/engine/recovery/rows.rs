@@ -284,6 +284,9 @@ impl Engine {
             let zeros = self.ranges[id].rows.zeros.contains(slot);
             block.read.is_some() && block.read == block.kept && !zeros
         };
+        if self.mutated(Mutation::TrustAgreement) && shape.all().iter().all(fits) {
+            return Outcome::Nothing;
+        }
         if verdict == (Verdict::AsRead { proved: true }) && there.iter().all(fits) {
             let sums = (0..shape.data).map(|slot| (slot, data(usize::from(slot))));
             let sum = Some(RowSum::of(sums));
@@ -366,7 +369,8 @@ impl Engine {
                     range.blocks = 1;
                     return self.read_again(id, disproved);
                 }
-                self.read_again(id, disproved + 1);
+                let last = self.mutated(Mutation::TryOnce);
+                self.read_again(id, if last { u32::MAX } else { disproved + 1 });
             }
             (Settling::Encoding, Work::Encode) => {
                 let made = range.rows.made_checksums.or(range.plan.encode);
@@ -391,6 +395,14 @@ impl Engine {
         let shape = self.shape(id);
         let evidence = self.evidence(id, row);
         let evidence = &evidence[..usize::from(shape.slots)];
+        let used = self.ranges[id].plan.reads.and(shape.redundant());
+        let fits = |slot: u8| {
+            let block = &evidence[usize::from(slot)];
+            block.read == block.kept
+        };
+        if self.mutated(Mutation::LinearRowSum) && used.iter().all(fits) {
+            return true;
+        }
         let sum = self.row_sum_of(id, shape.all_data(), row);
         sum.is_some_and(|sum| proves(shape, evidence, sum))
     }
@@ -470,12 +482,15 @@ impl Engine {
         if range.error.is_some() {
             return self.finish(id);
         }
-        if range.rows.settling == (Settling::Agreeing { changed: true }) {
+        let changed = range.rows.settling == (Settling::Agreeing { changed: true });
+        if changed && !self.mutated(Mutation::SettleUnflushed) {
+            let range = &mut self.ranges[id];
             // Reads that follow must stay true, and parts of the rows may be logged.
             range.seen.mismatch = true;
             range.rows.settling = Settling::Flushing;
             return self.flush_for(id);
         }
+        let range = &mut self.ranges[id];
         range.rows.settling = Settling::Done;
         range.rows.zeros = SlotSet::EMPTY;
         range.plan.writes = SlotSet::EMPTY;
