@@ -102,12 +102,12 @@ const NOT_FOUND: &[(Mutation, &str)] = &[
     ),
     (
         Mutation::OutWhileUnlogged,
-        "2,500 seeds of raid5 with dropouts: a write must take longer than a flush and an update after it, and \
+        "3,300 seeds of raid5 with dropouts: a write must take longer than a flush and an update after it, and \
          what a crash takes of it may be lost, as the simulator sees it",
     ),
     (
         Mutation::ForgetRotten,
-        "600 seeds of raid6 and 400 of raid5 with rot in journals",
+        "600 seeds of raid6 and 1,000 of raid5 with rot in journals",
     ),
 ];
 
