@@ -172,6 +172,8 @@ fn small_arrays_keep_all_promises() {
     all.extend(within.map(|scenario| (scenario, short)));
     let total = enumerate(all);
     println!("FIGURES enumeration: {total}");
+    let answered = total.errors_looked < total.looked;
+    assert!(total.looked > 100_000 && answered, "{total}");
     let came = [total.old, total.new, total.errors_unlogged, total.refused];
     assert!(total.states >= 3_000_000, "{total}");
     assert!(came.iter().all(|outcome| *outcome > 0), "{total}");

@@ -10,8 +10,11 @@ use super::way::{Step, describe_left};
 use super::{Bounds, Finding, Summary};
 use spindles_block::{BlockIndex, MemberSet, Operation};
 use spindles_engine::{OpenError, WriteHole};
-use spindles_format::{DeviceRecord, SLOT_BYTES};
+use spindles_format::{Assembly, DeviceRecord, SLOT_BYTES};
 use std::collections::{BTreeMap, BTreeSet};
+
+/// Of the openings after the first crash, one of so many is also done read only.
+const LOOK_SHARE: u64 = 8;
 
 /// What went wrong, in words; the way there is in `Explorer::way`.
 type Found = Result<(), String>;
@@ -484,7 +487,11 @@ impl Explorer<'_> {
         }
         let filling = assembly.array.rebuilding();
         let out = assembly.missing;
-        let mut machine = match self.machine(media, assembly, journal) {
+        let key = mix(state.media.hash(), missing.bits());
+        if left + 1 == self.bounds.crashes && key.is_multiple_of(LOOK_SHARE) {
+            self.look(state, media.clone(), assembly, journal)?;
+        }
+        let mut machine = match self.machine(media, assembly, journal, false) {
             Ok(machine) => machine,
             Err(error) => {
                 let in_doubt = matches!(error, OpenError::UncleanDegraded { .. })
@@ -513,6 +520,65 @@ impl Explorer<'_> {
         let doubtful = state.lost.difference(machine.lost());
         self.read_all(&mut machine, &mut legal, doubtful, left)?;
         Ok(Some((machine, legal)))
+    }
+
+    /// Opens read only what the first crash left, and reads every block: what is answered is legal, and
+    /// nothing is written.
+    fn look(&mut self, state: &State, media: Media, assembly: &Assembly, journal: bool) -> Found {
+        let before = self.way.len();
+        self.way.push(Step::Look);
+        let Ok(mut machine) = self.machine(media, assembly, journal, true) else {
+            self.way.truncate(before); // It is refused for writing too.
+            return Ok(());
+        };
+        machine.drop(assembly.missing);
+        let blocks = self.scenario.geometry.blocks();
+        for number in 0..u32::try_from(blocks).expect("small") {
+            let range = u64::from(number)..u64::from(number) + 1;
+            if !machine.ask(&mut self.store, number, Operation::Read, range, &[]) {
+                return Err("an engine with room to spare was busy".to_owned());
+            }
+        }
+        machine.settle(&mut self.store, |_, machine| {
+            let mut flights = machine.flights.iter();
+            match flights.find(|flight| flight.io.operation != Operation::Read) {
+                Some(flight) => Err(format!("open read only, it does {:?}", flight.io)),
+                None => Ok(()),
+            }
+        })?;
+        let log_is_lost = state.log_is_lost || machine.journal_is_gone && !assembly.array.clean;
+        let mut legal = if log_is_lost && self.scenario.checksums {
+            self.candidates.without_log(&state.legal)
+        } else {
+            state.legal.clone()
+        };
+        let replies = std::mem::take(&mut machine.replies);
+        if replies.len() != usize::try_from(blocks).expect("small") {
+            return Err(format!("{} of {blocks} reads were answered", replies.len()));
+        }
+        for reply in replies {
+            if reply.result.is_err() {
+                self.summary.errors_looked += 1;
+                continue;
+            }
+            self.summary.looked += 1;
+            let first = usize::try_from(reply.token * ATOMS_PER_BLOCK).expect("small");
+            let number = u32::try_from(reply.token).expect("small");
+            for (atom, content) in (first..).zip(machine.buffer(number, 1)) {
+                let gap = self.rotten && legal.is_in_gap(atom, !self.scenario.has_parity());
+                let verdict = self.candidates.judge(&mut legal, atom, *content, false);
+                if verdict == Verdict::Wrong && !gap {
+                    return Err(format!(
+                        "half {} of block {number} holds {}; legal: {}",
+                        atom - first,
+                        self.candidates.name(atom, *content),
+                        self.candidates.describe(&legal, atom)
+                    ));
+                }
+            }
+        }
+        self.way.truncate(before);
+        Ok(())
     }
 
     /// Reads every block, all at once, and judges what comes. Members are `doubtful` of which it may

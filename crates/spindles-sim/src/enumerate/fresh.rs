@@ -140,7 +140,7 @@ impl Explorer<'_> {
     ) -> Result<Machine, String> {
         let assembled = self.assemble(&media, missing);
         let assembly = assembled.result.as_ref().map_err(Clone::clone)?;
-        let opened = self.machine(media, assembly, self.scenario.journal_device);
+        let opened = self.machine(media, assembly, self.scenario.journal_device, false);
         let mut machine = opened.map_err(|error| error.to_string())?;
         machine.settle(&mut self.store, |_, _| Ok(()))?;
         Ok(machine)
@@ -163,6 +163,7 @@ impl Explorer<'_> {
         media: Media,
         assembly: &Assembly,
         journal: bool,
+        read_only: bool,
     ) -> Result<Machine, OpenError> {
         let filling = assembly.array.rebuilding().difference(assembly.missing);
         let blocks = u32::try_from(self.scenario.geometry.blocks()).expect("small");
@@ -180,6 +181,7 @@ impl Explorer<'_> {
         if let Some(persistence) = &mut config.persistence {
             persistence.journal_device = device;
         }
+        config.read_only = read_only;
         #[cfg(feature = "canary")]
         {
             config.mutation = self.bounds.mutation;

@@ -96,6 +96,10 @@ pub struct Summary {
     pub rotten: u64,
     /// Errors and wrong bytes of what was being written, beside a block that rotted: the named gaps.
     pub gaps: u64,
+    /// Reads of arrays opened read only that were answered.
+    pub looked: u64,
+    /// And those that were errors.
+    pub errors_looked: u64,
     /// Openings that were refused, where that is legal.
     pub refused: u64,
     /// Openings left out, because nobody there could tell that a member is outdated.
@@ -129,6 +133,8 @@ impl Summary {
         self.errors_again += other.errors_again;
         self.rotten += other.rotten;
         self.gaps += other.gaps;
+        self.looked += other.looked;
+        self.errors_looked += other.errors_looked;
         self.refused += other.refused;
         self.undecidable += other.undecidable;
         self.findings.extend(other.findings);
@@ -140,7 +146,7 @@ impl fmt::Display for Summary {
         write!(
             f,
             "{} scenarios, {} moments, {} states, {} openings; reads: {} old, {} new; errors: {} of \
-             unlogged rows, {} without the log, {} again; {} with rot, {} in gaps; {} refused, {} undecidable; {} findings",
+             unlogged rows, {} without the log, {} again; {} with rot, {} in gaps; read only: {} answered, {} errors; {} refused, {} undecidable; {} findings",
             self.scenarios,
             self.moments,
             self.states,
@@ -152,6 +158,8 @@ impl fmt::Display for Summary {
             self.errors_again,
             self.rotten,
             self.gaps,
+            self.looked,
+            self.errors_looked,
             self.refused,
             self.undecidable,
             self.findings.len()

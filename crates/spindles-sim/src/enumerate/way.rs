@@ -16,6 +16,8 @@ pub(super) enum Step {
     },
     /// Without these members; whether the device of the journal is there.
     Open(MemberSet, bool),
+    /// Opened read only, and everything is read.
+    Look,
     /// A block of a disk rots.
     Rot(u8, u64),
     Again(MemberSet),
@@ -55,6 +57,7 @@ impl Step {
                 let journal = if *journal { " with its journal" } else { "" };
                 format!("opened{journal} without {missing:?}, everything is read")
             }
+            Self::Look => "opened read only, everything is read".to_owned(),
             Self::Rot(disk, block) => format!("block {block} of disk {disk} rots"),
             Self::Again(missing) => format!("without {missing:?} everything is read again"),
             Self::Closed => "closed".to_owned(),
