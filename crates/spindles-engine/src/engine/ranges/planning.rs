@@ -33,7 +33,9 @@ impl Engine {
             self.ranges[id].error = Some(RequestError::BeyondTolerance);
             return self.finish(id);
         }
-        self.narrow_to_log(id);
+        if self.overlay.is_some() {
+            self.narrow_to_log(id);
+        }
         let missing = self.missing_slots(id);
         let StripeRange {
             ask,

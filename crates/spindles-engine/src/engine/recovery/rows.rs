@@ -98,8 +98,8 @@ impl Engine {
 
     /// Whether the rows of a stripe range are in doubt, and stay so, because the array is open read only.
     pub(crate) fn in_doubt(&self, id: RangeId) -> bool {
-        let group = self.ranges[id].group;
-        self.read_only && self.regions.is_unsettled(group) || !self.unproved_slots(id).is_empty()
+        let in_region = || self.regions.is_unsettled(self.ranges[id].group);
+        self.read_only && (in_region() || !self.unproved_slots(id).is_empty())
     }
 
     /// Open read only, the rows under way do not fit their checksums: reads all of them, to see whether they
