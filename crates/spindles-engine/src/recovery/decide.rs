@@ -11,8 +11,8 @@
 //! | otherwise | the first copy |
 //! | a row sum fits all data as it was read | the data, proved |
 //! | a reconstruction fits a row sum | the reconstructed data, proved |
-//! | otherwise, all data was read | the data as it is |
-//! | otherwise | the data that was read as it is; the rest is lost |
+//! | otherwise, all data was read, and no checksum is lost | the data as it is |
+//! | otherwise | the data that was read as it is; the rest, and what lost its checksum, is lost |
 
 use crate::{plan::Shape, slots::SlotSet};
 use spindles_format::RowSum;
@@ -51,7 +51,7 @@ pub(crate) enum Verdict {
         /// The other data, and as many parities as there is data to reconstruct.
         sources: SlotSet,
     },
-    /// The data that was read stays. This data was not read, and nothing proves what it was.
+    /// The other data stays. This was not read, or lost its checksum, and nothing proves what it was.
     Lost(SlotSet),
 }
 
@@ -96,10 +96,12 @@ pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) 
         // Checksums did not land before the crash, the row sum neither: nothing would be proved.
         wrong = SlotSet::EMPTY;
     }
+    // Of what lost its checksum nothing is known: the log may have had other contents for it.
+    let unknown = slots(&|block| block.kept.is_none()).and(shape.all_data());
     match reconstructions(shape, gone, wrong, parity).nth(disproved) {
         Some((erased, sources)) => Verdict::Try { erased, sources },
-        None if gone.is_empty() => Verdict::AsRead { proved: false },
-        None => Verdict::Lost(gone),
+        None if gone.or(unknown).is_empty() => Verdict::AsRead { proved: false },
+        None => Verdict::Lost(gone.or(unknown)),
     }
 }
 

@@ -497,6 +497,42 @@ fn a_log_that_is_not_whole_counts_beside_rot() {
     }
 }
 
+/// Two blocks of a row are in the log only. What tells of one of them is gone, and so are the members with
+/// parity: what was there before is not answered, until it is written again.
+#[test]
+fn what_a_durable_record_lacks_beyond_redundancy_is_lost() {
+    for (level, members, out) in [("raid5", 4, 1), ("raid6", 5, 2)] {
+        let setup = wide(level, members, true);
+        let mut world = with_three_blocks(&setup);
+        let before = world.members.clone();
+        world.write_and_no_more(1, &[[1; BLOCK]; 5].concat());
+        let (damaged, _) = place_of(&world, 1);
+        while let Some((_, at)) = last_header(&world, damaged) {
+            world.members[damaged][at..at + JOURNAL_HEADER_BYTES].fill(0);
+        }
+        let row = world.engine.geometry().locate(BlockIndex(1)).offset.0;
+        world.write_and_no_more(13, &[3; BLOCK]);
+        for member in 0..members {
+            let at = usize::try_from(world.data_start[member] + row).unwrap() * BLOCK;
+            world.members[member][at..at + BLOCK].copy_from_slice(&before[member][at..at + BLOCK]);
+            forget_checksums(&mut world, member, &before);
+        }
+        let data = [1, 5, 9].map(|block| place_of(&world, block).0);
+        let parity = (0..members).filter(|member| !data.contains(member));
+        let mut again = setup.clone();
+        for member in parity.take(out) {
+            again.missing = (again.missing).with(MemberIndex(u8::try_from(member).unwrap()));
+        }
+        let mut world = world.reopen(&again);
+        world.run();
+        let read = first_bytes(&mut world, &[5, 9, 13]);
+        assert_eq!(read, [Ok(1), Ok(19), Ok(3)], "{level}");
+        assert!(world.read(1, 1).is_err(), "{level}");
+        world.write(1, &[4; BLOCK]).unwrap();
+        assert_eq!(first_bytes(&mut world, &[1]), [Ok(4)], "{level}");
+    }
+}
+
 /// A disk lost a write that it answered, and a crash came while its row was being written again as a
 /// whole: what lay there before that write does not count, though the log has its checksum. Where the
 /// log of it is damaged too, the replay comes to its end.

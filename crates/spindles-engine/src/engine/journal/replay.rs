@@ -9,9 +9,10 @@
 //! Of each block only what was logged last goes to its place (`recovery/log_index`). All batches but the
 //! last are durable: a batch is begun when the one before is. A block of theirs that can't be read back
 //! rotted; its place keeps the checksum that was logged, or none if that rotted too. What is there does not
-//! fit that, and settling makes the block from the rest of its row. The last batch may not be durable. A record of it that is not whole was never acknowledged,
-//! and nothing of it went to its place, or a part of it rotted since. It counts if redundancy gives what it
-//! lacks, and its row sums prove that (`relog`).
+//! fit that, and settling makes the block from the rest of its row; what has no checksum then, and does not
+//! follow from the rest, is lost. The last batch may not be durable. A record of it that is not whole was
+//! never acknowledged, and nothing of it went to its place, or a part of it rotted since. It counts if
+//! redundancy gives what it lacks, and its row sums prove that (`relog`).
 //!
 //! Open read only nothing is placed: what counts is read from the log (`recovery/overlay`).
 //!
