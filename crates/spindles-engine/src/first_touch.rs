@@ -1,7 +1,7 @@
 //! The first write to a region waits until the region is marked. So that few do, the regions after it
 //! are marked with it, as many as writes come to soon, and more of them before writes get there.
-//! What was never written is made zeros first: ahead of writes only as far as these come in order, and where
-//! that is no work for the members.
+//! What was never written is made zeros ahead of writes only as far as these come in order, and where
+//! that is no work for the members or spares more of it: whole rows go to zeros unlogged.
 //!
 //! ```text
 //!  region:    5    6    7    8    9   10   11   12

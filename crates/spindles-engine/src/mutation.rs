@@ -86,6 +86,8 @@ pub enum Mutation {
     ReadUnplaced,
     /// Parts of rows are not logged.
     PartsUnlogged,
+    /// The first write to a row that nothing was written to is not logged.
+    FirstWriteUnlogged,
     /// What clients write to a member that is being replaced is not written to the new device.
     ReplaceSkipsWrites,
     /// What was copied to a device is not flushed before it replaces a member.
@@ -196,6 +198,7 @@ pub const MUTATIONS: &[Mutation] = &[
     Mutation::StaleRowSum,
     Mutation::ReadUnplaced,
     Mutation::PartsUnlogged,
+    Mutation::FirstWriteUnlogged,
     Mutation::ReplaceSkipsWrites,
     Mutation::ReplaceUnflushed,
     Mutation::WholeOverLive,

@@ -95,6 +95,17 @@ pub struct Plan {
     pub writes_always: SlotSet,
 }
 
+/// What the members hold of rows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Contents {
+    /// What the array holds.
+    Written,
+    /// Anything, and the array holds zeros.
+    Zeros,
+    /// The same, and some of it is about to be written: the rest is to be zeros.
+    Blank,
+}
+
 /// What a plan must know of the group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Health {
@@ -104,8 +115,8 @@ pub struct Health {
     pub unreadable: SlotSet,
     /// Whether redundancy is known to agree with data.
     pub settled: bool,
-    /// Whether the members hold what the array holds; otherwise it holds zeros.
-    pub written: bool,
+    /// What the members hold.
+    pub contents: Contents,
     /// Whether to recover missing data from redundancy that is not settled: only when the
     /// administrator forced it.
     pub trust_unsettled: bool,
@@ -165,6 +176,11 @@ impl Shape {
         }
     }
 
+    /// Whether rows of it may be blank: several members are there to tell, whoever is missing.
+    pub(crate) const fn may_be_blank(self) -> bool {
+        !self.copies && self.data > 1
+    }
+
     /// All data chunks.
     #[must_use]
     pub const fn all_data(self) -> SlotSet {
@@ -194,7 +210,7 @@ pub fn plan(
     touched: SlotSet,
     preferred: u8,
 ) -> Option<Plan> {
-    if !health.written {
+    if health.contents == Contents::Zeros {
         let nothing = direct(SlotSet::EMPTY, SlotSet::EMPTY);
         let strategy = match ask {
             Ask::Read => Strategy::Zeros,
@@ -418,6 +434,19 @@ fn plan_parity_write(shape: Shape, health: Health, touched: SlotSet) -> Option<P
         writes,
         writes_always: writes,
     };
+    if health.contents == Contents::Blank {
+        let writes = shape.all().minus(health.missing);
+        let strategy = if untouched.is_empty() {
+            Strategy::FullStripeWrite
+        } else {
+            Strategy::ReconstructWrite
+        };
+        return Some(Plan {
+            writes,
+            writes_always: writes,
+            ..make(strategy, SlotSet::EMPTY, SlotSet::EMPTY, parity)
+        });
+    }
     if parity.is_empty() {
         return Some(direct(SlotSet::EMPTY, writes));
     }

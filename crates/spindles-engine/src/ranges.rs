@@ -89,6 +89,21 @@ impl Phase {
     }
 }
 
+/// What is known of the rows under way in a written region of an array with parity and checksums:
+/// not all of its rows need have been written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum RowState {
+    /// Not looked at yet.
+    Unknown,
+    /// The checksum pages of all members are on their way.
+    Looking,
+    Written,
+    /// Never written: no block has a checksum. They read as zeros, whatever the members hold.
+    Blank,
+    /// The first write is in its places, unlogged: its checksums follow when that is durable.
+    Placed,
+}
+
 /// An operation that goes straight to one member, without a plan.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Direct {
@@ -136,7 +151,7 @@ pub(crate) struct RowsUnderWay {
     pub(crate) overruled: SlotSet,
     /// Slots that refused what was to repair them.
     pub(crate) refused: SlotSet,
-    /// Slots that are zeros, and are not read: they are lost, or the log says so.
+    /// Slots that are zeros, and are not read: they are lost, the log says so, or their rows are blank.
     pub(crate) zeros: SlotSet,
     /// Slots whose checksums are at hand: see `ChecksumsOf`.
     pub(crate) read_checksums: SlotSet,
@@ -146,6 +161,8 @@ pub(crate) struct RowsUnderWay {
     pub(crate) has_new_checksums: bool,
     /// How far they are put in order after a crash.
     pub(crate) settling: Settling,
+    /// Whether they were ever written.
+    pub(crate) state: RowState,
 }
 
 impl RowsUnderWay {
@@ -160,6 +177,7 @@ impl RowsUnderWay {
         new_checksums: SlotSet::EMPTY,
         has_new_checksums: false,
         settling: Settling::No,
+        state: RowState::Unknown,
     };
 }
 

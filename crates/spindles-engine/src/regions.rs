@@ -1,7 +1,7 @@
 //! Regions: spans of redundancy groups with one bit each in two bitmaps.
 //!
 //! ```text
-//!              first write: rows made zeros and flushed, then the bit
+//!              first write: rows made zeros or blank, and flushed, then the bit
 //!  unwritten ───────────────────────────────────────────────────────▶ written
 //!      ▲                                                                 │
 //!      └──────────── discarded as a whole, nothing in flight ────────────┘

@@ -10,6 +10,14 @@ use spindles_layout::Group;
 /// waits no longer.
 const AHEAD_AT_ONCE: u64 = 4;
 
+/// What is made of the rows of a region before its first write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Rows {
+    Zeros,
+    /// Their checksums are removed, and nothing else is written.
+    Blank,
+}
+
 /// Rows that a member is making zeros.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Run {
@@ -31,6 +39,10 @@ pub(crate) struct Zeroing {
     pub(crate) ahead: Bits,
     /// A write waits for one that is under way or waits for the flush.
     pub(crate) hurry: bool,
+    /// What the rows under way become.
+    pub(crate) rows: Rows,
+    /// Something was written since the last flush.
+    pub(crate) changed: bool,
     /// The groups left of the regions under way, on each member.
     pub(crate) left: Vec<Range<u64>>,
     /// The rows that each member is making zeros, in its data area.
@@ -55,6 +67,8 @@ impl Zeroing {
             waiting: VecDeque::with_capacity(index(ranges)),
             ahead: Bits::new(regions, false),
             hurry: false,
+            rows: Rows::Zeros,
+            changed: false,
             left: vec![0..0; usize::from(members)],
             runs: vec![Run::default(); usize::from(members)],
             pending: 0,
@@ -89,15 +103,21 @@ impl Zeroing {
         }
     }
 
-    /// The regions to be made zeros next: while a write waits, only what writes wait for.
-    pub(crate) fn next(&mut self) -> Option<Range<u64>> {
+    /// The regions to be made zeros next: while a write waits, only what writes wait for. `blank` says
+    /// whether the rows of these become blank, `free` that zeros are no work for the members.
+    pub(crate) fn next(&mut self, blank: bool, free: bool) -> Option<Range<u64>> {
+        self.rows = Rows::Zeros;
         if let Some(region) = self.waiting.pop_front() {
             self.hurry = true;
+            if blank {
+                self.rows = Rows::Blank;
+            }
             return Some(region..region + 1);
         }
         let first = self.ahead.next(0).filter(|_| !self.hurry)?;
+        let at_once = if free { AHEAD_AT_ONCE } else { 1 };
         let mut end = first;
-        while end < first + AHEAD_AT_ONCE && self.ahead.next(end) == Some(end) {
+        while end < first + at_once && self.ahead.next(end) == Some(end) {
             self.ahead.clear(end);
             end += 1;
         }

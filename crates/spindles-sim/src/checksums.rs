@@ -99,6 +99,52 @@ impl Stack {
         }
     }
 
+    /// Whether a row of a written group was never written, and reads as zeros: no member that is there has
+    /// a checksum of it, and one at least says that there is none.
+    pub(crate) fn is_blank_row(&self, array: usize, group: &Group, row: u64, view: View) -> bool {
+        let this = &self.arrays[array];
+        let Some(checksums) = this.checksums.as_ref().filter(|_| this.regions.is_some()) else {
+            return false;
+        };
+        if group.parity_chunks == 0 || group.data_chunks < 2 || this.staged.contains(&group.index.0)
+        {
+            return false;
+        }
+        let kept = |slot: &Slot| {
+            let at = usize::from(slot.member.0);
+            match this.members[at] {
+                Below::Disk(disk) if !this.lost.contains(slot.member) => {
+                    let offset = slot.offset.plus(row);
+                    Some(
+                        self.checksum_of(array, checksums, (disk, at), offset, view)
+                            .0,
+                    )
+                }
+                _ => None,
+            }
+        };
+        let kept: Vec<u32> = group.slots().iter().filter_map(kept).collect();
+        kept.contains(&CHECKSUM_NONE)
+            && (kept.iter()).all(|kept| [CHECKSUM_NONE, CHECKSUM_LOST].contains(kept))
+    }
+
+    /// Whether a member holds what the array holds at this place of its data area.
+    pub(crate) fn is_held(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        offset: BlockIndex,
+        view: View,
+    ) -> bool {
+        let geometry = &self.arrays[array].geometry;
+        let Some((index, _, row)) = geometry.find(member, offset) else {
+            return false;
+        };
+        let mut group = Group::empty();
+        geometry.group_into(index, &mut group);
+        self.is_written(array, index, view) && !self.is_blank_row(array, &group, row.into(), view)
+    }
+
     /// Whether the checksums on the members are those of what they hold, wherever that counts.
     ///
     /// # Errors
@@ -127,7 +173,7 @@ impl Stack {
                 for row in 0..u64::from(group.blocks) {
                     let offset = slot.offset.plus(row);
                     let block = this.data_start[at].plus(offset.0);
-                    if self.is_rotten(disk, block) {
+                    if self.is_rotten(disk, block) || self.is_blank_row(array, &group, row, view) {
                         continue;
                     }
                     let (kept, found) =
@@ -177,6 +223,9 @@ impl Stack {
             let Some(sums) = sums.collect::<Option<Vec<(u8, u32)>>>() else {
                 continue;
             };
+            if self.is_blank_row(array, group, row, view) {
+                continue;
+            }
             let sum = RowSum::of(sums.into_iter());
             for slot in parity {
                 let Some(((disk, at), offset)) = place(slot, row) else {
@@ -246,7 +295,7 @@ impl Stack {
         let (page, _, _) = self.page_of(checksums, at, offset);
         let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
         let sectors = self.sectors(disk, page).start..self.sectors(disk, page.plus(blocks)).start;
-        this.damaged.is_some() && {
+        this.damaged.is_some() && self.is_held(array, member, offset, view) && {
             let (kept, found) = self.checksum_of(array, checksums, (disk, at), offset, view);
             kept != found || self.disks[disk].is_unreadable(sectors)
         }
@@ -567,7 +616,9 @@ impl World {
             self.stack.disk_block(disk, block, view, &mut bytes);
             bytes
         };
-        let written = |view| self.stack.is_written(array, place.group, view);
+        let start = this.data_start[usize::from(member.0)].0;
+        let offset = BlockIndex(block.0 - start);
+        let written = |view| self.stack.is_held(array, place.member, offset, view);
         this.checksums.is_some()
             && self.is_open(array)
             && !this.lost.contains(member)

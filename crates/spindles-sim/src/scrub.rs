@@ -112,8 +112,10 @@ impl Stack {
                 continue;
             }
             for sector in contents.not_durably_readable() {
-                let place = self.place_of(disk, sector);
-                if place.is_some_and(|place| self.is_written(array, place.group, View::Durable)) {
+                let start = self.arrays[array].data_start[usize::from(member.0)].0;
+                let block = sector / self.sectors(disk, BlockIndex(0)).end;
+                let held = |offset| self.is_held(array, member, BlockIndex(offset), View::Durable);
+                if block.checked_sub(start).is_some_and(held) {
                     return Err(format!(
                         "sector {sector} of disk {disk} was left unreadable"
                     ));
@@ -132,7 +134,7 @@ impl Stack {
             .0
             .checked_sub(this.data_start[usize::from(member.0)].0)?;
         let (index, _, row) = this.geometry.find(member, BlockIndex(offset))?;
-        let written = |view| self.is_written(array, index, view);
+        let written = |view| self.is_held(array, member, BlockIndex(offset), view);
         if this.lost.contains(member) || !written(View::Current) || !written(View::Durable) {
             return None;
         }

@@ -169,6 +169,10 @@ impl Stack {
         }
         let mut group = Group::empty();
         geometry.group_into(location.group, &mut group);
+        if self.is_blank_row(array, &group, location.block_in_chunk.into(), view) {
+            out.fill(0);
+            return true;
+        }
         let wanted = group
             .slots()
             .iter()
@@ -422,6 +426,9 @@ impl Stack {
             return Ok(()); // Nothing to compare with.
         }
         for block in 0..u64::from(group.blocks) {
+            if self.is_blank_row(array, &group, block, view) {
+                continue;
+            }
             if present.iter().any(|slot| {
                 self.lost_its_checksum(array, slot.member, slot.offset.plus(block), view)
             }) {

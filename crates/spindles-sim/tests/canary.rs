@@ -81,6 +81,7 @@ const CANARIES: &[(Mutation, &str, u64)] = &[
 const ENUMERATED: &[Mutation] = &[
     Mutation::SkipRestFlush,
     Mutation::ForgetLost,
+    Mutation::FirstWriteUnlogged,
     Mutation::LogUnrecorded,
     Mutation::TrustJournalCache,
     Mutation::PlaceInferred,

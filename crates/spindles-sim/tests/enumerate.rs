@@ -135,6 +135,30 @@ const BEYOND: &[(&str, u8)] = &[
         "raid5:left-symmetric(3) journal regions checksums device: write 0+4, close",
         1,
     ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums new: write 0+1, member 0 drops out",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums new: write 0+4, close",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums new without {0}: write 0+1, member 0 is rebuilt",
+        1,
+    ),
+    (
+        "raid6:left-symmetric(4) journal regions checksums new: write 0+1, close",
+        1,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device new: write 0+1, close",
+        2,
+    ),
+    (
+        "raid5:left-symmetric(3) journal regions checksums device new: write durably 0+1, flush",
+        1,
+    ),
 ];
 
 /// The scenario of these words.
@@ -187,6 +211,8 @@ const WITH_ROT: &[&str] = &[
     "raid5:left-symmetric(3) journal regions checksums: write 0+1, flush",
     "raid5:left-symmetric(3) journal regions checksums: write 0+4, close",
     "raid6:left-symmetric(4) journal regions checksums: write 0+1, close",
+    "raid5:left-symmetric(3) journal regions checksums new: write 0+1, flush",
+    "raid5:left-symmetric(3) journal regions checksums new: write 0+4, close",
 ];
 
 const ROT: Bounds = Bounds {
@@ -250,6 +276,7 @@ fn every_level_with_redundancy_and_every_policy_is_enumerated() {
             let parity = matches!(level.redundancy, Redundancy::Parity(_));
             if policy.write_hole == WriteHole::Closed && parity {
                 kinds.push(format!(") {} regions checksums device: ", policy.name));
+                kinds.push(format!(") {} regions checksums new: ", policy.name));
             }
             for kind in kinds {
                 let mut names = names.iter();
@@ -374,17 +401,18 @@ fn planted_faults_of_regions_and_devices_are_found() {
 fn planted_faults_of_the_journal_are_found() {
     use spindles_engine::Mutation;
     for (mutation, events, crashes) in [
-        (Mutation::WholeOverLive, "write durably 0+1, write 0+4", 1),
-        (Mutation::SkipRestFlush, "write 0+4, write durably 0+1", 1),
-        (Mutation::ForgetLost, "write 0+4, close", 2),
-        (Mutation::FlushDataOnly, "zero durably 1+3, close", 1),
+        (Mutation::WholeOverLive, ": write durably 0+1, write 0+4", 1),
+        (Mutation::SkipRestFlush, ": write 0+4, write durably 0+1", 1),
+        (Mutation::ForgetLost, ": write 0+4, close", 2),
+        (Mutation::FirstWriteUnlogged, " new: write 0+4, close", 1),
+        (Mutation::FlushDataOnly, ": zero durably 1+3, close", 1),
     ] {
         let bounds = Bounds {
             crashes,
             mutation,
             ..Bounds::SHORT
         };
-        let scenario = named(&format!("{ARRAY}: {events}"), &bounds);
+        let scenario = named(&format!("{ARRAY}{events}"), &bounds);
         let summary = explore(&scenario, &bounds);
         let finding = summary.findings.first();
         println!("{mutation:?}: {} states: {finding:?}", summary.states);

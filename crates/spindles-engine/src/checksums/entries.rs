@@ -18,6 +18,12 @@ impl Entry {
         row_sum: RowSum::NONE,
     };
 
+    /// There is no checksum: the block was never written.
+    pub(crate) const NONE: Self = Self {
+        checksum: CHECKSUM_NONE,
+        row_sum: RowSum::NONE,
+    };
+
     /// The entry of contents with this checksum.
     pub(crate) fn of(sum: u32, row_sum: RowSum) -> Self {
         Self {

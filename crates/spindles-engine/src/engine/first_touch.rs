@@ -1,17 +1,20 @@
-//! Writes that come near unmarked regions have more of them marked, and made zeros.
+//! Writes that come near unmarked regions have more of them marked, and made zeros: those of whole rows
+//! also where members move bytes for that, since a row that is no zeros is logged as a whole first.
 
-use crate::{Engine, first_touch::Ground};
+use crate::{Engine, RangeId, first_touch::Ground};
 
 impl Engine {
     /// A write comes to a region for the first time in a while: those after it are made ready too.
-    pub(crate) fn look_ahead(&mut self, region: u64) {
+    pub(crate) fn look_ahead(&mut self, id: RangeId, region: u64) {
         if self.regions.older.is_some() || self.extension.is_some() {
             return; // Regions are not what they will be.
         }
         let budget = self.limits.dirty_bytes / self.region_bytes();
         let regions = &self.regions;
         let end = regions.part.regions().end;
-        let zeroes = self.zeroes_without_moving_bytes();
+        let range = &self.ranges[id];
+        let whole = !range.shape.copies && range.touched == range.shape.all_data();
+        let zeroes = whole || self.zeroes_without_moving_bytes();
         let zeroing = &self.zeroing;
         let ground = |region| match () {
             () if region >= end => Ground::Closed,

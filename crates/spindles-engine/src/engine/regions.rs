@@ -7,7 +7,7 @@ use crate::{
     jobs::Place,
     output::OutReason,
     plan::Ask,
-    ranges::Phase,
+    ranges::{Phase, RowState},
     regions::Sweep,
     system_io::Purpose,
     waits::WaitFor,
@@ -22,28 +22,28 @@ const QUIET_NS: u64 = 5_000_000_000;
 impl Engine {
     // ---- marking ------------------------------------------------------------------------------
 
-    /// Whether a write in this group may go to its place: its region's dirty bit is durable where
+    /// Whether a write of a stripe range may go to its place: its region's dirty bit is durable where
     /// it must be. Otherwise that was begun.
     #[inline]
-    pub(crate) fn may_write_region(&mut self, group: GroupIndex) -> bool {
+    pub(crate) fn may_write_region(&mut self, id: RangeId) -> bool {
         let regions = &mut self.regions;
         if !regions.stored {
             return true;
         }
-        let region = regions.of(group);
+        let region = regions.of(self.ranges[id].group);
         let durable = regions.dirty.bits.get(region) && regions.dirty.durable.get(region);
         if durable && regions.recent.get(region) {
             return true;
         }
-        self.mark_region(region) || durable
+        self.mark_region(id, region) || durable
     }
 
     #[cold]
-    fn mark_region(&mut self, region: u64) -> bool {
+    fn mark_region(&mut self, id: RangeId, region: u64) -> bool {
         if !self.regions.recent.get(region) {
             self.regions.recent.set(region);
             if self.lost.is_empty() {
-                self.look_ahead(region); // What is marked is what who is missing lacks.
+                self.look_ahead(id, region); // What is marked is what who is missing lacks.
             }
             self.begin_zeroing();
         }
@@ -88,7 +88,7 @@ impl Engine {
             return self.regions.written.is_stored(region);
         }
         if !self.zeroing.is_asked(region) && self.lost.is_empty() {
-            self.look_ahead(region);
+            self.look_ahead(id, region);
         }
         self.want_zeroing(region);
         self.metadata.is_broken()
@@ -141,7 +141,6 @@ impl Engine {
                 Phase::Free
                 | Phase::Starting
                 | Phase::Direct
-                | Phase::Flushing
                 | Phase::Locking
                 | Phase::Preparing
                 | Phase::Paging
@@ -149,6 +148,8 @@ impl Engine {
                 | Phase::Computing(_)
                 | Phase::Acknowledging
                 | Phase::Merged => false,
+                // Its checksums follow.
+                Phase::Flushing => range.rows.state == RowState::Placed,
                 Phase::Committing | Phase::Logging | Phase::Writing => !early,
             };
             if writes {

@@ -189,6 +189,9 @@ impl Engine {
 
     /// Begins a read that goes straight to a member, whose pages of checksums are there.
     pub(crate) fn read_direct(&mut self, id: RangeId) {
+        if self.reads_blank(id) {
+            return self.plan_direct(id, false);
+        }
         let now = self.now;
         let range = &mut self.ranges[id];
         let Owner::Request(request) = range.owner else {

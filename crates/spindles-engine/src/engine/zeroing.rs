@@ -1,10 +1,18 @@
 //! The first write to a region: its rows are made zeros on all members, that is flushed, and then
 //! the region is written. Regions that are asked for meanwhile share the flush. For those that a writer
 //! in order comes to next it is done before it gets there (`first_touch.rs`).
+//!
+//! Where members would move bytes for that, and writes to the rows can be logged as a whole, nobody waits for
+//! zeros: the rows become blank (`ranges/blank.rs`). Only checksums of what was given back are removed.
 
 use crate::{
-    Engine, Mutation, checksums::entries::Entry, output::OutReason, system_io::Purpose,
-    waits::WaitFor, zeroing::Run,
+    Engine, Mutation,
+    checksums::entries::Entry,
+    index,
+    output::OutReason,
+    system_io::Purpose,
+    waits::WaitFor,
+    zeroing::{Rows, Run},
 };
 use core::mem::take;
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
@@ -44,9 +52,20 @@ impl Engine {
         }
     }
 
+    /// Whether rows that a write waits for become blank, and no zeros.
+    fn makes_rows_blank(&self) -> bool {
+        self.journal.is_some()
+            && self.has_checksums()
+            && self.shape.may_be_blank()
+            && !self.zeroes_without_moving_bytes()
+            && self.regions.older.is_none()
+            && self.extension.is_none()
+    }
+
     /// Takes the next regions, or flushes those that are through.
     fn zero_next(&mut self) {
-        while let Some(regions) = self.zeroing.next() {
+        let (blank, free) = (self.makes_rows_blank(), self.zeroes_without_moving_bytes());
+        while let Some(regions) = self.zeroing.next(blank, free) {
             let groups =
                 self.regions.groups(regions.start).start..self.regions.groups(regions.end - 1).end;
             self.zeroing.regions = regions;
@@ -65,6 +84,9 @@ impl Engine {
         if self.zeroing.zeroed.is_empty() {
             return;
         }
+        if !take(&mut self.zeroing.changed) {
+            return self.regions_ready();
+        }
         self.zeroing.flushes = self.flush_active(Purpose::ZeroingFlush);
         if self.zeroing.flushes == 0 {
             self.stop_writing();
@@ -72,8 +94,19 @@ impl Engine {
         }
     }
 
-    /// Makes the next run of a member's rows zeros. False when there is none left.
+    /// Makes the next run of a member's rows zeros, or all of them blank. Whether anything is under way.
     fn zero_on(&mut self, member: MemberIndex) -> bool {
+        while self.next_zeros(member) {
+            let held = !self.has_checksums() || self.pin_pages_for(self.zeroing_holder(member));
+            if !held || self.zero_run(member) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Finds the next run of a member's rows. False when there is none left.
+    fn next_zeros(&mut self, member: MemberIndex) -> bool {
         let at = usize::from(member.0);
         let left = self.zeroing.left[at].clone();
         let bytes_max = if self.zeroes_without_moving_bytes() {
@@ -118,9 +151,6 @@ impl Engine {
             blocks,
             summed: 0,
         };
-        if !self.has_checksums() || self.pin_pages_for(self.zeroing_holder(member)) {
-            self.zero_run(member);
-        }
         true
     }
 
@@ -129,19 +159,39 @@ impl Engine {
         self.ranges.count() + u32::from(member.0)
     }
 
-    /// Makes rows of a member zeros, after their checksums.
-    pub(crate) fn zero_run(&mut self, member: MemberIndex) {
+    /// The pages are there that a member waited for.
+    pub(crate) fn zero_run_on(&mut self, member: MemberIndex) {
+        if !self.zero_run(member) {
+            self.zeroed(member, Ok(()));
+        }
+    }
+
+    /// Makes rows of a member zeros, after their checksums, or only removes those. Whether anything is
+    /// under way.
+    fn zero_run(&mut self, member: MemberIndex) -> bool {
         let at = usize::from(member.0);
         let holder = self.zeroing_holder(member);
         let data_chunks = self.zeroing.group.data_chunks;
+        let blank = self.zeroing.rows == Rows::Blank;
         while let Some(pages) = &mut self.pages {
             let (first, blocks) = self.zeroing.next_checksums(at);
             if !self.missing.contains(member) {
                 // Any of them may be parity.
                 let row_sum = RowSum::of_zeros(data_chunks, stored_checksum(pages.of_zeros));
-                let entry = Entry::of(pages.of_zeros, row_sum);
-                let buffer = &mut self.metadata_buffer;
-                pages.set_run(buffer, (holder, 0, first), blocks, |_| entry);
+                let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
+                if blank {
+                    for block in (first.0..).map(BlockIndex).take(index(blocks)) {
+                        // What has none is as it is on the member, durably.
+                        if pages.kept_at(buffer, of, block) != Entry::NONE.checksum {
+                            pages.set_at(buffer, of, block, Entry::NONE);
+                            self.zeroing.changed = true;
+                        }
+                    }
+                } else {
+                    let entry = Entry::of(pages.of_zeros, row_sum);
+                    pages.set_run(buffer, of, blocks, |_| entry);
+                    self.zeroing.changed = true;
+                }
             }
             pages.unpin_all(holder);
             let run = &mut self.zeroing.runs[at];
@@ -150,9 +200,13 @@ impl Engine {
                 break;
             }
             if !self.pin_pages_for(holder) {
-                return;
+                return true;
             }
         }
+        if blank {
+            return false;
+        }
+        self.zeroing.changed = true;
         let Run { first, blocks, .. } = self.zeroing.runs[at];
         let block = self.members[at].data_start.plus(first.0);
         self.system_io(
@@ -163,6 +217,7 @@ impl Engine {
             blocks,
             BufferSlice::ZEROS,
         );
+        true
     }
 
     /// Rows of a member are zeros.

@@ -22,8 +22,10 @@ use spindles_format::RowSum;
 pub(crate) struct BlockEvidence {
     /// The checksum of what was read. `None` where nothing could be read.
     pub(crate) read: Option<u32>,
-    /// The checksum that the member keeps of the block. `None` where that is lost.
+    /// The checksum that the member keeps of the block. `None` where there is none.
     pub(crate) kept: Option<u32>,
+    /// There was one, and it is lost.
+    pub(crate) lost_checksum: bool,
     /// The row sum that the member keeps beside the checksum of parity. `None` where that is lost.
     pub(crate) row_sum: Option<RowSum>,
 }
@@ -97,7 +99,7 @@ pub(crate) fn decide_row(shape: Shape, row: &[BlockEvidence], disproved: usize) 
         wrong = SlotSet::EMPTY;
     }
     // Of what lost its checksum nothing is known: the log may have had other contents for it.
-    let unknown = slots(&|block| block.kept.is_none()).and(shape.all_data());
+    let unknown = slots(&|block| block.lost_checksum).and(shape.all_data());
     match reconstructions(shape, gone, wrong, parity).nth(disproved) {
         Some((erased, sources)) => Verdict::Try { erased, sources },
         None if gone.or(unknown).is_empty() => Verdict::AsRead { proved: false },
@@ -215,6 +217,7 @@ mod tests {
         let of = |(slot, &(left, new)): (u8, &State)| {
             let entry = if new { Left::New } else { Left::Old };
             BlockEvidence {
+                lost_checksum: false,
                 read: sum(slot, left, data),
                 kept: sum(slot, entry, data),
                 row_sum: (slot >= data).then(|| row_sum(new, data)),
@@ -318,6 +321,7 @@ mod tests {
     /// What is tried of a row of which none of these data blocks fits, and nothing is proved.
     fn tried(shape: Shape, wrong: SlotSet, gone: SlotSet) -> Vec<(SlotSet, SlotSet)> {
         let of = |slot: u8| BlockEvidence {
+            lost_checksum: false,
             read: (!gone.contains(slot)).then_some(1),
             kept: Some(u32::from(!wrong.contains(slot))),
             row_sum: None,
@@ -371,6 +375,7 @@ mod tests {
                 let of = |&(left, new): &State| {
                     let entry = if new { Left::New } else { Left::Old };
                     BlockEvidence {
+                        lost_checksum: false,
                         read: sum(0, left, 1),
                         kept: sum(0, entry, 1),
                         row_sum: None,

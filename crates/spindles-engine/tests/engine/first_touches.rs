@@ -1,7 +1,10 @@
 //! What the first write to a region waits for, and the next ones do not.
 
-use crate::world::{BLOCK, Setup, World};
+use crate::replay::{place_of, wide};
+use crate::world::{BLOCK, Kept, Setup, World};
 use spindles_block::Operation;
+use spindles_engine::{Command, Event, Repair, Scrub};
+use spindles_format::CHECKSUM_PAGE_BYTES;
 use spindles_layout::{Level, Spec};
 
 /// Blocks of a region of `setup`, on each member and in the array.
@@ -159,4 +162,188 @@ fn a_device_that_may_have_to_write_zeros_gets_none_ahead() {
     assert!(!world.engine.zeroes_without_moving_bytes());
     world.in_order = true;
     assert_eq!(waits_in_order(&mut world, 0, 10), 10);
+}
+
+/// A new array that logs its writes, on members that hold anything and move bytes to make it zeros.
+fn new(level: &str, members: usize) -> (Setup, World) {
+    let mut setup = wide(level, members, true);
+    setup.spec.member_blocks = vec![600; members];
+    let mut world = setup.open().unwrap();
+    for member in 0..members {
+        let data = usize::try_from(world.data_start[member]).unwrap() * BLOCK;
+        world.members[member][data..].fill(0xe0 + u8::try_from(member).unwrap());
+    }
+    (setup, world)
+}
+
+/// Blocks of a stripe of five members with one parity, and of four.
+const WIDE_STRIPE: u64 = 16;
+const STRIPE: u64 = 12;
+
+/// The array but these blocks is zeros.
+fn assert_zeros_but(world: &mut World, written: &[(u64, u8)], what: &str) {
+    let blocks = world.engine.geometry().blocks();
+    let all = world.read(0, u32::try_from(blocks).unwrap()).expect(what);
+    for (block, bytes) in (0..).zip(all.chunks_exact(BLOCK)) {
+        let byte = written.iter().find(|(of, _)| *of == block);
+        let byte = byte.map_or(0, |(_, byte)| *byte);
+        assert!(
+            bytes == [byte; BLOCK],
+            "{what}: block {block} is {}",
+            bytes[0]
+        );
+    }
+}
+
+#[test]
+fn a_first_write_waits_for_no_zeros() {
+    for zeroes in [false, true] {
+        let (mut setup, _) = new("raid5", 4);
+        setup.zeroes = zeroes;
+        let mut world = setup.open().unwrap();
+        world.trace = Some(Vec::new());
+        world.write(5, &[1; BLOCK]).unwrap();
+        let lines = world.trace.take().unwrap();
+        let zeros = lines.iter().filter(|line| line.starts_with("zero"));
+        assert_eq!(zeros.count() > 0, zeroes, "{lines:#?}");
+        let flushes = lines.iter().filter(|line| line.starts_with("flush"));
+        assert!(flushes.count() > 0, "{lines:#?}");
+    }
+}
+
+/// Rows of a region that were not written yet are zeros whatever their members hold, whoever is missing, also
+/// for jobs and after each of them.
+#[test]
+fn what_was_never_written_in_a_region_is_zeros() {
+    for (level, members) in [("raid5", 4), ("raid6", 5), ("raid4", 5)] {
+        let (setup, mut world) = new(level, members);
+        let written = [(5, 1), (6, 2), (STRIPE + 1, 3)];
+        for (block, byte) in written {
+            world.write(block, &[byte; BLOCK]).unwrap();
+        }
+        assert_zeros_but(&mut world, &written, level);
+        for missing in 0..members {
+            let missing = u8::try_from(missing).unwrap();
+            let what = format!("{level} without {missing}");
+            world.fail(missing);
+            assert_zeros_but(&mut world, &written, &what);
+            world.rebuild(missing, 100 + missing).unwrap();
+            world.run();
+            assert_zeros_but(&mut world, &written, &what);
+        }
+        world.fail(1);
+        world.write(2 * STRIPE + 3, &[4; BLOCK]).unwrap();
+        world.bring_back(1).unwrap();
+        world.run();
+        world.fail(2);
+        let written = [&written[..], &[(2 * STRIPE + 3, 4)]].concat();
+        assert_zeros_but(&mut world, &written, level);
+        world.bring_back(2).unwrap();
+        world.run();
+        world.replace(0, 99).unwrap();
+        world.run();
+        let scrub = Scrub {
+            anew: true,
+            repair: Repair::Located,
+        };
+        world.command(Command::Scrub(scrub)).unwrap();
+        world.run();
+        let found = |event: &Event| matches!(event, Event::Found(_) | Event::Disagreement { .. });
+        assert!(!world.events.iter().any(found), "{:?}", world.events);
+        assert!(world.close());
+        world.members.truncate(members);
+        // What took the place of member 0 had anything there.
+        let wrong = world.wrong_checksums().into_iter();
+        assert_eq!(wrong.filter(|(member, _)| *member > 0).count(), 0);
+        let mut world = world.reopen(&setup);
+        world.run();
+        assert_zeros_but(&mut world, &written, level);
+    }
+}
+
+/// What was given back has its old bytes, and its old checksums.
+#[test]
+fn what_was_given_back_is_zeros_when_it_is_written_again() {
+    let (setup, mut world) = new("raid5", 4);
+    let blocks = world.engine.geometry().blocks();
+    let bytes = vec![7; usize::try_from(blocks).unwrap() * BLOCK];
+    world.write(0, &bytes).unwrap();
+    let members = world.members.clone();
+    let all = u32::try_from(blocks).unwrap();
+    let token = world.submit(Operation::Discard, 0, Vec::new(), all);
+    world.run();
+    world.result(token).unwrap();
+    // A member need not make zeros of what it is not asked to.
+    for (member, before) in members.iter().enumerate() {
+        let data = usize::try_from(world.data_start[member]).unwrap() * BLOCK;
+        world.members[member][data..].copy_from_slice(&before[data..]);
+    }
+    world.write(3, &[8; BLOCK]).unwrap();
+    assert_zeros_but(&mut world, &[(3, 8)], "given back");
+    let mut world = world.reopen(&setup);
+    world.run();
+    assert_zeros_but(&mut world, &[(3, 8)], "after a crash");
+}
+
+/// A first write is there when it was answered, also of a whole row, whatever the crash took of what was not
+/// flushed; and nothing else is.
+#[test]
+fn a_first_write_that_was_answered_outlives_a_crash() {
+    for (blocks, power) in [(1, false), (STRIPE, false), (1, true), (STRIPE, true)] {
+        for without in [None, Some(0), Some(1), Some(3)] {
+            let (mut setup, mut world) = new("raid5", 4);
+            let bytes = vec![9; usize::try_from(blocks).unwrap() * BLOCK];
+            world.write_and_no_more(STRIPE, &bytes);
+            if power {
+                // It was logged as a whole, so it is durable.
+                world.lose_power(|_| Kept::Nothing);
+            }
+            if let Some(member) = without {
+                setup.missing = setup.missing.with(spindles_block::MemberIndex(member));
+            }
+            let mut world = world.reopen(&setup);
+            world.run();
+            let written: Vec<_> = (STRIPE..STRIPE + blocks).map(|block| (block, 9)).collect();
+            let what = format!("{blocks} blocks, power {power}, without {without:?}");
+            assert_zeros_but(&mut world, &written, &what);
+        }
+    }
+}
+
+/// A write of checksums that did not land leaves a block without one beside others that have theirs: it was
+/// written.
+#[test]
+fn one_block_without_a_checksum_makes_no_blank_row() {
+    let (setup, mut world) = new("raid5", 4);
+    let before = world.members.clone();
+    world.write(0, &[5; 2 * BLOCK]).unwrap();
+    let (member, _) = place_of(&world, 0);
+    assert!(world.close());
+    let page = usize::try_from(world.checksum_start(member)).unwrap() * BLOCK;
+    let page = page..page + CHECKSUM_PAGE_BYTES;
+    world.members[member][page.clone()].copy_from_slice(&before[member][page]);
+    let mut world = world.reopen(&setup);
+    world.run();
+    assert_zeros_but(&mut world, &[(0, 5), (1, 5)], "a lost write");
+    world.write(1, &[6; BLOCK]).unwrap();
+    assert_zeros_but(&mut world, &[(0, 5), (1, 6)], "a lost write");
+}
+
+/// Who writes whole rows in order gets zeros ahead after a few regions, also where members write them.
+#[test]
+fn a_writer_of_whole_rows_logs_few_of_them() {
+    let mut setup = wide("raid5", 5, true);
+    setup.dirty_bytes = 1 << 30;
+    let mut world = setup.open().unwrap();
+    world.in_order = true;
+    let mut logged = 0;
+    let stripes = world.engine.geometry().blocks() / WIDE_STRIPE;
+    for stripe in 0..stripes {
+        world.trace = Some(Vec::new());
+        world.write_and_no_more(stripe * WIDE_STRIPE, &[1; 16 * BLOCK]);
+        let lines = world.trace.take().unwrap();
+        let writes = lines.iter().filter(|line| line.starts_with("write "));
+        logged += u64::from(writes.count() > 9);
+    }
+    assert!(logged * 4 < stripes, "{logged} of {stripes}");
 }

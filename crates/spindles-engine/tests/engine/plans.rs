@@ -2,7 +2,7 @@
 
 use spindles_block::MemberIndex;
 use spindles_engine::{
-    plan::{Ask, Health, Shape, plan},
+    plan::{Ask, Contents, Health, Shape, plan},
     slots::SlotSet,
 };
 use spindles_layout::{Geometry, Group, GroupIndex, Level, Spec};
@@ -40,7 +40,7 @@ fn check(level: &str, members: u8, group: u64, case: &Case<'_>, expected: &str) 
         missing,
         unreadable: missing.or(slots_of(case.unreadable)),
         settled: case.settled,
-        written: true,
+        contents: Contents::Written,
         trust_unsettled: false,
     };
     let shape = Shape {

@@ -70,6 +70,10 @@ fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: 
             return false; // Zeros where nothing was ever written: nobody was asked.
         }
         geometry.group_into(location.group, &mut group);
+        let row = location.block_in_chunk.into();
+        if scene.stack.is_blank_row(0, &group, row, View::Current) {
+            return false; // The same.
+        }
         group.slots().iter().any(|slot| {
             slot.member == member
                 && match slot.role {

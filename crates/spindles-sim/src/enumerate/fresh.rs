@@ -4,8 +4,8 @@ use super::assemble::{Assembled, superblock};
 use super::explore::Explorer;
 use super::machine::{METADATA, Machine, SCRATCH};
 use super::media::{Media, Write};
-use super::scenario::{ATOM_BYTES, BLOCK_SIZE, CHUNK_BLOCKS, DEVICE_BYTES};
-use super::store::Content;
+use super::scenario::{ATOM_BYTES, BLOCK_SIZE, CHUNK_BLOCKS, DEVICE_BYTES, MEMBER_BLOCKS, atoms};
+use super::store::{Content, POISON};
 use crate::create;
 use crate::random::Random;
 use crate::run::plain_config;
@@ -44,8 +44,8 @@ impl Explorer<'_> {
             // Journals of positions that the array does not have are left out.
             disk_bytes = disk_bytes.max(blocks * u64::from(BLOCK_SIZE.bytes()));
         }
-        let atoms = u16::try_from(disk_bytes / atom_bytes).expect("small");
-        let mut media = Media::new(scenario.disks(), atoms);
+        let disk_atoms = u16::try_from(disk_bytes / atom_bytes).expect("small");
+        let mut media = Media::new(scenario.disks(), disk_atoms);
         let mut array = create::fresh_record(
             &scenario.geometry,
             BLOCK_SIZE,
@@ -76,6 +76,14 @@ impl Explorer<'_> {
             media.write(&write, true);
             array.journal.device = JOURNAL_DEVICE.device_uuid;
             array.note_journal_device();
+        }
+        for (disk, device) in (0..).zip(&devices).filter(|_| scenario.new) {
+            let write = Write {
+                disk,
+                first: atoms(device.data_start().0),
+                atoms: vec![POISON; usize::from(atoms(MEMBER_BLOCKS))].into(),
+            };
+            media.write(&write, true);
         }
         self.devices.clone_from(&devices);
         for kind in BITMAPS.into_iter().filter(|_| scenario.regions) {
@@ -113,6 +121,9 @@ impl Explorer<'_> {
         for member in (0..members).map(MemberIndex) {
             let write = superblock(&mut self.store, &fresh, member);
             media.write(&write, true);
+        }
+        if scenario.new {
+            return Ok(media);
         }
         let mut machine = self.open_whole(media, MemberSet::EMPTY)?;
         let blocks = scenario.geometry.blocks();

@@ -101,7 +101,7 @@ impl Candidates {
                 Stamp { run, sector, write }.fill(&mut bytes);
                 store.atom(&bytes)
             };
-            let base = stamp(0);
+            let base = if scenario.new { ZEROS } else { stamp(0) };
             let events = (1..).zip(&scenario.events).map(|(write, event)| {
                 let block = atom / ATOMS_PER_BLOCK;
                 match event.asks() {

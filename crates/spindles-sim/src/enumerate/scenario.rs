@@ -17,7 +17,7 @@ pub(super) const ATOM_BYTES: usize = 2048;
 pub(super) const ATOMS_PER_BLOCK: u64 = 2;
 pub(super) const CHUNK_BLOCKS: u32 = 2;
 /// Data area of a member: two rows of chunks.
-const MEMBER_BLOCKS: u64 = 4;
+pub(super) const MEMBER_BLOCKS: u64 = 4;
 
 /// Something that is done to the array.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -87,6 +87,7 @@ impl fmt::Display for Event {
 
 /// One array and what is done to it.
 #[derive(Clone, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "things that are varied")]
 pub struct Scenario {
     pub(super) geometry: Geometry,
     pub(super) devices: Vec<DeviceRecord>,
@@ -97,6 +98,8 @@ pub struct Scenario {
     pub(super) checksums: bool,
     /// Whether the journal lies on a device of its own.
     pub(super) journal_device: bool,
+    /// Whether nothing was written before: the members hold anything, and move bytes to make it zeros.
+    pub(super) new: bool,
     /// Members that are missing from the beginning.
     pub(super) missing: MemberSet,
     /// What is done, in this order, as soon as it likes.
@@ -205,6 +208,9 @@ impl fmt::Display for Scenario {
         if self.journal_device {
             f.write_str(" device")?;
         }
+        if self.new {
+            f.write_str(" new")?;
+        }
         if !self.missing.is_empty() {
             write!(f, " without {:?}", self.missing)?;
         }
@@ -216,13 +222,15 @@ impl fmt::Display for Scenario {
     }
 }
 
-/// Whether there are bitmaps, checksums, and a device for the journal.
-const KINDS: [(bool, bool, bool); 5] = [
-    (false, false, false),
-    (true, false, false),
-    (true, true, false),
-    (true, false, true),
-    (true, true, true),
+/// Whether there are bitmaps, checksums, and a device for the journal, and nothing was written before.
+const KINDS: [(bool, bool, bool, bool); 7] = [
+    (false, false, false, false),
+    (true, false, false, false),
+    (true, true, false, false),
+    (true, false, true, false),
+    (true, true, true, false),
+    (true, true, false, true),
+    (true, true, true, true),
 ];
 
 /// Every scenario within the bounds, small ones first.
@@ -231,7 +239,7 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     for level in LEVELS.iter().copied() {
         for (geometry, devices, first) in arrays(level, bounds.all_arrays) {
             for policy in POLICIES.iter().copied() {
-                for (regions, checksums, journal_device) in KINDS {
+                for (regions, checksums, journal_device, new) in KINDS {
                     let whole = Scenario {
                         geometry: geometry.clone(),
                         devices: devices.clone(),
@@ -239,6 +247,7 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
                         regions,
                         checksums,
                         journal_device,
+                        new,
                         missing: MemberSet::EMPTY,
                         events: Vec::new(),
                     };
@@ -247,6 +256,7 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
                     if (!regions || policy.has_regions())
                         && (!checksums || logs)
                         && (!journal_device || can_log)
+                        && (!new || can_log)
                     {
                         add(&mut all, &whole, bounds, first);
                     }

@@ -39,6 +39,11 @@ impl Engine {
         self.put_entry(id, slot, row, Entry::LOST);
     }
 
+    /// The block of a slot in a row was never written.
+    pub(crate) fn clear_entry(&mut self, id: RangeId, slot: u8, row: u32) {
+        self.put_entry(id, slot, row, Entry::NONE);
+    }
+
     fn put_entry(&mut self, id: RangeId, slot: u8, row: u32, entry: Entry) {
         let first = self.block_of_slot(id, slot);
         let block = first.plus(u64::from(row));

@@ -15,7 +15,7 @@ use crate::{
     index,
     output::{Event, Output},
     plan::{Ask, Work},
-    ranges::{Owner, Phase},
+    ranges::{Owner, Phase, RowState},
     slots::SlotSet,
 };
 use core::ops::Range;
@@ -119,11 +119,17 @@ impl Engine {
     /// What was read without a plan does not fit to its checksums: it may have met a write.
     #[cold]
     fn direct_disagrees(&mut self, id: RangeId) {
+        self.plan_direct(id, true);
+    }
+
+    /// A read that went straight to a member needs a plan.
+    #[cold]
+    pub(crate) fn plan_direct(&mut self, id: RangeId, unlocked_read_failed: bool) {
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         range.reset();
         range.direct.verifies = false;
-        range.seen.unlocked_read_failed = true;
+        range.seen.unlocked_read_failed = unlocked_read_failed;
         range.move_to(Phase::Starting);
         let group = range.group;
         self.geometry
@@ -155,6 +161,9 @@ impl Engine {
                 return self.direct_disagrees(id);
             }
             return self.read_direct(id);
+        }
+        if range.rows.state == RowState::Looking {
+            return self.looked_at_rows(id);
         }
         let needed = range.plan.reads.or(range.plan.writes);
         if needed.and(self.missing_slots(id)).is_empty() {

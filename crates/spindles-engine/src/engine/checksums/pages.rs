@@ -5,6 +5,7 @@ use crate::{
     checksums::pages::{Deferred, Flush, NONE, Pinned, State, WRITES_MAX, start},
     index,
     output::{OutReason, Output},
+    ranges::RowState,
     system_io::{Place, Purpose},
 };
 use spindles_block::{MemberIndex, MemberIo, MemberIoId, MemberResult, MemberSet, Operation};
@@ -52,7 +53,11 @@ impl Engine {
             return pages.want(0, range.direct.member, range.direct.offset, range.blocks);
         }
         let slots = self.groups[index(holder)].slots();
-        for slot in range.plan.reads.or(range.plan.writes).iter() {
+        let needed = match range.rows.state {
+            RowState::Looking => range.shape.all(),
+            _ => range.plan.reads.or(range.plan.writes),
+        };
+        for slot in needed.iter() {
             let place = &slots[usize::from(slot)];
             if !self.missing.contains(place.member) {
                 let first = place.offset.plus(u64::from(range.low));
@@ -162,7 +167,7 @@ impl Engine {
         match holder.checked_sub(self.ranges.count()) {
             None => self.ready.push_back(RangeId(holder)),
             Some(member) => {
-                self.zero_run(MemberIndex(u8::try_from(member).expect("at most 64")));
+                self.zero_run_on(MemberIndex(u8::try_from(member).expect("at most 64")));
             }
         }
     }

@@ -97,6 +97,9 @@ impl Engine {
                 if self.ranges[id].error.is_none() {
                     self.flushes.ended(self.ranges[id].covers);
                 }
+                if self.keep_late_checksums(id) {
+                    return self.flush_of_range(id);
+                }
                 self.acknowledge(id);
             }
             phase => panic!("a member I/O came back in phase {phase:?}"),

@@ -3,7 +3,7 @@
 use crate::{
     Engine, Mutation, RangeId, index,
     plan::{Ask, Strategy, Work},
-    ranges::{Owner, Phase},
+    ranges::{Owner, Phase, RowState},
     slots::SlotSet,
     waits::WaitFor,
 };
@@ -16,7 +16,6 @@ impl Engine {
         if plan.writes.is_empty() || self.read_only || self.only_looks(id) {
             return self.scrubbed(id, false);
         }
-        let group = self.ranges[id].group;
         // A device that is being filled is not yet counted on, and what repairs a place writes what
         // should be there already: nothing is in doubt meanwhile.
         let harmless = plan.strategy == Strategy::Rebuild || self.repairs(id);
@@ -32,7 +31,7 @@ impl Engine {
         } else if undecided || !self.may_commit() {
             Some(WaitFor::Superblocks)
         } else {
-            (!self.may_write_region(group)).then_some(WaitFor::Region)
+            (!self.may_write_region(id)).then_some(WaitFor::Region)
         };
         if let Some(reason) = waits_for {
             self.ranges[id].move_to(Phase::Committing);
@@ -81,11 +80,16 @@ impl Engine {
         } else if self.mutated(Mutation::ReplaceSkipsWrites) {
             to_replacement = SlotSet::EMPTY;
         }
+        let follows = self.checksums_follow(id);
         self.writing_begins(id);
         let range = &mut self.ranges[id];
         range.move_to(Phase::Writing);
         range.pending = writes.count() + to_replacement.count();
-        self.keep_checksums(id, kept);
+        if follows {
+            self.ranges[id].rows.state = RowState::Placed;
+        } else {
+            self.keep_checksums(id, kept);
+        }
         for slot in writes.iter() {
             let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
             self.slot_io(id, slot, operation, source);
@@ -114,7 +118,8 @@ impl Engine {
         let degraded = degraded && !self.mutated(Mutation::DegradedUnlogged);
         let live = self.logged_lately(range.group) && !self.mutated(Mutation::WholeOverLive);
         let listed = self.bad.any() && self.writes_bad_blocks(id);
-        !self.has_checksums() || !whole || degraded || live || listed
+        let first = self.logs_first_write(id);
+        !self.has_checksums() || !whole || degraded || live || listed || first
     }
 
     /// Whether nothing can be written any more.
@@ -174,7 +179,10 @@ impl Engine {
         if !range.shape.copies && self.has_checksums() {
             summed = summed.or(range.renewed());
         }
-        let is_data = |&slot: &u8| matches!(self.slot_write(id, slot), Operation::Write { .. });
+        let is_data = |&slot: &u8| {
+            let writes = matches!(self.slot_write(id, slot), Operation::Write { .. });
+            writes && !range.rows.zeros.contains(slot)
+        };
         let data = summed.iter().filter(is_data);
         let data = data.fold(SlotSet::EMPTY, SlotSet::with);
         let new_checksums = self.slots_to_checksum(id, data);

@@ -5,7 +5,7 @@ use crate::{
     bad_blocks::Change,
     output::Output,
     plan::Ask,
-    ranges::{Owner, Phase},
+    ranges::{Owner, Phase, RowState},
     slots::SlotSet,
     waits::WaitFor,
 };
@@ -26,8 +26,9 @@ impl Engine {
             return self.acknowledge(id);
         }
         let was_bad = self.bad.any() && self.wrote_bad_blocks(id);
+        let placed = self.ranges[id].rows.state == RowState::Placed;
         self.ranges[id].seen.was_bad = was_bad;
-        if was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
+        if placed || was_bad || self.rests_on_caches(id) || self.is_durable_by_flush(id) {
             return self.flush_for(id);
         }
         self.acknowledge(id);
@@ -194,7 +195,7 @@ impl Engine {
         members.fold(MemberSet::EMPTY, MemberSet::with)
     }
 
-    fn flush_of_range(&mut self, id: RangeId) {
+    pub(super) fn flush_of_range(&mut self, id: RangeId) {
         self.ranges[id].covers = self.flushes.begins();
         if !self.defers_flush_of_range(id) {
             self.send_flush_of_range(id);

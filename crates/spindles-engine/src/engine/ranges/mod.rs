@@ -24,6 +24,7 @@
 
 mod answering;
 mod answers;
+mod blank;
 mod committing;
 mod computing;
 mod finishing;

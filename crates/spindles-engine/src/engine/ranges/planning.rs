@@ -2,8 +2,8 @@
 
 use crate::{
     Engine, Mutation, RangeId, index,
-    plan::{Ask, Health, Strategy, Work, plan},
-    ranges::{Owner, Phase, StripeRange},
+    plan::{Ask, Contents, Health, Strategy, Work, plan},
+    ranges::{Owner, Phase, RowState, StripeRange},
     recovery::rows::Settling,
     slots::SlotSet,
     waits::WaitFor,
@@ -75,7 +75,9 @@ impl Engine {
                 unreadable = unreadable.or(around);
             }
         }
-        let written = self.regions.is_written(group);
+        let blank = self.ranges[id].rows.state == RowState::Blank;
+        let fills = blank && self.fills_blank_rows(id);
+        let written = self.regions.is_written(group) && (fills || !blank);
         let readable = if self.shape(id).copies || !written {
             settled
         } else {
@@ -110,7 +112,7 @@ impl Engine {
             return self.finish(id);
         }
 
-        if !settled && written && self.must_settle(id) {
+        if !settled && written && !blank && self.must_settle(id) {
             return self.begin_settling(id);
         }
         let health = Health {
@@ -118,7 +120,11 @@ impl Engine {
             missing: if ask == Ask::Scrub { not_held } else { missing },
             unreadable,
             settled,
-            written,
+            contents: match (written, fills) {
+                (false, _) => Contents::Zeros,
+                (true, true) => Contents::Blank,
+                (true, false) => Contents::Written,
+            },
             trust_unsettled: self.trust_unsettled,
         };
         let preferred = if ask == Ask::Read && self.shape(id).copies {
@@ -149,6 +155,9 @@ impl Engine {
             plan.strategy = Strategy::Direct;
             plan.encode = SlotSet::EMPTY;
         }
+        if fills {
+            self.fill_blank_rows(id, &mut plan);
+        }
         let scratch_max = self.limits.range_blocks;
         let range = &mut self.ranges[id];
         if plan.strategy != Strategy::Direct && range.blocks > scratch_max {
@@ -173,6 +182,9 @@ impl Engine {
 
     /// Begins with the reads of a stripe range's plan, and before them fills with zeros what the log says is that.
     pub(crate) fn carry_out_plan(&mut self, id: RangeId) {
+        if self.may_be_blank(id) {
+            return self.look_at_rows(id);
+        }
         let range = &self.ranges[id];
         let fills = range.ask == Ask::Read && !range.rows.settling.is_under_way();
         if fills && !range.touched.and(range.rows.zeros).is_empty() {

@@ -20,7 +20,7 @@
 
 use crate::{
     Engine, Mutation, RangeId,
-    checksums::ChecksumsOf,
+    checksums::{ChecksumsOf, entries::Entry},
     index,
     output::{Event, Output},
     plan::{Ask, Plan, Strategy, Work},
@@ -166,6 +166,7 @@ impl Engine {
             if !missing.contains(slot) && range.plan.writes.contains(slot) {
                 let entry = self.entry(id, slot, row);
                 of.kept = entry.known();
+                of.lost_checksum = entry.checksum == Entry::LOST.checksum;
                 of.row_sum = (entry.row_sum != RowSum::NONE).then_some(entry.row_sum);
             }
         }

@@ -1,0 +1,178 @@
+//! Blank rows: rows of a written region that were never written. No member has a checksum of any of
+//! their blocks; they read as zeros, whatever the members hold.
+//!
+//! ```text
+//!            first write of the region           first write of the row
+//!  unwritten ─────────────────────────▶ blank ─────────────────────────▶ written
+//!            checksums removed, flushed        all of the row is logged
+//! ```
+//!
+//! What one member says is not enough, since a write of its checksums may be lost: rows are blank where some
+//! member has no checksum, and none has one. So a stripe range whose first block has none looks at
+//! the checksums of the whole row before it goes on, and a level that can be read from one member alone has no
+//! blank rows.
+//!
+//! The first write to a row writes all of it: the rest of its data as zeros, and parity. All of that is
+//! one record of the log, so that a crash leaves the row blank or makes it what was written. Where
+//! no member logs it, the checksums follow when the blocks are durable.
+
+use crate::{
+    Engine, Mutation, RangeId,
+    plan::{Ask, Plan},
+    ranges::{Owner, Phase, RowState, StripeRange},
+    slots::SlotSet,
+};
+use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE};
+
+impl Engine {
+    /// Whether rows may be blank that have no checksums.
+    fn knows_blank_rows(&self, range: &StripeRange) -> bool {
+        let pages = self.pages.as_ref();
+        range.shape.may_be_blank()
+            && pages.is_some_and(|pages| pages.complete)
+            && !self.grow.is_staged(range.group)
+    }
+
+    /// Whether a stripe range, about to read or write, must look whether its rows are blank. It has its pages.
+    pub(super) fn may_be_blank(&mut self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        // What a growth moves goes to places of which checksums say nothing.
+        let moves = range.ask == Ask::Write && range.owner == Owner::Request(self.own_request());
+        if range.rows.state != RowState::Unknown || moves || !self.knows_blank_rows(range) {
+            return false;
+        }
+        let (low, blocks) = (range.low, range.blocks);
+        let slots = range.plan.reads.or(range.plan.writes);
+        if slots.is_empty() {
+            return false;
+        }
+        let held = slots.minus(self.slots_not_held(id, low + blocks));
+        let known = held
+            .first()
+            .is_some_and(|slot| (0..blocks).all(|row| self.entry(id, slot, row).known().is_some()));
+        if known {
+            self.ranges[id].rows.state = RowState::Written;
+        }
+        !known
+    }
+
+    /// Whether a read that goes straight to a member asks for blocks that may be in blank rows.
+    pub(crate) fn reads_blank(&self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        let Some(pages) = self.pages.as_ref().filter(|pages| pages.complete) else {
+            return false;
+        };
+        let kept = |at: u32| {
+            let block = range.direct.offset.plus(u64::from(at));
+            pages.kept_at(&self.metadata_buffer, (id.0, 0, range.direct.offset), block)
+        };
+        range.shape.may_be_blank() && (0..range.blocks).any(|at| kept(at) == CHECKSUM_NONE)
+    }
+
+    /// Looks at the checksums of the rows under way on all members, when they are there.
+    pub(super) fn look_at_rows(&mut self, id: RangeId) {
+        self.ranges[id].rows.state = RowState::Looking;
+        if !self.pin_pages(id) {
+            self.ranges[id].move_to(Phase::Paging);
+            return;
+        }
+        self.looked_at_rows(id);
+    }
+
+    /// They are: the stripe range goes on with the rows from the first on that are alike.
+    pub(crate) fn looked_at_rows(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
+        let (shape, end, blocks) = (range.shape, range.low + range.blocks, range.blocks);
+        let held = shape.all().minus(self.slots_not_held(id, end));
+        let is_blank = |row| {
+            let kept = |slot| self.entry(id, slot, row).checksum;
+            held.iter().any(|slot| kept(slot) == CHECKSUM_NONE)
+                && (held.iter()).all(|slot| [CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept(slot)))
+        };
+        let blank = is_blank(0);
+        let alike = (0..blocks).take_while(|&row| is_blank(row) == blank);
+        let alike = u32::try_from(alike.count()).expect("rows of a range");
+        let range = &mut self.ranges[id];
+        range.blocks = alike;
+        range.rows.state = if blank {
+            RowState::Blank
+        } else {
+            RowState::Written
+        };
+        if blank {
+            self.keep_blank(id);
+        }
+        self.plan_range(id);
+    }
+
+    /// Rows are blank: that is kept for devices that are being filled, or copied to, and for members that
+    /// lost their checksums, as long as others know.
+    fn keep_blank(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
+        let looks = self.read_only || self.only_looks(id) || !range.is_locked();
+        if looks || self.writes_nothing() {
+            return;
+        }
+        // The pages of these go to the new device.
+        let copied = match range.ask {
+            Ask::Replace => range.touched,
+            Ask::Read | Ask::Write | Ask::Settle | Ask::Rebuild | Ask::Scrub => SlotSet::EMPTY,
+        };
+        let there = range.shape.all().minus(self.missing_slots(id));
+        for row in 0..range.blocks {
+            for slot in there.iter() {
+                let known = self.entry(id, slot, row).checksum == CHECKSUM_NONE;
+                if !known || copied.contains(slot) {
+                    self.clear_entry(id, slot, row);
+                }
+            }
+        }
+    }
+
+    /// Whether a stripe range writes to blank rows. Zeros they are already, unless a list is to be told.
+    pub(super) fn fills_blank_rows(&self, id: RangeId) -> bool {
+        let asks = self.ranges[id].ask == Ask::Write;
+        asks && (!self.writes_zeros(id) || self.bad.any())
+    }
+
+    /// The data that a stripe range does not touch is zeros, and goes to its places too, but where it is known
+    /// that they refuse it.
+    pub(super) fn fill_blank_rows(&mut self, id: RangeId, plan: &mut Plan) {
+        let shape = self.shape(id);
+        let untouched = shape.all_data().minus(self.ranges[id].touched);
+        let refused = if self.bad.any_unwritable() {
+            self.bad_slots(id).and(untouched)
+        } else {
+            SlotSet::EMPTY
+        };
+        plan.writes = plan.writes.minus(refused);
+        plan.writes_always = plan.writes;
+        self.ranges[id].rows.zeros = untouched;
+    }
+
+    /// Whether a stripe range writes to rows for the first time, and all of that must be logged.
+    pub(super) fn logs_first_write(&self, id: RangeId) -> bool {
+        let blank = self.ranges[id].rows.state == RowState::Blank;
+        blank && !self.mutated(Mutation::FirstWriteUnlogged)
+    }
+
+    /// Whether the checksums of what a stripe range is about to write follow when that is durable: it is
+    /// a first write of rows, and no member has it in its log.
+    pub(super) fn checksums_follow(&self, id: RangeId) -> bool {
+        let logged = self.ranges[id].log.segment.is_some() && !self.journals_on_device();
+        !logged && self.logs_first_write(id)
+    }
+
+    /// All that a stripe range wrote is durable. Whether its checksums are kept only now, and are to be durable
+    /// too.
+    pub(super) fn keep_late_checksums(&mut self, id: RangeId) -> bool {
+        let range = &self.ranges[id];
+        if range.rows.state != RowState::Placed || range.error.is_some() {
+            return false;
+        }
+        let writes = range.log.slots.minus(self.missing_slots(id));
+        self.ranges[id].rows.state = RowState::Written;
+        self.keep_checksums(id, writes);
+        true
+    }
+}
