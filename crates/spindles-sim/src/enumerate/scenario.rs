@@ -87,7 +87,10 @@ impl fmt::Display for Event {
 
 /// One array and what is done to it.
 #[derive(Clone, Debug)]
-#[expect(clippy::struct_excessive_bools, reason = "things that are varied")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "facts of an array, each by itself"
+)]
 pub struct Scenario {
     pub(super) geometry: Geometry,
     pub(super) devices: Vec<DeviceRecord>,

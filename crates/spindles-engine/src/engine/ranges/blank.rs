@@ -34,11 +34,19 @@ impl Engine {
     }
 
     /// Whether a stripe range, about to read or write, must look whether its rows are blank. It has its pages.
+    #[inline]
     pub(super) fn may_be_blank(&mut self, id: RangeId) -> bool {
+        let unknown = self.ranges[id].rows.state == RowState::Unknown;
+        unknown && self.has_checksums() && !self.shape.copies && self.lacks_checksum(id)
+    }
+
+    /// Whether the first block of a row is without a checksum, or with a lost one.
+    #[inline(never)]
+    fn lacks_checksum(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         // What a growth moves goes to places of which checksums say nothing.
         let moves = range.ask == Ask::Write && range.owner == Owner::Request(self.own_request());
-        if range.rows.state != RowState::Unknown || moves || !self.knows_blank_rows(range) {
+        if moves || !self.knows_blank_rows(range) {
             return false;
         }
         let (low, blocks) = (range.low, range.blocks);
@@ -151,6 +159,7 @@ impl Engine {
     }
 
     /// Whether a stripe range writes to rows for the first time, and all of that must be logged.
+    #[cold]
     pub(super) fn logs_first_write(&self, id: RangeId) -> bool {
         let blank = self.ranges[id].rows.state == RowState::Blank;
         blank && !self.mutated(Mutation::FirstWriteUnlogged)

@@ -80,7 +80,8 @@ impl Engine {
         } else if self.mutated(Mutation::ReplaceSkipsWrites) {
             to_replacement = SlotSet::EMPTY;
         }
-        let follows = self.checksums_follow(id);
+        let blank = self.ranges[id].rows.state == RowState::Blank;
+        let follows = blank && self.checksums_follow(id);
         self.writing_begins(id);
         let range = &mut self.ranges[id];
         range.move_to(Phase::Writing);
@@ -118,7 +119,7 @@ impl Engine {
         let degraded = degraded && !self.mutated(Mutation::DegradedUnlogged);
         let live = self.logged_lately(range.group) && !self.mutated(Mutation::WholeOverLive);
         let listed = self.bad.any() && self.writes_bad_blocks(id);
-        let first = self.logs_first_write(id);
+        let first = range.rows.state == RowState::Blank && self.logs_first_write(id);
         !self.has_checksums() || !whole || degraded || live || listed || first
     }
 
