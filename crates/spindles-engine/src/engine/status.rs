@@ -54,19 +54,8 @@ impl Engine {
             dirty: regions.live_regions(start, |group| {
                 regions.next_group(&regions.dirty.bits, group)
             }),
-            unsettled: if self.would_settle() {
-                regions.live_regions(start, |group| regions.next_missed(group))
-            } else {
-                regions.live_regions(start, |group| regions.next_unsettled(group))
-            },
+            unsettled: regions.live_regions(start, |group| regions.next_unsettled(group)),
         }
-    }
-
-    /// Whether what a crash left is only looked at, and a resync would settle it.
-    fn would_settle(&self) -> bool {
-        let persistence = self.metadata.persistence();
-        let clean = persistence.is_none_or(|persistence| persistence.array.clean);
-        self.read_only && !clean && !self.unreplayed && !self.trusts_reads
     }
 
     fn lacks_regions(&self, member: MemberIndex) -> u64 {

@@ -302,7 +302,10 @@ fn who_may_not_write_reads_what_was_logged() {
             .into_iter()
             .flat_map(|checksums| [0, 2, members].map(move |missing| (checksums, missing)))
         {
-            let setup = wide(level, members, checksums);
+            let setup = Setup {
+                regions: checksums,
+                ..wide(level, members, checksums)
+            };
             let mut world = setup.open().unwrap();
             let bytes: Vec<u8> = (100..=120).flat_map(|byte| [byte; BLOCK]).collect();
             world.write(0, &bytes).unwrap();
