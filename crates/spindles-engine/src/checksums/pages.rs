@@ -22,8 +22,8 @@ use crate::{
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_block::{BlockIndex, BlockSize, Instant, MemberIndex, MemberSet};
 use spindles_format::{
-    AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, PageParts, RowSum, Uuid,
-    block_checksum, stored_checksum,
+    AreaKind, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
+    Entries, PageParts, RowSum, Uuid, block_checksum, stored_checksum,
 };
 
 /// No frame, or the end of a list.
@@ -488,6 +488,35 @@ impl Pages {
             (place, rest) = (0, further);
         }
         panic!("pages of all blocks are held");
+    }
+
+    /// Whether each of so many blocks from `first` on has a checksum.
+    pub(crate) fn all_known(
+        &self,
+        buffer: &MetadataBuffer,
+        (holder, slot): (u32, u8),
+        first: BlockIndex,
+        blocks: u32,
+    ) -> bool {
+        let held = self.held[self.place_of(holder, slot)];
+        let (mut place, mut left) = (self.entries.find(first.0).1, index(blocks));
+        for at in held {
+            let here = left.min(self.left_of_page(place));
+            let page = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
+            let is_known = |place| {
+                let kept = self.entries.checksum_in(page, place);
+                kept != CHECKSUM_NONE && kept != CHECKSUM_LOST
+            };
+            if !(place..place + here).all(is_known) {
+                return false;
+            }
+            left -= here;
+            if left == 0 {
+                return true;
+            }
+            place = 0;
+        }
+        panic!("pages of all blocks are pinned");
     }
 
     /// How many entries of a page there are from `place` on.

@@ -55,9 +55,16 @@ impl Engine {
             return false;
         }
         let held = slots.minus(self.slots_not_held(id, low + blocks));
-        let known = held
-            .first()
-            .is_some_and(|slot| (0..blocks).all(|row| self.entry(id, slot, row).known().is_some()));
+        let Some(slot) = held.first() else {
+            return true;
+        };
+        let known = if self.overlay.is_some() {
+            (0..blocks).all(|row| self.entry(id, slot, row).known().is_some())
+        } else {
+            let pages = self.pages.as_ref().expect("blocks have checksums");
+            let first = self.block_of_slot(id, slot);
+            pages.all_known(&self.metadata_buffer, (id.0, slot), first, blocks)
+        };
         if known {
             self.ranges[id].rows.state = RowState::Written;
         }
