@@ -51,9 +51,7 @@ fn check(repo: &Repo) -> Vec<Problem> {
     for file in files.filter(|file| file.path.starts_with(ENGINE)) {
         let name = &file.path[ENGINE.len()..];
         let may_touch = |own: &&str| name == *own || own.ends_with('/') && name.starts_with(own);
-        let foreign = ROOMS
-            .iter()
-            .filter(|(_, own)| !own.iter().any(|it| may_touch(it)));
+        let foreign = ROOMS.iter().filter(|(_, own)| !own.iter().any(&may_touch));
         let foreign: Vec<&str> = foreign.map(|(room, _)| *room).collect();
         let code = strip(without_tests(file.text()), Keep::CodeOnly);
         for (number, line) in (1..).zip(code.lines()) {
