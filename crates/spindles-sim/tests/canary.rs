@@ -110,7 +110,7 @@ const NOT_FOUND: &[(Mutation, &str)] = &[
     ),
     (
         Mutation::OutUnflushed,
-        "700 seeds of raid5 with dropouts: found there before first writes of rows were logged, and more \
+        "150 seeds of raid5 with dropouts: found there before first writes of rows were logged, and more \
          reconstructions were tried after a crash",
     ),
     (
