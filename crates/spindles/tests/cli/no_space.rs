@@ -45,15 +45,16 @@ impl Drop for Mounted {
     }
 }
 
-/// Two members of 32 MiB, 5 MiB of something else, and a MiB less space than 8 MiB on both members take.
+/// Two members of 32 MiB, 15 MiB of something else, and a MiB less space than 8 MiB on both members take. Without the
+/// rest there is room for regions too that were made ready ahead of the writer: a rebuild fills them.
 fn full() -> Option<(Mounted, tempfile::TempDir)> {
-    let mounted = Mounted::new(22 * MIB)?;
+    let mounted = Mounted::new(30 * MIB)?;
     for member in ["a", "b"] {
         let file = File::create(mounted.at().join(member)).expect("a file");
         file.set_len(32 * MIB).expect("a sparse file");
     }
     mounted.run("create safe raid1(a,b)").ok();
-    fs::write(mounted.at().join("else"), vec![7; 7 << 20]).expect("room");
+    fs::write(mounted.at().join("else"), vec![7; 15 << 20]).expect("room");
     let elsewhere = tempfile::tempdir().expect("a folder");
     fs::write(elsewhere.path().join("small"), vec![1; 1 << 20]).expect("room");
     fs::write(elsewhere.path().join("data"), vec![2; 8 << 20]).expect("room");
