@@ -137,11 +137,11 @@ const BEYOND: &[(&str, u8)] = &[
     ),
     (
         "raid5:left-symmetric(3) journal regions checksums new: write 0+1, member 0 drops out",
-        2,
+        1,
     ),
     (
         "raid5:left-symmetric(3) journal regions checksums new: write 0+4, close",
-        2,
+        1,
     ),
     (
         "raid5:left-symmetric(3) journal regions checksums new without {0}: write 0+1, member 0 is rebuilt",
@@ -153,7 +153,7 @@ const BEYOND: &[(&str, u8)] = &[
     ),
     (
         "raid5:left-symmetric(3) journal regions checksums device new: write 0+1, close",
-        2,
+        1,
     ),
     (
         "raid5:left-symmetric(3) journal regions checksums device new: write durably 0+1, flush",
