@@ -192,7 +192,10 @@ fn small_arrays_keep_all_promises() {
         (named(name, &bounds), bounds)
     });
     let mut all: Vec<_> = beyond.collect();
+    // Of new arrays some are named above; the fleet takes all of them.
+    let is_new = |scenario: &Scenario| scenario.to_string().contains(" new");
     let within = scenarios(&short).into_iter();
+    let within = within.filter(|scenario| !is_new(scenario));
     all.extend(within.map(|scenario| (scenario, short)));
     let total = enumerate(all);
     println!("FIGURES enumeration: {total}");
