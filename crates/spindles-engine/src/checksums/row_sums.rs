@@ -14,7 +14,7 @@ pub(crate) enum ChecksumsOf {
     New,
 }
 
-/// The row sums that a stripe range writes beside its parity.
+/// The row sums that a stripe range writes with its parity.
 #[derive(Clone, Debug)]
 pub(crate) enum RowSums {
     /// Computed, in these places.

@@ -115,11 +115,11 @@ impl Engine {
         let recorded = ask == Ask::Read || self.metadata.is_recorded();
         let slot = &self.requests[index(request)];
         if !alone || !recorded || slot.low > 0 {
-            return self.hand_out_column(request, ask);
+            return self.hand_out_range(request, ask);
         }
         let location = self.geometry.locate(slot.next);
         if !self.regions.is_written(location.group) {
-            return self.hand_out_column(request, ask);
+            return self.hand_out_range(request, ask);
         }
         let wanted = slot.end.0 - slot.next.0;
         let blocks_max = location.blocks_left.min(self.direct_blocks_max);
@@ -146,7 +146,7 @@ impl Engine {
         let rows = location.block_in_chunk..end;
         let waits = self.awaits_places(id, location.group, rows);
         if spans || !holds || waits || self.is_overlaid(location.group) {
-            return self.hand_out_column(request, ask);
+            return self.hand_out_range(request, ask);
         }
         let slot = &mut self.requests[index(request)];
         let (operation, block, buffer) = (slot.operation, slot.next, slot.place(slot.next));
@@ -209,7 +209,7 @@ impl Engine {
     /// Hands out the next stripe range: the longest run of rows in which the request touches the same
     /// chunks of its group, as long as scratch space allows.
     #[inline(never)]
-    fn hand_out_column(&mut self, request: u32, ask: Ask) {
+    fn hand_out_range(&mut self, request: u32, ask: Ask) {
         let id = self.free_ranges.pop().expect("the caller looked");
         let location = self.geometry.locate(self.requests[index(request)].next);
         self.take_group(id, location.group);

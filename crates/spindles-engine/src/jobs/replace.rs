@@ -16,7 +16,7 @@ pub(crate) enum Stage {
     Recording,
 }
 
-/// The device beside a member; once the replacement device is told, the one that was the member.
+/// The device that is to replace a member; from `Telling` on, the one that it replaced.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ReplacementDevice {
     pub(crate) member: MemberIndex,

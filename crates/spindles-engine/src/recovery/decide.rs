@@ -334,7 +334,7 @@ mod tests {
         tries.collect()
     }
 
-    /// Beside blocks whose checksums did not land one may be rotten: with fewer parities than blocks that
+    /// One block may be rotten in a row whose other checksums did not land: with fewer parities than blocks that
     /// do not fit, as many as there are parities are reconstructed. There is an end to it.
     #[test]
     fn of_more_wrong_blocks_than_parities_some_are_reconstructed() {

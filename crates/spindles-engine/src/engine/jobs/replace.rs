@@ -315,12 +315,12 @@ impl Engine {
             .device
     }
 
-    /// The replacement device, which is told of the bitmaps.
+    /// The replacement device, to which the bitmaps are written too.
     pub(crate) fn replacement_told_of_bitmaps(&self) -> Option<&DeviceRecord> {
         self.replace.is_secret().then(|| self.replacement_device())
     }
 
-    /// The replacement device beside that member, which gets its checksums.
+    /// The replacement device of that member, to which its checksums are written too.
     pub(crate) fn hidden_replacement(&self, member: MemberIndex) -> Option<&DeviceRecord> {
         let replacement = self.replacement_told_of_bitmaps()?;
         (self.replacing() == Some(member)).then_some(replacement)

@@ -227,7 +227,7 @@ impl Engine {
             let settles = self.shape(id).copies
                 && self.ranges[id].plan.strategy == Strategy::Settle
                 && !self.mutated(Mutation::SettleInCache);
-            // What is told to be repaired is.
+            // A repair that is reported is durable.
             let repairs = self.repairs(id) && !self.mutated(Mutation::RepairInCache);
             return (settles || repairs, None);
         }

@@ -171,7 +171,7 @@ impl Engine {
             self.reads_around(id);
         }
         let touches = !plan.reads.or(plan.writes).is_empty();
-        // What is staged is checksummed beside it.
+        // The checksums of staged blocks lie behind them.
         let paged = self.has_checksums() && touches && !self.grow.is_staged(group);
         if paged && !self.pin_pages(id) {
             self.ranges[id].move_to(Phase::Paging);
