@@ -134,13 +134,9 @@ fn read_only() -> AssembleOptions {
 /// known what the arrays are, for who only reads them too.
 #[test]
 fn an_inner_array_that_crashed_and_lacks_a_member_is_known_for_what_it_is() {
-    // Data has no such checksums: what only a replay would tell is not taken for it. A copy that has
-    // its own is.
-    let expressions = [
-        ("raid0(raid5(a,b,c),d)", None),
-        ("raid1(raid6(a,b,c,d),e)", Some(0x5a)),
-    ];
-    for (expression, read) in expressions {
+    // What its log would replay is answered too, though nothing is replayed.
+    let expressions = ["raid0(raid5(a,b,c),d)", "raid1(raid6(a,b,c,d),e)"];
+    for expression in expressions {
         let names = &["a", "b", "c", "d", "e"][..=expression.matches(',').count()];
         let folder = Folder::new(names);
         folder.create(expression, &options());
@@ -151,7 +147,8 @@ fn an_inner_array_that_crashed_and_lacks_a_member_is_known_for_what_it_is() {
         assert!(looked.report.missing().is_empty(), "{:?}", looked.report);
         assert!(!looked.report.is_clean());
         drop(looked);
-        assert_eq!(folder.read(&names[1..], &read_only()), read, "{expression}");
+        let read = folder.read(&names[1..], &read_only());
+        assert_eq!(read, Some(0x5a), "{expression}");
         assert!(before == folder.contents(), "{expression} was written to");
         assert_eq!(folder.read(&names[1..], &writing), Some(0x5a));
     }

@@ -47,7 +47,7 @@ const BEYOND: &[(&str, u8)] = &[
         "raid5:left-symmetric(3) journal without {0}: member 0 is rebuilt, write 0+1",
         1,
     ),
-    ("raid5:left-symmetric(3) journal: write 0+4, close", 2),
+    ("raid5:left-symmetric(3) journal: write 0+4, close", 1),
     (
         "raid5:left-symmetric(3) journal without {0}: write 0+4, write durably 1+2",
         1,
@@ -67,10 +67,6 @@ const BEYOND: &[(&str, u8)] = &[
     (
         "raid5:left-symmetric(3) journal regions device: write durably 0+1, write durably 0+1",
         2,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions device: write 0+4, close",
-        1,
     ),
     (
         "raid1(2) journal regions checksums: write 0+1, member 0 drops out",
@@ -140,18 +136,6 @@ const BEYOND: &[(&str, u8)] = &[
         1,
     ),
     (
-        "raid5:left-symmetric(3) journal regions checksums new: write 0+4, close",
-        1,
-    ),
-    (
-        "raid5:left-symmetric(3) journal regions checksums new without {0}: write 0+1, member 0 is rebuilt",
-        1,
-    ),
-    (
-        "raid6:left-symmetric(4) journal regions checksums new: write 0+1, close",
-        1,
-    ),
-    (
         "raid5:left-symmetric(3) journal regions checksums device new: write 0+1, close",
         1,
     ),
@@ -215,7 +199,6 @@ const WITH_ROT: &[&str] = &[
     "raid5:left-symmetric(3) journal regions checksums: write 0+4, close",
     "raid6:left-symmetric(4) journal regions checksums: write 0+1, close",
     "raid5:left-symmetric(3) journal regions checksums new: write 0+1, flush",
-    "raid5:left-symmetric(3) journal regions checksums new: write 0+4, close",
 ];
 
 const ROT: Bounds = Bounds {
