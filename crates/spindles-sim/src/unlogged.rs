@@ -120,14 +120,16 @@ impl World {
     /// need not be logged; those too that several writes in flight cover together, since they may become
     /// one.
     pub(crate) fn note_rows(&mut self) {
-        let this = &self.stack.arrays[self.stack.top()];
         // A member that the array grows onto is missing in no row that has not moved yet.
-        let is_degraded = !this.lost.is_empty() && this.geometry.older().is_none();
-        let logged = is_degraded || this.checksums.is_none();
+        let is_degraded =
+            |array: &Array| !array.lost.is_empty() && array.geometry.older().is_none();
+        let is_logged = |array: &Array| is_degraded(array) || array.checksums.is_none();
         let has_parity = |array: &Array| array.geometry.parity_chunks() > 0;
-        if !self.stack.arrays.iter().any(has_parity) || logged {
+        let mut arrays = self.stack.arrays.iter();
+        if arrays.all(|array| !has_parity(array) || is_logged(array)) {
             return;
         }
+        let this = &self.stack.arrays[self.stack.top()];
         // What is a row of an array below, or of one that grows, is not asked.
         let any = self.stack.arrays.len() > 1 || this.geometry.older().is_some();
         let writes: Vec<_> = self.client.writes().collect();

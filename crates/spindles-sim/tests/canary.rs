@@ -11,6 +11,7 @@ use spindles_sim::faults::Fault;
 use spindles_sim::{Ending, Fixed, Options, run};
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Mutex;
 
 /// The fault, the checker that is there for it, and the most seeds that it may take.
 const CANARIES: &[(Mutation, &str, u64)] = &[
@@ -315,33 +316,53 @@ fn finder(seed: u64, mutation: Mutation, fixed: &Fixed) -> Option<&'static str> 
     }
 }
 
+/// Looks for one planted fault; without it, the same seeds pass. How many seeds it took.
+fn find(
+    &(mutation, checker, seeds_max): &(Mutation, &'static str, u64),
+    passed: &Mutex<BTreeSet<(String, u64)>>,
+) -> Result<u64, String> {
+    let fixed = scenario(mutation);
+    let first = first_seed(mutation);
+    let mut seeds = first..first + seeds_max;
+    let found = seeds.find(|&seed| finder(seed, mutation, &fixed) == Some(checker));
+    let Some(found) = found else {
+        return Err(format!("{mutation:?} is not found in {seeds_max} seeds"));
+    };
+    for seed in first..=found {
+        let run = (format!("{fixed:?}"), seed);
+        if passed.lock().expect("nobody panicked").insert(run)
+            && let Some(failed) = finder(seed, Mutation::None, &fixed)
+        {
+            return Err(format!("without {mutation:?} seed {seed} fails: {failed}"));
+        }
+    }
+    Ok(found + 1 - first)
+}
+
 #[test]
 fn every_planted_fault_is_found_by_its_checker() {
     let hook = std::panic::take_hook();
     std::panic::set_hook(Box::new(|_| {})); // Assertions that find a fault are no news.
-    let mut passed = BTreeSet::new();
-    let mut late = Vec::new();
-    for &(mutation, checker, seeds_max) in CANARIES {
-        let fixed = scenario(mutation);
-        let first = first_seed(mutation);
-        let seeds = first..first + seeds_max;
-        let found = (seeds.clone()).find(|&seed| finder(seed, mutation, &fixed) == Some(checker));
-        match found {
-            Some(seed) => {
-                let tried = seed + 1 - first;
-                println!("{mutation:?}: found by {checker} after {tried} seeds");
-            }
-            None => late.push((mutation, checker, seeds_max)),
-        }
-        // Without the fault, the same seeds pass.
-        for seed in seeds.start..found.map_or(seeds.start, |seed| seed + 1) {
-            if passed.insert((format!("{fixed:?}"), seed)) {
-                assert_eq!(finder(seed, Mutation::None, &fixed), None, "seed {seed}");
+    let passed = Mutex::new(BTreeSet::new());
+    let wrong = Mutex::new(Vec::new());
+    let rest = Mutex::new(CANARIES.iter());
+    let look = || {
+        while let Some(canary) = { rest.lock().expect("nobody panicked").next() } {
+            match find(canary, &passed) {
+                Ok(tried) => println!("{:?}: found by {} after {tried} seeds", canary.0, canary.1),
+                Err(what) => wrong.lock().expect("nobody panicked").push(what),
             }
         }
-    }
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(look);
+        }
+    });
     std::panic::set_hook(hook);
-    assert!(late.is_empty(), "not found in time: {late:?}");
+    let wrong = wrong.into_inner().expect("nobody panicked");
+    assert!(wrong.is_empty(), "{wrong:#?}");
 }
 
 #[test]

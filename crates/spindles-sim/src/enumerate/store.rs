@@ -4,7 +4,6 @@
 
 use crate::memory::carry_out;
 use spindles_block::{BufferSlice, Compute, ComputeResult, Step};
-use std::collections::BTreeMap;
 use std::rc::Rc;
 
 /// What an atom holds: its place among all contents seen.
@@ -21,8 +20,8 @@ pub(super) const POISON: Content = 1;
 pub(super) struct Store {
     atom_bytes: usize,
     contents: Vec<Box<[u8]>>,
-    by_hash: BTreeMap<u64, Vec<Content>>,
-    computed: BTreeMap<u64, Vec<Computed>>,
+    numbers: ByHash<Content>,
+    computed: ByHash<Computed>,
 }
 
 #[derive(Debug)]
@@ -65,13 +64,57 @@ fn hash(bytes: &[u8]) -> u64 {
     last.chain(rest).chain(lanes).fold(0, mix)
 }
 
+/// Values that are found by a hash, which several may have: in buckets, a power of two of them.
+#[derive(Debug)]
+struct ByHash<T> {
+    buckets: Vec<Vec<(u64, T)>>,
+    count: usize,
+}
+
+impl<T> ByHash<T> {
+    fn new() -> Self {
+        let buckets = std::iter::repeat_with(Vec::new).take(1 << 10).collect();
+        Self { buckets, count: 0 }
+    }
+
+    fn bucket(&self, hash: u64) -> usize {
+        let which = hash & u64::try_from(self.buckets.len() - 1).expect("they are in memory");
+        usize::try_from(which).expect("it is one of them")
+    }
+
+    /// The one of this hash that it is.
+    fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&T> {
+        let mut bucket = self.buckets[self.bucket(hash)].iter();
+        let found = bucket.find(|(of, value)| *of == hash && is_it(value));
+        found.map(|(_, value)| value)
+    }
+
+    fn insert(&mut self, hash: u64, value: T) {
+        if self.count == self.buckets.len() {
+            let twice = std::iter::repeat_with(Vec::new)
+                .take(2 * self.count)
+                .collect();
+            for (hash, value) in std::mem::replace(&mut self.buckets, twice)
+                .into_iter()
+                .flatten()
+            {
+                let bucket = self.bucket(hash);
+                self.buckets[bucket].push((hash, value));
+            }
+        }
+        let bucket = self.bucket(hash);
+        self.buckets[bucket].push((hash, value));
+        self.count += 1;
+    }
+}
+
 impl Store {
     pub(super) fn new(atom_bytes: usize) -> Self {
         let mut store = Self {
             atom_bytes,
             contents: Vec::new(),
-            by_hash: BTreeMap::new(),
-            computed: BTreeMap::new(),
+            numbers: ByHash::new(),
+            computed: ByHash::new(),
         };
         assert_eq!(store.atom(&vec![0; atom_bytes]), ZEROS);
         assert_eq!(store.atom(&vec![0xdd; atom_bytes]), POISON);
@@ -81,17 +124,14 @@ impl Store {
     /// The number of what one atom holds.
     pub(super) fn atom(&mut self, bytes: &[u8]) -> Content {
         assert_eq!(bytes.len(), self.atom_bytes);
-        let known = self.by_hash.entry(hash(bytes)).or_default();
-        let number = |content: &Content| usize::try_from(*content).expect("they are in memory");
-        let same = known
-            .iter()
-            .find(|content| *self.contents[number(content)] == *bytes);
-        if let Some(content) = same {
+        let hash = hash(bytes);
+        let same = |&content: &Content| self.held(content) == bytes;
+        if let Some(content) = self.numbers.find(hash, same) {
             return *content;
         }
         let content = Content::try_from(self.contents.len()).expect("few contents");
         self.contents.push(bytes.into());
-        known.push(content);
+        self.numbers.insert(hash, content);
         content
     }
 
@@ -140,9 +180,8 @@ impl Store {
         let hash = operands
             .iter()
             .fold(0, |hash, word| mix(hash, u64::from(*word)));
-        let known = self.computed.get(&hash).into_iter().flatten();
-        let mut known = known.filter(|known| known.compute == step.compute);
-        if let Some(known) = known.find(|known| known.operands == operands) {
+        let same = |known: &Computed| known.compute == step.compute && known.operands == operands;
+        if let Some(known) = self.computed.find(hash, same) {
             return known.came.clone();
         }
         let blocks = usize::try_from(step.blocks).expect("few");
@@ -155,11 +194,12 @@ impl Store {
             targets: targets.collect(),
             checksums: carried.checksums,
         };
-        self.computed.entry(hash).or_default().push(Computed {
+        let computed = Computed {
             compute: step.compute,
             operands,
             came: came.clone(),
-        });
+        };
+        self.computed.insert(hash, computed);
         came
     }
 }
