@@ -43,10 +43,6 @@ const ARRAY: &str = "raid5:left-symmetric(3) journal regions checksums";
 
 /// What the test command explores beyond `Bounds::SHORT`, and how many crashes one after another.
 const BEYOND: &[(&str, u8)] = &[
-    (
-        "raid5:left-symmetric(3) journal regions without {0}: member 0 is rebuilt, write 0+1",
-        1,
-    ),
     ("raid5:left-symmetric(3) journal: write 0+4, close", 1),
     (
         "raid5:left-symmetric(3) journal without {0}: write 0+4, write durably 1+2",
