@@ -4,7 +4,7 @@
 use crate::checkers::failure_record::newest_superblock;
 use crate::stack::{Array, Below, Stack, View};
 use crate::world::World;
-use spindles_block::BlockIndex;
+use spindles_block::{BlockIndex, MemberSet};
 use spindles_layout::{Group, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -120,9 +120,11 @@ impl World {
     /// need not be logged; those too that several writes in flight cover together, since they may become
     /// one.
     pub(crate) fn note_rows(&mut self) {
-        // A member that the array grows onto is missing in no row that has not moved yet.
-        let is_degraded =
-            |array: &Array| !array.lost.is_empty() && array.geometry.older().is_none();
+        // A member that the array grows onto, or was about to, is missing in no row that has not moved yet.
+        let is_degraded = |array: &Array| {
+            let own = MemberSet::all(array.geometry.members());
+            array.geometry.older().is_none() && !array.lost.intersection(own).is_empty()
+        };
         let is_logged = |array: &Array| is_degraded(array) || array.checksums.is_none();
         let has_parity = |array: &Array| array.geometry.parity_chunks() > 0;
         let mut arrays = self.stack.arrays.iter();

@@ -471,6 +471,14 @@ fn seeds_on_any_disks_that_found_something_stay_quiet() {
             107_024,
             "engine: an array all of whose members go under one write answers it with an error",
         ),
+        (
+            705_326,
+            "sim: whole rows of an array inside another count as unlogged",
+        ),
+        (
+            700_894,
+            "sim: a member that the array was about to grow onto is missing in no row",
+        ),
     ];
     for (seed, title) in found {
         let outcome = run_seed(seed, &Fixed::default());
