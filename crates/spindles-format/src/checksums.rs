@@ -152,6 +152,34 @@ impl Entries {
         }
     }
 
+    /// The same of `count` entries from `place` on: `entry` says the checksum and the row sum of each,
+    /// counted from 0.
+    #[inline]
+    pub fn set_run_in(
+        self,
+        page: &mut [u8],
+        place: usize,
+        count: usize,
+        entry: impl Fn(usize) -> (u32, RowSum),
+    ) {
+        let mut done = 0;
+        while done < count {
+            let (part, first) = self.split(place + done);
+            let here = (self.part_blocks() - first).min(count - done);
+            let at = part * CHECKSUM_PART_BYTES + first * self.bytes();
+            let entries = page[at..at + here * self.bytes()].chunks_exact_mut(self.bytes());
+            for (bytes, row) in entries.zip(done..) {
+                let (checksum, row_sum) = entry(row);
+                let (of_block, of_row) = bytes.split_at_mut(4);
+                of_block.copy_from_slice(&checksum.to_le_bytes());
+                if self == Self::WithRowSums {
+                    of_row.copy_from_slice(&row_sum.0.to_le_bytes());
+                }
+            }
+            done += here;
+        }
+    }
+
     /// Every entry of a page is lost: it can't be read.
     pub fn lose(self, page: &mut [u8]) {
         for part in parts(page) {

@@ -580,11 +580,10 @@ impl Pages {
         for at in held {
             let here = (index(count) - done).min(self.left_of_page(place));
             let bytes = buffer.bytes_at_mut(self.place, self.start_of(at), self.page_blocks);
-            for row in 0..here {
+            self.entries.set_run_in(bytes, place, here, |row| {
                 let entry = entry(done + row);
-                self.entries
-                    .set_in(bytes, place + row, entry.checksum, entry.row_sum);
-            }
+                (entry.checksum, entry.row_sum)
+            });
             self.changes(at, place, here);
             done += here;
             if done == index(count) {

@@ -54,7 +54,7 @@ use crate::{
     waits::{WaitFor, Waits},
     zeroing::Zeroing,
 };
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberIndex, MemberIoId, MemberResult,
     MemberSet, Operand, Operation, Request, StepId,
@@ -158,7 +158,8 @@ pub struct Engine {
     first_touch: FirstTouch,
     zeroing: Zeroing,
     opening: Opening,
-    journal: Option<Journal>,
+    /// In a box, since a batch is put together beside the engine.
+    journal: Option<Box<Journal>>,
     /// What the journals hold after a crash, where the array is open read only.
     overlay: Option<Overlay>,
     /// The pages of checksums in memory, where blocks have checksums.

@@ -34,7 +34,7 @@ use crate::{
     waits::Waits,
     zeroing::Zeroing,
 };
-use alloc::{collections::VecDeque, vec};
+use alloc::{boxed::Box, collections::VecDeque, vec};
 use spindles_block::{
     BlockIndex, BufferSlice, Instant, MemberError, MemberIndex, MemberSet, Operand,
 };
@@ -135,6 +135,7 @@ impl Engine {
                 all_ranges,
                 &mut metadata_buffer,
             )
+            .map(Box::new)
         });
         // Whether the journals tell what the crash left undone.
         let logged = !clean
@@ -176,7 +177,9 @@ impl Engine {
             _ => 0,
         };
         let checksums_max = u32::try_from(checksums_of_range).expect("some pages of them");
-        let logged_max = journal.as_ref().map_or(ROWS_MAX, Journal::range_blocks_max);
+        let logged_max = journal
+            .as_deref()
+            .map_or(ROWS_MAX, Journal::range_blocks_max);
         let grow = {
             let (persistence, block_size) = (config.persistence.as_ref(), config.block_size);
             Grow::new(persistence, &geometry, block_size, &mut metadata_buffer)

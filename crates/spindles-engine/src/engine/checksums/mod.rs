@@ -222,16 +222,14 @@ impl Engine {
             } else {
                 RowSums::Alike(RowSum::NONE)
             };
-            let sum = |checksums: &[u32], row: usize| match &sums {
-                Some(sums) => checksums[sums.clone()][row],
-                None => of_zeros,
-            };
             if !(staged || copied) {
                 let of = (id.0, slot, self.block_of_slot(id, slot));
-                let (checksums, checksums_of_rows) = (&self.checksums, &self.row_sums);
+                let sums = sums.map(|sums| &self.checksums[sums]);
+                let sum = |row: usize| sums.map_or(of_zeros, |sums| sums[row]);
+                let of_rows = &self.row_sums;
                 let pages = self.pages.as_mut().expect("looked at");
                 pages.set_run(&mut self.metadata_buffer, of, blocks, |row| {
-                    Entry::of(sum(checksums, row), row_sums.of(checksums_of_rows, row))
+                    Entry::of(sum(row), row_sums.of(of_rows, row))
                 });
                 continue;
             }
@@ -241,7 +239,10 @@ impl Engine {
                 } else {
                     row_sums.of(&self.row_sums, index(row))
                 };
-                let sum = sum(&self.checksums, index(row));
+                let sum = match &sums {
+                    Some(sums) => self.checksums[sums.clone()][index(row)],
+                    None => of_zeros,
+                };
                 self.set_entry(id, slot, row, sum, row_sum);
             }
         }
