@@ -352,7 +352,7 @@ impl CopyEnd {
     /// What of a known kind is at its beginning or end, or why that is not known.
     fn first_sighting(&mut self) -> Result<Option<String>, String> {
         let sightings = look(self.bytes(), &mut |offset_bytes, into| {
-            let read = self.read_at(offset_bytes, into);
+            let read = self.read_or_name_block(offset_bytes, into);
             read.map_err(|error| io::Error::other(error.to_string()))
         });
         let sightings = sightings.map_err(|error| error.to_string())?;
@@ -442,7 +442,27 @@ impl CopyEnd {
         failed.unwrap_or_else(|| self.read_failed(offset_bytes, error))
     }
 
+    /// Reads now; an error names the first block that can't be read.
+    fn read_or_name_block(&mut self, offset_bytes: u64, into: &mut [u8]) -> Result<(), CopyError> {
+        let Err(error) = self.read_at(offset_bytes, into) else {
+            return Ok(());
+        };
+        let bytes = u32::try_from(into.len()).expect("little at once");
+        for block in self.blocks_of(offset_bytes, bytes) {
+            let start = clamped(block.start, offset_bytes);
+            let end = clamped(block.end, offset_bytes);
+            self.read_at(block.start, &mut into[start..end])?;
+        }
+        Err(error)
+    }
+
     fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
+        let reason = if self.is_lost(offset_bytes) {
+            "a crash took these blocks; write them anew from a backup (`spindles examine` lists them)"
+                .to_owned()
+        } else {
+            self.why(error)
+        };
         CopyError::Read {
             name: self.name.clone(),
             offset_bytes,
@@ -450,11 +470,18 @@ impl CopyEnd {
         }
     }
 
+    /// Whether a crash took this byte.
+    fn is_lost(&self, offset_bytes: u64) -> bool {
+        let lost = self.target().map_or(Vec::new(), Target::lost);
+        lost.iter()
+            .any(|lost| lost.array == self.name && lost.bytes.contains(&offset_bytes))
+    }
+
     fn write_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
         CopyError::Write {
             name: self.name.clone(),
             offset_bytes,
-            reason: self.why(error),
+            reason,
         }
     }
 
