@@ -29,8 +29,8 @@ pub struct CopyEnd {
     tail: Option<Tail>,
     /// Bytes that could not be read, in order, where what can't be read is left out.
     left_out: Option<Vec<Range<u64>>>,
-    /// What had gone wrong when it was about to be compared, for which it is read once more.
-    before_comparing: Vec<Incident>,
+    /// What had gone wrong each time when parts of it were about to be read again.
+    before_again: Vec<Vec<Incident>>,
 }
 
 /// The last bytes of a file, less than a block.
@@ -164,7 +164,7 @@ impl CopyEnd {
             export: Some(Export::new(target, limits)),
             tail: None,
             left_out: None,
-            before_comparing: Vec::new(),
+            before_again: Vec::new(),
         }
     }
 
@@ -202,7 +202,7 @@ impl CopyEnd {
                 export: None,
                 tail,
                 left_out: None,
-                before_comparing: Vec::new(),
+                before_again: Vec::new(),
             });
         }
         let target = open_device(name, options)?;
@@ -261,13 +261,20 @@ impl CopyEnd {
         self.export.as_mut().map(Export::target_mut)
     }
 
-    /// What went wrong on its devices; rot that was met by a copy and then by a comparison once.
+    /// What went wrong on its devices; rot that was met several times, as by a copy and then by a
+    /// comparison, once.
     pub fn incidents(&self) -> Vec<Incident> {
         let mut incidents = self.target().map_or(Vec::new(), Target::incidents);
         for incident in &mut incidents {
-            incident.count_rot_once(&self.before_comparing);
+            incident.count_rot_once(&self.before_again);
         }
         incidents
+    }
+
+    /// What goes wrong from here on may have gone wrong before.
+    fn reads_again(&mut self) {
+        let incidents = self.target().map_or(Vec::new(), Target::incidents);
+        self.before_again.push(incidents);
     }
 
     /// Its size.
@@ -434,6 +441,7 @@ impl CopyEnd {
         bytes: u32,
         error: RequestError,
     ) -> CopyError {
+        self.reads_again();
         let mut block = [0; BlockSize::B4096.bytes() as usize];
         let failed = self.blocks_of(offset_bytes, bytes).find_map(|at| {
             let block = &mut block[..clamped(at.end, at.start)];
@@ -466,7 +474,7 @@ impl CopyEnd {
         CopyError::Read {
             name: self.name.clone(),
             offset_bytes,
-            reason: self.why(error),
+            reason,
         }
     }
 
@@ -481,7 +489,7 @@ impl CopyEnd {
         CopyError::Write {
             name: self.name.clone(),
             offset_bytes,
-            reason,
+            reason: self.why(error),
         }
     }
 
@@ -567,7 +575,7 @@ pub fn compare(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), CopyError> {
     check(from, to, bytes)?;
-    from.before_comparing = from.target().map_or(Vec::new(), Target::incidents);
+    from.reads_again();
     run(Phase::Comparing, from, to, bytes, progress)
 }
 
@@ -607,6 +615,9 @@ fn run(
             Stop::Differs(at) => differ(from, to, at),
             Stop::Interrupted(bytes) => CopyError::Interrupted { bytes },
         })?;
+    }
+    if !unread.is_empty() {
+        from.reads_again();
     }
     unread.sort_unstable();
     for (offset_bytes, length) in unread {

@@ -290,6 +290,23 @@ fn rot_that_a_copy_meets_is_told_once() {
     }
 }
 
+/// What can't be read as a whole is read block by block.
+#[test]
+fn rot_that_a_rescue_reads_again_is_told_once() {
+    for verify in ["", " --verify"] {
+        let folder = filled("raid0(@a,@b)", "a b");
+        let first = data_area(&folder, "a").start + 64;
+        for block in [first, first + 1] {
+            folder.write("a", block * BLOCK + 5, b"something else");
+        }
+        let run = folder.run(&format!("copy array:@a,@b @back --rescue{verify}"));
+        run.fails(1, &["8 KiB could not be read", ": 8 KiB found rotten"]);
+        // The first block that can't be read ends it.
+        let run = folder.run("copy array:@a,@b @other");
+        run.fails(1, &["can't read at byte", ": 4 KiB found rotten"]);
+    }
+}
+
 /// An array that has lost the first blocks of two neighbouring chunks, and where these lie in it.
 fn with_losses() -> (Folder, [usize; 2]) {
     let folder = filled("raid5(@a,@b,@c)", "a b c");
