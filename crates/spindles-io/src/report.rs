@@ -78,8 +78,8 @@ pub struct ArrayReport {
     pub refused: Vec<String>,
     /// Devices with one damaged superblock of two, and the damage.
     pub damaged: Vec<(String, DecodeError)>,
-    /// Refused members that catch up as soon as the array is open for writing.
-    pub returning: MemberSet,
+    /// Refused members that catch up as soon as the array is open for writing, and what they are.
+    pub returning: Vec<(MemberIndex, String)>,
     /// Spares that were given, for it and for arrays inside it.
     pub spares: Vec<SpareReport>,
     /// What of them takes a place since it was opened.
@@ -373,7 +373,15 @@ impl ArrayReport {
             lines.push(format!(
                 "array '{name}' was not closed in order, by a crash or a command that was killed: what \
                  its members disagree on since is settled {}",
-                self.when("resync", outermost)
+                if self.for_writing {
+                    let outermost = shell_word(outermost);
+                    format!(
+                        "while this command runs; `spindles resync {outermost}` finishes what is left \
+                         then"
+                    )
+                } else {
+                    self.when("resync", outermost)
+                }
             ));
         }
         lines
@@ -467,12 +475,27 @@ impl ArrayReport {
             return None;
         }
         let rebuild = format!("spindles rebuild {}", shell_word(name));
-        Some(match self.spares.as_slice() {
-            [] => format!(
+        let arrays = self.arrays();
+        let returning = arrays.iter().flat_map(|array| &array.returning);
+        let returning: Vec<&str> = returning.map(|(_, device)| device.as_str()).collect();
+        let others_are_missing = arrays.iter().any(|array| {
+            let returning = array.returning.iter().map(|(member, _)| *member).collect();
+            !array.missing().difference(returning).is_empty()
+        });
+        let up_to_date = format!("`{rebuild}` brings {} up to date", returning.join(", "));
+        Some(match (returning.as_slice(), self.spares.as_slice()) {
+            ([_, ..], _) if !others_are_missing => {
+                format!("to make array '{name}' safe again: {up_to_date}")
+            }
+            ([_, ..], []) => format!(
+                "{up_to_date}; to make array '{name}' safe again, bring back what else is missing, or put a \
+                 new device in its place: `{rebuild} --onto DEV`"
+            ),
+            ([], []) => format!(
                 "to make array '{name}' safe again, bring back what is missing, or put a new device in \
                  its place: `{rebuild} --onto DEV`"
             ),
-            [spare, ..] => format!(
+            (_, [spare, ..]) => format!(
                 "spare {} takes a place in array '{name}' as soon as that is used for writing, and at \
                  once with `{rebuild}`, if it is large enough",
                 spare.name

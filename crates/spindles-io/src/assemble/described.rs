@@ -241,7 +241,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         refused: Vec::new(),
         damaged: Vec::new(),
         returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
-            .filter_map(|refusal| refusal.member)
+            .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))
             .collect(),
         spares: Vec::new(),
         taken: Vec::new(),
