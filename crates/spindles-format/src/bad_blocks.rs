@@ -6,6 +6,7 @@
 
 use crate::{AreaKind, ArrayRecord, DeviceRecord, Features, SUPERBLOCK_BYTES, Uuid, crc32c};
 use alloc::{vec, vec::Vec};
+use core::ops::Range;
 use spindles_block::{BlockIndex, MemberIndex};
 
 /// The length of a page.
@@ -60,6 +61,23 @@ impl BadBlocks {
     pub const fn end(&self) -> BlockIndex {
         BlockIndex(self.start.0 + self.blocks as u64)
     }
+}
+
+/// The blocks of the array among those listed that a crash took: in order, no run touches another.
+pub fn lost_runs<'a>(listed: impl IntoIterator<Item = &'a BadBlocks>) -> Vec<Range<BlockIndex>> {
+    let lost = listed
+        .into_iter()
+        .filter(|run| run.kind == BadBlockKind::Lost);
+    let mut runs: Vec<_> = lost.map(|run| run.start..run.end()).collect();
+    runs.sort_unstable_by_key(|run| run.start);
+    runs.dedup_by(|next, run| {
+        let touches = next.start <= run.end;
+        if touches {
+            run.end = run.end.max(next.end);
+        }
+        touches
+    });
+    runs
 }
 
 /// Gives a new array a list of bad blocks. `blank_bad_blocks` is then to be written to the areas of
@@ -184,6 +202,21 @@ mod tests {
     ) -> Option<(u64, Vec<BadBlocks>)> {
         decode_bad_blocks(array, page, bytes)
             .map(|(sequence, entries)| (sequence, entries.collect()))
+    }
+
+    #[test]
+    fn runs_that_touch_are_one() {
+        let run = |kind, start, blocks| BadBlocks {
+            kind,
+            start: BlockIndex(start),
+            blocks,
+        };
+        let unwritable = BadBlockKind::Unwritable(MemberIndex(1));
+        let listed = [(8, 2), (20, 1), (4, 4), (9, 3), (30, 5)];
+        let mut listed = listed.map(|(start, blocks)| run(BadBlockKind::Lost, start, blocks));
+        listed[4].kind = unwritable;
+        let expected = [4..12, 20..21].map(|run| BlockIndex(run.start)..BlockIndex(run.end));
+        assert_eq!(lost_runs(&listed), expected);
     }
 
     #[test]

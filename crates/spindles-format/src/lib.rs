@@ -35,7 +35,7 @@ pub use areas::{
 pub use assembly::{AssembleError, Assembly, Half, Reason, Refusal};
 pub use bad_blocks::{
     BAD_BLOCKS_FIELDS, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
-    blank_bad_blocks, decode_bad_blocks, encode_bad_blocks, give_bad_blocks,
+    blank_bad_blocks, decode_bad_blocks, encode_bad_blocks, give_bad_blocks, lost_runs,
 };
 pub use bitmap::{
     BITMAP_FIELDS, BITMAP_PAGE_BYTES, BITMAP_PAGE_REGIONS, BITMAP_PAGE_WORDS, BITMAPS, BitmapPage,

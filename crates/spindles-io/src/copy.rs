@@ -29,8 +29,8 @@ pub struct CopyEnd {
     tail: Option<Tail>,
     /// Bytes that could not be read, in order, where what can't be read is left out.
     left_out: Option<Vec<Range<u64>>>,
-    /// What had gone wrong when it was about to be compared, for which it is read once more.
-    before_comparing: Vec<Incident>,
+    /// What had gone wrong each time when parts of it were about to be read again.
+    before_again: Vec<Vec<Incident>>,
 }
 
 /// The last bytes of a file, less than a block.
@@ -164,7 +164,7 @@ impl CopyEnd {
             export: Some(Export::new(target, limits)),
             tail: None,
             left_out: None,
-            before_comparing: Vec::new(),
+            before_again: Vec::new(),
         }
     }
 
@@ -202,7 +202,7 @@ impl CopyEnd {
                 export: None,
                 tail,
                 left_out: None,
-                before_comparing: Vec::new(),
+                before_again: Vec::new(),
             });
         }
         let target = open_device(name, options)?;
@@ -261,13 +261,20 @@ impl CopyEnd {
         self.export.as_mut().map(Export::target_mut)
     }
 
-    /// What went wrong on its devices; rot that was met by a copy and then by a comparison once.
+    /// What went wrong on its devices; rot that was met several times, as by a copy and then by a
+    /// comparison, once.
     pub fn incidents(&self) -> Vec<Incident> {
         let mut incidents = self.target().map_or(Vec::new(), Target::incidents);
         for incident in &mut incidents {
-            incident.count_rot_once(&self.before_comparing);
+            incident.count_rot_once(&self.before_again);
         }
         incidents
+    }
+
+    /// What goes wrong from here on may have gone wrong before.
+    fn reads_again(&mut self) {
+        let incidents = self.target().map_or(Vec::new(), Target::incidents);
+        self.before_again.push(incidents);
     }
 
     /// Its size.
@@ -352,7 +359,7 @@ impl CopyEnd {
     /// What of a known kind is at its beginning or end, or why that is not known.
     fn first_sighting(&mut self) -> Result<Option<String>, String> {
         let sightings = look(self.bytes(), &mut |offset_bytes, into| {
-            let read = self.read_at(offset_bytes, into);
+            let read = self.read_or_name_block(offset_bytes, into);
             read.map_err(|error| io::Error::other(error.to_string()))
         });
         let sightings = sightings.map_err(|error| error.to_string())?;
@@ -434,6 +441,7 @@ impl CopyEnd {
         bytes: u32,
         error: RequestError,
     ) -> CopyError {
+        self.reads_again();
         let mut block = [0; BlockSize::B4096.bytes() as usize];
         let failed = self.blocks_of(offset_bytes, bytes).find_map(|at| {
             let block = &mut block[..clamped(at.end, at.start)];
@@ -442,12 +450,39 @@ impl CopyEnd {
         failed.unwrap_or_else(|| self.read_failed(offset_bytes, error))
     }
 
+    /// Reads now; an error names the first block that can't be read.
+    fn read_or_name_block(&mut self, offset_bytes: u64, into: &mut [u8]) -> Result<(), CopyError> {
+        let Err(error) = self.read_at(offset_bytes, into) else {
+            return Ok(());
+        };
+        let bytes = u32::try_from(into.len()).expect("little at once");
+        for block in self.blocks_of(offset_bytes, bytes) {
+            let start = clamped(block.start, offset_bytes);
+            let end = clamped(block.end, offset_bytes);
+            self.read_at(block.start, &mut into[start..end])?;
+        }
+        Err(error)
+    }
+
     fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
+        let reason = if self.is_lost(offset_bytes) {
+            "a crash took these blocks; write them anew from a backup (`spindles examine` lists them)"
+                .to_owned()
+        } else {
+            self.why(error)
+        };
         CopyError::Read {
             name: self.name.clone(),
             offset_bytes,
-            reason: self.why(error),
+            reason,
         }
+    }
+
+    /// Whether a crash took this byte.
+    fn is_lost(&self, offset_bytes: u64) -> bool {
+        let lost = self.target().map_or(Vec::new(), Target::lost);
+        lost.iter()
+            .any(|lost| lost.array == self.name && lost.bytes.contains(&offset_bytes))
     }
 
     fn write_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
@@ -540,7 +575,7 @@ pub fn compare(
     progress: &mut dyn FnMut(Progress) -> ControlFlow<()>,
 ) -> Result<(), CopyError> {
     check(from, to, bytes)?;
-    from.before_comparing = from.target().map_or(Vec::new(), Target::incidents);
+    from.reads_again();
     run(Phase::Comparing, from, to, bytes, progress)
 }
 
@@ -580,6 +615,9 @@ fn run(
             Stop::Differs(at) => differ(from, to, at),
             Stop::Interrupted(bytes) => CopyError::Interrupted { bytes },
         })?;
+    }
+    if !unread.is_empty() {
+        from.reads_again();
     }
     unread.sort_unstable();
     for (offset_bytes, length) in unread {

@@ -5,7 +5,9 @@ use crate::errors::AttachError;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
-use crate::{ArrayFacts, Busy, CloseError, Counters, Incident, Target, TargetFacts, TooSmall};
+use crate::{
+    ArrayFacts, Busy, CloseError, Counters, Incident, LostBytes, Target, TargetFacts, TooSmall,
+};
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
 };
@@ -296,6 +298,10 @@ impl Target for Driver {
 
     fn incidents(&self) -> Vec<Incident> {
         progress::incidents(&self.core.carry)
+    }
+
+    fn lost(&self) -> Vec<LostBytes> {
+        progress::lost(&self.core.carry)
     }
 
     fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {

@@ -49,13 +49,13 @@ impl Incident {
         matches!(self, Self::Member { status, .. } if status.faults.rotten_blocks > 0)
     }
 
-    /// Of an array that was read as a whole a second time, after `earlier`: rot that was met both
-    /// times counts once.
-    pub(crate) fn count_rot_once(&mut self, earlier: &[Self]) {
+    /// Of an array parts of which were read again after each of `earlier`: rot that was met several
+    /// times counts once. At least so much was met as in the reading that met most.
+    pub(crate) fn count_rot_once(&mut self, earlier: &[Vec<Self>]) {
         let Self::Member { array, status, .. } = self else {
             return;
         };
-        let first = earlier.iter().find_map(|incident| match incident {
+        let rotten_blocks = |incident: &Self| match incident {
             Self::Member {
                 array: of,
                 status: earlier,
@@ -64,12 +64,20 @@ impl Incident {
                 Some(earlier.faults.rotten_blocks)
             }
             Self::Member { .. } | Self::JournalDevice { .. } => None,
-        });
-        let first = first.unwrap_or(0);
-        // With fewer another device has the place.
-        if let Some(second) = status.faults.rotten_blocks.checked_sub(first) {
-            status.faults.rotten_blocks = first.max(second);
+        };
+        let earlier = earlier
+            .iter()
+            .map(|incidents| incidents.iter().find_map(rotten_blocks).unwrap_or(0));
+        let (mut before, mut most) = (0, 0);
+        for until in earlier.chain([status.faults.rotten_blocks]) {
+            // With fewer another device has the place.
+            let Some(met) = until.checked_sub(before) else {
+                return;
+            };
+            most = met.max(most);
+            before = until;
         }
+        status.faults.rotten_blocks = most;
     }
 }
 

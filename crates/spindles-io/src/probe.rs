@@ -2,14 +2,12 @@
 //! Through the page cache, at any alignment, and never writing.
 
 use crate::backends::{self, Medium};
+use crate::bad_pages::{BadPage, read_pages};
 use crate::signatures::{self, Sighting};
 use crate::{Direct, OpenError, OpenOptions, positioned};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
 use rustix::io::Errno;
-use spindles_format::{
-    AreaKind, BAD_BLOCKS_PAGE_BYTES, BadBlocks, DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES,
-    decode_bad_blocks,
-};
+use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -122,28 +120,15 @@ impl Probe {
         Ok(bytes)
     }
 
-    /// The runs in the device's copy of the list of bad blocks, as far as it can be read.
-    pub(crate) fn bad_blocks(&self) -> Vec<BadBlocks> {
+    /// The device's copy of the list of bad blocks, as far as it can be read.
+    pub(crate) fn bad_pages(&self) -> Vec<BadPage> {
         let found = self.found();
-        let Ok((array, device)) = found.record() else {
+        let (Ok((array, device)), Some(file)) = (found.record(), &self.file) else {
             return Vec::new();
         };
-        let pages = array.bad_blocks_pages();
-        let (Some(file), Some(area)) = (&self.file, device.area(AreaKind::BAD_BLOCKS)) else {
-            return Vec::new();
-        };
-        let page_bytes = u64::try_from(BAD_BLOCKS_PAGE_BYTES).expect("512");
-        let mut runs = Vec::new();
-        for page in 0..pages {
-            let mut bytes = [0; BAD_BLOCKS_PAGE_BYTES];
-            let at = area.offset_bytes + u64::from(page) * page_bytes;
-            if positioned::read_exact_at(file, &mut bytes, at).is_ok()
-                && let Some((_, entries)) = decode_bad_blocks(array.uuid, page, &bytes)
-            {
-                runs.extend(entries);
-            }
-        }
-        runs
+        read_pages(array, device, &mut |at, into| {
+            positioned::read_exact_at(file, into, at).is_ok()
+        })
     }
 
     /// What else the device carries.

@@ -1,9 +1,9 @@
 //! What an array is and what it is made of, for users.
 
-use crate::Incident;
 use crate::clock::utc;
 use crate::notice::percent;
 use crate::shell::shell_word;
+use crate::{Incident, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_format::{DecodeError, Uuid};
 use spindles_layout::{Level, Redundancy};
@@ -44,6 +44,9 @@ pub struct ArrayReport {
     pub last_scrub_s: u64,
     /// What that one found wrong and could not repair; of one that was stopped at least that.
     pub scrub_left_bytes: u64,
+    /// What crashes took of it and was not written since, where that was looked at: by a survey and a
+    /// scrub.
+    pub lost_bytes: u64,
     /// Whether it was closed in order.
     pub clean: bool,
     /// Where a scrub of it goes on that was stopped; 0 for none.
@@ -75,8 +78,8 @@ pub struct ArrayReport {
     pub refused: Vec<String>,
     /// Devices with one damaged superblock of two, and the damage.
     pub damaged: Vec<(String, DecodeError)>,
-    /// Refused members that catch up as soon as the array is open for writing.
-    pub returning: MemberSet,
+    /// Refused members that catch up as soon as the array is open for writing, and what they are.
+    pub returning: Vec<(MemberIndex, String)>,
     /// Spares that were given, for it and for arrays inside it.
     pub spares: Vec<SpareReport>,
     /// What of them takes a place since it was opened.
@@ -134,7 +137,9 @@ impl ArrayReport {
     #[must_use]
     pub fn health(&self) -> Health {
         let lacks = |array: &&Self| array.journal == JournalReport::DeviceMissing;
-        let lacks = self.arrays().iter().any(lacks) || !self.left_by_scrub().is_empty();
+        let lacks = self.arrays().iter().any(lacks)
+            || !self.left_by_scrub().is_empty()
+            || self.arrays().iter().any(|array| array.lost_bytes > 0);
         match (self.failed, self.is_degraded()) {
             (true, _) => Health::Failed,
             (false, true) => Health::Degraded,
@@ -368,7 +373,15 @@ impl ArrayReport {
             lines.push(format!(
                 "array '{name}' was not closed in order, by a crash or a command that was killed: what \
                  its members disagree on since is settled {}",
-                self.when("resync", outermost)
+                if self.for_writing {
+                    let outermost = shell_word(outermost);
+                    format!(
+                        "while this command runs; `spindles resync {outermost}` finishes what is left \
+                         then"
+                    )
+                } else {
+                    self.when("resync", outermost)
+                }
             ));
         }
         lines
@@ -406,6 +419,54 @@ impl ArrayReport {
         .collect()
     }
 
+    /// Takes note of what crashes took of it and of the arrays inside it.
+    pub(crate) fn note_lost(&mut self, lost: &[LostBytes]) {
+        let of_it = lost.iter().filter(|lost| lost.array == self.name);
+        self.lost_bytes = of_it.map(LostBytes::count).sum();
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_lost(lost);
+            }
+        }
+    }
+
+    /// What crashes took of this array and of those inside it, and what to do about it.
+    #[must_use]
+    pub fn lost_to_crashes(&self) -> Vec<String> {
+        self.lost_to_crashes_in(&self.name, false)
+    }
+
+    fn lost_to_crashes_in(&self, outermost: &str, is_redundant_above: bool) -> Vec<String> {
+        let mut lines = Vec::new();
+        if self.lost_bytes > 0 {
+            let outermost = shell_word(outermost);
+            let remedy = if is_redundant_above {
+                format!(
+                    "`spindles scrub {outermost}` writes anew what the arrays around it still know"
+                )
+            } else {
+                format!(
+                    "write these places anew from a backup, `spindles examine {outermost}` lists them"
+                )
+            };
+            lines.push(format!(
+                "array '{}' is degraded: a crash took {} of it, which can't be read until it is \
+                 written: {remedy}",
+                self.name,
+                SizeBytes(self.lost_bytes)
+            ));
+        }
+        let is_redundant = self.level.redundancy != Redundancy::None;
+        for member in &self.members {
+            if let MemberReport::Array(inner) = member {
+                lines.extend(
+                    inner.lost_to_crashes_in(outermost, is_redundant || is_redundant_above),
+                );
+            }
+        }
+        lines
+    }
+
     /// What can be done about missing members of an array that is not in use.
     #[must_use]
     pub fn remedy(&self) -> Option<String> {
@@ -414,12 +475,27 @@ impl ArrayReport {
             return None;
         }
         let rebuild = format!("spindles rebuild {}", shell_word(name));
-        Some(match self.spares.as_slice() {
-            [] => format!(
+        let arrays = self.arrays();
+        let returning = arrays.iter().flat_map(|array| &array.returning);
+        let returning: Vec<&str> = returning.map(|(_, device)| device.as_str()).collect();
+        let others_are_missing = arrays.iter().any(|array| {
+            let returning = array.returning.iter().map(|(member, _)| *member).collect();
+            !array.missing().difference(returning).is_empty()
+        });
+        let up_to_date = format!("`{rebuild}` brings {} up to date", returning.join(", "));
+        Some(match (returning.as_slice(), self.spares.as_slice()) {
+            ([_, ..], _) if !others_are_missing => {
+                format!("to make array '{name}' safe again: {up_to_date}")
+            }
+            ([_, ..], []) => format!(
+                "{up_to_date}; to make array '{name}' safe again, bring back what else is missing, or put a \
+                 new device in its place: `{rebuild} --onto DEV`"
+            ),
+            ([], []) => format!(
                 "to make array '{name}' safe again, bring back what is missing, or put a new device in \
                  its place: `{rebuild} --onto DEV`"
             ),
-            [spare, ..] => format!(
+            (_, [spare, ..]) => format!(
                 "spare {} takes a place in array '{name}' as soon as that is used for writing, and at \
                  once with `{rebuild}`, if it is large enough",
                 spare.name

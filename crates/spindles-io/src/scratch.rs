@@ -186,6 +186,7 @@ fn add(
         clean: true,
         read_only: options.open.read_only,
         look_only: false,
+        beyond_tolerance: false,
         only_recovers: false,
         tears: false,
         force: false,

@@ -42,6 +42,15 @@ pub enum Finding {
         /// Whether they were made to agree with the data.
         made_to_agree: bool,
     },
+    /// Bytes of the array that a crash took, and that nothing knows any more.
+    Lost {
+        /// The array.
+        array: String,
+        /// Where they begin in the array.
+        offset_bytes: u64,
+        /// How many they are.
+        bytes: u64,
+    },
     /// A member went out meanwhile.
     Out {
         /// The array.
@@ -54,7 +63,7 @@ pub enum Finding {
 /// How a scrub ended.
 #[derive(Clone, Debug)]
 pub struct Scrubbed {
-    /// The array, as it was found.
+    /// The array, as it was found, but for what crashes took of it, which is what is left of that.
     pub report: ArrayReport,
     /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
     pub through: bool,
@@ -152,7 +161,16 @@ pub fn scrub(
     };
     let open = open.make_contiguous();
     open.sort_by(|one, other| one.place().cmp(&other.place()));
-    open.iter().for_each(report_finding);
+    open.iter().for_each(&mut *report_finding);
+    let lost = target.lost();
+    report.note_lost(&lost);
+    for lost in lost {
+        report_finding(&Finding::Lost {
+            bytes: lost.count(),
+            offset_bytes: lost.bytes.start,
+            array: lost.array,
+        });
+    }
     assemble::close(target, &mut report)?;
     Ok(Scrubbed {
         report,
@@ -237,6 +255,11 @@ impl Finding {
                 ..
             } => (array, member, *offset_bytes),
             Self::Disagreement {
+                array,
+                offset_bytes,
+                ..
+            }
+            | Self::Lost {
                 array,
                 offset_bytes,
                 ..

@@ -7,7 +7,7 @@ use crate::errors::AttachError;
 use crate::labels::Spare;
 use crate::progress::RebuildProgress;
 use crate::report::Taken;
-use crate::{DeviceFacts, OpenError, OpenOptions, Target};
+use crate::{DeviceFacts, LostBytes, OpenError, OpenOptions, Target};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberIndex, Operation, Request, RequestError,
 };
@@ -209,6 +209,11 @@ impl Stack {
     /// How far the devices are that are being filled, or that members are copied onto.
     pub(crate) fn rebuild_progress(&self) -> Option<RebuildProgress> {
         progress::rebuild(&self.core.carry)
+    }
+
+    /// What crashes took of the arrays that are open.
+    pub(crate) fn lost(&self) -> Vec<LostBytes> {
+        progress::lost(&self.core.carry)
     }
 
     /// Gives the arrays spares, which take the places of what is missing now and later.

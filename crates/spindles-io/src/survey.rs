@@ -119,6 +119,7 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
     let (reports, target) = match assembled {
         Ok(mut assembled) => {
             while assembled.target.work() {}
+            assembled.report.note_lost(&assembled.target.lost());
             (vec![assembled.report], Some(assembled.target))
         }
         Err(AssembleError::Incomplete { .. } | AssembleError::NothingLeft { .. }) => {

@@ -4,7 +4,7 @@
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
-use crate::{CloseError, Incident, TargetFacts, TooSmall};
+use crate::{CloseError, Incident, LostBytes, TargetFacts, TooSmall};
 use spindles_block::{BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -167,6 +167,11 @@ pub trait Target {
 
     /// What went wrong on the devices of its arrays since the target was opened. Allocates.
     fn incidents(&self) -> Vec<Incident> {
+        Vec::new()
+    }
+
+    /// What crashes took of its arrays and was not written since, in order for each array. Allocates.
+    fn lost(&self) -> Vec<LostBytes> {
         Vec::new()
     }
 

@@ -90,6 +90,7 @@ pub(crate) fn plain_config(spec: &Spec, depth: u32) -> Config {
         clean: true,
         read_only: false,
         look_only: false,
+        beyond_tolerance: false,
         only_recovers: false,
         tears: false,
         force: false,

@@ -711,6 +711,7 @@ pub(crate) fn plain_config(
         clean: record.clean,
         read_only: false,
         look_only: false,
+        beyond_tolerance: false,
         only_recovers: false,
         tears: true,
         force: false,

@@ -101,6 +101,7 @@ impl Setup {
             clean: true,
             read_only: false,
             look_only: false,
+            beyond_tolerance: false,
             only_recovers: false,
             tears: false,
             force: false,

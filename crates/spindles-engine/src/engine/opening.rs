@@ -65,7 +65,8 @@ impl Engine {
             })
             .difference(missing);
         let lost = missing.union(rebuilding);
-        if !geometry.survives(lost) {
+        let may_fail = config.beyond_tolerance && config.read_only && config.clean;
+        if !geometry.survives(lost) && !may_fail {
             return Err(OpenError::BeyondTolerance { missing: lost });
         }
         let parity = geometry.parity_chunks() > 0;

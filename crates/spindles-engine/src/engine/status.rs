@@ -4,8 +4,10 @@ use crate::{
     Engine,
     status::{MemberStatus, RegionsStatus, Status},
 };
-use spindles_block::MemberIndex;
-use spindles_format::BadBlockKind;
+use alloc::vec::Vec;
+use core::ops::Range;
+use spindles_block::{BlockIndex, MemberIndex};
+use spindles_format::{BadBlockKind, lost_runs};
 use spindles_layout::GroupIndex;
 
 impl Engine {
@@ -36,6 +38,11 @@ impl Engine {
             scrub: self.scrub.found(),
             regions: self.regions.are_stored().then(|| self.regions_status()),
         }
+    }
+
+    /// The blocks that `Status::lost_blocks` counts: in order, no run touches another. Allocates.
+    pub fn lost_runs(&self) -> Vec<Range<BlockIndex>> {
+        lost_runs(self.bad.entries())
     }
 
     /// Reads that were hedged since opening.

@@ -85,6 +85,7 @@ pub(crate) struct Setup {
     pub(crate) force: bool,
     pub(crate) read_only: bool,
     pub(crate) look_only: bool,
+    pub(crate) beyond_tolerance: bool,
     pub(crate) only_recovers: bool,
     /// Whether a crash may leave a block torn.
     pub(crate) tears: bool,
@@ -115,6 +116,7 @@ impl Setup {
             force: false,
             read_only: false,
             look_only: false,
+            beyond_tolerance: false,
             only_recovers: false,
             tears: false,
             policy: "resync",
@@ -200,6 +202,7 @@ impl Setup {
                 clean,
                 read_only: self.read_only,
                 look_only: self.look_only,
+                beyond_tolerance: self.beyond_tolerance,
                 only_recovers: self.only_recovers,
                 tears: self.tears,
                 force: self.force,

@@ -41,6 +41,7 @@ pub(crate) fn config(
         clean: array.clean,
         read_only: false,
         look_only: false,
+        beyond_tolerance: false,
         only_recovers: false,
         tears: false,
         force: false,

@@ -218,6 +218,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         last_scrub_s: array.last_scrub_s,
         scrub_left_bytes: array.scrub_left_blocks.saturating_mul(block_bytes),
         scrub_stopped_bytes: array.scrub_mark.0.saturating_mul(block_bytes),
+        lost_bytes: 0,
         clean: array.clean,
         failed: !geometry.survives(assembly.missing),
         survives_more: geometry
@@ -240,7 +241,7 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
         refused: Vec::new(),
         damaged: Vec::new(),
         returning: (assembly.refused.iter().filter(|refusal| knows(refusal)))
-            .filter_map(|refusal| refusal.member)
+            .filter_map(|refusal| Some((refusal.member?, refusal.name.clone())))
             .collect(),
         spares: Vec::new(),
         taken: Vec::new(),

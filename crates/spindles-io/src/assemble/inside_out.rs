@@ -39,7 +39,7 @@ impl Opening<'_> {
             }
             described => described?,
         };
-        if described.report.failed {
+        if described.report.failed && !self.rescues(&described) {
             let missing = described.assembly.missing;
             return self.lacks_too_much(described, parts, missing);
         }
@@ -62,6 +62,17 @@ impl Opening<'_> {
             }
             Err(EngineError::UncleanDegraded { missing }) => Err(described.unclean(missing)),
         }
+    }
+
+    /// Whether an array that lacks too much is opened for what can still be read. One inside another is
+    /// not: the array around it may do without.
+    fn rescues(&self, described: &Described) -> bool {
+        let array = &described.assembly.array;
+        self.options.rescue
+            && self.read_only
+            && array.parent == Uuid::NIL
+            && described.report.clean
+            && array.growth.older.is_none()
     }
 
     /// Refuses to write to an array while members are away that may be newer, unless that is allowed.
@@ -169,6 +180,7 @@ impl Opening<'_> {
         };
         let mut config = Config {
             read_only,
+            beyond_tolerance: self.rescues(described),
             // What an array around it keeps there has checksums of its own, and a replay that only
             // writing allows is not needed to know what the arrays are.
             look_only: self.look_only || read_only && array.parent != Uuid::NIL,

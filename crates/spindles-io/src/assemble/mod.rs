@@ -15,6 +15,7 @@ pub(crate) use config::config;
 pub use options::AssembleOptions;
 pub(crate) use parts::Lost;
 
+use crate::bad_pages::{BadPage, newest, read_pages};
 pub use crate::errors::AssembleError;
 use crate::labels::Spare;
 use crate::probe::Probe;
@@ -25,8 +26,9 @@ use described::{may_be_newer, understand};
 use gathering::{Gathered, gather, refuse_copies};
 use opening::Opening;
 use parts::Part;
+use spindles_block::BlockIndex;
 use spindles_format::{
-    ArrayRecord, AssembleError as ChooseError, BadBlocks, Found, JournalDevice, Uuid, choose,
+    ArrayRecord, AssembleError as ChooseError, Found, JournalDevice, Uuid, choose, lost_runs,
 };
 use std::time::Duration;
 
@@ -54,7 +56,7 @@ pub struct Examined {
     /// What else it carries.
     pub sightings: Vec<Sighting>,
     /// Its copy of the array's list of bad blocks.
-    pub bad_blocks: Vec<BadBlocks>,
+    pub bad_pages: Vec<BadPage>,
 }
 
 /// Reads what a device says, even while it is in use. Nothing is opened for writing.
@@ -63,7 +65,7 @@ pub fn examine(device: &str) -> Result<Examined, OpenError> {
     Ok(Examined {
         found: probe.found(),
         sightings: probe.sightings()?,
-        bad_blocks: probe.bad_blocks(),
+        bad_pages: probe.bad_pages(),
     })
 }
 
@@ -256,7 +258,10 @@ pub(crate) fn describe(
     if parts.is_empty() && !lost.is_empty() {
         return Ok(lost);
     }
+    let listed = listed_lost(&mut opening.stack, &parts);
     let mut report = opening.describe(&parts)?.report;
+    report.note_lost(&opening.stack.lost());
+    report.lost_bytes += listed * u64::from(report.block_bytes);
     let spares = gathered.spares.iter().map(|spare| SpareReport {
         name: spare.name.clone(),
         bytes: spare.bytes,
@@ -264,6 +269,25 @@ pub(crate) fn describe(
     });
     report.spares.extend(spares);
     Ok(vec![report])
+}
+
+/// How many blocks of the array of these parts, which is not open, are on its list as lost.
+fn listed_lost(stack: &mut Stack, parts: &[Part]) -> u64 {
+    let mut pages = Vec::new();
+    for part in parts {
+        let Ok((array, device)) = part.found.record() else {
+            continue;
+        };
+        let block_bytes = u64::from(array.block_size.bytes());
+        let read = &mut |at: u64, into: &mut [u8]| {
+            stack
+                .read(part.node, BlockIndex(at / block_bytes), into)
+                .is_ok()
+        };
+        pages.extend(read_pages(array, device, read));
+    }
+    let runs = lost_runs(&newest(&pages));
+    runs.iter().map(|run| run.end.0 - run.start.0).sum()
 }
 
 /// As `assemble`, and what is there can still be added to.

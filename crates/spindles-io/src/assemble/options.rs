@@ -16,6 +16,9 @@ pub struct AssembleOptions {
     /// Write to an array also while members are away that could have gone on alone, so that what they
     /// hold may be newer. From then on it is known that those are not.
     pub degraded: bool,
+    /// Open an array that was closed in order for reading also where more is missing than its level
+    /// survives: what can't be read then answers errors. For arrays opened for reading only.
+    pub rescue: bool,
     /// Only put in order what a crash left: no growth and no rebuild goes on, and no member that
     /// returns is brought up to date. With `keep_spares` nothing else is written then.
     pub only_recovers: bool,

@@ -4,7 +4,7 @@
 use super::carry::{Array, Carry, Node};
 use super::tree::leaves;
 use crate::progress::{RebuildProgress, ScrubProgress};
-use crate::{Counters, Incident};
+use crate::{Counters, Incident, LostBytes};
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
 pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
@@ -103,6 +103,20 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
             device: device(journal),
         }));
         incidents
+    };
+    carry.arrays().flat_map(of_array).collect()
+}
+
+/// What crashes took of all arrays.
+pub(crate) fn lost(carry: &Carry) -> Vec<LostBytes> {
+    let of_array = |(_, array): (_, &Array)| {
+        let block_bytes = u64::from(array.engine().block_size().bytes());
+        let name = array.name().to_owned();
+        let runs = array.engine().lost_runs().into_iter();
+        runs.map(move |run| LostBytes {
+            array: name.clone(),
+            bytes: run.start.0 * block_bytes..run.end.0 * block_bytes,
+        })
     };
     carry.arrays().flat_map(of_array).collect()
 }

@@ -12,7 +12,7 @@ use anyhow::{anyhow, bail};
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::SizeBytes;
-use spindles_io::assemble::{AssembleOptions, assemble};
+use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::reading::assemble_to_read;
 use spindles_io::{Backend, Incident, OpenOptions};
@@ -32,7 +32,9 @@ pub(crate) static COMMAND: Command = Command {
               TO; what TO holds beyond that stays as it is. When the command ends well, the data is \
               on the medium.\n\n\
               Where FROM can't be read the copy ends. With --rescue all else is copied, and what \
-              was left out is told: there TO stays as it is, and a new file holds zeros.\n\n\
+              was left out is told: there TO stays as it is, and a new file holds zeros. That goes \
+              for an array too that lacks more devices than its level survives, if it was closed in \
+              order.\n\n\
               spindles copy data.bin array:pool\n\
               spindles copy data.bin array:a.img,b.img,c.img\n\
               spindles copy array:a.img,c.img back.bin --bytes 10M\n\
@@ -283,6 +285,7 @@ fn open(
         open,
         force: arguments.force,
         degraded: arguments.degraded.degraded,
+        rescue: read_only && arguments.rescue,
         ..AssembleOptions::default()
     };
     let mut tell = |line: String| {
@@ -290,7 +293,13 @@ fn open(
         warnings.push(line);
     };
     let array = if read_only {
-        assemble_to_read(&devices, &options, &mut tell)?
+        let array = assemble_to_read(&devices, &options, &mut tell);
+        array.map_err(|error| match error {
+            AssembleError::Incomplete { .. } if !arguments.rescue => anyhow!(
+                "{error}; --rescue copies what can still be read of it, if it was closed in order"
+            ),
+            error => error.into(),
+        })?
     } else {
         assemble(&devices, &options)?
     };

@@ -1,16 +1,18 @@
 //! `spindles examine`: what the superblocks say, and every disagreement between them.
 
 use super::Command;
-use crate::arrays::{self, ArrayArguments};
+use crate::arrays::{self, ArrayArguments, PLACES_MAX};
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_format::{
     ArrayRecord, BadBlockKind, DecodeError, DeviceRecord, Found, MemberState, SpareRecord, Uuid,
-    choose,
+    choose, lost_runs,
 };
 use spindles_io::OpenError;
 use spindles_io::assemble::{AssembleError, Examined, examine};
+use spindles_io::bad_pages::{BadPage, newest};
+use std::collections::BTreeMap;
 
 pub(crate) static COMMAND: Command = Command {
     name: "examine",
@@ -51,6 +53,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         });
     }
+    let bad_blocks = describe_bad_blocks(&looked, ui);
     let found: Vec<&Found> = looked
         .iter()
         .filter_map(|(_, examined)| Some(&examined.as_ref().ok()?.found))
@@ -62,7 +65,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if problems.is_empty() && found.iter().any(|found| found.record().is_ok()) {
         ui.line("The superblocks agree.");
     }
-    ui.json(&json!({ "devices": documents, "disagreements": problems }));
+    ui.json(&json!({
+        "devices": documents,
+        "bad_blocks": bad_blocks,
+        "disagreements": problems,
+    }));
     match looked.into_iter().find_map(|(_, examined)| examined.err()) {
         Some(error) => Err(error.into()),
         None => Ok(()),
@@ -104,19 +111,12 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
             ui.line(format!("  one of the two slots is damaged: {damage}"));
             document["damage"] = json!(damage.to_string());
         }
-        let bad = examined.bad_blocks.iter().map(|run| {
-            let (whose, kind, member) = match run.kind {
-                BadBlockKind::Lost => (format!("{} of the array", run.start.0), "lost", None),
-                BadBlockKind::Unwritable(member) => {
-                    let whose = format!("{} of the data of member {member}", run.start.0);
-                    (whose, "unwritable", Some(member.0))
-                }
+        let bad = examined.bad_pages.iter().flat_map(|page| &page.runs);
+        let bad = bad.map(|run| {
+            let (kind, member) = match run.kind {
+                BadBlockKind::Lost => ("lost", None),
+                BadBlockKind::Unwritable(member) => ("unwritable", Some(member.0)),
             };
-            let what = match kind {
-                "lost" => "lost to a crash: they answer errors until they are written",
-                _ => "not read: they refused to be written",
-            };
-            ui.line(format!("  {} blocks from {whose} are {what}", run.blocks));
             json!({
                 "kind": kind,
                 "member": member,
@@ -132,6 +132,69 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
     document["bytes"] = json!(found.bytes);
     document["holds"] = json!(holds);
     document
+}
+
+/// What crashes took of each array, and what its members refused to write: once, though all members
+/// list it.
+fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) -> Vec<Value> {
+    let mut arrays: BTreeMap<Uuid, (&ArrayRecord, Vec<&BadPage>)> = BTreeMap::new();
+    for examined in looked
+        .iter()
+        .filter_map(|(_, examined)| examined.as_ref().ok())
+    {
+        if let Ok((array, _)) = examined.found.record() {
+            let (_, pages) = arrays.entry(array.uuid).or_insert((array, Vec::new()));
+            pages.extend(&examined.bad_pages);
+        }
+    }
+    let mut documents = Vec::new();
+    for (array, pages) in arrays.into_values() {
+        let name = &array.name;
+        let block_bytes = u64::from(array.block_size.bytes());
+        let listed = newest(pages);
+        let lost = lost_runs(&listed);
+        if !lost.is_empty() {
+            let blocks: u64 = lost.iter().map(|run| run.end.0 - run.start.0).sum();
+            ui.line(format!(
+                "array '{name}': {} lost to a crash, in places that answer errors until they are \
+                 written anew from a backup:",
+                arrays::size(blocks * block_bytes)
+            ));
+        }
+        let refused = listed.iter().filter_map(|run| match run.kind {
+            BadBlockKind::Lost => None,
+            BadBlockKind::Unwritable(member) => {
+                Some((Some(member.0), run.start.0, run.blocks.into()))
+            }
+        });
+        let lost = lost.into_iter();
+        let lost = lost.map(|run| (None, run.start.0, run.end.0 - run.start.0));
+        let places: Vec<(Option<u8>, u64, u64)> = lost.chain(refused).collect();
+        for (shown, &(member, start, blocks)) in places.iter().enumerate() {
+            let (offset_bytes, bytes) = (start * block_bytes, blocks * block_bytes);
+            if shown < PLACES_MAX {
+                ui.line(match member {
+                    None => format!("  {bytes} bytes at {offset_bytes}"),
+                    Some(member) => format!(
+                        "array '{name}': {bytes} bytes at {offset_bytes} of the data of member \
+                         {member} refused to be written, and are not read"
+                    ),
+                });
+            }
+            documents.push(json!({
+                "array": name.as_str(),
+                "array_uuid": array.uuid.to_string(),
+                "kind": if member.is_some() { "unwritable" } else { "lost" },
+                "member": member,
+                "offset_bytes": offset_bytes,
+                "bytes": bytes,
+            }));
+        }
+        if let Some(more) = arrays::more_places(places.len()) {
+            ui.line(format!("  {more}"));
+        }
+    }
+    documents
 }
 
 fn describe_spare(name: &str, spare: &SpareRecord, ui: &Ui) -> Value {

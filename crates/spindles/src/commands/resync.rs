@@ -55,7 +55,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if !resynced.through {
         bail!("array '{name}': the resync was stopped, and goes on next time");
     }
-    ui.line(if resynced.report.clean {
+    // Of arrays inside it too.
+    let was_clean = resynced.report.is_clean();
+    ui.line(if was_clean {
         format!("array '{name}' is clean: there is nothing to do")
     } else {
         format!("array '{name}' is consistent")
@@ -64,7 +66,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "name": name,
         "uuid": resynced.report.uuid.to_string(),
         "incidents": arrays::incidents(&resynced.report.incidents),
-        "was_clean": resynced.report.clean,
+        "was_clean": was_clean,
         "consistent": true,
     }));
     Ok(())

@@ -23,8 +23,10 @@ pub(crate) static COMMAND: Command = Command {
               place is reported and nothing is changed, because parity recomputed from rotten data \
               would only hide it, and destroy what could have brought the data back. Restore such \
               a place from a backup.\n\n\
+              What crashes took of the array answers errors until it is written: that is reported \
+              too, and no scrub brings it back.\n\n\
               Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
-              something is left that could not be repaired.\n\n\
+              something is left that could not be repaired, or is lost.\n\n\
               spindles scrub pool\n\
               spindles scrub a.img b.img c.img",
     hidden: false,
@@ -110,6 +112,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
              they are back"
         );
     }
+    let lost = scrubbed.report.lost_to_crashes();
+    if let ([_, ..], false) = (lost.as_slice(), left) {
+        bail!("{}", lost.join("; "));
+    }
     if left && arguments.check {
         bail!(
             "array '{name}': something is wrong; without --check what can be located is repaired"
@@ -147,7 +153,16 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         }
     }
     let wrong = found.repaired_blocks + found.left_blocks + found.disagreements;
-    if scrubbed.through && wrong + found.made_to_agree + failed == 0 {
+    let arrays = scrubbed.report.arrays();
+    for array in arrays.iter().filter(|array| array.lost_bytes > 0) {
+        ui.line(format!(
+            "array '{}': {} lost to a crash, which answer errors until they are written",
+            array.name,
+            arrays::size(array.lost_bytes)
+        ));
+    }
+    let lost_bytes: u64 = arrays.iter().map(|array| array.lost_bytes).sum();
+    if scrubbed.through && wrong + found.made_to_agree + failed + lost_bytes == 0 {
         ui.line(format!("array '{name}': nothing is wrong"));
     }
     ui.json(&json!({
@@ -160,6 +175,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
         "left_bytes": found.left_blocks * block_bytes,
         "disagreement_bytes": found.disagreements * block_bytes,
         "made_to_agree_bytes": found.made_to_agree * block_bytes,
+        "lost_bytes": lost_bytes,
         "not_looked_at": failed,
         "places": places,
     }));
@@ -207,6 +223,11 @@ fn text(finding: &Finding) -> String {
                  {offset_bytes}: {fate}"
             )
         }
+        Finding::Lost {
+            array,
+            offset_bytes,
+            bytes,
+        } => format!("array '{array}': {bytes} bytes at {offset_bytes} are lost to a crash"),
         Finding::Out { array, member } => format!("array '{array}': {member} is out"),
     }
 }
@@ -248,6 +269,17 @@ fn value(finding: &Finding) -> Value {
             "offset_bytes": offset_bytes,
             "bytes": bytes,
             "fate": if *made_to_agree { "made to agree" } else { "left" },
+        }),
+        Finding::Lost {
+            array,
+            offset_bytes,
+            bytes,
+        } => json!({
+            "what": "lost",
+            "array": array,
+            "offset_bytes": offset_bytes,
+            "bytes": bytes,
+            "fate": "left",
         }),
         Finding::Out { array, member } => json!({
             "what": "out",

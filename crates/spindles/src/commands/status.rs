@@ -21,7 +21,8 @@ pub(crate) static COMMAND: Command = Command {
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
               Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
               yet and all data can be read, or that the device for its journal is missing, or that \
-              the last scrub left something that it could not repair; 4 failed, which is that too much is missing; 1 and 2 \
+              the last scrub left something that it could not repair, or that blocks were lost to a crash \
+              and not written since; 4 failed, which is that too much is missing; 1 and 2 \
               as everywhere.\n\n\
               spindles status pool\n\
               spindles status a.img b.img c.img",
@@ -78,6 +79,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         });
     }
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
+    warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_to_crashes));
     match &survey.needs_force {
         _ if denied.is_some() => {}
         Some(why) => warnings.push(why.clone()),
@@ -139,13 +141,6 @@ fn user_line(user: &User) -> String {
 /// What the list of bad blocks says: how many blocks crashes took, and how many each member refused
 /// to write.
 fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
-    let lost = status.lost_blocks;
-    if lost > 0 {
-        ui.line(format!(
-            "  {lost} blocks are lost to a crash: they answer errors until they are written \
-             (spindles examine names them)"
-        ));
-    }
     let members = status.members.iter().map(|member| {
         let blocks = member.faults.bad_blocks;
         if blocks > 0 {
@@ -157,7 +152,7 @@ fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
         blocks
     });
     let members: Vec<u64> = members.collect();
-    json!({ "lost": lost, "members": members })
+    json!({ "lost": status.lost_blocks, "members": members })
 }
 
 /// What the bitmaps say, for people.
@@ -248,6 +243,13 @@ impl View<'_> {
             report.generation
         ));
         line(format!("  {}", self.times(report)));
+        document["lost_bytes"] = json!(report.lost_bytes);
+        if report.lost_bytes > 0 {
+            let lost = arrays::size(report.lost_bytes);
+            line(format!(
+                "  {lost} lost to a crash, which answer errors until they are written"
+            ));
+        }
         if depth == 0 {
             self.users
                 .iter()

@@ -766,6 +766,29 @@ fn resync_makes_consistent_what_was_not_closed() {
     folder.refuses("resync @a", 1, &["members 1 and 2 of 3 missing"]);
 }
 
+/// Whether there was something to do is a question to the arrays inside it too.
+#[test]
+fn a_resync_of_arrays_inside_is_something_to_do() {
+    let folder = Folder::new("a b c d", 8 * MIB);
+    folder
+        .run("create kn raid0(raid1(@a,@b),raid1(@c,@d))")
+        .ok();
+    folder.advance(&["c", "d"], &[], false);
+    let run = folder.run("resync @a @b @c @d").ok();
+    assert!(
+        run.out.contains("array 'kn' is consistent\n"),
+        "{}",
+        run.out
+    );
+    folder.advance(&["a", "b"], &[], false);
+    let json = folder.run("resync @a @b @c @d --json").ok().json();
+    assert_eq!(json["was_clean"], false);
+    let json = folder.run("resync @a @b @c @d --json").ok().json();
+    assert_eq!(json["was_clean"], true);
+    let run = folder.run("resync @a @b @c @d").ok();
+    assert!(run.out.contains("there is nothing to do"), "{}", run.out);
+}
+
 /// Each waits until the others are through, and takes the array as they left it.
 #[test]
 fn commands_that_come_at_once_are_done_one_after_another() {

@@ -12,6 +12,7 @@ mod lab;
 mod labels;
 #[path = "../../../spindles-io/tests/common/loop_devices.rs"]
 mod loop_devices;
+mod lost_blocks;
 mod names;
 mod no_space;
 mod overwriting;

@@ -290,6 +290,80 @@ fn rot_that_a_copy_meets_is_told_once() {
     }
 }
 
+/// How many percent were copied. Nothing else than what the source holds, and zeros where that was left out.
+fn read_of(json: &Value, source: &[u8], back: &[u8]) -> u64 {
+    let mut expected = source.to_vec();
+    let mut lost = 0;
+    for left_out in json["left_out"].as_array().expect("a list") {
+        let number = |name: &str| left_out[name].as_u64().expect("a number");
+        let (at, bytes) = (number("offset_bytes"), number("bytes"));
+        let index = |bytes| usize::try_from(bytes).expect("small");
+        expected[index(at)..index(at + bytes)].fill(0);
+        lost += bytes;
+    }
+    assert!(back == expected, "something else was copied");
+    let bytes = u64::try_from(source.len()).expect("small");
+    (bytes - lost) * 100 / bytes
+}
+
+/// What lies on the devices that are there can be read, however many are missing.
+#[test]
+fn what_is_left_of_a_failed_array_is_copied_out() {
+    for (expression, devices, left, part) in [
+        ("raid0(@a,@b)", "a b", "@a", 50),
+        ("raid5(@a,@b,@c)", "a b c", "@b", 33),
+        ("raid6(@a,@b,@c,@d)", "a b c d", "@d", 25),
+        ("raid10(@a,@b,@c,@d)", "a b c d", "@a,@b", 50),
+    ] {
+        let folder = filled(expression, devices);
+        let source = folder.read("source");
+        let refused = folder.run(&format!("copy array:{left} @back"));
+        refused.fails(1, &["can't be opened", "missing, more than", "; --rescue"]);
+        let before: Vec<_> = devices.split(' ').map(|name| folder.read(name)).collect();
+        let run = folder.run(&format!("copy array:{left} @back --rescue --json"));
+        assert!(run.error.contains("has failed: "), "{}", run.error);
+        let after: Vec<_> = devices.split(' ').map(|name| folder.read(name)).collect();
+        assert!(before == after, "{expression}: a device changed");
+        assert_eq!(run.status, 1, "{}", run.error);
+        let read = read_of(&run.json(), &source, &folder.read("back"));
+        assert!(read.abs_diff(part) < 2, "{expression}: {read}");
+    }
+    // What was never written is known to be zeros, though only a part of its stripe was.
+    let folder = Folder::new("a b c", 8 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let mut source = vec![0x5a; (1 << 20) + 5 * 4096];
+    std::fs::write(folder.path("source"), &source).expect("room");
+    folder.run("copy @source array:@a,@b,@c").ok();
+    for left in ["@a", "@b", "@c"] {
+        drop(std::fs::remove_file(folder.path("back")));
+        let run = folder.run(&format!("copy array:{left} @back --rescue --json"));
+        let back = folder.read("back");
+        source.resize(back.len(), 0);
+        assert!(read_of(&run.json(), &source, &back) > 30);
+    }
+    // What was being written when a crash came is not known without the others.
+    let folder = filled("raid5(@a,@b,@c)", "a b c");
+    folder.advance(&["a", "b", "c"], &[], false);
+    folder.refuses("copy array:@a @back --rescue", 1, &["can't be opened"]);
+}
+
+/// What can't be read as a whole is read block by block.
+#[test]
+fn rot_that_a_rescue_reads_again_is_told_once() {
+    for verify in ["", " --verify"] {
+        let folder = filled("raid0(@a,@b)", "a b");
+        let first = data_area(&folder, "a").start + 64;
+        for block in [first, first + 1] {
+            folder.write("a", block * BLOCK + 5, b"something else");
+        }
+        let run = folder.run(&format!("copy array:@a,@b @back --rescue{verify}"));
+        run.fails(1, &["8 KiB could not be read", ": 8 KiB found rotten"]);
+        // The first block that can't be read ends it.
+        let run = folder.run("copy array:@a,@b @other");
+        run.fails(1, &["can't read at byte", ": 4 KiB found rotten"]);
+    }
+}
+
 /// An array that has lost the first blocks of two neighbouring chunks, and where these lie in it.
 fn with_losses() -> (Folder, [usize; 2]) {
     let folder = filled("raid5(@a,@b,@c)", "a b c");

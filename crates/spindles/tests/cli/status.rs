@@ -361,3 +361,37 @@ fn what_is_being_done_is_told_and_how_far_it_is() {
     child.kill().expect("it is ours");
     child.wait().expect("it ended");
 }
+
+/// A member that knows what it missed needs no new device.
+#[test]
+fn what_brings_a_stale_member_up_to_date_is_said() {
+    let folder = Folder::new("a b c d data", 16 * MIB);
+    folder.run("create k6 raid6(@a,@b,@c,@d)").ok();
+    folder
+        .run("copy @data array:@a,@c,@d --bytes 4M --force")
+        .ok();
+    let back = format!(
+        "`spindles rebuild k6` brings {} up to date",
+        folder.path("b")
+    );
+    let safe = format!("to make array 'k6' safe again: {back}");
+    let run = is(&folder, "@a @b @c @d", 3, &[&safe]);
+    assert!(!run.error.contains("--onto"), "{}", run.error);
+    // Another member is gone for good.
+    let more = format!("{back}; to make array 'k6' safe again, bring back what else is missing");
+    is(&folder, "@a @b @c", 3, &[&more, "--onto DEV`"]);
+    folder.run("rebuild @a @b @c @d").ok();
+    is(&folder, "@a @b @c @d", 0, &[]);
+}
+
+/// What a command that reads leaves unsettled, when it ends.
+#[test]
+fn who_finishes_what_a_crash_left_is_said() {
+    let folder = Folder::new("a b", 16 * MIB);
+    folder.run("create m raid1(@a,@b)").ok();
+    folder.advance(&["a", "b"], &[], false);
+    let run = folder.run("copy array:@a,@b @out --bytes 64K").ok();
+    let words = "disagree on since is settled while this command runs; `spindles resync m` finishes \
+                 what is left then";
+    assert!(run.error.contains(words), "{}", run.error);
+}

@@ -385,7 +385,8 @@ impl Life {
             _ if self.is_readable() => self.wrong("its data can be read", &run),
             _ => {}
         }
-        if self.is_whole() && !self.crashed && state != "healthy" {
+        let took_blocks = lost_bytes(&run.json()) > 0;
+        if self.is_whole() && !self.crashed && state != "healthy" && !took_blocks {
             self.wrong("nothing is missing", &run);
         }
         if run.status == Some(0) && !possible && state != "degraded" {
@@ -634,4 +635,11 @@ fn nested(random: &mut Random) -> Shape {
         layout: "",
         parts: vec![Shape::flat(inner.0, "", inner.1); 2],
     }
+}
+
+/// What crashes took of an array and of those inside it, as `status` says.
+fn lost_bytes(array: &Value) -> u64 {
+    let members = array["members"].as_array().into_iter().flatten();
+    let inner: u64 = members.map(|member| lost_bytes(&member["array"])).sum();
+    array["lost_bytes"].as_u64().unwrap_or(0) + inner
 }

@@ -1,0 +1,202 @@
+//! Blocks that crashes took, as the lists on the members have them: every command that looks at the
+//! array counts them, and says what to do.
+
+use crate::arrays::{Folder, MIB};
+use spindles_block::BlockIndex;
+use spindles_format::{
+    AreaKind, BAD_BLOCKS_PAGE_BYTES, BAD_BLOCKS_PAGE_ENTRIES, BadBlockKind, BadBlocks,
+    decode_bad_blocks, encode_bad_blocks,
+};
+
+/// Lists runs of blocks as lost, as a crash does: each its first block and how many they are.
+fn lose(folder: &Folder, devices: &str, runs: &[(u64, u32)]) {
+    for device in devices.split(' ') {
+        let bytes = folder.read(device);
+        let (array, record) = folder.newest(device);
+        let area = record.area(AreaKind::BAD_BLOCKS).expect("a list");
+        for (page, runs) in (0..).zip(runs.chunks(BAD_BLOCKS_PAGE_ENTRIES)) {
+            let at = area.offset_bytes + u64::from(page) * BAD_BLOCKS_PAGE_BYTES as u64;
+            let old = usize::try_from(at).expect("small");
+            let old = bytes[old..].first_chunk().expect("a page");
+            let (sequence, _) = decode_bad_blocks(array.uuid, page, old).expect("a list");
+            let lost = |&(start, blocks): &(u64, u32)| BadBlocks {
+                kind: BadBlockKind::Lost,
+                start: BlockIndex(start),
+                blocks,
+            };
+            let entries: Vec<BadBlocks> = runs.iter().map(lost).collect();
+            let mut new = [0; BAD_BLOCKS_PAGE_BYTES];
+            encode_bad_blocks(array.uuid, page, sequence + 1, &entries, &mut new);
+            folder.write(device, at, &new);
+        }
+    }
+}
+
+const FIVE: &str = "@a @b @c";
+
+/// An array in which crashes took 12 KiB at 64 KiB and 4 KiB at 8 MiB.
+fn five() -> Folder {
+    let folder = Folder::new("a b c", 16 * MIB);
+    folder.run("create p raid5(@a,@b,@c)").ok();
+    std::fs::write(folder.path("data"), vec![0x5a; 12 << 20]).expect("room");
+    folder.run("copy @data array:@a,@b,@c").ok();
+    lose(&folder, "a b c", &[(2048, 1), (16, 3)]);
+    folder
+}
+
+#[test]
+fn status_says_how_much_is_lost_and_what_to_do() {
+    let folder = five();
+    let status = folder.run(&format!("status {FIVE}"));
+    let words = [
+        "array 'p' is degraded: a crash took 16 KiB of it",
+        "write these places anew from a backup, `spindles examine p` lists them",
+    ];
+    assert_eq!(status.status, 3, "{}{}", status.out, status.error);
+    assert!(status.out.contains("  degraded, clean, "), "{}", status.out);
+    assert!(
+        status.out.contains("  16 KiB lost to a crash"),
+        "{}",
+        status.out
+    );
+    for words in words {
+        assert!(status.error.contains(words), "{}", status.error);
+    }
+    let json = folder.run(&format!("status {FIVE} --json")).json();
+    assert_eq!(json["state"], "degraded");
+    assert_eq!(json["lost_bytes"], 16 << 10);
+    assert_eq!(json["bad_blocks"]["lost"], 4);
+    // Too many are missing to open it, and the others still list what is lost.
+    let json = folder.run("status @a --json").json();
+    assert_eq!(
+        (&json["state"], &json["lost_bytes"]),
+        (&"failed".into(), &(16 << 10).into())
+    );
+    // Nothing is, where it is written anew.
+    folder.run("copy @data array:@a,@b,@c --force").ok();
+    let json = folder.run(&format!("status {FIVE} --json")).ok().json();
+    assert_eq!(
+        (&json["state"], &json["lost_bytes"]),
+        (&"healthy".into(), &0.into())
+    );
+}
+
+/// While another command has it, nothing but the lists on its devices can be read.
+#[test]
+fn status_of_an_array_in_use_counts_what_is_lost() {
+    let folder = five();
+    let held = std::fs::File::open(folder.path("a")).expect("it is there");
+    held.lock().expect("nobody has it");
+    let status = folder.run(&format!("status {FIVE} --json"));
+    assert_eq!(status.status, 3, "{}{}", status.out, status.error);
+    assert_eq!(status.json()["lost_bytes"], 16 << 10);
+}
+
+#[test]
+fn a_scrub_ends_with_what_is_lost() {
+    let folder = five();
+    for more in [" --check", "", " --restart"] {
+        let run = folder.run(&format!("scrub {FIVE}{more}"));
+        run.fails(
+            1,
+            &[
+                "a crash took 16 KiB of it",
+                "write these places anew from a backup",
+            ],
+        );
+        for words in [
+            "array 'p': 12288 bytes at 65536 are lost to a crash\n",
+            "array 'p': 4096 bytes at 8388608 are lost to a crash\n",
+            "array 'p': 16 KiB lost to a crash",
+        ] {
+            assert!(run.out.contains(words), "{more}: {}", run.out);
+        }
+        assert!(!run.out.contains("nothing is wrong"), "{}", run.out);
+        let run = folder.run(&format!("scrub {FIVE}{more} --json"));
+        let json = run.json();
+        assert_eq!(
+            (run.status, &json["lost_bytes"]),
+            (1, &(16 << 10).into()),
+            "{json}"
+        );
+        assert_eq!(
+            (&json["places"][0]["what"], &json["places"][1]["bytes"]),
+            (&"lost".into(), &4096.into()),
+            "{json}"
+        );
+    }
+    folder.run("copy @data array:@a,@b,@c --force").ok();
+    let run = folder.run(&format!("scrub {FIVE}")).ok();
+    assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+}
+
+/// What an array around it still knows is written anew by a scrub, and no backup is needed.
+#[test]
+fn what_an_array_around_it_knows_comes_back() {
+    let folder = Folder::new("a b c d e f data", 16 * MIB);
+    folder
+        .run("create p raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))")
+        .ok();
+    folder.write("data", 0, &vec![0x5a; 16 << 20]);
+    let all = "@a,@b,@c,@d,@e,@f";
+    folder.run(&format!("copy @data array:{all}")).ok();
+    lose(&folder, "a b c", &[(2048, 4)]);
+    let devices = all.replace(',', " ");
+    let status = folder.run(&format!("status {devices}"));
+    assert_eq!(status.status, 3, "{}{}", status.out, status.error);
+    assert!(
+        status
+            .error
+            .contains("a crash took 16 KiB of it, which can't be read until it is written: `spindles scrub p` writes anew"),
+        "{}",
+        status.error
+    );
+    folder.run(&format!("scrub {devices}")).ok();
+    folder.run(&format!("status {devices}")).ok();
+}
+
+/// Once for the array, in bytes of it, however many members list it.
+#[test]
+fn examine_lists_what_is_lost_once() {
+    let folder = five();
+    let run = folder.run(&format!("examine {FIVE}")).ok();
+    let words = "array 'p': 16 KiB lost to a crash, in places that answer errors until they are \
+                 written anew from a backup:\n  12288 bytes at 65536\n  4096 bytes at 8388608\n";
+    assert_eq!(run.out.matches(words).count(), 1, "{}", run.out);
+    assert_eq!(run.out.matches("lost").count(), 1, "{}", run.out);
+    let json = folder.run(&format!("examine {FIVE} --json")).json();
+    assert_eq!(json["bad_blocks"].as_array().map(Vec::len), Some(2));
+    assert_eq!(json["bad_blocks"][1]["offset_bytes"], 8 << 20);
+    assert_eq!(json["devices"][2]["bad_blocks"][0]["blocks"], 1);
+
+    let runs: Vec<(u64, u32)> = (0..60).map(|run| (100 + 20 * run, 2)).collect();
+    lose(&folder, "a b c", &runs);
+    // What an old member lists does not count.
+    let run = folder.run(&format!("examine {FIVE}")).ok();
+    assert_eq!(
+        run.out.matches("  8192 bytes at ").count(),
+        50,
+        "{}",
+        run.out
+    );
+    assert!(
+        run.out.contains("  and 10 more places: --json names all\n"),
+        "{}",
+        run.out
+    );
+    let json = folder.run(&format!("examine {FIVE} --json")).json();
+    assert_eq!(json["bad_blocks"].as_array().map(Vec::len), Some(60));
+}
+
+#[test]
+fn a_copy_says_that_a_crash_took_the_blocks() {
+    let folder = five();
+    let run = folder.run("copy array:@a,@b,@c @out");
+    let why = "can't read at byte 65536: a crash took these blocks; write them anew from a backup \
+               (`spindles examine` lists them)";
+    run.fails(1, &[why]);
+    // What is to be overwritten is looked at first.
+    folder.refuses("copy @data array:@a,@b,@c", 1, &[why]);
+    let run = folder.run("copy array:@a,@b,@c @out --rescue");
+    run.fails(1, &["12288 bytes at 65536 can't be read"]);
+}
