@@ -161,7 +161,7 @@ fn a_journal_that_comes_or_goes_may_be_killed() {
 /// without a member nothing is opened, and it is told what is missing and what helps.
 #[test]
 fn killed_and_without_its_journal_and_a_member_it_is_refused() {
-    let folder = Folder::new("a b c j", 16 * MIB);
+    let folder = Folder::new("a b c j new", 16 * MIB);
     folder
         .run("create data raid5(@a,@b,@c) --journal @j --checksum none")
         .ok();
@@ -191,7 +191,7 @@ fn killed_and_without_its_journal_and_a_member_it_is_refused() {
     for command in [
         "copy array:@a,@c @out",
         "scrub @a @c",
-        "rebuild @a @c --onto @b --force",
+        "rebuild @a @c --onto @new",
     ] {
         folder.refuses(command, 1, &["was not closed in order", missing, remedy]);
     }
