@@ -65,7 +65,8 @@ impl fmt::Display for RequestError {
             Self::Corrupt => "the blocks are corrupt and could not be repaired",
             Self::InDoubt => {
                 "a crash left these blocks in doubt, and the array is open read-only: 'spindles \
-                 resync' opens it for writing and settles them"
+                 resync' opens it for writing and settles them, and says which option that takes while \
+                 devices are away"
             }
             Self::NoSpace => "no space is left where it lies: free some, and do it again",
         })

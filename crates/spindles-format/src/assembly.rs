@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 use core::fmt;
 
-use spindles_block::{MemberIndex, MemberSet};
+use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 
 use crate::{ArrayRecord, DecodeError, DeviceRecord, MemberState, PAST_SESSIONS_MAX, Uuid};
 
@@ -49,7 +49,10 @@ impl fmt::Display for Reason {
                 expected_bytes,
             } => write!(
                 f,
-                "truncated: it has {bytes} bytes and had {expected_bytes} when it became a member"
+                "truncated: it has {} and had {had} when it became a member; make it {had} again, or fill \
+                 another device with spindles rebuild --onto",
+                SizeBytes(*bytes),
+                had = SizeBytes(*expected_bytes)
             ),
             Self::Stale {
                 generation,

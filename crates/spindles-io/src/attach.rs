@@ -1,19 +1,130 @@
 //! What all have in common that change which devices an array has: rebuild, replace, grow and
 //! spares.
 
-pub use crate::errors::{AttachError, ChangeError};
+use crate::assemble::{self, ArrayReport, JournalReport, MemberReport};
+pub use crate::errors::{AttachError, ChangeError, OwnRole};
 use crate::probe::Probe;
-use crate::{Target, create, identity};
+use crate::{OpenOptions, Target, create, identity};
+use spindles_block::MemberIndex;
 use spindles_engine::Event;
 use spindles_format::{Found, Uuid};
+use std::time::Duration;
 
-/// Whether devices that are to come to an array of these `devices` are there, and each is another one.
-pub(crate) fn look_at_new(devices: &[&str], new: &[&str]) -> Result<(), ChangeError> {
+/// What an array does with devices that come to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Use {
+    /// Each takes a place; a spare of the array may.
+    Place,
+    /// The same. A device that is being filled is one that an earlier rebuild began with.
+    Rebuild,
+    /// They become spares; what is one already stays one.
+    Spare,
+    /// One gets the journal.
+    Journal,
+}
+
+/// Whether devices that are to come to an array of these `devices` are there, each is another one, and the
+/// array does not need what any of them holds. That is so whatever is forced.
+pub(crate) fn look_at_new(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError> {
     are_others(devices, new)?;
     for device in new {
         create::look(device)?;
     }
+    refuse_own(devices, new, to)
+}
+
+/// Refuses new devices that the array of these `devices`, or one inside it, counts on: active members,
+/// its journal, and spares of it where they are to be something else.
+fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError> {
+    let said = |device: &&str| {
+        let found = Probe::glance(device)?.found();
+        let of = match (found.record(), found.journal_device(), found.spare()) {
+            (Ok((array, _)), ..) => vec![array.uuid, array.parent],
+            (_, Some(journal), _) => vec![journal.array],
+            (.., Some(spare)) => spare.arrays.clone(),
+            _ => return None,
+        };
+        Some(of)
+    };
+    let labelled: Vec<&str> = (new.iter().copied())
+        .filter(|device| said(device).is_some())
+        .collect();
+    if devices.is_empty() || labelled.is_empty() {
+        return Ok(());
+    }
+    let known: Vec<Uuid> = devices.iter().filter_map(said).flatten().collect();
+    let is_related = |device: &&str| {
+        let mut of = said(device).into_iter().flatten();
+        of.any(|uuid| uuid != Uuid::NIL && known.contains(&uuid))
+    };
+    let related: Vec<&str> = labelled.iter().copied().filter(is_related).collect();
+    // Devices of other arrays make no array with these. Those of an array deep inside this one name none
+    // that is known yet.
+    let looked = [labelled, related].into_iter().find_map(|new| {
+        let all = [devices, &new].concat();
+        assemble::describe(&all, &looking()).ok()
+    });
+    let before = assemble::describe(devices, &looking()).unwrap_or_default();
+    for array in looked.iter().flatten().flat_map(ArrayReport::arrays) {
+        let same = |other: &&ArrayReport| other.uuid == array.uuid;
+        let before = before.iter().flat_map(ArrayReport::arrays).find(same);
+        for device in new {
+            let Some(role) = role_in(array, before, device, to) else {
+                continue;
+            };
+            return Err(ChangeError::Own {
+                array: array.name.clone(),
+                device: (*device).to_owned(),
+                role,
+            });
+        }
+    }
     Ok(())
+}
+
+/// For what is looked at, also while somebody has it.
+fn looking() -> OpenOptions {
+    OpenOptions {
+        read_only: true,
+        unlocked: true,
+        busy_timeout: Duration::ZERO,
+        ..OpenOptions::default()
+    }
+}
+
+/// What a device is for an array that needs it. `before` is the array without it.
+fn role_in(
+    array: &ArrayReport,
+    before: Option<&ArrayReport>,
+    device: &str,
+    to: Use,
+) -> Option<OwnRole> {
+    let is_device = |member: &MemberReport| match member {
+        MemberReport::Device {
+            name, filled_bytes, ..
+        } => name == device && (filled_bytes.is_none() || to != Use::Rebuild),
+        MemberReport::Array(_) | MemberReport::Missing { .. } => false,
+    };
+    let is_filled = array.filled_bytes.is_some() && to == Use::Rebuild;
+    let place = array.members.iter().position(is_device);
+    // A command that was killed left it a member of which the others know nothing.
+    let is_unknown = |place: &usize| {
+        let there = before.and_then(|array| array.members.get(*place));
+        there.is_some_and(|member| match member {
+            MemberReport::Device { .. } | MemberReport::Array(_) => true,
+            MemberReport::Missing { out_since } => out_since.is_some(),
+        })
+    };
+    if let Some(place) = place.filter(|place| !is_filled && !is_unknown(place)) {
+        let place = u8::try_from(place).expect("a position");
+        return Some(OwnRole::Member(MemberIndex(place)));
+    }
+    if array.journal == JournalReport::Device(device.to_owned()) {
+        return Some(OwnRole::Journal);
+    }
+    let found = Probe::glance(device)?.found();
+    let is_spare = found.spare()?.arrays.contains(&array.uuid);
+    (is_spare && to == Use::Journal).then_some(OwnRole::Spare)
 }
 
 /// What devices hold that are to come to an array, which is an error unless it may be overwritten, or

@@ -11,6 +11,7 @@ use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::ops::{ControlFlow, Range};
+use std::path::Path;
 use thiserror::Error;
 
 /// A request is no shorter, unless it is the last.
@@ -75,7 +76,7 @@ pub enum CopyError {
         wanted: u64,
     },
     /// There is less room than there are bytes.
-    #[error("{name} has room for {}, and {} are to be copied: take something larger", SizeBytes(*bytes), SizeBytes(*wanted))]
+    #[error("{name} has room for {}, and {} are to be copied: {}", SizeBytes(*bytes), SizeBytes(*wanted), if *is_file { "remove the file first, or name a new one" } else { "take something larger" })]
     NoRoom {
         /// Where it goes.
         name: String,
@@ -83,6 +84,8 @@ pub enum CopyError {
         bytes: u64,
         /// What is to be copied.
         wanted: u64,
+        /// It is a plain file.
+        is_file: bool,
     },
     /// The target holds something.
     #[error("{name} holds {what}; use --force to overwrite it")]
@@ -517,6 +520,7 @@ pub fn check(from: &CopyEnd, to: &CopyEnd, bytes: u64) -> Result<(), CopyError> 
             name: to.name.clone(),
             bytes: to.bytes(),
             wanted: bytes,
+            is_file: Path::new(&to.name).is_file(),
         });
     }
     Ok(())

@@ -5,7 +5,7 @@ use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Assembled, Change, MemberReport, assemble,
     assemble_to_change,
 };
-use crate::attach::{self, ChangeError};
+use crate::attach::{self, ChangeError, Use};
 use crate::report::positions;
 use crate::{OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex};
@@ -81,7 +81,7 @@ pub fn grow(
     let asked: Vec<&str> = options.add.iter().map(String::as_str).collect();
     let (already, added) = members_already(devices, &asked, &assembling);
     let devices = &[devices, &already].concat()[..];
-    attach::look_at_new(devices, &added)?;
+    attach::look_at_new(devices, &added, Use::Place)?;
     let Assembled { target, report } = assemble(devices, &assembling)?;
     let array = report.name.clone();
     let changes =

@@ -4,7 +4,7 @@
 use crate::assemble::{
     ArrayReport, AssembleOptions, Change, JournalReport, assemble, assemble_to_change,
 };
-use crate::attach::{self, ChangeError};
+use crate::attach::{self, ChangeError, Use};
 use crate::errors::failed;
 use crate::{OpenOptions, await_resync, backends, clearing, create, labels};
 use spindles_engine::{Policy, WriteHole};
@@ -33,7 +33,7 @@ pub fn add(
     degraded: bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Moved, ChangeError> {
-    attach::are_others(members, &[device])?;
+    attach::look_at_new(members, &[device], Use::Journal)?;
     let report = look(members)?;
     if let JournalReport::Device(journal) = &report.journal {
         return Err(ChangeError::HasJournal {

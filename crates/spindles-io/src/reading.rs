@@ -47,10 +47,18 @@ pub fn assemble_to_read(
     assemble(devices, &options)
 }
 
-/// The options of an array that is only put in order, where that matters to a member that may come
-/// back.
+/// What an array that is put in order says first, where that matters to a member that may come back.
 fn before_recovering(array: &ArrayReport) -> Option<String> {
     let away = array.unheard_of;
+    if array.loses_last_writes() {
+        return Some(format!(
+            "WARNING: array '{}' was not closed in order: what only {} holds of the last writes before \
+             the crash is lost for good by this. If it can come back, stop now and bring it first; \
+             `spindles copy --force` reads without changing anything",
+            array.name,
+            positions(away)
+        ));
+    }
     (!array.clean && !away.is_empty()).then(|| {
         format!(
             "array '{}' was not closed in order: so that what is read stays, what was being written \

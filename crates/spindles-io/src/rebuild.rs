@@ -2,7 +2,7 @@
 //! filled, closed. A rebuild that was stopped goes on where it was.
 
 use crate::assemble::{self, ArrayReport, AssembleOptions, Assembled, Build, Lost, put_together};
-use crate::attach::{self, ChangeError};
+use crate::attach::{self, ChangeError, Use};
 use crate::await_resync;
 use crate::core::manage::Vacancy;
 pub use crate::create::Made;
@@ -257,7 +257,7 @@ fn look_with<'a>(
     let is_array = matches!(options.onto, Some(Expression::Array { .. }));
     let is_other = |device: &&str| !is_array || !new.iter().any(|new| share_bytes(new, device));
     let (devices, of_both): (Vec<&str>, Vec<&str>) = devices.iter().copied().partition(is_other);
-    attach::look_at_new(&devices, new)?;
+    attach::look_at_new(&devices, new, Use::Rebuild)?;
     let is_ours = |new: &&&str| {
         of_both.iter().any(|device| share_bytes(new, device)) || is_related(new, &devices)
     };

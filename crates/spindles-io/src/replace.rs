@@ -3,7 +3,7 @@
 //! old device cleared. Redundancy is never less meanwhile.
 
 use crate::assemble::{self, ArrayReport, AssembleOptions, assemble};
-use crate::attach::{self, ChangeError};
+use crate::attach::{self, ChangeError, Use};
 use crate::probe::Probe;
 use crate::{clearing, identity, wipe};
 use spindles_block::MemberIndex;
@@ -57,7 +57,7 @@ pub fn replace(
     if identity::same_device(&[devices.as_slice(), &[old]].concat()).is_none() {
         devices.push(old);
     }
-    attach::look_at_new(&devices, &[onto])?;
+    attach::look_at_new(&devices, &[onto], Use::Place)?;
     // First for reading only, so that what can go wrong does so before anything is written.
     let mut reading = options.assemble.clone();
     reading.open.read_only = true;

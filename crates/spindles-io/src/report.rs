@@ -5,6 +5,7 @@ use crate::notice::percent;
 use crate::shell::shell_word;
 use crate::{Incident, LostBytes};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
+use spindles_engine::{Policy, WriteHole};
 use spindles_format::{DecodeError, Uuid};
 use spindles_layout::{Level, Redundancy};
 use std::fmt;
@@ -210,6 +211,45 @@ impl ArrayReport {
             })
     }
 
+    /// Whether members are away that alone may hold parts of the last writes before a crash, and these are
+    /// lost for good as soon as it is open for writing.
+    pub(crate) fn loses_last_writes(&self) -> bool {
+        !self.clean
+            && !self.unheard_of.is_empty()
+            && self.has_parity()
+            && self.write_hole() == Some(WriteHole::Closed)
+    }
+
+    /// Whether it, or an array inside it, may return wrong bytes near what was being written before a
+    /// crash: it takes force to open it.
+    #[must_use]
+    pub fn may_be_wrong(&self) -> bool {
+        self.arrays().into_iter().any(Self::hides_the_write_hole)
+    }
+
+    /// The same of this array alone.
+    fn hides_the_write_hole(&self) -> bool {
+        let logs = self.write_hole() == Some(WriteHole::Closed)
+            && self.journal != JournalReport::DeviceMissing;
+        !self.clean && !self.failed && !self.missing().is_empty() && self.has_parity() && !logs
+    }
+
+    fn has_parity(&self) -> bool {
+        matches!(self.level.redundancy, Redundancy::Parity(_))
+    }
+
+    fn write_hole(&self) -> Option<WriteHole> {
+        Policy::by_name(self.consistency).map(|policy| policy.write_hole)
+    }
+
+    /// As a command takes it that writes to it: its name, and the option that says that it is written
+    /// without members that may be newer.
+    fn as_written(&self) -> String {
+        let asks = self.arrays().iter().any(|array| array.must_ask_to_write());
+        let option = if asks { " --degraded" } else { "" };
+        format!("{}{option}", shell_word(&self.name))
+    }
+
     pub(crate) fn must_read_only(&self) -> bool {
         self.read_only
             || self.members.iter().any(|member| match member {
@@ -237,12 +277,11 @@ impl ArrayReport {
     }
 
     /// When pending work of an array that is not in use continues: now, or with the command `by` on the
-    /// `outermost` array.
+    /// `outermost` array, which is as that takes it.
     fn when(&self, by: &str, outermost: &str) -> String {
         if self.for_writing {
             "now".to_owned()
         } else {
-            let outermost = shell_word(outermost);
             format!(
                 "with `spindles {by} {outermost}`, or by itself when the array is next open for writing"
             )
@@ -253,13 +292,13 @@ impl ArrayReport {
     /// inner arrays first.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings_while(false, &self.name)
+        self.warnings_while(false, &self.as_written())
     }
 
     /// The same while another program has it, without what that one is doing or will do.
     #[must_use]
     pub fn warnings_in_use(&self) -> Vec<String> {
-        self.warnings_while(true, &self.name)
+        self.warnings_while(true, &self.as_written())
     }
 
     fn warnings_while(&self, in_use: bool, outermost: &str) -> Vec<String> {
@@ -369,7 +408,29 @@ impl ArrayReport {
                 self.when("grow", outermost)
             ));
         }
-        if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
+        if self.loses_last_writes() && !self.for_writing {
+            lines.push(format!(
+                "array '{name}' was not closed in order: what only {} holds of the last writes before \
+                 the crash is lost for good as soon as the array is open for writing without it, as for \
+                 `spindles copy` without --force: bring it back first",
+                positions(self.unheard_of)
+            ));
+        }
+        if self.hides_the_write_hole() {
+            let when = if self.for_writing {
+                "what its members disagree on is settled now, right or wrong".to_owned()
+            } else {
+                format!(
+                    "bring it back, or have that settled, right or wrong, with `spindles resync {outermost} \
+                     --force`"
+                )
+            };
+            lines.push(format!(
+                "array '{name}' was not closed in order and lacks {}: bytes near what was being written \
+                 may be wrong, and no error says so; {when}",
+                positions(self.missing())
+            ));
+        } else if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
             lines.push(format!(
                 "array '{name}' was not closed in order, by a crash or a command that was killed: what \
                  its members disagree on since is settled {}",
@@ -474,7 +535,7 @@ impl ArrayReport {
         if self.failed || !self.lacks_members() {
             return None;
         }
-        let rebuild = format!("spindles rebuild {}", shell_word(name));
+        let rebuild = format!("spindles rebuild {}", self.as_written());
         let arrays = self.arrays();
         let returning = arrays.iter().flat_map(|array| &array.returning);
         let returning: Vec<&str> = returning.map(|(_, device)| device.as_str()).collect();

@@ -1,7 +1,7 @@
 //! Spares: devices that are set aside for arrays, and take the place of a member that is lost.
 
 use crate::assemble::{AssembleOptions, SpareReport, assemble};
-use crate::attach::{self, ChangeError};
+use crate::attach::{self, ChangeError, Use};
 use crate::create;
 use crate::errors::failed;
 use crate::probe::Probe;
@@ -42,7 +42,7 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
         For::All => &[][..],
         For::Array(members) => members,
     };
-    attach::are_others(members, devices)?;
+    attach::look_at_new(members, devices, Use::Spare)?;
     let array = match whose {
         For::All => None,
         For::Array(members) => {

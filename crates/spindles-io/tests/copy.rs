@@ -119,7 +119,7 @@ fn what_can_not_be_is_refused_before_anything_is_written() {
     assert_eq!(
         refused(&source, &target, 10_000),
         format!(
-            "{name} has room for 9999 bytes, and 10000 bytes are to be copied: take something larger"
+            "{name} has room for 9999 bytes, and 10000 bytes are to be copied: remove the file first, or name a new one"
         )
     );
     assert_eq!(

@@ -675,7 +675,9 @@ fn damaged_members_are_left_out_and_said_so() {
     assert_eq!(status.state, ArrayState::Degraded);
     let warnings = assembled.report.warnings().join("\n");
     assert!(
-        warnings.contains("/a: truncated: it has 3145728 bytes"),
+        warnings.contains(
+            "/a: truncated: it has 3 MiB and had 4 MiB when it became a member; make it 4 MiB again"
+        ),
         "{warnings}"
     );
     assert!(

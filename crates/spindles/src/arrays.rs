@@ -5,14 +5,14 @@ use crate::ui::Ui;
 use clap::Args;
 use serde_json::{Value, json};
 use spindles_block::SizeBytes;
-use spindles_engine::Member;
+use spindles_engine::{Member, Policy, WriteHole};
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
 use spindles_io::utc;
-use spindles_layout::Expression;
+use spindles_layout::{Expression, Level, Redundancy};
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -174,7 +174,7 @@ pub(crate) fn note_devices(
         ui.note(taken);
     }
     for (device, what) in wiped {
-        ui.note(format!("{device} held {what}, which is gone"));
+        ui.note(format!("{device} held {what}; that is overwritten"));
     }
 }
 
@@ -246,6 +246,17 @@ pub(crate) fn moment(at_s: u64) -> String {
     let ago = now.map_or(0, |now| now.as_secs()).checked_sub(at_s);
     let ago = ago.map_or_else(String::new, |ago| format!(", {} ago", duration(ago)));
     format!("{}{ago}", utc(at_s))
+}
+
+/// A consistency policy for people: of an array without parity that has the one that logs, that there is
+/// nothing to log.
+pub(crate) fn policy(name: &str, level: &Level) -> String {
+    let logs = Policy::by_name(name).is_some_and(|it| it.write_hole == WriteHole::Closed);
+    match level.redundancy {
+        Redundancy::Parity(_) => name.to_owned(),
+        _ if logs => format!("{name} (this level has nothing to log)"),
+        _ => name.to_owned(),
+    }
 }
 
 /// Spares as JSON.

@@ -179,7 +179,7 @@ fn bad_input_names_the_thing_and_the_remedy() {
         (
             &["data.bin", "small.bin"],
             1,
-            "small.bin has room for 9000 bytes, and 10000 bytes are to be",
+            "small.bin has room for 9000 bytes, and 10000 bytes are to be copied: remove the file first",
         ),
         (
             &["data.bin", "x.bin", "--bytes", "20000"],

@@ -6,7 +6,7 @@ use super::parts::Part;
 use crate::NodeId;
 use crate::errors::AssembleError;
 use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, positions};
-use spindles_block::{MemberIndex, MemberSet};
+use spindles_block::{MemberIndex, MemberSet, SizeBytes};
 use spindles_engine::{POLICIES, Policy, geometry_of};
 use spindles_format::{
     ArrayRecord, Assembly, Found, JournalDevice, MemberState, Reason, Refusal, Uuid, choose,
@@ -179,7 +179,10 @@ impl Opening<'_> {
                 )
             } else if had > has + block_bytes {
                 format!(
-                    "{name}: truncated: it has {has} bytes and had {had} when it got the journal"
+                    "{name}: truncated: it has {} and had {had} when it got the journal; make it {had} \
+                     again, or take another one with spindles journal add",
+                    SizeBytes(has),
+                    had = SizeBytes(had)
                 )
             } else {
                 format!(

@@ -141,8 +141,9 @@ pub(crate) fn is_useless(carry: &Carry, spare: &Spare) -> Option<String> {
     if spare.bytes < spare.record.device_bytes {
         let Spare { bytes, record, .. } = spare;
         return Some(format!(
-            "truncated: it has {bytes} bytes and had {} when it became a spare",
-            record.device_bytes
+            "truncated: it has {} and had {had} when it became a spare; make it {had} again, or leave it out",
+            SizeBytes(*bytes),
+            had = SizeBytes(record.device_bytes)
         ));
     }
     if !arrays_of_devices(carry).any(|(index, _)| serves(carry, &spare.record, index)) {

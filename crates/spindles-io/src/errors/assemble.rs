@@ -87,7 +87,8 @@ pub enum AssembleError {
     },
     /// It was not closed, and with members missing parity can't show what was in flight.
     #[error(
-        "array '{array}' was not closed in order and {missing} of {members} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use --force to open it all the same and check the data yourself",
+        "array '{array}' was not closed in order and {missing} of {members} {} missing{}: what was being written then can't be told from damage{}; {}bring the missing members back, or use --force to open it all the same and check the data yourself",
+        if missing.starts_with("members") { "are" } else { "is" },
         if *lacks_journal { ", and the device of its journal too" } else { "" },
         because(refused),
         if *lacks_journal { "give the device of its journal, which tells that, or " } else { "" }

@@ -3,9 +3,11 @@
 use super::{AssembleError, AttachError, CloseError, CreateError, OpenError, ScanError, because};
 use crate::TooSmall;
 use crate::identity::same;
+use crate::shell::shell_word;
 use spindles_block::{MemberIndex, SizeBytes};
 use spindles_format::SPARE_ARRAYS_MAX;
 use spindles_layout::GeometryError;
+use std::fmt;
 use thiserror::Error;
 
 /// Why the devices of an array were not changed.
@@ -164,6 +166,16 @@ pub enum ChangeError {
         /// All devices that are.
         members: Vec<String>,
     },
+    /// A new device is none: the array needs what it holds.
+    #[error("{device} is {role} of array '{array}'; take another device{}", role.remedy(device))]
+    Own {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+        /// What it is there.
+        role: OwnRole,
+    },
     /// Nothing is under way.
     #[error("array '{array}' is not growing: there is nothing to give up")]
     NothingToAbort {
@@ -264,6 +276,39 @@ pub enum ChangeError {
         /// The device.
         device: String,
     },
+}
+
+/// What a device is for an array that needs what it holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum OwnRole {
+    /// This member.
+    Member(MemberIndex),
+    /// The device of its journal.
+    Journal,
+    /// A spare.
+    Spare,
+}
+
+impl OwnRole {
+    fn remedy(self, device: &str) -> String {
+        match self {
+            Self::Member(_) | Self::Journal => String::new(),
+            Self::Spare => format!(
+                ", or take it away first: `spindles spare remove {}`",
+                shell_word(device)
+            ),
+        }
+    }
+}
+
+impl fmt::Display for OwnRole {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Member(member) => write!(f, "member {member}"),
+            Self::Journal => f.write_str("the journal"),
+            Self::Spare => f.write_str("a spare"),
+        }
+    }
 }
 
 fn are(devices: &[String]) -> String {

@@ -11,7 +11,7 @@ mod scan;
 pub use assemble::AssembleError;
 pub(crate) use assemble::because;
 pub use attach::AttachError;
-pub use change::ChangeError;
+pub use change::{ChangeError, OwnRole};
 pub use create::CreateError;
 pub(crate) use create::NAME_BYTES_MAX;
 pub(crate) use open::failed;

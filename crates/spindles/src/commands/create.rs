@@ -212,6 +212,11 @@ fn tell(created: &Created, expression: &Expression, arguments: &Arguments, ui: &
             "its journal lies on {journal}; without that device its members log"
         ));
     }
+    for spare in &arguments.spares {
+        ui.line(format!(
+            "{spare} is a spare of it, and takes the place of a member that is lost"
+        ));
+    }
     let devices = devices(expression, arguments);
     ui.line(format!(
         "use it as {}",

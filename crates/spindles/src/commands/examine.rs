@@ -12,6 +12,7 @@ use spindles_format::{
 use spindles_io::OpenError;
 use spindles_io::assemble::{AssembleError, Examined, examine};
 use spindles_io::bad_pages::{BadPage, newest};
+use spindles_layout::Level;
 use std::collections::BTreeMap;
 
 pub(crate) static COMMAND: Command = Command {
@@ -243,11 +244,14 @@ fn describe_member(
         )
     ));
     let clean = if array.clean { "clean" } else { "unclean" };
+    let policy = array.consistency.as_str();
+    let policy = Level::by_name(array.level.as_str())
+        .map_or_else(|| policy.to_owned(), |level| arrays::policy(policy, level));
     let row_sums = if array.row_sums { ", row sums" } else { "" };
     ui.line(format!(
         "  generation {}, {clean}, consistency policy {}, checksums {}{row_sums}",
         array.generation,
-        array.consistency,
+        policy,
         array.checksum.name()
     ));
     let members = array.members().iter().enumerate().map(|(index, member)| {

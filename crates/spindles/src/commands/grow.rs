@@ -129,10 +129,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             0 => "as much as before".to_owned(),
             more => format!("{} more than before", arrays::size(more)),
         };
-        ui.line(format!(
-            "array '{name}' holds {}, {more}",
-            arrays::size(grown.bytes)
-        ));
+        let holds = format!("holds {}, {more}", arrays::size(grown.bytes));
+        ui.line(if arguments.size.is_some() {
+            format!("array '{name}' {holds}")
+        } else {
+            // A growth that goes on had all of its members before.
+            let new = match grown.report.growing {
+                Some(_) => 0,
+                None => arguments.add.len(),
+            };
+            format!(
+                "array '{name}' is {} on {} members now, and {holds}",
+                level.unwrap_or(grown.report.level).name,
+                grown.report.members.len() + new
+            )
+        });
     }
     ui.json(&json!({
         "name": name,

@@ -62,6 +62,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     } else {
         format!("array '{name}' is consistent")
     });
+    if resynced.report.may_be_wrong() {
+        ui.note(format!(
+            "array '{name}': devices were away, so data near what was being written before the crash may be \
+             wrong: compare it with a backup"
+        ));
+    }
     ui.json(&json!({
         "name": name,
         "uuid": resynced.report.uuid.to_string(),

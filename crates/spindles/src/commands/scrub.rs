@@ -18,11 +18,13 @@ pub(crate) static COMMAND: Command = Command {
     about: "Read an array as a whole, compare it, and repair what is known to be wrong",
     details: "Finds what has gone wrong unnoticed: places that can't be read, and places that hold \
               other bytes than were written. Each is reported. What can't be read is recomputed from the \
-              rest. Of three copies or more, and with two parities or more, it can be known which \
-              one is rotten, and it is repaired. With one parity, or two copies, it can't: the \
-              place is reported and nothing is changed, because parity recomputed from rotten data \
-              would only hide it, and destroy what could have brought the data back. Restore such \
-              a place from a backup.\n\n\
+              rest. With checksums, the default of create, each rotten block is known, and repaired \
+              from the rest too.\n\n\
+              Without checksums, of three copies or more, and with two parities or more, it can be \
+              known which one is rotten, and it is repaired. With one parity, or two copies, it \
+              can't: the place is reported and nothing is changed, because parity recomputed from \
+              rotten data would only hide it, and destroy what could have brought the data back. \
+              Restore such a place from a backup, and scrub again.\n\n\
               What crashes took of the array answers errors until it is written: that is reported \
               too, and no scrub brings it back.\n\n\
               Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
@@ -122,7 +124,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     if left {
-        bail!("array '{name}': not everything that is wrong could be repaired");
+        let disagreements = scrubbed.progress.found.disagreements > 0;
+        let trust = if disagreements {
+            ", or take the data for right with --trust-data"
+        } else {
+            ""
+        };
+        bail!(
+            "array '{name}': not everything that is wrong could be repaired: write these places anew from \
+             a backup and scrub again{trust}"
+        );
     }
     if !scrubbed.through {
         bail!("array '{name}': the scrub was stopped, and goes on there next time");

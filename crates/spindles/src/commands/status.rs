@@ -227,7 +227,7 @@ impl View<'_> {
         line(format!(
             "  holds {}, consistency policy {}, checksums {}{others}",
             arrays::size(report.bytes),
-            report.consistency,
+            arrays::policy(report.consistency, report.level),
             report.checksum
         ));
         if let Some(room) = report.room_bytes {

@@ -3,7 +3,7 @@
 
 use crate::binary::{Run, killed, spindles};
 use spindles_format::{
-    ArrayRecord, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode,
+    ArrayRecord, BITMAPS, DeviceRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, decode, encode,
     uniform_bitmap,
 };
 use std::fs::{self, File};
@@ -118,7 +118,7 @@ impl Folder {
             array.clean = clean;
             for &member in missing {
                 let out_since = array.generation;
-                array.member[member].state = spindles_format::MemberState::Missing { out_since };
+                array.member[member].state = MemberState::Missing { out_since };
             }
             if !clean {
                 // Everything was written to, and nothing of it put in order.
@@ -165,6 +165,17 @@ fn arrays_are_created_and_shown() {
     );
     let status = folder.run("status @c @a @b").ok();
     assert_eq!(status.error, "");
+    assert!(status.out.contains("policy journal, "), "{}", status.out);
+    let mirror = Folder::new("a b s", 8 * MIB);
+    let run = mirror.run("create data raid1(@a,@b) --spare @s").ok();
+    assert!(run.out.contains("/s is a spare of it"), "{}", run.out);
+    for shown in ["status @a @b", "examine @a"] {
+        let shown = mirror.run(shown).ok();
+        let policy = "policy journal (this level has nothing to log), ";
+        assert!(shown.out.contains(policy), "{}", shown.out);
+    }
+    let json = mirror.run("status @a @b --json").ok().json();
+    assert_eq!(json["consistency"], "journal");
     for text in [
         "array 'data' (",
         "healthy, clean, generation 1",
@@ -678,7 +689,7 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
     folder.run("copy @in array:@a,@b,@c").ok();
     folder.advance(&["a", "b", "c"], &[], false);
     let texts = [
-        "array 'data' was not closed in order and member 1 of 3 missing",
+        "array 'data' was not closed in order and member 1 of 3 is missing",
         "bring the missing members back, or use --force",
     ];
     folder.refuses("copy @in array:@a,@c", 1, &texts);
@@ -690,8 +701,24 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
         "{}",
         status.error
     );
-    folder.run("copy array:@a,@c @out --bytes 1M --force").ok();
+    let run = folder.run("copy array:@a,@c @out --bytes 1M --force").ok();
     assert!(folder.read("out") == folder.read("in"));
+    for text in [
+        "bytes near what was being written may be wrong, and no error says so",
+        "`spindles resync data --force`",
+    ] {
+        assert!(run.error.contains(text), "no {text:?} in {}", run.error);
+    }
+    let halves = Folder::new("a c", 0);
+    for name in ["a", "c"] {
+        fs::copy(folder.path(name), halves.path(name)).expect("room");
+    }
+    let run = halves.run("resync @a @c --force").ok();
+    assert!(
+        run.error.contains("may be wrong: compare it with a backup"),
+        "{}",
+        run.error
+    );
     // With all members it is made consistent, and then needs none.
     let run = folder.run("copy @in array:@c,@b,@a --verify").ok();
     assert!(
@@ -700,6 +727,40 @@ fn an_unclean_degraded_array_with_parity_needs_force() {
         run.error
     );
     folder.run("copy array:@a,@c @again --bytes 1M");
+}
+
+/// What is lost by opening an array without a member that may come back is said before, and how to read
+/// without that.
+#[test]
+fn what_only_an_absent_member_holds_is_lost_with_a_warning() {
+    let folder = Folder::new("a b c", 4 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    fs::write(folder.path("in"), vec![0x5a; 1 << 20]).expect("room");
+    folder.run("copy @in array:@a,@b,@c").ok();
+    folder.advance(&["a", "b", "c"], &[], false);
+    let only = "what only member 1 holds of the last writes before the crash is lost for good";
+    let status = folder.run("status @a @c").ok();
+    for text in [only, "bring it back first"] {
+        assert!(status.error.contains(text), "{}", status.error);
+    }
+    let forced = folder.run("copy array:@a,@c @out --bytes 1M --force");
+    assert!(!forced.error.contains("WARNING"), "{}", forced.error);
+    assert_eq!(folder.newest("a").0.member[1].state, MemberState::Active);
+    let run = folder.run("copy array:@a,@c @other --bytes 1M");
+    for text in [
+        "WARNING: array 'data'",
+        only,
+        "bring it first",
+        "`spindles copy --force`",
+    ] {
+        assert!(run.error.contains(text), "no {text:?} in {}", run.error);
+    }
+    // A mirror loses nothing that way.
+    let mirror = Folder::new("a b c", 4 * MIB);
+    mirror.run("create data raid1(@a,@b,@c)").ok();
+    mirror.advance(&["a", "b", "c"], &[], false);
+    let run = mirror.run("copy array:@a,@c @other --bytes 1M --degraded");
+    assert!(!run.error.contains("lost for good"), "{}", run.error);
 }
 
 /// Killed while it writes: the array can be used at once, and what was made consistent holds the

@@ -50,6 +50,19 @@ fn an_array_that_allows_it_is_written_without_degraded() {
     }
 }
 
+/// The remedy that is named takes it too.
+#[test]
+fn the_half_of_a_mirror_names_a_rebuild_that_works() {
+    let folder = one_half();
+    let run = folder.run("status @a").ok();
+    let remedy = "`spindles rebuild data --degraded --onto DEV`";
+    assert!(run.error.contains(remedy), "{}", run.error);
+    folder.run("set @a @b --degraded-writes allow").ok();
+    let run = folder.run("status @a").ok();
+    let remedy = "`spindles rebuild data --onto DEV`";
+    assert!(run.error.contains(remedy), "{}", run.error);
+}
+
 #[test]
 fn a_copy_out_of_the_older_half_says_so() {
     let folder = one_half();

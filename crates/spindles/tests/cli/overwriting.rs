@@ -173,3 +173,75 @@ fn a_block_device_without_anything_known_is_free() {
     );
     folder.run(&format!("create x concat({})", free.0)).ok();
 }
+
+/// What the array itself needs is never taken for something else, with or without --force.
+#[test]
+fn no_array_overwrites_what_it_counts_on() {
+    let folder = folder_with_array();
+    let member = &["/b is member 1 of array 'data'; take another device"][..];
+    for command in [
+        "replace @a --onto @b @c",
+        "rebuild @a @c --onto @b",
+        "journal add @b --array @a,@c",
+        "spare add @b --array @a,@c",
+        "spare add @free @b --array @a,@c",
+        // By its name, without the device that is asked for.
+        "replace @a --onto @b data --scan @",
+        "rebuild data --onto @b --scan @",
+        "journal add @b --array data --scan @",
+        "spare add @b --array data --scan @",
+    ] {
+        for force in ["", " --force"] {
+            folder.refuses(&format!("{command}{force}"), 1, member);
+        }
+    }
+    let fast = Folder::new("a b c j s", 8 * MIB);
+    fast.run("create fast raid5(@a,@b,@c) --journal @j --spare @s")
+        .ok();
+    let journal = &["/j is the journal of array 'fast'; take another device"][..];
+    for command in [
+        "replace @a --onto @j @b @c",
+        "rebuild @a @b --onto @j",
+        "grow @a @b @c --add @j",
+        "spare add @j --array @a,@b,@c",
+        "journal add @j --array @a,@b,@c",
+    ] {
+        fast.refuses(&format!("{command} --force"), 1, journal);
+    }
+    fast.run("journal remove --array @a,@b,@c,@j").ok();
+    let spare = &[
+        "/s is a spare of array 'fast'; take another device",
+        "spindles spare remove",
+    ][..];
+    fast.refuses("journal add @s --array @a,@b,@c --force", 1, spare);
+    // A spare is there to take a place.
+    fast.run("replace @a --onto @s @b @c").ok();
+}
+
+/// So it is with arrays inside others; and what an array did without for good may be taken.
+#[test]
+fn what_is_out_for_good_may_be_taken() {
+    let nested = Folder::new("a b c d new", 8 * MIB);
+    nested
+        .run("create nest raid1(raid0(@a,@b),raid0(@c,@d))")
+        .ok();
+    let member = &["/c is member 0 of array 'nest.1'; take another device"][..];
+    for command in [
+        "rebuild @a @b --onto raid0(@c,@d)",
+        "rebuild @a @b @d --onto raid0(@c,@new)",
+        "replace @a --onto @c @b @d",
+        "spare add @c --array @a,@b,@d",
+    ] {
+        nested.refuses(&format!("{command} --force"), 1, member);
+    }
+    // Without @d it is of no use as it is.
+    nested
+        .run("rebuild @a @b --onto raid0(@c,@new) --degraded")
+        .ok();
+    let folder = folder_with_array();
+    std::fs::write(folder.path("in"), vec![0x5a; 1 << 20]).expect("room");
+    folder.run("copy @in array:@a,@c").ok();
+    folder.run("rebuild @a @c --onto @b --force").ok();
+    let status = folder.run("status @a @b @c --json").ok().json();
+    assert_eq!(status["state"], "healthy");
+}

@@ -153,7 +153,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
         (
             "raid0(@a,@new)",
             1,
-            "is a member of array 'data' already: the new device has to be another than ",
+            "/a is member 0 of array 'data.0'; take another device",
         ),
         ("raid0(@none,@new)", 1, "there is no"),
     ] {

@@ -65,7 +65,7 @@ fn a_replacement_that_can_not_be_is_refused() {
     let json = run.json();
     assert_eq!(json["member"], 1);
     assert_eq!(json["rebuilt"], false);
-    assert!(run.error.contains("which is gone"), "{}", run.error);
+    assert!(run.error.contains("; that is overwritten"), "{}", run.error);
     same(&folder, "x c");
     // It is no member any more, so it can't be replaced again.
     folder.refuses(

@@ -122,3 +122,17 @@ fn killed_at_any_moment_it_has_one_size_or_the_other() {
         "{kept} times it had the old size"
     );
 }
+
+/// Where an array became something else, that is what is said of it.
+#[test]
+fn a_growth_says_what_the_array_is_now() {
+    let folder = Folder::new("a b c d", 32 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let run = folder.run("grow @a @b @c --add @d --level raid6").ok();
+    for text in [
+        "array 'data' is raid6 on 4 members now, and holds ",
+        " MiB, as much as before",
+    ] {
+        assert!(run.out.contains(text), "no {text:?} in {}", run.out);
+    }
+}

@@ -227,7 +227,7 @@ fn arrays_inside_are_told_apart() {
         "\narray 'data' (",
         "policy resync, checksums none; its inner arrays have their own\n",
         "\n    inner array 'data.1' (",
-        "policy journal, checksums crc32c\n",
+        "policy journal (this level has nothing to log), checksums crc32c\n",
     ];
     let run = folder.run("status @a @b @c @d").ok();
     let out = format!("\n{}", run.out);

@@ -479,7 +479,7 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
         arguments.extend((!is_array).then_some("--force"));
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
         let run = life.run(&arguments);
-        let is_through = run.error.contains("is a member of array 'pool' already");
+        let is_through = run.error.contains("of array 'pool'; take another device");
         status = if is_through { Some(0) } else { run.status };
     }
     if status != Some(0) {

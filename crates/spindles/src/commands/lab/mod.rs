@@ -12,7 +12,7 @@ use clap::ArgMatches;
 pub(crate) static COMMAND: Command = Command {
     name: "lab",
     about: "Compare arrays with each other and with a single disk, and report",
-    details: "Begin with `spindles lab run`: it needs no disks, no rights and no files, takes \
+    details: "Begin with `spindles lab run`: it needs no disks and no rights, makes its own files, takes \
               under two minutes, and writes a report that opens in any browser.",
     hidden: false,
     arguments: |command| {
