@@ -72,10 +72,15 @@ fn refuse_own(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError
             let Some(role) = role_in(array, before, device, to) else {
                 continue;
             };
-            return Err(ChangeError::Own {
-                array: array.name.clone(),
-                device: (*device).to_owned(),
-                role,
+            let (array, device) = (array.name.clone(), (*device).to_owned());
+            return Err(match (role, to) {
+                // Such a command was killed when it was through.
+                (OwnRole::Journal, Use::Journal) => ChangeError::HasJournal { array, device },
+                _ => ChangeError::Own {
+                    array,
+                    device,
+                    role,
+                },
             });
         }
     }

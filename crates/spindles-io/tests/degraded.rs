@@ -310,7 +310,8 @@ fn who_only_reads_moves_no_growth_on() {
     };
     let assembled = assemble_to_read(&devices, &writing, &mut tell).unwrap();
     assert!(
-        told.concat().contains("it is noted that member 1"),
+        told.concat()
+            .contains("what only member 1 holds of the last writes"),
         "{told:?}"
     );
     let mut target = assembled.target;
@@ -448,7 +449,7 @@ fn an_inner_array_is_made_anew_of_what_is_left_and_a_new_device() {
     assert_eq!(folder.read(&["d", "e"], &read_only()), Some(0x77));
     // There is nothing to be done a second time.
     let again = folder.refuses(&["a", "b", "d"], "e");
-    assert!(again.contains("already"), "{again}");
+    assert!(again.contains("is member 0 of array 'test.1'"), "{again}");
     // The lost one is back, and belongs to nothing.
     let options = AssembleOptions::default();
     folder.write(&["a", "b", "d", "e"], &options, 0x78, true);
@@ -537,7 +538,10 @@ fn an_array_that_can_not_take_the_place_is_refused() {
     for (onto, why) in [
         ("raid1(x,y)", "x, y are too small"),
         ("raid1(x,d)", "what is left, "),
-        ("raid0(x,b)", "already"),
+        (
+            "raid0(x,b)",
+            "b is member 1 of array 'test.0'; take another device",
+        ),
     ] {
         let error = folder
             .refuses(left, onto)

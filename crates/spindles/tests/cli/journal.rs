@@ -142,7 +142,12 @@ fn a_journal_that_comes_or_goes_may_be_killed() {
         let after = Duration::from_millis(round * 4);
         cut_short += u32::from(folder.kill("journal add @j --array @a,@b,@c --force", after));
         assert!(holds("@a,@b,@c"), "killed after {after:?}");
-        folder.run("journal add @j --array @a,@b,@c --force").ok();
+        let again = folder.run("journal add @j --array @a,@b,@c --force");
+        assert!(
+            again.status == 0 || again.error.contains("has its journal on"),
+            "killed after {after:?}: {}",
+            again.error
+        );
         assert!(holds("@a,@b,@c,@j"), "killed after {after:?}");
         // What was being written is put in order first: with the same again, all is as it was.
         let later = Duration::from_millis(5 + round);

@@ -204,10 +204,17 @@ fn no_array_overwrites_what_it_counts_on() {
         "rebuild @a @b --onto @j",
         "grow @a @b @c --add @j",
         "spare add @j --array @a,@b,@c",
-        "journal add @j --array @a,@b,@c",
     ] {
         fast.refuses(&format!("{command} --force"), 1, journal);
     }
+    fast.refuses(
+        "journal add @j --array @a,@b,@c --force",
+        1,
+        &[
+            "array 'fast' has its journal on ",
+            "/j: take that away first",
+        ],
+    );
     fast.run("journal remove --array @a,@b,@c,@j").ok();
     let spare = &[
         "/s is a spare of array 'fast'; take another device",
