@@ -135,8 +135,8 @@ pub struct Config {
     /// Opened for reading only to see whether it can be opened: what a journal would put in order
     /// is taken as it is. Whatever is read must carry a checksum of its own.
     pub look_only: bool,
-    /// Open for reading only, though more is missing than the level survives: what needs that answers
-    /// errors. Only of an array that was closed in order.
+    /// Open for reading only, though more members are missing than the level survives: what they alone
+    /// held answers errors. Has no effect on an array that was not closed in order.
     pub beyond_tolerance: bool,
     /// Only what a crash left is put in order: no growth, no rebuild goes on by itself.
     pub only_recovers: bool,

@@ -145,15 +145,21 @@ impl Entries {
     #[inline]
     pub fn set_in(self, page: &mut [u8], place: usize, checksum: u32, row_sum: RowSum) {
         let at = self.at(place);
-        let entry = &mut page[at..at + self.bytes()];
-        entry[..4].copy_from_slice(&checksum.to_le_bytes());
+        self.put(&mut page[at..at + self.bytes()], checksum, row_sum);
+    }
+
+    /// Fills the bytes of one entry.
+    #[inline]
+    fn put(self, entry: &mut [u8], checksum: u32, row_sum: RowSum) {
+        let (of_block, of_row) = entry.split_at_mut(4);
+        of_block.copy_from_slice(&checksum.to_le_bytes());
         if self == Self::WithRowSums {
-            entry[4..].copy_from_slice(&row_sum.0.to_le_bytes());
+            of_row.copy_from_slice(&row_sum.0.to_le_bytes());
         }
     }
 
-    /// The same of `count` entries from `place` on: `entry` says the checksum and the row sum of each,
-    /// counted from 0.
+    /// Changes `count` whole entries from `place` of the page's on, as `set_in` does one. `entry(i)` is the
+    /// checksum and the row sum of entry `place + i`.
     #[inline]
     pub fn set_run_in(
         self,
@@ -170,11 +176,7 @@ impl Entries {
             let entries = page[at..at + here * self.bytes()].chunks_exact_mut(self.bytes());
             for (bytes, row) in entries.zip(done..) {
                 let (checksum, row_sum) = entry(row);
-                let (of_block, of_row) = bytes.split_at_mut(4);
-                of_block.copy_from_slice(&checksum.to_le_bytes());
-                if self == Self::WithRowSums {
-                    of_row.copy_from_slice(&row_sum.0.to_le_bytes());
-                }
+                self.put(bytes, checksum, row_sum);
             }
             done += here;
         }

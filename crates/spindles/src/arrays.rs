@@ -248,14 +248,15 @@ pub(crate) fn moment(at_s: u64) -> String {
     format!("{}{ago}", utc(at_s))
 }
 
-/// A consistency policy for people: of an array without parity that has the one that logs, that there is
-/// nothing to log.
+/// A consistency policy for people: where the policy logs and the level has no parity, it says that nothing
+/// is logged.
 pub(crate) fn policy(name: &str, level: &Level) -> String {
     let logs = Policy::by_name(name).is_some_and(|it| it.write_hole == WriteHole::Closed);
-    match level.redundancy {
-        Redundancy::Parity(_) => name.to_owned(),
-        _ if logs => format!("{name} (this level has nothing to log)"),
-        _ => name.to_owned(),
+    let has_parity = matches!(level.redundancy, Redundancy::Parity(_));
+    if logs && !has_parity {
+        format!("{name} (this level has nothing to log)")
+    } else {
+        name.to_owned()
     }
 }
 

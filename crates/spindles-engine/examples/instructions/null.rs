@@ -339,6 +339,6 @@ impl Null {
         {
             bytes.fill(0);
         }
-        // What blocks the log holds is read by nobody here, and no cost of the engine.
+        // Blocks of the log are not kept: nobody reads them here, and storing them costs members, not the engine.
     }
 }

@@ -158,7 +158,7 @@ pub struct Engine {
     first_touch: FirstTouch,
     zeroing: Zeroing,
     opening: Opening,
-    /// In a box, since a batch is put together beside the engine.
+    /// Boxed, because appending a batch takes it out of the engine for a moment, and it is large.
     journal: Option<Box<Journal>>,
     /// What the journals hold after a crash, where the array is open read only.
     overlay: Option<Overlay>,

@@ -64,7 +64,7 @@ fn hash(bytes: &[u8]) -> u64 {
     last.chain(rest).chain(lanes).fold(0, mix)
 }
 
-/// Values that are found by a hash, which several may have: in buckets, a power of two of them.
+/// Values by a hash, which several may share. The number of buckets is a power of two.
 #[derive(Debug)]
 struct ByHash<T> {
     buckets: Vec<Vec<(u64, T)>>,
@@ -82,7 +82,7 @@ impl<T> ByHash<T> {
         usize::try_from(which).expect("it is one of them")
     }
 
-    /// The one of this hash that it is.
+    /// The value with this hash for which `is_it` holds.
     fn find(&self, hash: u64, is_it: impl Fn(&T) -> bool) -> Option<&T> {
         let mut bucket = self.buckets[self.bucket(hash)].iter();
         let found = bucket.find(|(of, value)| *of == hash && is_it(value));
