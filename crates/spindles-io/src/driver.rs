@@ -229,6 +229,18 @@ impl Target for Driver {
         Some((self.core.carry.array(array).name().to_owned(), event))
     }
 
+    fn lowest_place(
+        &self,
+        array: &str,
+        member: MemberIndex,
+        block: BlockIndex,
+    ) -> Option<(String, MemberIndex, BlockIndex, u32)> {
+        let carry = &self.core.carry;
+        let (index, _) = carry.arrays().find(|(_, it)| it.name() == array)?;
+        let (below, member, block, blocks) = tree::lowest_place(carry, (index, member, block));
+        Some((carry.array(below).name().to_owned(), member, block, blocks))
+    }
+
     fn work(&mut self) -> bool {
         let busy = self.core.carry.busy();
         if busy {

@@ -1,8 +1,8 @@
 //! Scrubs an array that is not in use: assembled, gone through, each place reported, closed.
 
-use crate::CloseError;
 use crate::assemble::{self, ArrayReport, AssembleError, AssembleOptions, MemberReport, assemble};
 pub use crate::progress::ScrubProgress;
+use crate::{CloseError, Target};
 use spindles_block::MemberIndex;
 use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub};
 use std::collections::VecDeque;
@@ -129,7 +129,7 @@ pub fn scrub(
     let (mut through, mut below) = (true, false);
     let state = loop {
         while let Some((name, event)) = target.next_event() {
-            if let Some(finding) = report.find(&name).and_then(|array| finding(array, &event)) {
+            for finding in findings(&*target, &report, &name, &event) {
                 join(&mut open, finding, report_finding);
             }
         }
@@ -269,40 +269,66 @@ impl Finding {
     }
 }
 
-fn finding(array: &ArrayReport, event: &Event) -> Option<Finding> {
-    let block_bytes = u64::from(array.block_bytes);
-    let name = array.name.clone();
-    let member = |member: MemberIndex| match &array.members[usize::from(member.0)] {
-        MemberReport::Device { name, .. } => name.clone(),
-        MemberReport::Array(inner) => format!("array '{}'", inner.name),
-        MemberReport::Missing { .. } => format!("member {member}"),
+/// What is told of an event in the array of that name.
+fn findings(target: &dyn Target, report: &ArrayReport, name: &str, event: &Event) -> Vec<Finding> {
+    let Some(array) = report.find(name) else {
+        return Vec::new();
     };
-    match *event {
-        Event::Found(found) => Some(Finding::Place {
-            array: name,
-            member: member(found.member),
-            offset_bytes: found.block.0 * block_bytes,
-            bytes: u64::from(found.blocks) * block_bytes,
-            array_offset_bytes: (found.array_block)
-                .filter(|_| found.fate == Fate::Left)
-                .map(|block| block.0 * block_bytes),
-            flaw: found.flaw,
-            fate: found.fate,
-        }),
+    let block_bytes = u64::from(array.block_bytes);
+    let found = match *event {
+        Event::Found(found) => found,
         Event::Disagreement {
             block,
             blocks,
             made_to_agree,
-        } => Some(Finding::Disagreement {
-            array: name,
+        } => {
+            return vec![Finding::Disagreement {
+                array: array.name.clone(),
+                offset_bytes: block.0 * block_bytes,
+                bytes: u64::from(blocks) * block_bytes,
+                made_to_agree,
+            }];
+        }
+        Event::MemberOut { member, .. } => {
+            return vec![Finding::Out {
+                array: array.name.clone(),
+                member: member_name(array, member),
+            }];
+        }
+        _ => return Vec::new(),
+    };
+    let mut places = Vec::new();
+    let mut done = 0;
+    while done < found.blocks {
+        let block = found.block.plus(u64::from(done));
+        let below = target.lowest_place(name, found.member, block);
+        let below = below.and_then(|(below, member, block, blocks)| {
+            Some((member_name(report.find(&below)?, member), block, blocks))
+        });
+        let here = || (member_name(array, found.member), block, u32::MAX);
+        let (member, block, blocks) = below.unwrap_or_else(here);
+        let blocks = blocks.min(found.blocks - done);
+        places.push(Finding::Place {
+            array: array.name.clone(),
+            member,
             offset_bytes: block.0 * block_bytes,
             bytes: u64::from(blocks) * block_bytes,
-            made_to_agree,
-        }),
-        Event::MemberOut { member: out, .. } => Some(Finding::Out {
-            array: name,
-            member: member(out),
-        }),
-        _ => None,
+            array_offset_bytes: (found.array_block)
+                .filter(|_| found.fate == Fate::Left)
+                .map(|block| (block.0 + u64::from(done)) * block_bytes),
+            flaw: found.flaw,
+            fate: found.fate,
+        });
+        done += blocks;
+    }
+    places
+}
+
+/// What people call a member.
+fn member_name(array: &ArrayReport, member: MemberIndex) -> String {
+    match &array.members[usize::from(member.0)] {
+        MemberReport::Device { name, .. } => name.clone(),
+        MemberReport::Array(inner) => format!("array '{}'", inner.name),
+        MemberReport::Missing { .. } => format!("member {member}"),
     }
 }

@@ -5,7 +5,7 @@ use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
 use crate::{CloseError, Incident, LostBytes, TargetFacts, TooSmall};
-use spindles_block::{BufferId, BufferSlice, MemberIndex, Reply, Request};
+use spindles_block::{BlockIndex, BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
 /// Carries block requests. It belongs to one thread, which polls it.
@@ -85,6 +85,18 @@ pub trait Target {
 
     /// The next event of an array, with the array's name.
     fn next_event(&mut self) -> Option<(String, Event)> {
+        None
+    }
+
+    /// Where a place of a member of that array lies at last, through arrays inside it without redundancy: the name of
+    /// the array, its member, the block of that, counted from the start of its device, and how many follow it in
+    /// order.
+    fn lowest_place(
+        &self,
+        _array: &str,
+        _member: MemberIndex,
+        _block: BlockIndex,
+    ) -> Option<(String, MemberIndex, BlockIndex, u32)> {
         None
     }
 

@@ -234,6 +234,17 @@ impl Engine {
         &self.geometry
     }
 
+    /// The only place of a block of an array without redundancy: on which member, counted from the start of its
+    /// device, and how many blocks after it lie there in order.
+    pub fn only_place(&self, block: BlockIndex) -> Option<(MemberIndex, BlockIndex, u32)> {
+        let location = self.geometry.locate(block);
+        let start = self.members[usize::from(location.member.0)].data_start;
+        (self.shape.slots == 1).then(|| {
+            let place = start.plus(location.offset.0);
+            (location.member, place, location.blocks_left)
+        })
+    }
+
     /// What the superblocks say, or are about to; `None` for an array without.
     pub fn record(&self) -> Option<&ArrayRecord> {
         let persistence = self.metadata.persistence()?;

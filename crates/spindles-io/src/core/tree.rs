@@ -2,6 +2,7 @@
 
 use super::carry::{ArrayIndex, Carry, Node};
 use crate::members::DeviceIndex;
+use spindles_block::{BlockIndex, MemberIndex};
 
 /// All devices under a node, from left to right; that of an array's journal comes after its members.
 pub(crate) fn leaves(carry: &Carry, node: Node) -> Vec<DeviceIndex> {
@@ -18,6 +19,23 @@ pub(crate) fn leaves(carry: &Carry, node: Node) -> Vec<DeviceIndex> {
         }
     }
     leaves
+}
+
+/// A place of a member of an array, on what it lies on at last: through arrays without redundancy, in which
+/// every block has one place. The array, its member, the block on that, and how many follow it in order.
+pub(crate) fn lowest_place(
+    carry: &Carry,
+    (mut array, mut member, mut block): (ArrayIndex, MemberIndex, BlockIndex),
+) -> (ArrayIndex, MemberIndex, BlockIndex, u32) {
+    let mut blocks = u32::MAX;
+    while let Some(Some(Node::Array(inner))) =
+        carry.array(array).members().get(usize::from(member.0))
+        && let Some((below, place, in_order)) = carry.array(*inner).engine().only_place(block)
+    {
+        (array, member, block) = (*inner, below, place);
+        blocks = blocks.min(in_order);
+    }
+    (array, member, block, blocks)
 }
 
 /// All arrays, each before its members.

@@ -23,7 +23,7 @@ pub(crate) fn make(
     let sizes = sizes.map(|node| node.map(|node| stack.blocks(node) * block_bytes));
     let smallest = sizes.clone().flatten().min().unwrap_or(0);
     let sizes: Vec<u64> = sizes.map(|bytes| bytes.unwrap_or(smallest)).collect();
-    let plan = Planner::new(options, &sizes).array(expression, &options.name, Uuid::NIL)?;
+    let plan = Planner::new(options, &sizes).array(expression, &options.name, Uuid::NIL, false)?;
     open(stack, &plan, options, &mut nodes.iter().copied())
 }
 

@@ -81,8 +81,13 @@ impl Inner {
         let devices = devices.collect::<Result<Vec<_>, _>>()?;
         let is_new = |device: &&Device| !left.contains(&device.name);
         let plan = |sizes: &[u64]| {
-            let plan =
-                Planner::new(&options, sizes).array(expression, &options.name, around.uuid)?;
+            let around_keeps = around.checksum != ChecksumKind::None;
+            let plan = Planner::new(&options, sizes).array(
+                expression,
+                &options.name,
+                around.uuid,
+                around_keeps,
+            )?;
             let bytes = plan.geometry.blocks() * u64::from(around.block_size.bytes());
             Ok((areas_to_join(around, bytes, *member), plan))
         };

@@ -96,7 +96,7 @@ impl<'a> New<'a> {
         } = Looked::at(&leaves, options)?;
         let sizes: Vec<u64> = devices.iter().map(|device| device.probe.bytes).collect();
         let mut planner = Planner::new(options, &sizes);
-        let mut plan = planner.array(expression, &options.name, Uuid::NIL)?;
+        let mut plan = planner.array(expression, &options.name, Uuid::NIL, false)?;
         let leaf_records = planner.leaf_records;
         let mut small_spares = Vec::new();
         for spare in &spares {

@@ -16,7 +16,7 @@ pub struct CreateOptions {
     pub chunk_bytes: Option<u64>,
     /// What is done about crashes; `None` for each level's default.
     pub consistency: Option<&'static Policy>,
-    /// The checksum of blocks, in arrays of devices; `None` for CRC-32C where a record is kept of
+    /// The checksum of blocks, in the arrays that keep them; `None` for CRC-32C where a record is kept of
     /// what a crash may leave, and else not at all.
     pub checksum: Option<ChecksumKind>,
     /// Devices that become spares of the array.

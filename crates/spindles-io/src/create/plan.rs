@@ -12,7 +12,9 @@ use spindles_format::{
     JournalRecord, MEMBER_BLOCKS_MAX, MemberRecord, MemberState, SharedAreas, Text, Uuid,
     areas_for, device_bytes_for, give_bad_blocks, give_checksums, give_regions,
 };
-use spindles_layout::{Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks};
+use spindles_layout::{
+    Expression, Geometry, GeometryError, Layout, Level, Redundancy, Spec, chunk_blocks,
+};
 
 /// An array worked out.
 pub(super) struct Plan {
@@ -98,6 +100,7 @@ impl<'a> Planner<'a> {
         expression: &Expression,
         name: &str,
         parent: Uuid,
+        around_keeps: bool,
     ) -> Result<Plan, CreateError> {
         let (level, layout, members) = match expression {
             Expression::Leaf(device) => {
@@ -113,11 +116,13 @@ impl<'a> Planner<'a> {
         };
         let uuid = random::uuid()?;
         let block_size = self.options.block_size;
+        let keeps = keeps_checksums(level, members, around_keeps);
         let mut plan_members = Vec::new();
         let mut records = Vec::new();
         let mut names = Vec::new();
         for (index, member) in (0_u8..).zip(members) {
-            let (member, name, bytes) = self.member(member, name, index, uuid)?;
+            let (member, name, bytes) =
+                self.member(member, name, index, uuid, keeps || around_keeps)?;
             let record = areas_for(bytes, block_size, MemberIndex(index))
                 .map_err(|_| self.no_room(level, layout, members.len(), &name, bytes))?;
             if matches!(member, Member::Device) {
@@ -128,8 +133,7 @@ impl<'a> Planner<'a> {
             names.push(name);
         }
         let geometry = self.geometry(level, layout, &records, &names)?;
-        let of_devices = plan_members.iter().any(|it| matches!(it, Member::Device));
-        let (checksum, policy) = self.promises(&geometry, of_devices)?;
+        let (checksum, policy) = self.promises(&geometry, keeps)?;
         let mut record = self.record(&geometry, &records, policy, name, uuid, parent)?;
         give_areas(
             &mut record,
@@ -156,6 +160,7 @@ impl<'a> Planner<'a> {
         array: &str,
         index: u8,
         parent: Uuid,
+        around_keeps: bool,
     ) -> Result<(Member, String, u64), CreateError> {
         let block_size = self.options.block_size;
         let (member, name, bytes) = match member {
@@ -165,7 +170,7 @@ impl<'a> Planner<'a> {
             }
             Expression::Array { .. } => {
                 let name = format!("{array}.{index}");
-                let inner = self.array(member, &name, parent)?;
+                let inner = self.array(member, &name, parent, around_keeps)?;
                 let bytes = inner.geometry.blocks() * u64::from(block_size.bytes());
                 let name = format!("array '{name}'");
                 (Member::Array(Box::new(inner)), name, bytes)
@@ -183,15 +188,14 @@ impl<'a> Planner<'a> {
         Ok((member, name, bytes))
     }
 
-    /// Checksum and consistency policy of an array.
+    /// Checksum and consistency policy of an array, which `keeps` checksums if that was asked for.
     fn promises(
         &self,
         geometry: &Geometry,
-        of_devices: bool,
+        keeps: bool,
     ) -> Result<(ChecksumKind, &'static Policy), CreateError> {
-        // An array of arrays has those of its members.
         let checksum = match self.options.checksum() {
-            kind if of_devices => kind,
+            kind if keeps => kind,
             _ => ChecksumKind::None,
         };
         let checksums = checksum != ChecksumKind::None;
@@ -324,6 +328,35 @@ impl<'a> Planner<'a> {
     }
 }
 
+/// Whether an array keeps checksums of its blocks, where one around it does so already or not.
+///
+/// Whoever repairs a block, or tells after a crash which copy or row is right, must know what was written:
+/// so parity has checksums always, and so have copies of which not all have them below. What has no
+/// redundancy has them only where nobody around it does.
+fn keeps_checksums(level: &Level, members: &[Expression], around_keeps: bool) -> bool {
+    match level.redundancy {
+        Redundancy::Parity(_) => true,
+        Redundancy::CopyOnEveryMember | Redundancy::Copies => {
+            !members.iter().all(has_redundancy_with_checksums)
+        }
+        Redundancy::None => {
+            let is_device = |member: &Expression| matches!(member, Expression::Leaf(_));
+            !around_keeps && members.iter().any(is_device)
+        }
+    }
+}
+
+/// Whether every block below has its checksum in an array with redundancy.
+fn has_redundancy_with_checksums(of: &Expression) -> bool {
+    match of {
+        Expression::Leaf(_) => false,
+        Expression::Array { level, members, .. } => {
+            level.redundancy != Redundancy::None
+                || members.iter().all(has_redundancy_with_checksums)
+        }
+    }
+}
+
 /// Gives an array what it keeps beside its data on each member.
 fn give_areas(
     record: &mut ArrayRecord,
@@ -386,4 +419,53 @@ pub(crate) fn plan_journal(
         nonce: 0,
         ended: 0,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The arrays of an expression that keep checksums, outer ones first, by level.
+    fn keepers(of: &Expression, around_keeps: bool) -> Vec<&'static str> {
+        let Expression::Array { level, members, .. } = of else {
+            return Vec::new();
+        };
+        let keeps = keeps_checksums(level, members, around_keeps);
+        let inner = members
+            .iter()
+            .flat_map(|member| keepers(member, keeps || around_keeps));
+        keeps
+            .then_some(level.name)
+            .into_iter()
+            .chain(inner)
+            .collect()
+    }
+
+    #[test]
+    fn checksums_are_where_redundancy_is() {
+        for (expression, expected) in [
+            ("raid5(a,b,c)", "raid5"),
+            ("raid0(a,b)", "raid0"),
+            ("raid1(raid0(a,b),raid0(c,d))", "raid1"),
+            ("raid1(raid0(a,b),c)", "raid1"),
+            ("raid0(raid1(a,b),raid1(c,d))", "raid1 raid1"),
+            ("raid1(raid5(a,b,c),raid6(d,e,f,g))", "raid5 raid6"),
+            ("raid1(raid5(a,b,c),raid0(d,e))", "raid1 raid5"),
+            ("raid5(raid0(a,b),concat(c,d),e)", "raid5"),
+            ("raid6(raid1(a,b),raid0(c,d),e,f)", "raid6 raid1"),
+            ("raid5(raid0(raid1(a,b),c),d,e)", "raid5 raid1"),
+            (
+                "raid1(raid0(raid1(a,b),raid1(c,d)),raid1(e,f))",
+                "raid1 raid1 raid1",
+            ),
+            ("raid10(concat(a,b),concat(c,d))", "raid10"),
+            ("concat(raid0(a,b),c)", "concat"),
+            ("concat(raid0(a,b),raid0(c,d))", "raid0 raid0"),
+        ] {
+            let parsed = Expression::parse(expression).expect("a good expression");
+            assert_eq!(keepers(&parsed, false).join(" "), expected, "{expression}");
+        }
+        let parsed = Expression::parse("raid0(a,b)").expect("a good expression");
+        assert!(keepers(&parsed, true).is_empty());
+    }
 }

@@ -9,6 +9,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::MemberIndex;
+use spindles_format::ChecksumKind;
 use spindles_io::assemble::{AssembleOptions, MemberReport};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
 use spindles_layout::Expression;
@@ -29,8 +30,8 @@ pub(crate) static COMMAND: Command = Command {
               what is left of it and the new device, and filled as a whole. So it is where --onto \
               says an array: any level, of devices that are new or left of the old one. And one \
               device that is as large as all of the inner array takes its place alone, where \
-              those left of it are not given: without checksums, which only the innermost arrays \
-              keep. 'concat(new.img)' has them.\n\n\
+              those left of it are not given. Where copies of arrays with redundancy are kept, only \
+              these have checksums, and such a device has none: 'concat(new.img)' has them.\n\n\
               spindles rebuild pool --onto new.img\n\
               spindles rebuild a.img c.img --onto new.img\n\
               spindles rebuild c.img d.img --onto 'raid0(new.img,other.img)'",
@@ -103,7 +104,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
         let beside = arguments.onto.is_some()
             && rebuilt.made.is_none()
-            && around.is_some_and(|report| report.members.iter().any(is_array));
+            && around.is_some_and(|report| {
+                report.checksum == ChecksumKind::None.name() && report.members.iter().any(is_array)
+            });
         let what = if beside {
             ", a single device beside arrays: rot on it is not noticed when it is read, as the array \
              around keeps no checksums (--onto 'concat(DEV)' has them)"

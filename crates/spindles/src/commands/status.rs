@@ -8,6 +8,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Member, Policy, RegionsStatus, Status};
+use spindles_format::ChecksumKind;
 use spindles_io::Target;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
@@ -66,7 +67,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     );
     for report in &survey.reports {
         let mut document = arrays::to_json(report);
-        view.show(report, 0, &mut document);
+        view.show(report, None, 0, &mut document);
         documents.push(document);
         // Nothing goes on by itself where another one is at it, or nobody may be.
         let stands_still = view.is_in_use || survey.needs_force.is_some();
@@ -189,6 +190,24 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
     }
 }
 
+/// Which checksums an array keeps, and who keeps them where it does not.
+fn checksums(report: &ArrayReport, around: Option<&ArrayReport>) -> String {
+    let others = if keeps_checksums(report) {
+        ""
+    } else if report.arrays().into_iter().any(keeps_checksums) {
+        "; arrays inside it have their own"
+    } else if around.is_some_and(keeps_checksums) {
+        "; the array around it has them"
+    } else {
+        ""
+    };
+    format!("{}{others}", report.checksum)
+}
+
+fn keeps_checksums(report: &ArrayReport) -> bool {
+    report.checksum != ChecksumKind::None.name()
+}
+
 /// How it is shown.
 struct View<'a> {
     target: Option<&'a dyn Target>,
@@ -199,7 +218,13 @@ struct View<'a> {
 
 impl View<'_> {
     /// Shows an array and those inside it, and adds to the document what the bitmaps say.
-    fn show(&self, report: &ArrayReport, depth: usize, document: &mut Value) {
+    fn show(
+        &self,
+        report: &ArrayReport,
+        around: Option<&ArrayReport>,
+        depth: usize,
+        document: &mut Value,
+    ) {
         let status = self
             .target
             .and_then(|target| target.status_of(&report.name));
@@ -218,17 +243,11 @@ impl View<'_> {
                 report.block_bytes
             )
         ));
-        let is_array = |member: &MemberReport| matches!(member, MemberReport::Array(_));
-        let others = if report.members.iter().any(is_array) {
-            "; its inner arrays have their own"
-        } else {
-            ""
-        };
         line(format!(
-            "  holds {}, consistency policy {}, checksums {}{others}",
+            "  holds {}, consistency policy {}, checksums {}",
             arrays::size(report.bytes),
             arrays::policy(report.consistency, report.level),
-            report.checksum
+            checksums(report, around)
         ));
         if let Some(room) = report.room_bytes {
             line(format!(
@@ -306,7 +325,7 @@ impl View<'_> {
                         |bytes| self.rebuilding(percent(bytes, report.bytes)),
                     );
                     line(format!("  member {index}: an array, {state}{lacks}"));
-                    self.show(inner, depth + 2, &mut document["array"]);
+                    self.show(inner, Some(report), depth + 2, &mut document["array"]);
                 }
                 MemberReport::Missing {
                     out_since: Some(since),

@@ -559,28 +559,55 @@ fn status_says_left(folder: &Folder, devices: &str, bytes: u64) {
     assert_eq!((warned, told), (bytes > 0, bytes > 0), "{}", run.out);
 }
 
-/// Arrays without redundancy inside one that has it: what is rotten in them is mended from above, and
-/// told as that.
+/// Arrays without redundancy inside one that has it: what is rotten in them is repaired from the other, and
+/// the device is told on which it lies.
+#[test]
+fn rot_in_an_array_without_redundancy_is_told_by_device() {
+    for expression in [
+        "raid1(raid0(@a,@b),raid0(@c,@d))",
+        "raid5(raid0(@a,@b),concat(@c),@d)",
+    ] {
+        let folder = crate::rebuild::filled(expression, "a b c d", 4 * MIB);
+        // In the second chunk of the outer array's data: every second one of the inner array is on b.
+        let mut expected = BTreeSet::new();
+        for (device, block) in [("a", 40), ("b", 100), ("b", 103)] {
+            let (_, record) = folder.newest(device);
+            let block = record.data_start().0 + block;
+            folder.write(device, block * BLOCK, b"rotten");
+            expected.insert((folder.path(device), block));
+        }
+        let run = folder.run("scrub @a @b @c @d --json").ok();
+        assert_eq!(repaired(&run.json()), expected, "{expression}");
+        let run = folder.run("scrub @a @b @c @d").ok();
+        assert!(run.out.contains("nothing is wrong"), "{}", run.out);
+        status_says_left(&folder, "a b c d", 0);
+        crate::rebuild::same(&folder, "a b c d");
+    }
+}
+
+/// One that took the place of an array with redundancy keeps checksums itself: what is rotten in it is
+/// mended from above, and told as that.
 #[test]
 fn what_is_mended_from_above_is_not_left() {
-    let folder = crate::rebuild::filled("raid1(raid0(@a,@b),raid0(@c,@d))", "a b c d", 4 * MIB);
-    let (_, device) = folder.newest("d");
-    for block in [40, 100, 200] {
-        folder.write("d", (device.data_start().0 + block) * 4096, b"rotten");
+    let folder = crate::rebuild::filled("raid1(raid1(@a,@b),raid1(@c,@d))", "a b c d", 4 * MIB);
+    folder.make("e", 8 * MIB);
+    folder.run("rebuild @a @b --onto concat(@e)").ok();
+    let (_, device) = folder.newest("e");
+    for block in [400, 500, 600] {
+        folder.write("e", (device.data_start().0 + block) * 4096, b"rotten");
     }
-    let run = folder.run("scrub @a @b @c @d").ok();
+    let run = folder.run("scrub @a @b @e").ok();
     assert!(run.out.contains("repaired"), "{}", run.out);
     assert!(!run.out.contains("not repaired"), "{}", run.out);
-    let run = folder.run("scrub @a @b @c @d").ok();
+    let run = folder.run("scrub @a @b @e").ok();
     assert!(run.out.contains("nothing is wrong"), "{}", run.out);
-    status_says_left(&folder, "a b c d", 0);
+    status_says_left(&folder, "a b e", 0);
     // What the outer array does not use it can't mend, and does not miss.
-    let (_, device) = folder.newest("c");
-    folder.write("c", device.data_start().0 * 4096, b"rot");
-    let run = folder.run("scrub @a @b @c @d");
+    folder.write("e", device.data_start().0 * 4096, b"rot");
+    let run = folder.run("scrub @a @b @e");
     assert_eq!(run.status, 1, "{}{}", run.out, run.error);
-    assert_eq!(folder.run("status @a @b @c @d").status, 0);
-    crate::rebuild::same(&folder, "a b c d");
+    assert_eq!(folder.run("status @a @b @e").status, 0);
+    crate::rebuild::same(&folder, "a b e");
 }
 
 /// Whether it may be overwritten can't be seen where it can't be read; whoever says so may.
