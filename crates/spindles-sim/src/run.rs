@@ -477,7 +477,9 @@ fn open_array(world: &mut World, array: usize) -> bool {
             world.lose_log();
         }
     }
-    world.stack.arrays[array].unsettled = !clean && !logged && config.geometry.parity_chunks() > 0;
+    // What grew from copies to parity may have a log, and rows that were written before it began.
+    let in_doubt = !logged || array == world.stack.top() && world.unlogged_parity;
+    world.stack.arrays[array].unsettled = !clean && in_doubt && config.geometry.parity_chunks() > 0;
     let missing = config.missing.union(filled);
     if let Some((record, extent)) = world.planned_size(array, &assembly) {
         world.follow_record(array, &record);

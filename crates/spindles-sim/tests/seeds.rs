@@ -459,6 +459,10 @@ fn seeds_on_any_disks_that_found_something_stay_quiet() {
             "sim: rot of a copy that is in doubt after a crash is a gap",
         ),
         (
+            31927,
+            "sim: what grew from copies to parity without checksums can't spare a member after a crash",
+        ),
+        (
             62349,
             "sim: no row lacks a member that the array grows onto",
         ),
