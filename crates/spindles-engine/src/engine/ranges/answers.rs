@@ -44,15 +44,14 @@ impl Engine {
     fn planned_io_done(&mut self, id: RangeId, slot: u8, result: MemberResult) {
         let range = &self.ranges[id];
         let (phase, owner, done) = (range.phase(), range.owner, range.pending == 0);
-        let member = match phase {
-            Phase::Flushing => MemberIndex(slot),
-            _ => self.groups[id.index()].slots()[usize::from(slot)].member,
-        };
         if phase != Phase::Flushing && range.shape.mirrors() {
+            let member = self.member_of_io(id, slot);
             self.members[usize::from(member.0)].load.in_flight -= 1;
         }
         match (phase, owner) {
-            (Phase::Logging, _) => return self.journal_written(member, result),
+            (Phase::Logging, _) => {
+                return self.journal_written(self.member_of_io(id, slot), result);
+            }
             (_, Owner::Replay) => return self.replay_io_done(id, slot, result),
             _ => {}
         }
@@ -60,14 +59,21 @@ impl Engine {
         if phase == Phase::Reading && range.ask == Ask::Read {
             range.reads.awaited = range.reads.awaited.minus(SlotSet::one(slot));
             let issued = range.reads.issued;
-            self.read_took(member, issued);
+            self.read_took(self.member_of_io(id, slot), issued);
         }
-        match result {
-            Ok(()) => {}
-            Err(error) => self.column_io_failed(id, slot, member, error),
+        if let Err(error) = result {
+            self.column_io_failed(id, slot, self.member_of_io(id, slot), error);
         }
         if done {
             self.range_ios_done(id);
+        }
+    }
+
+    /// The member that an I/O of a stripe range is on: of a flush `slot` is that itself.
+    fn member_of_io(&self, id: RangeId, slot: u8) -> MemberIndex {
+        match self.ranges[id].phase() {
+            Phase::Flushing => MemberIndex(slot),
+            _ => self.groups[id.index()].slots()[usize::from(slot)].member,
         }
     }
 

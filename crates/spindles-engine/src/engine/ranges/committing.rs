@@ -9,6 +9,22 @@ use crate::{
 };
 use spindles_block::{Operation, RequestError};
 
+/// How the slots of a stripe range are written.
+#[derive(Clone, Copy)]
+struct SlotWrites {
+    fua: bool,
+    /// What is done to these slots instead of a write, where they are to be zeros.
+    with_zeros: SlotSet,
+    zeros: Option<Operation>,
+}
+
+impl SlotWrites {
+    fn of(&self, slot: u8) -> Operation {
+        let zeros = self.zeros.filter(|_| self.with_zeros.contains(slot));
+        zeros.unwrap_or(Operation::Write { fua: self.fua })
+    }
+}
+
 impl Engine {
     /// The commit point: from here on a member that fails is out.
     pub(crate) fn commit(&mut self, id: RangeId) {
@@ -91,13 +107,14 @@ impl Engine {
         } else {
             self.keep_checksums(id, kept);
         }
+        let operations = self.slot_writes(id);
         for slot in writes.iter() {
-            let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
-            self.slot_io(id, slot, operation, source);
+            let source = self.write_source(id, slot);
+            self.slot_io(id, slot, operations.of(slot), source);
         }
         for slot in to_replacement.iter() {
-            let (operation, source) = (self.slot_write(id, slot), self.write_source(id, slot));
-            self.write_to_replacement(id, slot, operation, source);
+            let source = self.write_source(id, slot);
+            self.write_to_replacement(id, slot, operations.of(slot), source);
         }
     }
 
@@ -180,8 +197,9 @@ impl Engine {
         if !range.shape.copies && self.has_checksums() {
             summed = summed.or(range.renewed());
         }
+        let operations = self.slot_writes(id);
         let is_data = |&slot: &u8| {
-            let writes = matches!(self.slot_write(id, slot), Operation::Write { .. });
+            let writes = matches!(operations.of(slot), Operation::Write { .. });
             writes && !range.rows.zeros.contains(slot)
         };
         let data = summed.iter().filter(is_data);
@@ -193,18 +211,22 @@ impl Engine {
         range.rows.new_checksums = new_checksums;
     }
 
-    /// How `slot` of a stripe range is written.
-    fn slot_write(&self, id: RangeId, slot: u8) -> Operation {
+    /// How the slots of a stripe range are written.
+    fn slot_writes(&self, id: RangeId) -> SlotWrites {
         let (fua, zeros) = self.write_kind(id);
         // What is logged is durable there; what has checksums by a flush after they are written.
         let range = &self.ranges[id];
         let later = || range.log.segment.is_some() || self.is_durable_by_flush(id);
-        let fua = fua && !range.rows.settling.is_under_way() && !later();
-        let data = slot < self.shape(id).data || self.shape(id).copies;
-        let parity_of_zeros = self.ranges[id].plan.strategy == Strategy::Direct;
-        match zeros {
-            Some(operation) if data || parity_of_zeros => operation,
-            _ => Operation::Write { fua },
+        let settles = range.rows.settling.is_under_way();
+        let parity_of_zeros = range.plan.strategy == Strategy::Direct;
+        SlotWrites {
+            fua: fua && !settles && !later(),
+            with_zeros: if range.shape.copies || parity_of_zeros {
+                range.shape.all()
+            } else {
+                range.shape.all_data()
+            },
+            zeros,
         }
     }
 

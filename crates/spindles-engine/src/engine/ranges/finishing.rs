@@ -92,7 +92,11 @@ impl Engine {
     }
 
     /// As `finish`, for what had neither plan nor lock.
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "as `member_io`: a tenth of such a read"
+    )]
+    #[inline(always)]
     pub(crate) fn finish_direct(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         range.move_to(Phase::Free);

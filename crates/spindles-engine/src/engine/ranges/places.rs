@@ -13,7 +13,11 @@ use spindles_block::{
 use spindles_layout::GroupIndex;
 
 impl Engine {
-    #[inline]
+    #[expect(
+        clippy::inline_always,
+        reason = "a call costs a tenth of a read that goes straight to its member"
+    )]
+    #[inline(always)]
     #[expect(clippy::too_many_arguments, reason = "the parts of one member I/O")]
     pub(crate) fn member_io(
         &mut self,
