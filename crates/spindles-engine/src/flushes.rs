@@ -1,5 +1,8 @@
-//! Which writes a flush of the array has to make durable. A flush that finds nothing to do sends nothing to
-//! the members.
+//! Which writes a flush of the array has to make durable, and who shares it. A flush that finds nothing to do
+//! sends nothing to the members.
+
+use crate::RangeId;
+use alloc::collections::VecDeque;
 
 /// Counts writes that ended and may be in the members' caches only, and how many of these a flush
 /// covered. What is in the log does not count.
@@ -39,9 +42,75 @@ impl Flushes {
     }
 }
 
+/// The stripe ranges that need a flush of all members. One flush is under way at a time, and all that came
+/// before it began share it: who comes later shares the next.
+#[derive(Clone, Debug)]
+pub(crate) struct Rounds {
+    under_way: bool,
+    /// Whom the flush under way is for.
+    sharing: VecDeque<RangeId>,
+    waiting: VecDeque<RangeId>,
+}
+
+impl Rounds {
+    /// Room for so many stripe ranges.
+    pub(crate) fn new(ranges: usize) -> Self {
+        Self {
+            under_way: false,
+            sharing: VecDeque::with_capacity(ranges),
+            waiting: VecDeque::with_capacity(ranges),
+        }
+    }
+
+    /// A stripe range needs a flush.
+    pub(crate) fn join(&mut self, range: RangeId) {
+        self.waiting.push_back(range);
+    }
+
+    /// Begins the next flush, if none is under way and somebody waits for it: the stripe range that sends
+    /// it for all of them.
+    pub(crate) fn begin(&mut self) -> Option<RangeId> {
+        if self.under_way || self.waiting.is_empty() {
+            return None;
+        }
+        assert!(self.sharing.is_empty(), "the flush before has ended");
+        core::mem::swap(&mut self.sharing, &mut self.waiting);
+        self.under_way = true;
+        self.sharing.front().copied()
+    }
+
+    /// The flush under way is through: the next of those that it was for. `None` after the last of them, and
+    /// only then the next flush may begin.
+    pub(crate) fn next_ended(&mut self) -> Option<RangeId> {
+        assert!(self.under_way, "only what began ends");
+        let next = self.sharing.pop_front();
+        self.under_way = next.is_some();
+        next
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn who_comes_while_a_flush_is_under_way_shares_the_next() {
+        let mut rounds = Rounds::new(4);
+        assert_eq!(rounds.begin(), None);
+        rounds.join(RangeId(1));
+        assert_eq!(rounds.begin(), Some(RangeId(1)));
+        rounds.join(RangeId(2));
+        rounds.join(RangeId(3));
+        assert_eq!(rounds.begin(), None);
+        assert_eq!(rounds.next_ended(), Some(RangeId(1)));
+        assert_eq!(rounds.begin(), None);
+        assert_eq!(rounds.next_ended(), None);
+        assert_eq!(rounds.begin(), Some(RangeId(2)));
+        assert_eq!(rounds.next_ended(), Some(RangeId(2)));
+        assert_eq!(rounds.next_ended(), Some(RangeId(3)));
+        assert_eq!(rounds.next_ended(), None);
+        assert_eq!(rounds.begin(), None);
+    }
 
     #[test]
     fn a_flush_covers_what_had_ended_when_it_began() {

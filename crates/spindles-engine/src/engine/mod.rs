@@ -30,7 +30,7 @@ use crate::{
     extension::Extension,
     faults::Faults,
     first_touch::FirstTouch,
-    flushes::Flushes,
+    flushes::{Flushes, Rounds},
     hedges::Hedges,
     index,
     jobs::{
@@ -135,6 +135,7 @@ pub struct Engine {
     slow: Slow,
     hedges: Hedges,
     flushes: Flushes,
+    rounds: Rounds,
     requests: Vec<RequestSlot>,
     free_requests: Vec<u32>,
     ranges: Ranges,

@@ -96,18 +96,7 @@ impl Engine {
             }
             Phase::Reading => self.work(id, None),
             Phase::Writing => self.written(id),
-            Phase::Flushing => {
-                if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
-                    self.ranges[id].error = Some(RequestError::BeyondTolerance);
-                }
-                if self.ranges[id].error.is_none() {
-                    self.flushes.ended(self.ranges[id].covers);
-                }
-                if self.keep_late_checksums(id) {
-                    return self.flush_of_range(id);
-                }
-                self.acknowledge(id);
-            }
+            Phase::Flushing => self.flush_of_range_ended(id),
             phase => panic!("a member I/O came back in phase {phase:?}"),
         }
     }

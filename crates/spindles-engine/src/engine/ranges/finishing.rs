@@ -1,17 +1,13 @@
 //! `Acknowledging`, and the end of a stripe range.
 
 use crate::{
-    Engine, Mutation, RangeId, SLOT_BITS,
+    Engine, Mutation, RangeId,
     bad_blocks::Change,
-    output::Output,
     plan::Ask,
     ranges::{Owner, Phase, RowState},
-    slots::SlotSet,
     waits::WaitFor,
 };
-use spindles_block::{
-    BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
-};
+use spindles_block::RequestError;
 
 impl Engine {
     pub(super) fn written(&mut self, id: RangeId) {
@@ -163,69 +159,6 @@ impl Engine {
             self.free_ranges.push(id);
             self.request_part_done(request, error);
             id = next;
-        }
-    }
-
-    /// Flushes all members before a stripe range is answered that wrote.
-    #[cold]
-    pub(crate) fn flush_for(&mut self, id: RangeId) {
-        self.ranges[id].move_to(Phase::Flushing);
-        self.flush_of_range(id);
-    }
-
-    /// Flushes all members for a stripe range.
-    pub(crate) fn flush_members(&mut self, id: RangeId, skip: bool) {
-        let range = &mut self.ranges[id];
-        range.reset();
-        range.low = 0;
-        range.blocks = 0;
-        range.end = 0;
-        if skip {
-            return self.acknowledge(id);
-        }
-        self.flush_of_range(id);
-    }
-
-    /// The members with parity of rows that a stripe range wrote.
-    fn parity_of_write(&self, id: RangeId) -> MemberSet {
-        let range = &self.ranges[id];
-        let parity = if range.blocks == 0 || range.rows.settling.is_under_way() {
-            SlotSet::EMPTY
-        } else {
-            range.plan.writes.and(range.shape.redundant())
-        };
-        let slots = self.groups[id.index()].slots();
-        let members = parity.iter().map(|slot| slots[usize::from(slot)].member);
-        members.fold(MemberSet::EMPTY, MemberSet::with)
-    }
-
-    pub(super) fn flush_of_range(&mut self, id: RangeId) {
-        self.ranges[id].covers = self.flushes.begins();
-        if !self.defers_flush_of_range(id) {
-            self.send_flush_of_range(id);
-        }
-    }
-
-    pub(crate) fn send_flush_of_range(&mut self, id: RangeId) {
-        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
-        let active = if self.mutated(Mutation::FlushDataOnly) {
-            active.difference(self.parity_of_write(id))
-        } else {
-            active
-        };
-        if active.is_empty() {
-            return self.acknowledge(id);
-        }
-        self.ranges[id].pending = active.count();
-        for member in active.iter() {
-            self.output(Output::Member(MemberIo {
-                id: MemberIoId(id.0 << SLOT_BITS | u32::from(member.0)),
-                member,
-                operation: Operation::Flush,
-                block: BlockIndex(0),
-                blocks: 0,
-                buffer: BufferSlice::NONE,
-            }));
         }
     }
 }

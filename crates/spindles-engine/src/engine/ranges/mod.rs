@@ -28,6 +28,7 @@ mod blank;
 mod committing;
 mod computing;
 mod finishing;
+mod flushing;
 mod places;
 mod planning;
 

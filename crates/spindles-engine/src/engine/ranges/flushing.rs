@@ -1,0 +1,100 @@
+//! Flushes of all members for stripe ranges: of clients, and before what was written may be answered.
+
+use crate::{Engine, Mutation, RangeId, SLOT_BITS, output::Output, ranges::Phase, slots::SlotSet};
+use spindles_block::{
+    BlockIndex, BufferSlice, MemberIo, MemberIoId, MemberSet, Operation, RequestError,
+};
+
+impl Engine {
+    /// Flushes all members before a stripe range is answered that wrote.
+    #[cold]
+    pub(crate) fn flush_for(&mut self, id: RangeId) {
+        self.ranges[id].move_to(Phase::Flushing);
+        self.flush_of_range(id);
+    }
+
+    /// Flushes all members for a stripe range.
+    pub(crate) fn flush_members(&mut self, id: RangeId, skip: bool) {
+        let range = &mut self.ranges[id];
+        range.reset();
+        range.low = 0;
+        range.blocks = 0;
+        range.end = 0;
+        if skip {
+            return self.acknowledge(id);
+        }
+        self.flush_of_range(id);
+    }
+
+    /// The members with parity of rows that a stripe range wrote.
+    fn parity_of_write(&self, id: RangeId) -> MemberSet {
+        let range = &self.ranges[id];
+        let parity = if range.blocks == 0 || range.rows.settling.is_under_way() {
+            SlotSet::EMPTY
+        } else {
+            range.plan.writes.and(range.shape.redundant())
+        };
+        let slots = self.groups[id.index()].slots();
+        let members = parity.iter().map(|slot| slots[usize::from(slot)].member);
+        members.fold(MemberSet::EMPTY, MemberSet::with)
+    }
+
+    /// Flushes all members for a stripe range and whoever else comes before that begins.
+    fn flush_of_range(&mut self, id: RangeId) {
+        self.rounds.join(id);
+        self.begin_flush();
+    }
+
+    fn begin_flush(&mut self) {
+        let Some(first) = self.rounds.begin() else {
+            return;
+        };
+        self.ranges[first].covers = self.flushes.begins();
+        if !self.defers_flush_of_range(first) {
+            self.send_flush_of_range(first);
+        }
+    }
+
+    /// The flush that a stripe range sent for all that share it has ended.
+    pub(super) fn flush_of_range_ended(&mut self, first: RangeId) {
+        if !self.lost.is_empty() && !self.geometry.survives(self.lost) {
+            self.ranges[first].error = Some(RequestError::BeyondTolerance);
+        }
+        let error = self.ranges[first].error;
+        if error.is_none() {
+            self.flushes.ended(self.ranges[first].covers);
+        }
+        while let Some(id) = self.rounds.next_ended() {
+            self.ranges[id].error = self.ranges[id].error.or(error);
+            if self.keep_late_checksums(id) {
+                self.rounds.join(id);
+            } else {
+                self.acknowledge(id);
+            }
+        }
+        self.begin_flush();
+    }
+
+    pub(crate) fn send_flush_of_range(&mut self, id: RangeId) {
+        let active = MemberSet::all(self.geometry.members()).difference(self.missing);
+        let active = if self.mutated(Mutation::FlushDataOnly) {
+            active.difference(self.parity_of_write(id))
+        } else {
+            active
+        };
+        if active.is_empty() {
+            return self.flush_of_range_ended(id);
+        }
+        self.ranges[id].pending = active.count();
+        for member in active.iter() {
+            self.output(Output::Member(MemberIo {
+                id: MemberIoId(id.0 << SLOT_BITS | u32::from(member.0)),
+                member,
+                operation: Operation::Flush,
+                block: BlockIndex(0),
+                blocks: 0,
+                buffer: BufferSlice::NONE,
+            }));
+        }
+    }
+}
