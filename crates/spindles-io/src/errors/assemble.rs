@@ -138,8 +138,8 @@ pub enum AssembleError {
         "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had until then: \
          blocks of the last writes that {missing} alone may hold are lost for good as soon as the array is \
          written; bring {missing} back; meanwhile spindles copy reads what is here, and changes nothing; if \
-         {missing} can't come back, give these blocks up by --degraded, or by spindles set --degraded-writes \
-         allow without a question each time{}",
+         {missing} can't come back, --degraded gives these blocks up; spindles set --degraded-writes allow \
+         --degraded does so from now on without a question{}",
         because(refused)
     )]
     HoldsLastWrites {
