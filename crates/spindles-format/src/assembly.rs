@@ -127,20 +127,22 @@ pub struct Assembly {
 }
 
 impl Assembly {
-    /// Members that the record calls active and of which nothing was given: for all that is known here,
-    /// they may have gone on alone. Of a device whose superblock was read it is known what it did.
+    /// Members that the record calls active, and that take no part: the array counted on them when it was
+    /// last written.
     #[must_use]
-    pub fn unheard_of(&self) -> MemberSet {
-        let judged = self.refused.iter().filter_map(|refusal| refusal.member);
-        let judged: MemberSet = judged.collect();
+    pub fn away(&self) -> MemberSet {
         let active = |member: &MemberIndex| {
             self.array.member[usize::from(member.0)].state == MemberState::Active
         };
-        self.missing
-            .difference(judged)
-            .iter()
-            .filter(active)
-            .collect()
+        self.missing.iter().filter(active).collect()
+    }
+
+    /// Those of them of which nothing was given: for all that is known here, they may have gone on alone.
+    /// Of a device whose superblock was read it is known what it did.
+    #[must_use]
+    pub fn unheard_of(&self) -> MemberSet {
+        let judged = self.refused.iter().filter_map(|refusal| refusal.member);
+        self.away().difference(judged.collect())
     }
 
     /// What an opening goes by: from what it drew, but another number for each thing that may be

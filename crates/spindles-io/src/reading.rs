@@ -1,14 +1,14 @@
 //! Opens arrays for commands that only read.
 
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, Assembled, assemble};
-use crate::report::positions;
+use crate::report::{GivenUp, positions};
 
 /// Assembles an array that is only read. An unclean array is opened for writing first, so that what is
 /// read once stays: recovery runs, and nothing else. No growth or rebuild continues, and no spare is
 /// taken. The superblocks then record which members are missing; `warn` says so before it happens.
 ///
-/// Recovery is skipped with `options.force`, and while missing members may be newer, unless `options`
-/// or the array allow it.
+/// Recovery is skipped with `options.force`, and while something would be given up by it that missing
+/// members hold, unless `options` or the array allow it.
 ///
 /// # Errors
 ///
@@ -26,20 +26,21 @@ pub fn assemble_to_read(
         return Ok(looked);
     }
     let arrays = report.arrays();
-    if !options.degraded && arrays.iter().any(|array| array.must_ask_to_write()) {
+    let asks = arrays.iter().find(|array| array.must_ask_to_write());
+    if let Some(asks) = asks.filter(|_| !options.degraded) {
+        let GivenUp { newer, last_writes } = asks.given_up;
+        let away = positions(newer.union(last_writes));
         warn(format!(
-            "array '{}' was not closed in order, and is not put in order while members are away that \
-             may be newer: what was being written then may not be readable; --degraded goes on \
-             without those members",
-            report.name
+            "array '{}' was not closed in order, and is only read, not put in order, since it lacks {away}: \
+             what was being written then may not be readable; --degraded goes on without {away} for good",
+            asks.name
         ));
         return Ok(looked);
     }
-    for array in arrays {
-        if let Some(line) = before_recovering(array) {
-            warn(line);
-        }
-    }
+    let recorded = arrays
+        .into_iter()
+        .filter(|it| !it.clean && !it.away.is_empty());
+    recorded.map(before_recovering).for_each(warn);
     drop(looked);
     options.open.read_only = false;
     options.only_recovers = true;
@@ -48,24 +49,17 @@ pub fn assemble_to_read(
 }
 
 /// What an array that is put in order says first, where that matters to a member that may come back.
-fn before_recovering(array: &ArrayReport) -> Option<String> {
-    let away = array.unheard_of;
-    if array.loses_last_writes() {
-        return Some(format!(
-            "WARNING: array '{}' was not closed in order: what only {} holds of the last writes before \
-             the crash is lost for good by this. If it can come back, stop now and bring it first; \
-             `spindles copy --force` reads without changing anything",
-            array.name,
-            positions(away)
-        ));
-    }
-    (!array.clean && !away.is_empty()).then(|| {
-        format!(
-            "array '{}' was not closed in order: so that what is read stays, what was being written \
-             is put in order now, and it is noted that {} is not there; what comes back gets what it \
-             missed",
-            array.name,
-            positions(away)
-        )
-    })
+fn before_recovering(array: &ArrayReport) -> String {
+    let away = positions(array.away);
+    let lost = if array.given_up.last_writes.is_empty() {
+        String::new()
+    } else {
+        format!("; blocks of the last writes that {away} alone may hold are lost for good by this")
+    };
+    format!(
+        "array '{}' was not closed in order: so that what is read stays, what was being written \
+         is put in order now, and it is noted that {away} is not there; what comes back gets what it \
+         missed{lost}",
+        array.name
+    )
 }

@@ -61,11 +61,11 @@ pub struct ArrayReport {
     pub read_only: bool,
     /// Whether it is open for writing.
     pub for_writing: bool,
-    /// Active members of which no device was given.
-    pub unheard_of: MemberSet,
-    /// The same, where they hold all data of the array by themselves: they may be newer.
-    pub may_be_newer: MemberSet,
-    /// Whether it may be written without those members, without `--degraded`.
+    /// Members that it counted on when it was last written, and that are not there.
+    pub away: MemberSet,
+    /// What they hold that is given up when it is written without them.
+    pub given_up: GivenUp,
+    /// Whether that may be, without `--degraded`.
     pub degraded_writes: bool,
     /// While it grows: what it was before.
     pub growing: Option<Growing>,
@@ -87,6 +87,24 @@ pub struct ArrayReport {
     pub taken: Vec<Taken>,
     /// What went wrong on its devices, and on those of arrays inside it, while it was open.
     pub incidents: Vec<Incident>,
+}
+
+/// Members that are away, by what of theirs is given up when the array is written without them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct GivenUp {
+    /// They hold all data of the array by themselves: they may have been written since.
+    pub newer: MemberSet,
+    /// They were there when the array was not closed in order, and alone may hold blocks of the last
+    /// writes.
+    pub last_writes: MemberSet,
+}
+
+impl GivenUp {
+    /// Whether nothing is.
+    #[must_use]
+    pub fn is_nothing(self) -> bool {
+        self.newer.union(self.last_writes).is_empty()
+    }
 }
 
 /// A device that may take the place of a missing member.
@@ -185,9 +203,9 @@ impl ArrayReport {
         members.collect()
     }
 
-    /// Whether members are away that may be newer, and it is not set that it is written all the same.
+    /// Whether something is given up by writing to it, and it is not set that it is written all the same.
     pub(crate) fn must_ask_to_write(&self) -> bool {
-        !self.may_be_newer.is_empty() && !self.degraded_writes
+        !self.given_up.is_nothing() && !self.degraded_writes
     }
 
     /// The array of that name: this one, or one inside it.
@@ -209,15 +227,6 @@ impl ArrayReport {
                 MemberReport::Array(inner) => inner.is_clean(),
                 MemberReport::Device { .. } | MemberReport::Missing { .. } => true,
             })
-    }
-
-    /// Whether members are away that alone may hold parts of the last writes before a crash, and these are
-    /// lost for good as soon as it is open for writing.
-    pub(crate) fn loses_last_writes(&self) -> bool {
-        !self.clean
-            && !self.unheard_of.is_empty()
-            && self.has_parity()
-            && self.write_hole() == Some(WriteHole::Closed)
     }
 
     /// Whether it, or an array inside it, may return wrong bytes near what was being written before a
@@ -243,9 +252,10 @@ impl ArrayReport {
     }
 
     /// As a command takes it that writes to it: its name, and the option that says that it is written
-    /// without members that may be newer.
+    /// without members that are away.
     fn as_written(&self) -> String {
-        let asks = self.arrays().iter().any(|array| array.must_ask_to_write());
+        // Once it was, the others are known to be out of date.
+        let asks = !self.for_writing && self.arrays().iter().any(|array| array.must_ask_to_write());
         let option = if asks { " --degraded" } else { "" };
         format!("{}{option}", shell_word(&self.name))
     }
@@ -264,7 +274,7 @@ impl ArrayReport {
             0 => "written at a time that is not known".to_owned(),
             seconds => format!("last written {}", utc(seconds)),
         };
-        if !self.may_be_newer.is_empty() {
+        if !self.given_up.newer.is_empty() {
             return format!(
                 "what is here was {written}; what is away could have gone on alone, and may be newer"
             );
@@ -408,14 +418,6 @@ impl ArrayReport {
                 self.when("grow", outermost)
             ));
         }
-        if self.loses_last_writes() && !self.for_writing {
-            lines.push(format!(
-                "array '{name}' was not closed in order: what only {} holds of the last writes before \
-                 the crash is lost for good as soon as the array is open for writing without it, as for \
-                 `spindles copy` without --force: bring it back first",
-                positions(self.unheard_of)
-            ));
-        }
         if self.hides_the_write_hole() {
             let when = if self.for_writing {
                 "what its members disagree on is settled now, right or wrong".to_owned()
@@ -430,12 +432,24 @@ impl ArrayReport {
                  may be wrong, and no error says so; {when}",
                 positions(self.missing())
             ));
+        } else if !self.given_up.last_writes.is_empty() && !self.failed && !self.for_writing {
+            let away = positions(self.given_up.last_writes);
+            let by_itself = if self.degraded_writes {
+                ", by any command: --degraded-writes is allow"
+            } else {
+                ""
+            };
+            lines.push(format!(
+                "array '{name}' was not closed in order, and lacks {away}, which it had until then: bring \
+                 {away} back first; blocks of the last writes that {away} alone may hold are lost for good as \
+                 soon as the array is written{by_itself}; `spindles resync {outermost}` gives them up, and \
+                 puts the rest in order"
+            ));
         } else if !self.clean && !self.failed && self.level.redundancy != Redundancy::None {
             lines.push(format!(
                 "array '{name}' was not closed in order, by a crash or a command that was killed: what \
                  its members disagree on since is settled {}",
                 if self.for_writing {
-                    let outermost = shell_word(outermost);
                     format!(
                         "while this command runs; `spindles resync {outermost}` finishes what is left \
                          then"
@@ -543,6 +557,21 @@ impl ArrayReport {
             let returning = array.returning.iter().map(|(member, _)| *member).collect();
             !array.missing().difference(returning).is_empty()
         });
+        let gives_up = |array: &&&Self| !array.given_up.last_writes.is_empty();
+        if let Some(array) = arrays.iter().find(gives_up) {
+            let away = positions(array.given_up.last_writes);
+            let onto = if self.spares.is_empty() {
+                " --onto DEV"
+            } else {
+                ""
+            };
+            return Some(format!(
+                "to lose nothing, bring {away} of array '{}' back before anything is written; if that can't \
+                 be, `{rebuild}{onto}` fills a new device, and gives up what {away} alone may hold of the \
+                 last writes",
+                array.name
+            ));
+        }
         let up_to_date = format!("`{rebuild}` brings {} up to date", returning.join(", "));
         Some(match (returning.as_slice(), self.spares.as_slice()) {
             ([_, ..], _) if !others_are_missing => {

@@ -6,6 +6,7 @@ mod common;
 
 use common::run;
 use spindles_block::{BlockSize, BufferSlice, Operation};
+use spindles_format::ChecksumKind;
 use spindles_io::assemble::{AssembleError, AssembleOptions, Assembled, assemble};
 use spindles_io::create::{CreateOptions, create};
 use spindles_io::reading::assemble_to_read;
@@ -174,7 +175,8 @@ fn an_inner_array_that_crashed_and_lacks_a_member_is_known_for_what_it_is() {
         let read = folder.read(&names[1..], &read_only());
         assert_eq!(read, Some(0x5a), "{expression}");
         assert!(before == folder.contents(), "{expression} was written to");
-        assert_eq!(folder.read(&names[1..], &writing), Some(0x5a));
+        assert!(is_refused(&folder, &names[1..]), "{expression}");
+        assert_eq!(folder.read(&names[1..], &degraded()), Some(0x5a));
     }
 }
 
@@ -185,16 +187,139 @@ fn degraded() -> AssembleOptions {
     }
 }
 
-/// Who is refused because what is away may be newer, with nothing written.
-fn is_refused(folder: &Folder, names: &[&str]) -> bool {
+/// Why it takes `degraded` to write to it; then nothing was written.
+fn refusal(folder: &Folder, names: &[&str]) -> Option<AssembleError> {
     let before = folder.contents();
-    let refused = match folder.assemble(names, &AssembleOptions::default()) {
-        Err(AssembleError::MayBeNewer { .. }) => true,
-        Err(error) => panic!("{error}"),
-        Ok(_) => return false,
-    };
+    let refusal = folder.assemble(names, &AssembleOptions::default()).err()?;
+    let asks = matches!(
+        refusal,
+        AssembleError::MayBeNewer { .. } | AssembleError::HoldsLastWrites { .. }
+    );
+    assert!(asks, "{refusal}");
     assert!(before == folder.contents(), "{names:?}: it was written to");
-    refused
+    Some(refusal)
+}
+
+fn is_refused(folder: &Folder, names: &[&str]) -> bool {
+    refusal(folder, names).is_some()
+}
+
+/// Where a crash left members that are away now, and parity, that is asked before anything is written, once.
+#[test]
+fn what_a_crash_left_on_members_that_are_away_is_not_given_up_unasked() {
+    let reads = Some(2);
+    for (expression, left, array, missing) in [
+        ("raid4(a,b,c)", &["a", "b"][..], "test", "member 2"),
+        ("raid5(a,b,c)", &["b", "c"], "test", "member 0"),
+        ("raid6(a,b,c,d)", &["a", "b", "d"], "test", "member 2"),
+        (
+            "raid6(a,b,c,d,e)",
+            &["a", "b", "d"],
+            "test",
+            "members 2 and 4",
+        ),
+        (
+            "raid7(a,b,c,d,e)",
+            &["a", "b", "c", "d"],
+            "test",
+            "member 4",
+        ),
+        (
+            "raid0(raid5(a,b,c),d)",
+            &["a", "c", "d"],
+            "test.0",
+            "member 1",
+        ),
+        // The array around it has a copy of all of it, and yet.
+        (
+            "raid1(raid5(a,b,c),d)",
+            &["a", "c", "d"],
+            "test.0",
+            "member 1",
+        ),
+    ] {
+        let all = &["a", "b", "c", "d", "e"][..=expression.matches(',').count()];
+        let folder = Folder::new(all);
+        folder.create(expression, &options());
+        let asks = AssembleOptions::default();
+        folder.write(all, &asks, 1, true);
+        folder.write(all, &asks, 2, false);
+        // Nobody else is asked, and what was durable is read.
+        let told = folder.assemble(left, &read_only()).unwrap().report;
+        let told = told.warnings().join("; ");
+        let first = format!("array '{array}' was not closed in order, and lacks {missing}");
+        assert!(told.contains(&first), "{expression}: {told}");
+        assert_eq!(folder.read(left, &read_only()), reads, "{expression}");
+        let refused = refusal(&folder, left).unwrap().to_string();
+        assert!(refused.starts_with(&first), "{expression}: {refused}");
+        for remedy in [
+            &format!("bring {missing} back"),
+            "spindles copy reads",
+            "--degraded",
+            "spindles set --degraded-writes allow",
+        ] {
+            assert!(refused.contains(remedy), "{expression}: {refused}");
+        }
+        // With all of them nothing is lost, whoever looked meanwhile.
+        assert_eq!(folder.read(all, &read_only()), reads, "{expression}");
+        // They are out from here on, and all is logged: another crash takes nothing.
+        folder.write(left, &degraded(), 3, false);
+        assert!(!is_refused(&folder, left), "{expression}");
+        assert_eq!(folder.read(left, &asks), Some(3), "{expression}");
+    }
+}
+
+/// Arrays that a crash left, and that lack members which have nothing that is given up.
+#[test]
+fn a_crash_is_no_reason_to_ask_where_nothing_is_given_up() {
+    let plain = options();
+    let unsummed = CreateOptions {
+        checksum: Some(ChecksumKind::None),
+        ..options()
+    };
+    let allowed = CreateOptions {
+        degraded_writes: true,
+        ..options()
+    };
+    for (expression, left, options) in [
+        ("raid10(a,b,c,d)", &["a", "c", "d"][..], &plain),
+        ("raid5(a,b,c)", &["a", "b", "c"], &plain),
+        // Whole stripes are logged too.
+        ("raid5(a,b,c)", &["a", "c"], &unsummed),
+        ("raid5(a,b,c)", &["a", "c"], &allowed),
+        ("raid1(raid5(a,b,c),d)", &["a", "c", "d"], &allowed),
+    ] {
+        let all = &["a", "b", "c", "d"][..=expression.matches(',').count()];
+        let folder = Folder::new(all);
+        folder.create(expression, options);
+        let asks = AssembleOptions::default();
+        folder.write(all, &asks, 1, true);
+        folder.write(all, &asks, 2, false);
+        let what = format!("{expression} of {left:?}, {:?}", options.checksum);
+        assert!(!is_refused(&folder, left), "{what}");
+        assert_eq!(folder.read(left, &asks), Some(2), "{what}");
+    }
+}
+
+/// What could have gone on alone, and was there at the crash, is both.
+#[test]
+fn a_refusal_names_all_that_is_given_up() {
+    let folder = Folder::new(&["a", "b", "c", "d"]);
+    folder.create("raid6(a,b,c,d)", &options());
+    let asks = AssembleOptions::default();
+    folder.write(&["a", "b", "c", "d"], &asks, 1, false);
+    let refused = refusal(&folder, &["a", "c"]).unwrap().to_string();
+    for text in ["may be newer", "blocks of the last writes before a crash"] {
+        assert!(refused.contains(text), "{refused}");
+    }
+    // A device that is there and takes no part is named, and what is to be done about it.
+    folder.resize("b", 1 << 20);
+    let refused = refusal(&folder, &["a", "b", "c", "d"]).unwrap().to_string();
+    for text in ["lacks member 1 of 4", "truncated"] {
+        assert!(refused.contains(text), "{refused}");
+    }
+    folder.write(&["a", "b", "c", "d"], &degraded(), 2, true);
+    assert!(!is_refused(&folder, &["a", "b", "c", "d"]));
 }
 
 /// Where what is away holds all data by itself it may have gone on alone: that is asked once, and known from
@@ -332,10 +457,10 @@ fn who_only_reads_moves_no_growth_on() {
         assert!(contents == folder.contents(), "told before it happens");
         told.push(line);
     };
-    let assembled = assemble_to_read(&devices, &writing, &mut tell).unwrap();
+    let assembled = assemble_to_read(&devices, &degraded(), &mut tell).unwrap();
     assert!(
         told.concat()
-            .contains("what only member 1 holds of the last writes"),
+            .contains("it is noted that member 1 is not there"),
         "{told:?}"
     );
     let mut target = assembled.target;

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 pub struct Options<'a> {
     /// Lose what named devices hold.
     pub force: bool,
-    /// Write to existing arrays also where what is away may be newer.
+    /// Write to existing arrays also where that gives up what members hold that are away.
     pub degraded: bool,
     /// How devices are opened.
     pub open: OpenOptions,

@@ -4,7 +4,7 @@ use crate::failure::Usage;
 use crate::ui::Ui;
 use clap::Args;
 use serde_json::{Value, json};
-use spindles_block::SizeBytes;
+use spindles_block::{MemberSet, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
@@ -274,6 +274,7 @@ pub(crate) fn spares(spares: &[SpareReport]) -> Value {
 
 /// An array as JSON, arrays inside it included.
 pub(crate) fn to_json(report: &ArrayReport) -> Value {
+    let numbers = |members: MemberSet| members.iter().map(|it| it.0).collect::<Vec<_>>();
     let filling = |filled_bytes: Option<u64>| match filled_bytes {
         None => "active",
         Some(_) => "rebuilding",
@@ -315,7 +316,8 @@ pub(crate) fn to_json(report: &ArrayReport) -> Value {
         "scrub_left_bytes": report.scrub_left_bytes,
         "scrub_stopped_bytes": report.scrub_stopped_bytes,
         "clean": report.clean,
-        "may_be_newer": report.may_be_newer.iter().map(|member| member.0).collect::<Vec<_>>(),
+        "may_be_newer": numbers(report.given_up.newer),
+        "hold_last_writes": numbers(report.given_up.last_writes),
         "degraded_writes": report.degraded_writes,
         "growing": report.growing.as_ref().map(|growing| json!({
             "from_level": growing.level,

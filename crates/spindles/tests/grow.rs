@@ -310,7 +310,7 @@ fn killed_at_any_moment_it_goes_on() {
                     read(folder, way.after, Some(gone)) == contents(),
                     "round {round}"
                 );
-                let mut arguments = vec!["grow"];
+                let mut arguments = vec!["grow", "--degraded"];
                 let there = names.iter().filter(|name| **name != names[gone]);
                 arguments.extend(there.map(String::as_str));
                 let output = run(folder, &arguments);

@@ -5,11 +5,12 @@ use super::opening::Opening;
 use super::parts::Part;
 use crate::NodeId;
 use crate::errors::AssembleError;
-use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, positions};
+use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport, positions};
 use spindles_block::{MemberIndex, MemberSet, SizeBytes};
-use spindles_engine::{POLICIES, Policy, geometry_of};
+use spindles_engine::{POLICIES, Policy, WriteHole, geometry_of};
 use spindles_format::{
-    ArrayRecord, Assembly, Found, JournalDevice, MemberState, Reason, Refusal, Uuid, choose,
+    ArrayRecord, Assembly, ChecksumKind, Found, JournalDevice, MemberState, Reason, Refusal, Uuid,
+    choose,
 };
 use spindles_layout::{Geometry, Level, Redundancy};
 
@@ -39,15 +40,28 @@ impl Described {
         }
     }
 
-    /// Members are away that may be newer, so it is not written.
-    pub(super) fn newer_away(&self) -> AssembleError {
-        AssembleError::MayBeNewer {
-            array: self.report.name.clone(),
-            missing: positions(self.report.may_be_newer),
-            members: self.assembly.devices.len(),
-            last_written_s: self.assembly.array.last_written_s,
-            refused: self.report.refused.clone(),
+    /// Why it is not written without the members that are away, unless that is allowed.
+    pub(super) fn asks(&self) -> Option<AssembleError> {
+        let GivenUp { newer, last_writes } = self.report.given_up;
+        let array = self.report.name.clone();
+        let members = self.assembly.devices.len();
+        let refused = self.report.refused.clone();
+        if !newer.is_empty() {
+            return Some(AssembleError::MayBeNewer {
+                array,
+                missing: positions(newer),
+                members,
+                last_written_s: self.assembly.array.last_written_s,
+                holds_last_writes: !last_writes.is_empty(),
+                refused,
+            });
         }
+        (!last_writes.is_empty()).then(|| AssembleError::HoldsLastWrites {
+            array,
+            missing: positions(last_writes),
+            members,
+            refused,
+        })
     }
 
     /// It was not closed in order, and lacks members that would have what was in flight.
@@ -79,6 +93,7 @@ impl Opening<'_> {
         let journal = self.take_journal(array);
         refused.extend(self.refuse_journals(array));
         let mut report = report(&assembly, &geometry, policy);
+        report.given_up = self.given_up(&assembly, &geometry, policy, journal.is_some());
         let block_bytes = u64::from(array.block_size.bytes());
         report.room_bytes = room(&assembly, of_arrays)
             .map(|blocks| blocks * block_bytes)
@@ -109,6 +124,25 @@ impl Opening<'_> {
             changes,
             report,
         })
+    }
+
+    /// What would be given up if it were written without the members that are away.
+    fn given_up(
+        &self,
+        assembly: &Assembly,
+        geometry: &Geometry,
+        policy: &Policy,
+        has_device: bool,
+    ) -> GivenUp {
+        let newer = if self.none_is_newer {
+            MemberSet::EMPTY
+        } else {
+            may_be_newer(assembly, geometry)
+        };
+        GivenUp {
+            newer,
+            last_writes: hold_last_writes(assembly, geometry, policy, has_device),
+        }
     }
 
     /// An array as it shall be. Only the outermost changes in more than its name and who may write it.
@@ -229,8 +263,8 @@ fn report(assembly: &Assembly, geometry: &Geometry, policy: &Policy) -> ArrayRep
             .unwrap_or(0),
         read_only: assembly.read_only,
         for_writing: false,
-        unheard_of: assembly.unheard_of(),
-        may_be_newer: may_be_newer(assembly, geometry),
+        away: assembly.away(),
+        given_up: GivenUp::default(),
         degraded_writes: array.degraded_writes,
         growing: array.growth.older.as_ref().map(|older| Growing {
             level: older.level.as_str().to_owned(),
@@ -299,6 +333,29 @@ pub(super) fn may_be_newer(assembly: &Assembly, geometry: &Geometry) -> MemberSe
     let others = MemberSet::all(geometry.members()).difference(unheard_of);
     if geometry.survives(others) {
         unheard_of
+    } else {
+        MemberSet::EMPTY
+    }
+}
+
+/// Members that the array had when it was not closed in order, and that are not there now, where they alone
+/// may prove what was being written: whole rows are not logged while all members are there. `has_device` says
+/// whether the device of its journal is there.
+fn hold_last_writes(
+    assembly: &Assembly,
+    geometry: &Geometry,
+    policy: &Policy,
+    has_device: bool,
+) -> MemberSet {
+    let array = &assembly.array;
+    let has_parity = matches!(geometry.level().redundancy, Redundancy::Parity(_));
+    // Without the log it takes more than this question to open it.
+    let has_log = array.journal.tail > 0 && (has_device || !array.journal.on_device);
+    // Without checksums whole rows are logged too.
+    let whole_unlogged = array.checksum != ChecksumKind::None;
+    let closes = policy.write_hole == WriteHole::Closed;
+    if !array.clean && has_parity && closes && has_log && whole_unlogged {
+        assembly.away()
     } else {
         MemberSet::EMPTY
     }

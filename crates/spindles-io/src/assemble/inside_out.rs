@@ -75,14 +75,15 @@ impl Opening<'_> {
             && array.growth.older.is_none()
     }
 
-    /// Refuses to write to an array while members are away that may be newer, unless that is allowed.
+    /// Refuses to write to an array where that would give up something that members hold which are away,
+    /// unless that is allowed.
     fn may_write(&self, described: &Described) -> Result<(), AssembleError> {
         let writes = (self.look_only || !self.read_only) && !described.assembly.read_only;
         let is_allowed = self.options.degraded || described.assembly.array.degraded_writes;
-        if writes && !described.report.may_be_newer.is_empty() && !is_allowed {
-            return Err(described.newer_away());
+        match described.asks() {
+            Some(asks) if writes && !is_allowed => Err(asks),
+            _ => Ok(()),
         }
-        Ok(())
     }
 
     /// Opens the engine of an array over its parts. Members that return get what they missed.

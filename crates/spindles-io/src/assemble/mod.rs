@@ -19,7 +19,7 @@ use crate::bad_pages::{BadPage, newest, read_pages};
 pub use crate::errors::AssembleError;
 use crate::labels::Spare;
 use crate::probe::Probe;
-pub use crate::report::{ArrayReport, Growing, JournalReport, MemberReport, SpareReport};
+pub use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport, SpareReport};
 use crate::signatures::Sighting;
 use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, await_resync};
 use described::{may_be_newer, understand};
@@ -27,9 +27,7 @@ use gathering::{Gathered, gather, refuse_copies};
 use opening::Opening;
 use parts::Part;
 use spindles_block::BlockIndex;
-use spindles_format::{
-    ArrayRecord, AssembleError as ChooseError, Found, JournalDevice, Uuid, choose, lost_runs,
-};
+use spindles_format::{ArrayRecord, AssembleError as ChooseError, Found, Uuid, choose, lost_runs};
 use std::time::Duration;
 
 /// An assembled array.
@@ -123,11 +121,13 @@ fn build(
 ) -> Result<Build, AssembleError> {
     let mut left = devices.to_vec();
     let mut died = Vec::new();
-    let mut options = options.clone();
+    // Members that died were here, and are no newer than the others.
+    let mut none_is_newer = false;
     let mut looks = 1;
     loop {
         let mut all_heard_of = false;
-        let error = match build_of(&left, &options, change, &mut all_heard_of) {
+        let result = build_of(&left, options, change, none_is_newer, &mut all_heard_of);
+        let error = match result {
             Ok(mut build) => {
                 build.report.refused.extend(died);
                 return Ok(build);
@@ -147,8 +147,7 @@ fn build(
         if left.is_empty() || left.len() == before {
             return Err(error);
         }
-        // It was here, and is no newer than the others.
-        options.degraded |= all_heard_of;
+        none_is_newer |= all_heard_of;
         died.push(match &error {
             AssembleError::CatchUp { device, source } => {
                 let why = source.to_string();
@@ -168,6 +167,7 @@ fn build_of(
     devices: &[&str],
     options: &AssembleOptions,
     change: Option<&Change>,
+    none_is_newer: bool,
     all_heard_of: &mut bool,
 ) -> Result<Build, AssembleError> {
     let Gathered {
@@ -190,7 +190,10 @@ fn build_of(
             open: open.clone(),
             ..options.clone()
         };
-        Build::new(devices, &found, &journals, &options, look_only, change)
+        let (mut opening, parts) =
+            Opening::begin(devices, &found, &journals, &options, look_only, change)?;
+        opening.none_is_newer = none_is_newer;
+        Build::new(opening, parts)
     };
     if !open.read_only {
         // First for reading only, so that what can go wrong does so before anything is written.
@@ -308,17 +311,7 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    fn new(
-        devices: &[&str],
-        looked: &[Found],
-        journals: &[(String, JournalDevice)],
-        options: &AssembleOptions,
-        look_only: bool,
-        change: Option<&Change>,
-    ) -> Result<Self, AssembleError> {
-        let open = &options.open;
-        let (mut opening, parts) =
-            Opening::begin(devices, looked, journals, options, look_only, change)?;
+    fn new(mut opening: Opening<'_>, parts: Vec<Part>) -> Result<Self, AssembleError> {
         let parts = opening.open_inner(parts)?;
         if parts.is_empty() && !opening.lost.is_empty() {
             let lost: Vec<String> = opening.lost.iter().map(|lost| lost.why(&[])).collect();
@@ -327,7 +320,7 @@ impl Build {
             });
         }
         let root = opening.open(&parts)?;
-        if open.read_only && !look_only {
+        if opening.read_only && !opening.look_only {
             opening.stack.end_look();
         }
         match root {

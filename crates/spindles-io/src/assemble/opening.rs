@@ -55,6 +55,8 @@ pub(super) struct Opening<'a> {
     /// Whether it can be opened, before it is opened for writing.
     pub(super) look_only: bool,
     pub(super) options: &'a AssembleOptions,
+    /// No member that is away can be newer than what is here: it was here until it died.
+    pub(super) none_is_newer: bool,
     /// What the array given shall become.
     pub(super) change: Option<Change>,
     /// Inner arrays that could not be opened, or hold nothing: for the array around them.
@@ -89,6 +91,7 @@ impl<'a> Opening<'a> {
             read_only: open.read_only,
             look_only,
             options,
+            none_is_newer: false,
             change: change.cloned(),
             lost: Vec::new(),
         };

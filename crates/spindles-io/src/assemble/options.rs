@@ -13,8 +13,9 @@ pub struct AssembleOptions {
     pub open: OpenOptions,
     /// Open an unclean degraded array with parity too.
     pub force: bool,
-    /// Write to an array also while members are away that could have gone on alone, so that what they
-    /// hold may be newer. From then on it is known that those are not.
+    /// Write to an array also while members are away that hold something that is given up by that: they
+    /// could have gone on alone, so that what they hold may be newer, or a crash left blocks that only they
+    /// have. From then on it is known that they are out of date.
     pub degraded: bool,
     /// Open an array that was closed in order for reading also where more is missing than its level
     /// survives: what can't be read then answers errors. For arrays opened for reading only.

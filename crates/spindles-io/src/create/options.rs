@@ -23,8 +23,8 @@ pub struct CreateOptions {
     pub spares: Vec<String>,
     /// A device of its own for the journal.
     pub journal: Option<String>,
-    /// Let it be written while members are away that could have gone on alone, without being asked for
-    /// it: see `assemble::AssembleOptions::degraded`.
+    /// Let it be written without a question where that gives up what members hold that are away: see
+    /// `assemble::AssembleOptions::degraded`.
     pub degraded_writes: bool,
     /// Take devices that hold something.
     pub force: bool,

@@ -108,10 +108,15 @@ pub enum AssembleError {
     /// What is away may be newer than what is here.
     #[error(
         "array '{array}' lacks {missing} of {members}, which could have gone on alone and may be newer than \
-         what is here (last written {}); what is written now can never be put together with that: bring \
+         what is here (last written {}); what is written now can never be put together with that{}: bring \
          the missing back, or go on without them by --degraded, or for good by spindles set \
          --degraded-writes allow{}",
         utc(*last_written_s),
+        if *holds_last_writes {
+            ", and blocks of the last writes before a crash that they alone may hold are lost"
+        } else {
+            ""
+        },
         because(refused)
     )]
     MayBeNewer {
@@ -123,6 +128,27 @@ pub enum AssembleError {
         members: usize,
         /// When what is here was last written, in seconds since 1970.
         last_written_s: u64,
+        /// They may also alone hold blocks of the last writes before a crash.
+        holds_last_writes: bool,
+        /// What was refused, and why.
+        refused: Vec<String>,
+    },
+    /// What is away may alone hold blocks of the last writes before a crash.
+    #[error(
+        "array '{array}' was not closed in order, and lacks {missing} of {members}, which it had until then: \
+         blocks of the last writes that {missing} alone may hold are lost for good as soon as the array is \
+         written; bring {missing} back; meanwhile spindles copy reads what is here, and changes nothing; if \
+         {missing} can't come back, --degraded gives these blocks up; spindles set --degraded-writes allow \
+         --degraded does so from now on without a question{}",
+        because(refused)
+    )]
+    HoldsLastWrites {
+        /// The array.
+        array: String,
+        /// Which members.
+        missing: String,
+        /// Of how many.
+        members: usize,
         /// What was refused, and why.
         refused: Vec<String>,
     },
@@ -174,7 +200,10 @@ pub enum AssembleError {
 impl AssembleError {
     /// The same where these devices died before.
     pub(crate) fn without(mut self, died: Vec<String>) -> Self {
-        if let Self::Incomplete { refused, .. } | Self::UncleanDegraded { refused, .. } = &mut self
+        if let Self::Incomplete { refused, .. }
+        | Self::UncleanDegraded { refused, .. }
+        | Self::MayBeNewer { refused, .. }
+        | Self::HoldsLastWrites { refused, .. } = &mut self
         {
             refused.extend(died);
         }

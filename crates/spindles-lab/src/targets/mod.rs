@@ -72,7 +72,7 @@ pub(crate) struct Site<'a> {
     pub journal: Option<&'a str>,
     /// How devices are opened.
     pub open: &'a OpenOptions,
-    /// Write to an existing array also where what is away may be newer.
+    /// Write to an existing array also where that gives up what members hold that are away.
     pub degraded: bool,
     /// Whether no workload writes.
     pub read_only: bool,

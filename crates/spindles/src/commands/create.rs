@@ -78,7 +78,8 @@ struct Arguments {
     /// lost
     #[arg(long, value_name = "DEV")]
     journal: Option<String>,
-    /// Whether it is written while members are away that could have gone on alone; see spindles set
+    /// Whether it is written while members are away that may hold what is given up by that; see
+    /// spindles set
     #[arg(long, value_name = "WHAT", default_value = "ask")]
     degraded_writes: DegradedWrites,
     /// Overwrite what the devices hold

@@ -12,20 +12,25 @@ use spindles_io::settings::set_degraded_writes;
 pub(crate) static COMMAND: Command = Command {
     name: "set",
     about: "Change a setting that an array keeps in its superblocks",
-    details: "--degraded-writes says what happens where members are away that could have gone on alone, \
-              such as one half of a mirror: what is away may have been written since, and what is \
-              written here then can't be put together with that. With ask, which is the default, such an \
-              array is only read, unless a command that writes is given --degraded. With allow it is \
-              written without a question: for machines that start unattended, and whose devices nobody \
-              carries to another one. Once such an array was written, it knows that the others are out of \
-              date, and nothing is asked again.\n\n\
+    details: "--degraded-writes says what happens where members are away that may hold something that is \
+              given up when the array is written without them. There are two such cases. Members that \
+              could have gone on alone, such as one half of a mirror, may have been written since, and \
+              what is written here then can't be put together with that. And where an array with \
+              parity was not closed in order, members that it had until then may alone hold blocks of \
+              the last writes, which are lost for good as soon as it is written without them, \
+              though the members come back later.\n\n\
+              With ask, which is the default, such an array is only read, unless a command that writes \
+              is given --degraded. With allow it is written without a question: for machines that start \
+              unattended, whose devices nobody carries to another one, and which may lose the last \
+              writes before a power loss to a device that is late. Once such an array was written, it \
+              knows that the others are out of date, and nothing is asked again.\n\n\
               spindles set a.img b.img --degraded-writes allow",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
 };
 
-/// What is done where members are away that may be newer.
+/// What is done where members are away that may hold something that is given up by writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DegradedWrites {
     /// Commands that write need --degraded
@@ -43,7 +48,8 @@ impl DegradedWrites {
 
 #[derive(Args)]
 struct Arguments {
-    /// Whether it is written while members are away that could have gone on alone
+    /// Whether it is written while members are away that may be newer, or alone hold blocks of the
+    /// last writes before a crash
     #[arg(long, value_name = "WHAT", required = true)]
     degraded_writes: DegradedWrites,
     #[command(flatten)]
@@ -63,9 +69,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let report = set_degraded_writes(&arrays::names(&devices), &options, allowed)?;
     let name = &report.name;
     ui.line(if allowed {
-        format!("array '{name}' is written also while members are away that may be newer")
+        format!(
+            "array '{name}' is written without a question while members are away that may be newer, or \
+             alone hold blocks of the last writes before a crash"
+        )
     } else {
-        format!("array '{name}' is not written while members are away that may be newer")
+        format!(
+            "array '{name}' is written only with --degraded while members are away that may be newer, or \
+             alone hold blocks of the last writes before a crash"
+        )
     });
     ui.json(&json!({
         "name": name,

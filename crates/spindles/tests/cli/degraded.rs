@@ -2,6 +2,9 @@
 
 use crate::arrays::{Folder, MIB};
 use std::fs;
+use std::process::{Command, Stdio};
+use std::thread::sleep;
+use std::time::Duration;
 
 const REFUSED: [&str; 4] = [
     "array 'data' lacks member 1 of 2, which could have gone on alone and may be newer",
@@ -79,4 +82,92 @@ fn a_copy_out_of_the_older_half_says_so() {
     let run = folder.run("copy array:@b @out --bytes 1M --force").ok();
     assert!(!run.error.contains("may be newer"), "{}", run.error);
     assert!(folder.read("out") == folder.read("twos"));
+}
+
+/// A copy is killed in the middle, and a member is unplugged: until it is back all is read and nothing
+/// written, and then everything is there.
+#[test]
+fn a_member_that_comes_back_after_a_crash_brings_all_that_was_written() {
+    let folder = Folder::new("a b c", 40 * MIB);
+    folder.run("create data raid5(@a,@b,@c)").ok();
+    let bytes = usize::try_from(64 * MIB).expect("small");
+    let [old, new] = [1, 2].map(|byte| vec![byte; bytes]);
+    fs::write(folder.path("old"), &old).expect("room");
+    fs::write(folder.path("new"), &new).expect("room");
+    folder.run("copy @old array:@a,@b,@c").ok();
+    let devices = ["a", "b", "c"].map(|name| folder.path(name)).join(",");
+    let is_clean = || folder.run("status @a @b @c --json").json()["clean"] == true;
+    let mut delay_ms = 5;
+    while is_clean() {
+        let mut copying = Command::new(env!("CARGO_BIN_EXE_spindles"))
+            .args(["copy", &folder.path("new"), &format!("array:{devices}")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("the binary was built");
+        sleep(Duration::from_millis(delay_ms));
+        copying.kill().expect("it was started");
+        copying.wait().expect("it ended");
+        delay_ms += 5;
+    }
+    let unplugged = folder.path("unplugged");
+    fs::rename(folder.path("b"), &unplugged).expect("it is there");
+    let before = ["a", "c"].map(|name| folder.read(name));
+    let copy = "copy array:@a,@c @out --bytes 64M";
+    let read = folder.run(copy);
+    assert!(
+        read.error.contains("is only read, not put in order"),
+        "{}",
+        read.error
+    );
+    if read.status == 0 {
+        is_old_or_new(&folder.read("out"), &[]);
+    } else {
+        // What nothing proves without the member is no bytes at all.
+        folder
+            .run(copy)
+            .fails(1, &["can't read at byte", "--rescue"]);
+        let rescued = folder.run(&format!("{copy} --rescue --json"));
+        assert_eq!(rescued.status, 1, "{}", rescued.error);
+        let json = rescued.json();
+        let number = |value: &serde_json::Value| {
+            usize::try_from(value.as_u64().expect("a number")).expect("small")
+        };
+        let left_out = json["left_out"].as_array().expect("a list").iter();
+        let left_out: Vec<_> = left_out
+            .map(|it| (number(&it["offset_bytes"]), number(&it["bytes"])))
+            .collect();
+        is_old_or_new(&folder.read("out"), &left_out);
+    }
+    folder.refuses(
+        "resync @a @c",
+        1,
+        &[
+            "array 'data' was not closed in order, and lacks member 1 of 3",
+            "bring member 1 back",
+            "--degraded",
+        ],
+    );
+    assert!(before == ["a", "c"].map(|name| folder.read(name)));
+    fs::rename(unplugged, folder.path("b")).expect("it is there");
+    folder.run("resync @a @b @c").ok();
+    folder.run("copy array:@a,@b,@c @all --bytes 64M").ok();
+    is_old_or_new(&folder.read("all"), &[]);
+    let scrubbed = folder.run("scrub @a @b @c").ok();
+    assert!(
+        scrubbed.out.contains("nothing is wrong"),
+        "{}",
+        scrubbed.out
+    );
+}
+
+/// Whether each block is one or the other as a whole, but what was left out.
+fn is_old_or_new(bytes: &[u8], left_out: &[(usize, usize)]) {
+    for (at, block) in bytes.chunks(4096).enumerate() {
+        let at = at * 4096;
+        let is_out = |(offset, bytes): &(usize, usize)| (*offset..offset + bytes).contains(&at);
+        let same = block.iter().all(|byte| *byte == block[0]);
+        let fine = left_out.iter().any(is_out) || same && [1, 2].contains(&block[0]);
+        assert!(fine, "the block at {at} is neither old nor new");
+    }
 }

@@ -402,23 +402,17 @@ impl Life {
         if out.exists() {
             fs::remove_file(&out).expect("it is ours");
         }
-        if self.crashed && self.has_parity() && !self.is_whole() {
-            // A whole stripe that was being written may have been on what is missing.
-            for block in &mut self.blocks {
-                block.may_be_lost |= block.writes.len() > 1;
-            }
+        let lost_before: Vec<bool> = self.blocks.iter().map(|it| it.may_be_lost).collect();
+        if self.has_parity() && !self.is_whole() {
+            self.goes_on_after_crash();
         }
         let target = self.target();
         let command = ["copy", &target, "out", "--json"].map(str::to_owned);
         let run = self.run(&command);
-        if run
-            .error
-            .contains("is not put in order while members are away")
-        {
+        let only_read = run.error.contains("is only read, not put in order");
+        if only_read {
             // Of copies that the crash left different, with checksums, none may be right.
-            for block in &mut self.blocks {
-                block.may_be_lost |= block.writes.len() > 1;
-            }
+            self.goes_on_after_crash();
         }
         let possible = self.survives(|current| current != Current::No);
         let lost = self.blocks.iter().any(|block| block.may_be_lost);
@@ -426,7 +420,9 @@ impl Life {
             Some(0) if !possible => self.compare_stale(&run),
             Some(0) => {
                 self.compare(&[], &run);
-                self.opened_after_crash();
+                if !only_read {
+                    self.opened_after_crash();
+                }
             }
             _ if self.may_be_refused() || !self.is_readable() => {}
             _ if lost => {
@@ -444,15 +440,30 @@ impl Life {
                     self.wrong("nothing was left out, and yet a copy fails", &run);
                 }
                 self.compare(&ranges, &run);
-                self.opened_after_crash();
+                if !only_read {
+                    self.opened_after_crash();
+                }
             }
             _ => self.wrong("its data should be readable", &run),
         }
+        if only_read {
+            // Nothing was written: with those who are away all of it is there.
+            for (block, lost) in self.blocks.iter_mut().zip(lost_before) {
+                block.may_be_lost = lost;
+            }
+        }
     }
 
-    /// What was read whole after a crash may have been put in order; who was not here may have missed
-    /// that. It is not put in order while members are away that may be newer; and without a journal it
-    /// stays unclean until a resync has come to its end.
+    /// The array is put in order without those who are away: whole stripes that were being written at a
+    /// crash may have been on them.
+    pub(crate) fn goes_on_after_crash(&mut self) {
+        for block in self.blocks.iter_mut().filter(|_| self.crashed) {
+            block.may_be_lost |= block.writes.len() > 1;
+        }
+    }
+
+    /// What was read whole after a crash was put in order; who was not here may have missed that.
+    /// Without a journal it stays unclean until a resync has come to its end.
     fn opened_after_crash(&mut self) {
         if self.crashed {
             for place in self.places(false) {

@@ -113,8 +113,8 @@ fn moment(life: &mut Life) -> Duration {
     Duration::from_micros(life.random.below(us))
 }
 
-/// A command that writes to the array; where those who are away could have gone on alone, it is
-/// asked for twice.
+/// A command that writes to the array; where those who are away could have gone on alone, or were there
+/// when a writer was killed, it is asked for twice.
 fn command(life: &mut Life, arguments: &[&str], kill: Option<Duration>) -> Option<i32> {
     let mut arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();
     let run = life.run_until(&arguments, kill);
@@ -122,9 +122,11 @@ fn command(life: &mut Life, arguments: &[&str], kill: Option<Duration>) -> Optio
         // Of an array inside the array it may be a half that was written alone.
         let away = |it: &Member| !life.devices[it.device].here && it.current != Current::No;
         let away: Vec<bool> = life.members.iter().map(away).collect();
-        if !life.shape.could_go_on(&away) {
-            life.wrong("who is away could not have gone on alone", &run);
+        let crashed = life.crashed && life.checksums && life.has_parity() && away.contains(&true);
+        if !life.shape.could_go_on(&away) && !crashed {
+            life.wrong("who is away has nothing that is given up", &run);
         }
+        life.goes_on_after_crash();
         arguments.push("--degraded".to_owned());
         return life.run_until(&arguments, kill).status;
     }
@@ -475,6 +477,7 @@ fn rebuild_array(life: &mut Life, part: usize, places: Range<usize>) {
     if status.is_none() {
         // Whatever it had come to, the same command goes on; a single device may be a member that the
         // others know nothing of.
+        life.goes_on_after_crash();
         arguments.push("--degraded");
         arguments.extend((!is_array).then_some("--force"));
         let arguments: Vec<String> = arguments.iter().map(|it| (*it).to_owned()).collect();

@@ -15,10 +15,11 @@ pub(crate) static COMMAND: Command = Command {
               meanwhile, the spare takes its place and is filled from the others. From then on it \
               is a member, and the other one is left out when it comes back. Forget no device of \
               the array then: a spare takes the place of one that is not given, too. An array that can be \
-              opened by --force only takes no spare before it was closed in order. One that lacks members \
-              which could have gone on alone, such as one half of a mirror of two, takes one with \
-              --degraded only: what is away may be newer than what is here, and what is written now can \
-              never be put together with that.\n\n\
+              opened by --force only takes no spare before it was closed in order. One that \
+              lacks members which may hold something that is given up by that takes one with \
+              --degraded only: half of a mirror of two that is away may be newer than what is here, and \
+              a member with parity that was there at a crash may alone hold blocks of the last \
+              writes (see spindles set).\n\n\
               What `spindles create` makes with --spare are spares of that array. A shared one is \
               taken by the first array that needs it.",
     hidden: false,
