@@ -351,6 +351,36 @@ fn a_flush_with_nothing_to_flush_asks_nobody() {
     }
 }
 
+/// Durable writes that come together share flushes of the members: who comes while one is under way waits for the
+/// next, with all others.
+#[test]
+fn durable_writes_that_come_together_share_flushes() {
+    const WRITES: usize = 16;
+    for (level, members) in WITHOUT_PARITY {
+        let setup = Setup {
+            policy: "journal",
+            ..setup(&spec(level, members), 16, 15)
+        };
+        let (mut world, _) = filled(&setup);
+        world.in_order = true;
+        world.flush_and_no_more();
+        world.trace = Some(Vec::new());
+        let fua = Operation::Write { fua: true };
+        let write = |world: &mut World, block| world.submit(fua, block, vec![7; BLOCK], 1);
+        let tokens: Vec<u64> = (0..16).map(|block| write(&mut world, block)).collect();
+        while world.replies.len() < WRITES {
+            world.step();
+        }
+        for token in tokens {
+            world.result(token).unwrap();
+        }
+        let trace = world.trace.take().unwrap();
+        let flushes = trace.iter().filter(|io| io.contains("flush")).count();
+        let rounds = flushes / members;
+        assert!((1..=WRITES / 2).contains(&rounds), "{level}: {rounds}");
+    }
+}
+
 /// Checksums that are durable tell the copy that is right. A block that stands alone is taken as it is:
 /// it may have been torn.
 #[test]
