@@ -459,6 +459,7 @@ fn open_array(world: &mut World, array: usize) -> bool {
         array,
         clean,
         marks,
+        missing: config.missing,
     });
     if world.failure.is_some() {
         return false;

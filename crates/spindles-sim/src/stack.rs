@@ -535,8 +535,10 @@ impl Stack {
             .collect()
     }
 
-    /// The group that a sector of a disk belongs to; `None` for metadata and unused space.
+    /// The group that a sector of a disk belongs to; `None` for metadata and unused space, and of what is
+    /// no member.
     pub fn place_of(&self, disk: usize, sector: u64) -> Option<Place> {
+        self.disks.get(disk)?;
         let (array, member) = self.position(disk);
         let this = &self.arrays[array];
         let block = sector / self.sectors_per_block(disk);

@@ -710,9 +710,14 @@ impl World {
                 && !self.scrubs_quietly
                 && !self.stack.should_hold(disk, io.block, bytes)
         };
-        if data.as_ref().is_some_and(changes) && !self.is_gone(disk) {
-            let sector = first_sector;
-            self.show(&Seen::DiskAsked { disk, sector });
+        let logs = disk == self.journal_number();
+        let shown = data.as_ref().filter(|bytes| logs || changes(bytes));
+        if let Some(bytes) = shown.filter(|_| !self.is_gone(disk)) {
+            self.show(&Seen::DiskAsked {
+                disk,
+                sector: first_sector,
+                bytes,
+            });
         }
         let length = u64::from(blocks) * u64::try_from(self.stack.block_bytes).expect("small");
         let work = match operation {

@@ -231,6 +231,31 @@ fn rot_that_nobody_looks_for_is_found() {
     }
 }
 
+/// What a replay makes of a durable record of which a block, or a header, has rotted.
+#[cfg(feature = "canary")]
+#[test]
+fn planted_faults_of_a_rotten_log_are_found() {
+    use spindles_engine::Mutation;
+    for mutation in [
+        Mutation::ForgetRotten,
+        Mutation::KeepUnlogged,
+        Mutation::None,
+    ] {
+        let bounds = Bounds {
+            mutation,
+            rot_share: 8,
+            states_max: 3_000,
+            ..ROT
+        };
+        let events = ": write durably 0+1, write durably 1+2";
+        let summary = explore(&named(&format!("{ARRAY}{events}"), &bounds), &bounds);
+        let finding = summary.findings.first();
+        println!("{mutation:?}: {} states: {finding:?}", summary.states);
+        let is_planted = mutation != Mutation::None;
+        assert_eq!(finding.is_some(), is_planted, "{mutation:?}: {summary}");
+    }
+}
+
 #[test]
 fn every_level_with_redundancy_and_every_policy_is_enumerated() {
     let bounds = Bounds {

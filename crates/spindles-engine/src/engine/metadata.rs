@@ -8,8 +8,8 @@
 //! else is: a copy of a member that was made before that opening is two generations behind then.
 
 use crate::{
-    Engine, Mutation, config::Persistence, extension::Extension, member::Member, output::OutReason,
-    system_io::Purpose, waits::WaitFor,
+    Engine, Mutation, config::Persistence, extension::Extension, journal::State, member::Member,
+    output::OutReason, system_io::Purpose, waits::WaitFor,
 };
 use spindles_block::{MemberIndex, MemberResult, MemberSet, Operation};
 use spindles_format::MemberState;
@@ -192,7 +192,10 @@ impl Engine {
     /// Whether what was written without being logged is durable before it is durable that a member is
     /// out: from then on rows with parity follow from those that are there. Otherwise that was begun.
     fn is_flushed_without(&mut self) -> bool {
-        let unlogged = self.journals() && self.has_checksums() && !self.shape.copies;
+        // Also while the log begins anew: unlogged writes may be under way then.
+        let journal = self.journal.as_ref();
+        let logs = journal.is_some_and(|journal| journal.state != State::Off);
+        let unlogged = logs && self.has_checksums() && !self.shape.copies;
         let flushed = self.metadata.flushed_without == self.missing;
         let done = flushed && self.metadata.out_flushes == 0;
         if !unlogged || done || self.mutated(Mutation::OutUnflushed) {
@@ -204,6 +207,11 @@ impl Engine {
             self.metadata.out_flushes = self.flush_active(Purpose::OutFlush);
         }
         false
+    }
+
+    /// A member is back: when it goes out once more, that is flushed for again.
+    pub(crate) fn forget_out_flush(&mut self) {
+        self.metadata.flushed_without = MemberSet::EMPTY;
     }
 
     /// A flush before it is recorded that a member is out came back.

@@ -11,7 +11,7 @@ pub(super) static CHECKER: Checker = Checker {
         Box::new(Stateless(|scene, seen| match *seen {
             // What this session has not put in order yet.
             Seen::Assembled { array, marks, .. } if marks => check(scene, array, View::Current),
-            Seen::DiskAsked { disk, sector } => check_marked(scene, disk, sector),
+            Seen::DiskAsked { disk, sector, .. } => check_marked(scene, disk, sector),
             Seen::Settled => check_all(scene, View::Current),
             Seen::ClosedClean => check_all(scene, View::Durable),
             _ => Ok(()),

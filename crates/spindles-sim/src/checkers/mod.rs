@@ -10,13 +10,14 @@ pub(crate) mod failure_record;
 mod hedges;
 mod history;
 mod liveness;
+mod order;
 mod redundancy;
 mod scrub;
 
 use crate::options::Options;
 use crate::scrub::Scrubbed;
 use crate::stack::Stack;
-use spindles_block::{BlockIndex, Instant};
+use spindles_block::{BlockIndex, Instant, MemberSet};
 use spindles_engine::Event;
 use spindles_workload::history::{History, ReadToken};
 
@@ -49,6 +50,8 @@ pub enum Seen<'a> {
         clean: bool,
         /// Whether a region is marked before each write to it.
         marks: bool,
+        /// Members that are missing.
+        missing: MemberSet,
     },
     /// An array could not be assembled or opened.
     Refused {
@@ -89,12 +92,14 @@ pub enum Seen<'a> {
         /// In words.
         what: &'a str,
     },
-    /// A disk is asked to write.
+    /// A disk is asked to write what it does not hold durably; or the device of a journal to write anything.
     DiskAsked {
-        /// Which disk.
+        /// Which disk; that device comes after all disks.
         disk: usize,
         /// The first sector.
         sector: u64,
+        /// What it shall hold.
+        bytes: &'a [u8],
     },
     /// A disk wrote what lay in a buffer, which must not have changed meanwhile.
     DiskWrote {
@@ -167,6 +172,7 @@ pub static CHECKERS: &[&Checker] = &[
     &failure_record::CHECKER,
     &clean_mark::CHECKER,
     &dirty_bits::CHECKER,
+    &order::CHECKER,
     &availability::CHECKER,
     &scrub::CHECKER,
     &checksums::CHECKER,

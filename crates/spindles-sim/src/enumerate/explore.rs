@@ -117,7 +117,8 @@ impl Explorer<'_> {
             let flags = u64::from(asked.whole) << 1 | u64::from(asked.answered);
             mix(hash, u64::from(asked.after) << 2 | flags)
         });
-        if !self.moments.insert(mix(moment.machine.hash(), asked)) {
+        let is_known = !self.moments.insert(mix(moment.machine.hash(), asked));
+        if is_known || self.summary.states >= self.bounds.states_max {
             return Ok(());
         }
         self.summary.moments += 1;

@@ -40,6 +40,8 @@ pub struct Bounds {
     /// Of the blocks of what a crash left, one at a time rots in one of so many, on arrays with checksums
     /// of which nobody is missing; 0 for none.
     pub rot_share: u64,
+    /// No further moment is gone through after so many states.
+    pub states_max: u64,
     /// Whether there are larger arrays too, and all requests for each layout.
     pub all_arrays: bool,
     /// The fault planted in the engine; needs the feature `canary`.
@@ -54,6 +56,7 @@ impl Bounds {
         member_writes_max: 4,
         later_crash_share: 64,
         rot_share: 0,
+        states_max: u64::MAX,
         all_arrays: false,
         mutation: Mutation::None,
     };
@@ -65,6 +68,7 @@ impl Bounds {
         member_writes_max: u32::MAX,
         later_crash_share: 1,
         rot_share: 0,
+        states_max: u64::MAX,
         all_arrays: true,
         mutation: Mutation::None,
     };

@@ -1,0 +1,295 @@
+//! The order of what members are sent, in arrays that log writes to rows with parity.
+//!
+//! A row that was written without the log is only good as a whole. So three things come one after
+//! another: what was written unlogged is durable before any member is told that another is out; nothing
+//! is unlogged before all members know durably that all are there; and who is missing at an opening is
+//! durable before anything goes to its place. This looks at what members are sent and at what they hold:
+//! a write is logged if the header of a record with its checksum was sent before it.
+
+use super::failure_record::newest_superblock;
+use super::{Check, Checker, Scene, Seen};
+use crate::stack::{Below, Place, View};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
+use spindles_format::{
+    ArrayRecord, JOURNAL_HEADER_BYTES, JournalHeader, JournalKind, block_checksum, stored_checksum,
+};
+use spindles_layout::{Group, GroupIndex};
+use std::collections::{BTreeMap, BTreeSet};
+
+pub(super) static CHECKER: Checker = Checker {
+    name: "order",
+    about: "unlogged writes are durable before a member is told to be out, and begin when all are known to be there; who is missing is known before anything is replayed",
+    start: || Box::new(Order::default()),
+};
+
+/// What is known of one array since it was assembled.
+#[derive(Debug, Default)]
+struct Watched {
+    /// Members that were missing then, as long as it was not seen that all others know.
+    unrecorded: MemberSet,
+    /// Members that are out, as the others were told last.
+    out: MemberSet,
+    /// Members that are not active, as the others were told last.
+    not_active: MemberSet,
+    /// Whether there were such members at any time.
+    was_degraded: bool,
+    /// Whether the superblocks count on the log.
+    counts_on_log: bool,
+    /// Groups that a crash left in doubt: rows are put in order there without the log.
+    in_doubt: BTreeSet<u64>,
+    /// Blocks of disks that were written without the log, and what.
+    unlogged: BTreeMap<(usize, u64), Vec<u8>>,
+}
+
+/// The group, the row and the member of a block.
+type Cell = (u64, u32, MemberIndex);
+
+#[derive(Debug, Default)]
+struct Order {
+    arrays: BTreeMap<usize, Watched>,
+    /// Of each block the checksums that were logged; `None` stands for zeros.
+    logged: BTreeMap<(usize, Cell), BTreeSet<Option<u32>>>,
+}
+
+impl Check for Order {
+    fn see(&mut self, scene: &mut Scene<'_>, seen: &Seen<'_>) -> Result<(), String> {
+        match *seen {
+            Seen::Assembled {
+                array,
+                clean,
+                missing,
+                ..
+            } => self.assembled(scene, array, clean, missing),
+            Seen::DiskAsked {
+                disk,
+                sector,
+                bytes,
+            } => return self.asked(scene, disk, sector, bytes),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+/// Whether the rules are about this array.
+fn is_ruled(scene: &Scene<'_>, array: usize) -> bool {
+    let this = &scene.stack.arrays[array];
+    let plain =
+        this.regions.is_some() && this.checksums.is_some() && this.geometry.older().is_none();
+    plain && this.logs && this.geometry.parity_chunks() > 0
+}
+
+impl Order {
+    fn assembled(&mut self, scene: &Scene<'_>, array: usize, clean: bool, missing: MemberSet) {
+        self.arrays.remove(&array);
+        if !is_ruled(scene, array) {
+            return;
+        }
+        if clean {
+            self.logged.retain(|(of, _), _| *of != array);
+        }
+        let groups = 0..scene.stack.arrays[array].geometry.groups();
+        let is_dirty = |&group: &u64| {
+            let group = GroupIndex(group);
+            scene.stack.is_dirty(array, group, View::Current)
+        };
+        let in_doubt = groups.filter(|group| !clean && is_dirty(group));
+        let watched = Watched {
+            unrecorded: missing,
+            out: missing,
+            not_active: missing,
+            was_degraded: !missing.is_empty(),
+            in_doubt: in_doubt.collect(),
+            ..Watched::default()
+        };
+        self.arrays.insert(array, watched);
+    }
+
+    fn asked(
+        &mut self,
+        scene: &Scene<'_>,
+        disk: usize,
+        sector: u64,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let Some(place) = scene.stack.place_of(disk, sector) else {
+            self.note_header(scene, bytes);
+            if disk < scene.stack.disks.len() && scene.stack.is_superblock(disk, sector) {
+                let (array, _) = scene.stack.position(disk);
+                let told = spindles_format::decode(bytes).ok();
+                return told.map_or(Ok(()), |(record, _)| self.told(scene, array, &record));
+            }
+            return Ok(());
+        };
+        self.placed(scene, place, disk, sector, bytes)
+    }
+
+    /// What was sent may be the header of a batch.
+    fn note_header(&mut self, scene: &Scene<'_>, bytes: &[u8]) {
+        let header = bytes.get(..JOURNAL_HEADER_BYTES).map(JournalHeader::decode);
+        let Some(header) = header.flatten() else {
+            return;
+        };
+        let mut arrays = scene.stack.arrays.iter();
+        let is_it = |sums: &crate::checksums::Checksums| sums.array == header.batch.array;
+        let Some(array) = arrays.position(|array| array.checksums.as_ref().is_some_and(is_it))
+        else {
+            return;
+        };
+        for (entry, sums) in header.entries() {
+            let mut sums = sums.checksums();
+            for row in entry.low..entry.low + entry.blocks {
+                let sum = match entry.kind {
+                    JournalKind::Data => sums.next(),
+                    JournalKind::Zeros => None,
+                };
+                let cell = (entry.group, row, header.batch.member);
+                self.logged.entry((array, cell)).or_default().insert(sum);
+            }
+        }
+    }
+
+    /// A member is sent a superblock.
+    fn told(
+        &mut self,
+        scene: &Scene<'_>,
+        array: usize,
+        record: &ArrayRecord,
+    ) -> Result<(), String> {
+        let stack = scene.stack;
+        let Some(watched) = self.arrays.get_mut(&array) else {
+            return Ok(());
+        };
+        let out = record.missing();
+        let newly = out.difference(watched.out);
+        watched.out = out;
+        watched.not_active = out.union(record.rebuilding());
+        watched.unrecorded = watched.unrecorded.intersection(watched.not_active);
+        watched.was_degraded |= !watched.not_active.is_empty();
+        watched.counts_on_log = record.journal.tail > 0;
+        if newly.is_empty() || !is_ruled(scene, array) || stack.is_given_up(array) {
+            return Ok(());
+        }
+        let unlogged = std::mem::take(&mut watched.unlogged);
+        if !watched.counts_on_log {
+            return Ok(());
+        }
+        for ((disk, block), bytes) in unlogged {
+            let (_, member) = stack.position(disk);
+            let gone = out.contains(member) || stack.arrays[array].lost.contains(member);
+            let sector = stack.sectors(disk, BlockIndex(block)).start;
+            let place = stack.place_of(disk, sector);
+            let meets =
+                place.is_some_and(|place| !members_of(scene, place).intersection(newly).is_empty());
+            if meets && !gone && !stack.should_hold(disk, BlockIndex(block), &bytes) {
+                return Err(format!(
+                    "members are told that {newly:?} are out, while block {block} of disk {disk}, \
+                     which was written unlogged, is not durable"
+                ));
+            }
+        }
+        Ok(())
+    }
+
+    /// A member is asked to write to a place.
+    fn placed(
+        &mut self,
+        scene: &Scene<'_>,
+        place: Place,
+        disk: usize,
+        sector: u64,
+        bytes: &[u8],
+    ) -> Result<(), String> {
+        let stack = scene.stack;
+        let Some(watched) = self.arrays.get_mut(&place.array) else {
+            return Ok(());
+        };
+        let this = &stack.arrays[place.array];
+        if !is_ruled(scene, place.array) {
+            watched.unlogged.clear();
+            return Ok(());
+        }
+        let first = sector / stack.sectors(disk, BlockIndex(0)).end;
+        let blocks = bytes.len() / stack.block_bytes;
+        let blocks = first..first + u64::try_from(blocks).expect("few");
+        watched
+            .unlogged
+            .retain(|(of, block), _| *of != disk || !blocks.contains(block));
+        let skipped = this.lost.contains(place.member)
+            || stack.is_given_up(place.array)
+            // Made zeros before its first write.
+            || !stack.is_written(place.array, place.group, View::Durable);
+        if skipped {
+            return Ok(());
+        }
+        if !watched.unrecorded.is_empty() {
+            let all_know = (known_not_active(scene, place.array))
+                .all(|known| watched.unrecorded.difference(known).is_empty());
+            if !all_know {
+                return Err(format!(
+                    "disk {disk} is asked to write in group {} of array {}, before all members know \
+                     durably that {:?} are missing",
+                    place.group.0, place.array, watched.unrecorded
+                ));
+            }
+            watched.unrecorded = MemberSet::EMPTY;
+        }
+        let start = this.data_start[usize::from(place.member.0)].0;
+        let mut is_unlogged = false;
+        for (block, bytes) in blocks.zip(bytes.chunks_exact(stack.block_bytes)) {
+            let found = this.geometry.find(place.member, BlockIndex(block - start));
+            let Some((group, _, row)) = found else {
+                continue;
+            };
+            let logged = self
+                .logged
+                .get(&(place.array, (group.0, row, place.member)));
+            let sum = stored_checksum(block_checksum(bytes));
+            let is_zeros = || bytes.iter().all(|&byte| byte == 0);
+            let is_logged = logged.is_some_and(|sums| {
+                sums.contains(&Some(sum)) || sums.contains(&None) && is_zeros()
+            });
+            if !is_logged {
+                is_unlogged = true;
+                watched.unlogged.insert((disk, block), bytes.to_vec());
+            }
+        }
+        let settles = watched.in_doubt.contains(&place.group.0);
+        if !is_unlogged || settles || !watched.was_degraded || !watched.counts_on_log {
+            return Ok(());
+        }
+        let uncertain = known_not_active(scene, place.array);
+        let uncertain = uncertain.fold(watched.not_active, MemberSet::union);
+        let uncertain = uncertain.intersection(members_of(scene, place));
+        if uncertain.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "disk {disk} is asked to write in group {} of array {} unlogged, before all members know \
+             durably that {uncertain:?} are active",
+            place.group.0, place.array
+        ))
+    }
+}
+
+/// The members of a place's group.
+fn members_of(scene: &Scene<'_>, place: Place) -> MemberSet {
+    let mut group = Group::empty();
+    let geometry = &scene.stack.arrays[place.array].geometry;
+    geometry.group_into(place.group, &mut group);
+    group.slots().iter().map(|slot| slot.member).collect()
+}
+
+/// For each member that is there: who is not active, as it knows durably.
+fn known_not_active(scene: &Scene<'_>, array: usize) -> impl Iterator<Item = MemberSet> {
+    let this = &scene.stack.arrays[array];
+    (0..).zip(&this.members).filter_map(|(at, below)| {
+        let Below::Disk(disk) = *below else {
+            return None;
+        };
+        let there = !this.lost.contains(MemberIndex(at));
+        let disk = there.then(|| &scene.stack.disks[disk])?;
+        let record = newest_superblock(disk, View::Durable)?;
+        Some(record.missing().union(record.rebuilding()))
+    })
+}
