@@ -226,7 +226,8 @@ impl Engine {
             } else {
                 range.shape.all_data()
             },
-            zeros,
+            // What is put in order first is written as it was, whatever the client wants in its place.
+            zeros: zeros.filter(|_| !settles),
         }
     }
 
