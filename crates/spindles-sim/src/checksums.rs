@@ -214,7 +214,10 @@ impl Stack {
                         continue;
                     };
                     // What nothing vouched for after a crash, where no list has room for it.
-                    let lost = kept == CHECKSUM_LOST && this.geometry.redundancy() == 0;
+                    // What was lost with blocks of an array below is found by whoever reads it.
+                    let may_be_lost =
+                        this.geometry.redundancy() == 0 || self.lost_below(array, member);
+                    let lost = kept == CHECKSUM_LOST && may_be_lost;
                     let none = lost || kept == CHECKSUM_NONE && this.regions.is_none();
                     // What lost the checksum that was logged for it is found by whoever reads it.
                     let damaged = this.damaged.is_some();
@@ -395,6 +398,12 @@ impl Stack {
         }
     }
 
+    /// Whether a member is an array that lost blocks to a crash.
+    fn lost_below(&self, array: usize, member: MemberIndex) -> bool {
+        let mut lost = self.lost_blocks.iter();
+        lost.any(|&(below, _)| self.arrays[below].above == Some((array, member)))
+    }
+
     /// Whether these blocks of a member of some array rotted at some time.
     pub fn did_rot(&self, member: MemberIndex, first: BlockIndex, blocks: u32) -> bool {
         let did = |block| {
@@ -404,8 +413,11 @@ impl Stack {
                 kept.is_some_and(|kept| (kept.member, kept.block.0) == (member, block))
             })
         };
-        // What lost the checksum that was logged for it counts as rotten.
-        self.arrays.iter().any(|array| array.damaged.is_some())
+        // What lost its checksum counts as rotten: with a journal that is damaged, or with blocks that an
+        // array below lost, which checksums of the array around it may have been in.
+        let lost_below = (0..self.arrays.len()).any(|array| self.lost_below(array, member));
+        lost_below
+            || self.arrays.iter().any(|array| array.damaged.is_some())
             || (first.0..first.0 + u64::from(blocks)).all(did)
     }
 
