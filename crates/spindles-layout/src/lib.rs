@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+mod checksums;
 mod divisor;
 mod error;
 mod expression;
@@ -19,6 +20,7 @@ mod rotation;
 mod table;
 mod zone;
 
+pub use checksums::Covered;
 pub use error::GeometryError;
 pub use expression::{Expression, ExpressionError, parse_devices, quoted};
 pub use geometry::{Geometry, Spec};

@@ -1,6 +1,7 @@
 //! The checkers' own look at the checksums of an array, past the engine; and rot that strikes while
 //! clients ask, which only checksums can find.
 
+use crate::maps::Kept;
 use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
@@ -47,6 +48,33 @@ impl Decay {
     }
 }
 
+/// What a block of a disk belongs to.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    /// The array that keeps redundancy or checksums for it, or the outermost.
+    pub(crate) array: usize,
+    /// The member of it that the block is on.
+    pub(crate) member: MemberIndex,
+    /// The group.
+    pub(crate) group: Group,
+    /// Which block of each chunk.
+    pub(crate) block_in_chunk: u32,
+}
+
+impl Row {
+    /// The block of a disk of each slot; `None` where an array below is more than a map.
+    pub(crate) fn places<'a>(
+        &'a self,
+        stack: &'a Stack,
+    ) -> impl Iterator<Item = Option<(usize, BlockIndex)>> + 'a {
+        self.group.slots().iter().map(|slot| {
+            let start = stack.arrays[self.array].data_start[usize::from(slot.member.0)];
+            let block = start.plus(slot.offset.0 + u64::from(self.block_in_chunk));
+            stack.disk_place(self.array, slot.member, block)
+        })
+    }
+}
+
 impl Stack {
     /// The blocks of the page with the checksum of a block of a member's data area, its number, and
     /// the place in it.
@@ -61,12 +89,27 @@ impl Stack {
         (checksums.starts[member].plus(page * blocks), page, place)
     }
 
-    fn page_bytes(&self, disk: usize, first: BlockIndex, view: View) -> Vec<u8> {
+    /// A page on a member. `None` where that is an array without the redundancy to tell.
+    fn page_bytes(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        first: BlockIndex,
+        view: View,
+    ) -> Option<Vec<u8>> {
         let mut page = vec![0; CHECKSUM_PAGE_BYTES];
-        for (block, out) in (first.0..).zip(page.chunks_exact_mut(self.block_bytes)) {
-            self.disk_block(disk, BlockIndex(block), view, out);
-        }
-        page
+        let mut blocks = (first.0..).zip(page.chunks_exact_mut(self.block_bytes));
+        let is_told = blocks.all(|(block, out)| {
+            let block = BlockIndex(block);
+            match self.disk_place(array, member, block) {
+                Some((disk, block)) => {
+                    self.disk_block(disk, block, view, out);
+                    true
+                }
+                None => self.raw_block(array, member, block, view, out),
+            }
+        });
+        is_told.then_some(page)
     }
 
     /// Keeps the checksum of a block of a member, and the sum of its row, durably, in an array that no
@@ -80,22 +123,20 @@ impl Stack {
         row_sum: RowSum,
     ) {
         let at = usize::from(member.0);
-        let (Some(checksums), Below::Disk(disk)) = (
-            &self.arrays[array].checksums,
-            self.arrays[array].members[at],
-        ) else {
+        let Some(checksums) = &self.arrays[array].checksums else {
             return;
         };
         let (uuid, entries) = (checksums.array, checksums.entries);
         let (first, number, place) = self.page_of(checksums, at, offset);
-        let mut page = self.page_bytes(disk, first, View::Current);
+        let page = self.page_bytes(array, member, first, View::Current);
+        let mut page = page.expect("nothing is lost yet");
         let lost = open_checksums(entries, uuid, number, &mut page);
         assert_eq!(lost, PageParts::NONE, "it was made blank");
         let sum = stored_checksum(block_checksum(bytes));
         entries.set_in(&mut page, place, sum, row_sum);
         seal_checksums(uuid, number, 1, &mut page, PageParts::ALL);
         for (block, bytes) in (first.0..).zip(page.chunks_exact(self.block_bytes)) {
-            self.put_disk_block(disk, BlockIndex(block), bytes);
+            self.put_raw(array, member, BlockIndex(block), bytes);
         }
     }
 
@@ -111,17 +152,12 @@ impl Stack {
             return false;
         }
         let kept = |slot: &Slot| {
-            let at = usize::from(slot.member.0);
-            match this.members[at] {
-                Below::Disk(disk) if !this.lost.contains(slot.member) => {
-                    let offset = slot.offset.plus(row);
-                    Some(
-                        self.checksum_of(array, checksums, (disk, at), offset, view)
-                            .0,
-                    )
-                }
-                _ => None,
-            }
+            let is_there = !this.lost.contains(slot.member);
+            let kept = is_there.then(|| {
+                let offset = slot.offset.plus(row);
+                self.kept_checksum(array, checksums, slot.member, offset, view)
+            });
+            kept.flatten()
         };
         let kept: Vec<u32> = group.slots().iter().filter_map(kept).collect();
         kept.contains(&CHECKSUM_NONE)
@@ -163,29 +199,31 @@ impl Stack {
             this.geometry.group_into(index, &mut group);
             self.check_row_sums(array, &group, view)?;
             for slot in group.slots() {
-                let at = usize::from(slot.member.0);
-                let Below::Disk(disk) = this.members[at] else {
-                    continue;
-                };
-                if this.lost.contains(slot.member) {
+                let member = slot.member;
+                if this.lost.contains(member) {
                     continue;
                 }
                 for row in 0..u64::from(group.blocks) {
                     let offset = slot.offset.plus(row);
-                    let block = this.data_start[at].plus(offset.0);
-                    if self.is_rotten(disk, block) || self.is_blank_row(array, &group, row, view) {
+                    if self.is_blank_row(array, &group, row, view) {
                         continue;
                     }
-                    let (kept, found) =
-                        self.checksum_of(array, checksums, (disk, at), offset, view);
+                    let kept = self.kept_checksum(array, checksums, member, offset, view);
+                    let found = self.checksum_of_contents(array, member, offset, view);
+                    let (Some(kept), Some(found)) = (kept, found) else {
+                        continue;
+                    };
                     // What nothing vouched for after a crash, where no list has room for it.
-                    let lost = kept == CHECKSUM_LOST && this.geometry.redundancy() == 0;
+                    // What was lost with blocks of an array below is found by whoever reads it.
+                    let may_be_lost =
+                        this.geometry.redundancy() == 0 || self.lost_below(array, member);
+                    let lost = kept == CHECKSUM_LOST && may_be_lost;
                     let none = lost || kept == CHECKSUM_NONE && this.regions.is_none();
                     // What lost the checksum that was logged for it is found by whoever reads it.
                     let damaged = this.damaged.is_some();
                     if kept != found && !none && !damaged {
                         return Err(format!(
-                            "array {array}: block {block} of disk {disk} has the checksum {kept:#x} \
+                            "array {array}: block {offset} of member {member} has the checksum {kept:#x} \
                              of something else"
                         ));
                     }
@@ -199,16 +237,12 @@ impl Stack {
     fn check_row_sums(&self, array: usize, group: &Group, view: View) -> Result<(), String> {
         let this = &self.arrays[array];
         let checksums = this.checksums.as_ref().expect("the caller looked");
-        let place = |slot: &Slot, row: u64| {
-            let at = usize::from(slot.member.0);
+        let found = |slot: &Slot, row: u64| {
+            let is_there = !this.lost.contains(slot.member);
             let offset = slot.offset.plus(row);
-            match this.members[at] {
-                Below::Disk(disk) if !this.lost.contains(slot.member) => {
-                    let rotten = self.is_rotten(disk, this.data_start[at].plus(offset.0));
-                    (!rotten).then_some(((disk, at), offset))
-                }
-                _ => None,
-            }
+            let found =
+                is_there.then(|| self.checksum_of_contents(array, slot.member, offset, view));
+            found.flatten()
         };
         if group.parity_chunks == 0 || this.damaged.is_some() || this.regions.is_none() {
             return Ok(());
@@ -216,8 +250,7 @@ impl Stack {
         let (data, parity) = group.slots().split_at(usize::from(group.data_chunks));
         for row in 0..u64::from(group.blocks) {
             let sums = (0..).zip(data).map(|(at, slot)| {
-                let (disk, offset) = place(slot, row)?;
-                let (_, found) = self.checksum_of(array, checksums, disk, offset, view);
+                let found = found(slot, row)?;
                 Some((at, found))
             });
             let Some(sums) = sums.collect::<Option<Vec<(u8, u32)>>>() else {
@@ -228,17 +261,21 @@ impl Stack {
             }
             let sum = RowSum::of(sums.into_iter());
             for slot in parity {
-                let Some(((disk, at), offset)) = place(slot, row) else {
+                if found(slot, row).is_none() {
+                    continue;
+                }
+                let member = slot.member;
+                let offset = slot.offset.plus(row);
+                let (first, number, entry) = self.page_of(checksums, usize::from(member.0), offset);
+                let Some(mut page) = self.page_bytes(array, member, first, view) else {
                     continue;
                 };
-                let (first, number, entry) = self.page_of(checksums, at, offset);
-                let mut page = self.page_bytes(disk, first, view);
                 open_checksums(checksums.entries, checksums.array, number, &mut page);
                 let kept = checksums.entries.row_sum_in(&page, entry);
                 if kept != sum {
                     return Err(format!(
                         "array {array}: row {row} of group {} has the row sum {kept:?} of something \
-                         else on disk {disk}",
+                         else on member {member}",
                         group.index.0
                     ));
                 }
@@ -247,35 +284,54 @@ impl Stack {
         Ok(())
     }
 
-    /// The checksum that is kept of a block of a member, which is a disk, and that of what it holds.
-    fn checksum_of(
+    /// The checksum that is kept of a block of a member, where that can be told.
+    fn kept_checksum(
         &self,
         array: usize,
         checksums: &Checksums,
-        (disk, member): (usize, usize),
+        member: MemberIndex,
         offset: BlockIndex,
         view: View,
-    ) -> (u32, u32) {
-        let start = self.arrays[array].data_start[member];
-        let (first, number, place) = self.page_of(checksums, member, offset);
-        let mut page = self.page_bytes(disk, first, view);
+    ) -> Option<u32> {
+        let (first, number, place) = self.page_of(checksums, usize::from(member.0), offset);
+        let mut page = self.page_bytes(array, member, first, view)?;
         open_checksums(checksums.entries, checksums.array, number, &mut page);
+        Some(checksums.entries.checksum_in(&page, place))
+    }
+
+    /// The checksum of what a block of a member holds, where that can be told and is not rotten.
+    fn checksum_of_contents(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        offset: BlockIndex,
+        view: View,
+    ) -> Option<u32> {
         let mut bytes = vec![0; self.block_bytes];
-        let block = start.plus(offset.0);
-        self.disk_block(disk, block, view, &mut bytes);
-        let found = stored_checksum(block_checksum(&bytes));
-        (checksums.entries.checksum_in(&page, place), found)
+        let is_told = self.member_block(array, member, offset, view, &mut bytes);
+        is_told.then(|| stored_checksum(block_checksum(&bytes)))
+    }
+
+    /// Whether the checksum that is kept of a block of a member is that of these bytes.
+    pub(crate) fn is_summed(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        offset: BlockIndex,
+        bytes: &[u8],
+    ) -> bool {
+        let kept = (self.arrays[array].checksums.as_ref()).and_then(|checksums| {
+            self.kept_checksum(array, checksums, member, offset, View::Current)
+        });
+        kept == Some(stored_checksum(block_checksum(bytes)))
     }
 
     /// Whether the checksum that is kept of a block of a disk is that of these bytes.
-    pub(crate) fn is_summed(&self, disk: usize, block: BlockIndex, bytes: &[u8]) -> bool {
-        let (array, member) = self.position(disk);
-        let this = &self.arrays[array];
-        let at = usize::from(member.0);
-        this.checksums.as_ref().is_some_and(|checksums| {
-            let offset = BlockIndex(block.0 - this.data_start[at].0);
-            let (kept, _) = self.checksum_of(array, checksums, (disk, at), offset, View::Current);
-            kept == stored_checksum(block_checksum(bytes))
+    fn is_summed_on(&self, disk: usize, block: BlockIndex, bytes: &[u8]) -> bool {
+        self.kept_at(disk, block).is_some_and(|kept| {
+            let start = self.arrays[kept.array].data_start[usize::from(kept.member.0)];
+            let offset = kept.block.0.checked_sub(start.0).map(BlockIndex);
+            offset.is_some_and(|offset| self.is_summed(kept.array, kept.member, offset, bytes))
         })
     }
 
@@ -296,8 +352,12 @@ impl Stack {
         let blocks = u64::try_from(CHECKSUM_PAGE_BYTES / self.block_bytes).expect("small");
         let sectors = self.sectors(disk, page).start..self.sectors(disk, page.plus(blocks)).start;
         this.damaged.is_some() && self.is_held(array, member, offset, view) && {
-            let (kept, found) = self.checksum_of(array, checksums, (disk, at), offset, view);
-            kept != found || self.disks[disk].is_unreadable(sectors)
+            let mut bytes = vec![0; self.block_bytes];
+            let block = this.data_start[at].plus(offset.0);
+            self.disk_block(disk, block, view, &mut bytes);
+            let found = stored_checksum(block_checksum(&bytes));
+            let kept = self.kept_checksum(array, checksums, member, offset, view);
+            kept != Some(found) || self.disks[disk].is_unreadable(sectors)
         }
     }
 
@@ -338,15 +398,26 @@ impl Stack {
         }
     }
 
+    /// Whether a member is an array that lost blocks to a crash.
+    fn lost_below(&self, array: usize, member: MemberIndex) -> bool {
+        let mut lost = self.lost_blocks.iter();
+        lost.any(|&(below, _)| self.arrays[below].above == Some((array, member)))
+    }
+
     /// Whether these blocks of a member of some array rotted at some time.
     pub fn did_rot(&self, member: MemberIndex, first: BlockIndex, blocks: u32) -> bool {
-        let of_member = |disk: usize| self.position(disk).1 == member;
         let did = |block| {
             let mut places = self.decayed.keys();
-            places.any(|&(disk, rotten)| rotten == block && of_member(disk))
+            places.any(|&(disk, rotten)| {
+                let kept = self.kept_at(disk, BlockIndex(rotten));
+                kept.is_some_and(|kept| (kept.member, kept.block.0) == (member, block))
+            })
         };
-        // What lost the checksum that was logged for it counts as rotten.
-        self.arrays.iter().any(|array| array.damaged.is_some())
+        // What lost its checksum counts as rotten: with a journal that is damaged, or with blocks that an
+        // array below lost, which checksums of the array around it may have been in.
+        let lost_below = (0..self.arrays.len()).any(|array| self.lost_below(array, member));
+        lost_below
+            || self.arrays.iter().any(|array| array.damaged.is_some())
             || (first.0..first.0 + u64::from(blocks)).all(did)
     }
 
@@ -377,7 +448,7 @@ impl Stack {
         let mut cured = 0;
         for ((disk, block), decay) in self.decayed.clone() {
             let block = BlockIndex(block);
-            let is_right = decay.outlived_crash && self.is_summed(disk, block, &decay.wrong);
+            let is_right = decay.outlived_crash && self.is_summed_on(disk, block, &decay.wrong);
             if sick(disk, block) && self.is_rotten(disk, block) && !is_right {
                 let first = self.sectors(disk, block).start;
                 self.disks[disk].correct(first, &decay.wrong, &decay.right);
@@ -432,28 +503,43 @@ impl World {
         })
     }
 
-    /// The array, group and row that a block of a disk belongs to; `None` of metadata.
-    pub(crate) fn row_of(&self, disk: usize, block: BlockIndex) -> Option<(usize, Group, u32)> {
-        let (array, member) = self.stack.position(disk);
+    /// What a block of a disk belongs to; `None` of metadata.
+    pub(crate) fn row_of(&self, disk: usize, block: BlockIndex) -> Option<Row> {
+        let Kept {
+            array,
+            member,
+            block,
+        } = self.stack.kept_at(disk, block)?;
         let this = &self.stack.arrays[array];
         let start = this.data_start[usize::from(member.0)];
         let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
         let (index, _, row) = this.geometry.find(member, offset)?;
         let mut group = Group::empty();
         this.geometry.group_into(index, &mut group);
-        Some((array, group, row))
+        Some(Row {
+            array,
+            member,
+            group,
+            block_in_chunk: row,
+        })
     }
 
     /// Whether clients were writing what a block of a disk holds, if these sectors are those that they
     /// were writing to: after a crash it may be torn, and so may all that it could be told by.
     fn is_in_doubt(&self, disk: usize, block: BlockIndex, doubts: &BTreeSet<u64>) -> bool {
-        let Some((array, group, row)) = self.row_of(disk, block) else {
+        let Some(Row {
+            array,
+            member,
+            group,
+            block_in_chunk: row,
+        }) = self.row_of(disk, block)
+        else {
             return false;
         };
         if array != self.stack.top() {
             return !doubts.is_empty();
         }
-        let (sectors, (_, member)) = (self.stack.sectors(disk, block), self.stack.position(disk));
+        let sectors = self.stack.sectors(disk, block);
         let slot = group.slots().iter().find(|slot| slot.member == member);
         let chunk = match slot.expect("it was found there").role {
             Role::Data(chunk) => u64::from(chunk),
@@ -478,17 +564,10 @@ impl World {
 
     /// Whether another block in the row of a disk's block is being written, or not durable.
     fn is_row_in_flight(&self, disk: usize, block: BlockIndex) -> bool {
-        let Some((array, group, row)) = self.row_of(disk, block) else {
-            return false;
-        };
-        let this = &self.stack.arrays[array];
-        group.slots().iter().any(|slot| {
-            let at = usize::from(slot.member.0);
-            let Below::Disk(disk) = this.members[at] else {
-                return false;
-            };
-            let block = this.data_start[at].plus(slot.offset.0 + u64::from(row));
-            self.is_being_written(disk, block)
+        let row = self.row_of(disk, block);
+        row.is_some_and(|row| {
+            let mut places = row.places(&self.stack);
+            places.any(|place| place.is_none_or(|(disk, block)| self.is_being_written(disk, block)))
         })
     }
 
@@ -530,17 +609,12 @@ impl World {
 
     /// Whether clients were writing something in the row of a disk's block.
     fn is_row_in_doubt(&self, disk: usize, block: BlockIndex) -> bool {
-        let Some((array, group, row)) = self.row_of(disk, block) else {
-            return false;
-        };
-        let this = &self.stack.arrays[array];
-        group.slots().iter().any(|slot| {
-            let at = usize::from(slot.member.0);
-            let Below::Disk(disk) = this.members[at] else {
-                return true;
-            };
-            let block = this.data_start[at].plus(slot.offset.0 + u64::from(row));
-            self.is_in_doubt(disk, block, &self.in_doubt.now)
+        let row = self.row_of(disk, block);
+        row.is_some_and(|row| {
+            let mut places = row.places(&self.stack);
+            places.any(|place| {
+                place.is_none_or(|(disk, block)| self.is_in_doubt(disk, block, &self.in_doubt.now))
+            })
         })
     }
 
@@ -568,27 +642,22 @@ impl World {
         block: BlockIndex,
         unflushed: &BTreeSet<u64>,
     ) -> Option<&'static str> {
-        let (array, group, row) = self.row_of(disk, block)?;
+        let row = self.row_of(disk, block)?;
+        let Row { array, group, .. } = &row;
         let parity = group.parity_chunks > 0;
         if parity && self.is_of_half_written_row(disk, block) {
             return Some("gap: unlogged row");
         }
-        if !self.stack.is_dirty(array, group.index, View::Current) {
+        if !self.stack.is_dirty(*array, group.index, View::Current) {
             return None;
         }
-        let this = &self.stack.arrays[array];
-        let others = group.slots().iter().filter(|slot| {
-            let at = usize::from(slot.member.0);
-            let there = !this.lost.contains(slot.member);
-            there
-                && match this.members[at] {
-                    Below::Array(_) => true,
-                    Below::Disk(other) => {
-                        let start = this.data_start[at];
-                        let block = start.plus(slot.offset.0 + u64::from(row));
-                        other != disk && !self.stack.is_rotten(other, block)
-                    }
-                }
+        let this = &self.stack.arrays[*array];
+        let places = row.places(&self.stack);
+        let others = group.slots().iter().zip(places).filter(|(slot, place)| {
+            !this.lost.contains(slot.member)
+                && place.is_none_or(|(other, block)| {
+                    other != disk && !self.stack.is_rotten(other, block)
+                })
         });
         if others.count() < usize::from(group.data_chunks) {
             return Some("gap: no redundancy");
@@ -601,12 +670,15 @@ impl World {
     /// checksums find it, and nobody is about to write it, or was when a crash came that may have torn
     /// it.
     pub(crate) fn may_decay(&self, disk: usize, block: BlockIndex) -> bool {
-        let (array, member) = self.stack.position(disk);
-        let this = &self.stack.arrays[array];
         let sectors = self.stack.sectors(disk, block);
-        let Some(place) = self.stack.place_of(disk, sectors.start) else {
+        let (Some(place), Some(kept)) = (
+            self.stack.place_of(disk, sectors.start),
+            self.stack.kept_at(disk, block),
+        ) else {
             return false; // Metadata.
         };
+        let Kept { array, member, .. } = kept;
+        let this = &self.stack.arrays[array];
         let in_flight = self.is_in_flight(disk, block);
         let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt.now);
         // A crash left it half written, and the array has not settled it yet.
@@ -617,7 +689,7 @@ impl World {
             bytes
         };
         let start = this.data_start[usize::from(member.0)].0;
-        let offset = BlockIndex(block.0 - start);
+        let offset = BlockIndex(kept.block.0 - start);
         let written = |view| self.stack.is_held(array, place.member, offset, view);
         this.checksums.is_some()
             && self.is_open(array)

@@ -4,7 +4,7 @@ use crate::checksums::Checksums;
 use crate::disk::Disk;
 use crate::grow::new_areas;
 use crate::journal_device;
-use crate::options::{Options, Tree};
+use crate::options::{Keepers, Options, Tree};
 use crate::places::Places;
 use crate::random::Random;
 use crate::regions::Regions;
@@ -31,7 +31,7 @@ pub(crate) fn blank(options: &Options) -> Stack {
         lost_blocks: BTreeSet::new(),
         block_bytes: usize::try_from(options.block_size.bytes()).expect("small"),
     };
-    build(options, &options.tree, &mut stack);
+    build(options, &options.tree, options.keepers(), false, &mut stack);
     if starts_unclean(options) {
         let mut random = Random::new(options.seed, "garbage");
         for number in 0..stack.disks.len() {
@@ -51,7 +51,13 @@ pub(crate) fn blank(options: &Options) -> Stack {
 }
 
 /// Adds a tree to the stack: what it is, and its bytes.
-fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
+fn build(
+    options: &Options,
+    tree: &Tree,
+    keepers: Keepers,
+    around_keeps: bool,
+    stack: &mut Stack,
+) -> (Below, u64) {
     match tree {
         Tree::Disk { bytes } => {
             let size = options.disks.get(stack.disks.len());
@@ -69,9 +75,10 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
             chunk_blocks,
             members,
         } => {
+            let keeps = tree.keeps_checksums(keepers, around_keeps);
             let below: Vec<_> = members
                 .iter()
-                .map(|member| build(options, member, stack))
+                .map(|member| build(options, member, keepers, keeps || around_keeps, stack))
                 .collect();
             let records: Vec<_> = (0_u8..)
                 .zip(&below)
@@ -104,6 +111,11 @@ fn build(options: &Options, tree: &Tree, stack: &mut Stack) -> (Below, u64) {
                 marks: false,
                 logs: false,
                 regions: None,
+                checksum: if keeps {
+                    ChecksumKind::Crc32c
+                } else {
+                    ChecksumKind::None
+                },
                 checksums: None,
                 staged: 0..0,
             });
@@ -159,8 +171,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
             new_areas(options, bytes, MemberIndex(member))
         })
         .collect();
-    let of_disks = (array.members.iter()).all(|below| matches!(below, Below::Disk(_)));
-    let sums = options.sums() && of_disks;
+    let sums = array.checksum != ChecksumKind::None;
     let redundant = array.geometry.redundancy() > 0;
     let regions = options.region_groups > 0 && redundant || sums;
     let logs = array.geometry.parity_chunks() > 0 || sums;
@@ -195,7 +206,7 @@ fn first_record(world: &World, index: usize) -> (ArrayRecord, Vec<DeviceRecord>)
     }
     if sums {
         let row_sums = array.geometry.level().grows();
-        give_checksums(&mut record, &mut devices, ChecksumKind::Crc32c, row_sums);
+        give_checksums(&mut record, &mut devices, array.checksum, row_sums);
     }
     let device = (index == world.stack.top() && logs)
         .then(|| journal_device::device_for(options, &record))

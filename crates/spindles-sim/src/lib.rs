@@ -16,6 +16,7 @@ pub mod grow;
 mod journal_device;
 mod log;
 mod lost_writes;
+pub mod maps;
 mod media;
 mod memory;
 mod metadata_rot;

@@ -29,7 +29,7 @@ impl World {
         let Some((_, doom)) = self.doomed_write.filter(|&(doomed, _)| doomed == disk) else {
             return false;
         };
-        let (array, _) = self.stack.position(disk);
+        let (array, _) = self.stack.keeper_of(disk);
         if self.scrubs_quietly {
             return false; // What it repairs is judged to the byte.
         }

@@ -90,7 +90,7 @@ impl World {
         *self.struck.entry("put out for errors").or_default() += 1;
         // What can't be read elsewhere may be more than is left to spare now; so may a disk that is
         // gone, and nobody asked anything of since.
-        let is_other = |disk: usize| below != Below::Disk(disk);
+        let is_other = |disk: usize| self.stack.keeper_of(disk) != (array, member);
         let unreadable = |disk: usize| {
             let now = self.stack.disks[disk].not_durably_readable().next();
             let met = self
@@ -109,6 +109,10 @@ impl World {
         self.errors_excused |= elsewhere;
         match below {
             Below::Disk(disk) => self.lose(disk),
+            Below::Array(below) if self.stack.arrays[below].is_map() => {
+                self.stack.lose_array(array, member, true);
+                self.note_gone_rows();
+            }
             Below::Array(_) => {
                 // It does not answer for what its disks hold any more.
                 self.stack.lose_array(array, member, true);

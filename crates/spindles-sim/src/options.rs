@@ -8,7 +8,7 @@ use crate::random::Random;
 use crate::sizes::{self, DiskSize};
 use spindles_block::{BlockSize, MemberSet};
 use spindles_engine::{FaultLimits, POLICIES, Policy, READ_POLICIES, ReadPolicy, WriteHole};
-use spindles_layout::{LEVELS, Level, Redundancy};
+use spindles_layout::{Covered, LEVELS, Level, Redundancy};
 use spindles_workload::history::Initial;
 use spindles_workload::{KINDS, Kind};
 use std::fmt;
@@ -43,16 +43,41 @@ impl Tree {
         }
     }
 
+    /// Whether it is an array that keeps checksums of its blocks, where one around it does so already or
+    /// not.
+    pub fn keeps_checksums(&self, keepers: Keepers, around_keeps: bool) -> bool {
+        let Self::Array { level, members, .. } = self else {
+            return false;
+        };
+        match keepers {
+            Keepers::None => false,
+            Keepers::ArraysOfDisks => {
+                (members.iter()).all(|member| matches!(member, Self::Disk { .. }))
+            }
+            Keepers::AsCreated => {
+                level.keeps_checksums(members.iter().map(Self::covered), around_keeps)
+            }
+        }
+    }
+
+    fn covered(&self) -> Covered {
+        match self {
+            Self::Disk { .. } => Covered::Device,
+            Self::Array { level, members, .. } => level.covered(members.iter().map(Self::covered)),
+        }
+    }
+
     /// Whether it reads as zeros before it was written to, whatever the disks hold, if arrays with
-    /// redundancy, or with checksums, have bitmaps. `sums` says whether arrays of disks have those.
-    pub fn begins_with_zeros(&self, sums: bool) -> bool {
+    /// redundancy, or with checksums, have bitmaps.
+    pub fn begins_with_zeros(&self, keepers: Keepers, around_keeps: bool) -> bool {
         match self {
             Self::Disk { .. } => false,
             Self::Array { level, members, .. } => {
-                let is_disk = |member: &Self| matches!(member, Self::Disk { .. });
+                let keeps = self.keeps_checksums(keepers, around_keeps);
+                let mut members = members.iter();
                 level.redundancy != Redundancy::None
-                    || sums && members.iter().all(is_disk)
-                    || members.iter().all(|member| member.begins_with_zeros(sums))
+                    || keeps
+                    || members.all(|member| member.begins_with_zeros(keepers, around_keeps))
             }
         }
     }
@@ -98,6 +123,17 @@ impl fmt::Display for Tree {
             }
         }
     }
+}
+
+/// Which arrays keep checksums of their blocks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Keepers {
+    /// None.
+    None,
+    /// Arrays of disks, and none of arrays: they were created by an earlier version.
+    ArraysOfDisks,
+    /// Those that `create` gives them.
+    AsCreated,
 }
 
 /// How a session ends.
@@ -184,8 +220,10 @@ pub struct Options {
     pub limit_hedges: u32,
     /// Blocks of a stripe range of the engine.
     pub limit_column_blocks: u32,
-    /// Whether blocks of arrays of disks have checksums.
+    /// Whether blocks have checksums, in the arrays that keep them.
     pub checksums: bool,
+    /// Which these are.
+    pub checksums_kept_by: Keepers,
     /// Pages of checksums in memory.
     pub checksum_pages: u32,
     /// Bytes of each disk in dirty regions, beyond which none is marked ahead of writes.
@@ -227,6 +265,8 @@ pub struct Options {
 pub struct Fixed {
     /// The level of a single array.
     pub level: Option<&'static Level>,
+    /// Only arrays of arrays.
+    pub nested: bool,
     /// Its members.
     pub members: Option<u8>,
     /// The disks.
@@ -252,7 +292,7 @@ pub struct Fixed {
 impl Options {
     /// What the array holds before the first write.
     pub fn contents(&self) -> Initial {
-        if self.region_groups > 0 && self.tree.begins_with_zeros(self.sums()) {
+        if self.region_groups > 0 && self.tree.begins_with_zeros(self.keepers(), false) {
             return Initial::Zeros;
         }
         self.initial
@@ -302,6 +342,11 @@ impl Options {
             limit_hedges: *hedging.choose(&[0, 1, 2, 8]),
             limit_column_blocks: *random.choose(&[1, 3, 8, 16]),
             checksums,
+            checksums_kept_by: if Random::new(seed, "nested checksums").percent(25) {
+                Keepers::ArraysOfDisks
+            } else {
+                Keepers::AsCreated
+            },
             checksum_pages: *Random::new(seed, "checksum pages").choose(&[0, 8, 1000]),
             dirty_bytes: *Random::new(seed, "dirty").choose(&[0, 64 << 10, 1 << 30]),
             zeroes_without_moving_bytes: MemberSet::from_bits(
@@ -359,8 +404,17 @@ impl Options {
         self.policy(true).write_hole == WriteHole::Closed
     }
 
-    /// Whether blocks of arrays of disks have checksums. Where nothing tells which writes were in
-    /// flight, they are not exact after a crash: then only in runs without one.
+    /// Which arrays keep checksums.
+    pub(crate) fn keepers(&self) -> Keepers {
+        if self.sums() {
+            self.checksums_kept_by
+        } else {
+            Keepers::None
+        }
+    }
+
+    /// Whether blocks have checksums. Where nothing tells which writes were in flight, they are not exact
+    /// after a crash: then only in runs without one.
     pub(crate) fn sums(&self) -> bool {
         self.checksums && self.region_groups > 0 && (self.logs() || self.is_free_of_crashes())
     }
@@ -472,7 +526,7 @@ fn disk(random: &mut Random, block_size: BlockSize, bytes_min: u64) -> Tree {
 }
 
 fn tree(random: &mut Random, block_size: BlockSize, fixed: &Fixed) -> Tree {
-    let nested = fixed.level.is_none() && random.percent(10);
+    let nested = fixed.level.is_none() && (random.percent(10) || fixed.nested);
     if !nested {
         let level = fixed.level.unwrap_or(*random.choose(LEVELS));
         return array(random, block_size, level, fixed.members, &mut |random| {

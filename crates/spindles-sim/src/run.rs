@@ -238,12 +238,7 @@ pub(crate) fn close(world: &mut World) {
 /// Whether a crash may have taken all copies of a block of an array of arrays. None of these is to be
 /// had then until it is written, so that redundancy is not known to agree, and the array stays unclean.
 fn may_not_settle(world: &World, array: usize) -> bool {
-    let mut members = world.stack.arrays[array].members.iter();
-    let loses = |below: &Below| match below {
-        Below::Disk(_) => false,
-        Below::Array(below) => world.stack.may_lose_blocks(*below),
-    };
-    !world.in_doubt.now.is_empty() && members.any(loses)
+    !world.in_doubt.now.is_empty() && world.stack.may_lose_member_blocks(array)
 }
 
 /// Until nothing is in flight: everything is answered and resynchronised.

@@ -3,6 +3,7 @@
 //! what it must repair and what it must leave alone is known exactly.
 
 use crate::checkers::Seen;
+use crate::maps::Kept;
 use crate::run::drain;
 use crate::stack::{Stack, View};
 use crate::world::World;
@@ -18,8 +19,10 @@ pub struct Rot {
     pub disk: usize,
     /// The block of it.
     pub block: BlockIndex,
-    /// The position of the disk in its array.
+    /// The member of the array that it is on.
     pub member: MemberIndex,
+    /// The block of that.
+    pub member_block: BlockIndex,
     /// The block of the array at which the row of blocks begins that it is in.
     pub row_block: BlockIndex,
     /// What it should hold.
@@ -74,12 +77,12 @@ impl Scrubbed {
         }
         // What rotted before while clients asked, and nobody met.
         repaired.retain(|&(member, block)| {
-            let is_expected = |rot: &Rot| (rot.member, rot.block) == (member, block);
+            let is_expected = |rot: &Rot| (rot.member, rot.member_block) == (member, block);
             self.rot.iter().any(is_expected) || !stack.did_rot(member, block, 1)
         });
         let (located, left): (Vec<_>, Vec<_>) = self.rot.iter().partition(|rot| rot.located);
         let located: BTreeSet<_> = (located.iter())
-            .map(|rot| (rot.member, rot.block))
+            .map(|rot| (rot.member, rot.member_block))
             .collect();
         let left: BTreeSet<_> = left.iter().map(|rot| rot.row_block).collect();
         if located != repaired {
@@ -107,15 +110,17 @@ impl Stack {
     /// Whether every place of a written group can be read again, durably.
     fn unrepaired(&self, array: usize) -> Result<(), String> {
         for (disk, contents) in self.disks.iter().enumerate() {
-            let (of, member) = self.position(disk);
+            let (of, member) = self.keeper_of(disk);
             if of != array || self.arrays[array].lost.contains(member) {
                 continue;
             }
             for sector in contents.not_durably_readable() {
                 let start = self.arrays[array].data_start[usize::from(member.0)].0;
                 let block = sector / self.sectors(disk, BlockIndex(0)).end;
+                let kept = self.kept_at(disk, BlockIndex(block));
+                let offset = kept.and_then(|kept| kept.block.0.checked_sub(start));
                 let held = |offset| self.is_held(array, member, BlockIndex(offset), View::Durable);
-                if block.checked_sub(start).is_some_and(held) {
+                if offset.is_some_and(held) {
                     return Err(format!(
                         "sector {sector} of disk {disk} was left unreadable"
                     ));
@@ -128,9 +133,13 @@ impl Stack {
     /// The rot of a block, if the budget has room for it beside `others`: no two in one row, nothing
     /// else the matter in a group that can't tell which of its members is wrong.
     fn may_rot(&self, disk: usize, block: BlockIndex, others: &[Rot]) -> Option<Rot> {
-        let (array, member) = self.position(disk);
+        let Kept {
+            array,
+            member,
+            block: member_block,
+        } = self.kept_at(disk, block)?;
         let this = &self.arrays[array];
-        let offset = block
+        let offset = member_block
             .0
             .checked_sub(this.data_start[usize::from(member.0)].0)?;
         let (index, _, row) = this.geometry.find(member, BlockIndex(offset))?;
@@ -163,6 +172,7 @@ impl Stack {
             disk,
             block,
             member,
+            member_block,
             row_block,
             wrong: right.clone(),
             right,
@@ -183,7 +193,7 @@ impl Stack {
                 .not_durably_readable()
                 .chain(self.rotten_sectors(disk));
             if bad.any(is_here) {
-                members.insert(self.position(disk).1.0);
+                members.insert(self.keeper_of(disk).1.0);
                 disks.insert(disk);
             }
         }
@@ -196,7 +206,7 @@ impl World {
     pub fn rot_and_scrub(&mut self) -> bool {
         drain(self);
         let disk = self.random_disk();
-        let (array, _) = self.stack.position(disk);
+        let (array, _) = self.stack.keeper_of(disk);
         if self.failure.is_some() || self.errors_excused || !self.may_be_scrubbed(array) {
             return false;
         }
@@ -208,13 +218,13 @@ impl World {
             return false; // No more can be spared.
         }
         let unnoticed = (0..self.stack.disks.len()).any(|disk| {
-            let (of, member) = self.stack.position(disk);
+            let (of, member) = self.stack.keeper_of(disk);
             let state = status.members.get(usize::from(member.0)).map(|m| m.state);
             of == array && self.is_gone(disk) && state == Some(Member::Active)
         });
         let errors = (0..self.stack.disks.len()).any(|disk| {
             let mut unreadable = self.stack.disks[disk].not_durably_readable();
-            self.stack.position(disk).0 == array && unreadable.next().is_some()
+            self.stack.keeper_of(disk).0 == array && unreadable.next().is_some()
         });
         if unnoticed || errors && self.options.faults.errors_max > 0 {
             return false; // The scrub would put a member out, and its spare be filled from the rot.
@@ -224,7 +234,7 @@ impl World {
         for _ in 0..self.faults.between(1, 12) {
             let disk = self.random_disk();
             let block = self.stack.in_use(disk).any(&mut self.faults);
-            if self.stack.position(disk).0 != array || self.is_gone(disk) {
+            if self.stack.keeper_of(disk).0 != array || self.is_gone(disk) {
                 continue;
             }
             if let Some(mut one) = self.stack.may_rot(disk, block, &rot) {

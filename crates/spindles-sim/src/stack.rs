@@ -3,9 +3,12 @@
 
 use crate::checksums::{Checksums, Decay};
 use crate::disk::Disk;
+use crate::maps::Kept;
 use crate::regions::Regions;
 use spindles_block::{BlockIndex, MemberIndex, MemberSet};
-use spindles_format::{RowSum, SLOT_BYTES, SUPERBLOCK_BYTES, block_checksum, stored_checksum};
+use spindles_format::{
+    ChecksumKind, RowSum, SLOT_BYTES, SUPERBLOCK_BYTES, block_checksum, stored_checksum,
+};
 use spindles_layout::{Geometry, Group, GroupIndex, Role, Slot};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -50,6 +53,8 @@ pub struct Array {
     pub staged: std::ops::Range<u64>,
     /// Its bitmaps, if it has any.
     pub regions: Option<Regions>,
+    /// What checksums it is created with.
+    pub checksum: ChecksumKind,
     /// Its checksums, if its blocks have any.
     pub checksums: Option<Checksums>,
 }
@@ -107,14 +112,26 @@ impl Stack {
     /// filled, or can't read everything, or something was rotten.
     pub(crate) fn may_lose_blocks(&self, array: usize) -> bool {
         let Array { lost, members, .. } = &self.arrays[array];
+        let is_more =
+            |below: &Below| matches!(*below, Below::Array(it) if !self.arrays[it].is_map());
+        let mut of_disks = (0..self.disks.len()).filter(|&disk| self.keeper_of(disk).0 == array);
         !lost.is_empty()
-            || members.iter().any(|below| match below {
-                Below::Disk(disk) => {
-                    let mut decayed = self.decayed.range((*disk, 0)..=(*disk, u64::MAX));
-                    self.disks[*disk].unreadable().next().is_some() || decayed.next().is_some()
-                }
-                Below::Array(_) => true,
+            || members.iter().any(is_more)
+            || of_disks.any(|disk| {
+                let mut decayed = self.decayed.range((disk, 0)..=(disk, u64::MAX));
+                self.disks[disk].unreadable().next().is_some() || decayed.next().is_some()
             })
+    }
+
+    /// Whether a crash may have taken blocks that an array has for one of a member of its own.
+    pub(crate) fn may_lose_member_blocks(&self, array: usize) -> bool {
+        self.arrays[array].members.iter().any(|below| match *below {
+            Below::Disk(_) => false,
+            Below::Array(below) if self.arrays[below].is_map() => {
+                self.may_lose_member_blocks(below)
+            }
+            Below::Array(below) => self.may_lose_blocks(below),
+        })
     }
 
     /// Bytes of a block of a disk.
@@ -519,13 +536,9 @@ impl Stack {
     }
 
     fn unreadable_places(&self, array: usize) -> Vec<Place> {
-        let members = self.arrays[array].members.iter().enumerate();
-        members
-            .filter_map(|(member, below)| match below {
-                Below::Disk(disk) => Some((member, *disk)),
-                Below::Array(_) => None,
-            })
-            .flat_map(|(_, disk)| {
+        let disks = (0..self.disks.len()).filter(|&disk| self.keeper_of(disk).0 == array);
+        disks
+            .flat_map(|disk| {
                 let spoiled = self.spoiled.range((disk, 0)..=(disk, u64::MAX));
                 let spoiled = spoiled.map(|&(_, sector)| sector);
                 let sectors = self.disks[disk].not_durably_readable().chain(spoiled);
@@ -539,10 +552,14 @@ impl Stack {
     /// no member.
     pub fn place_of(&self, disk: usize, sector: u64) -> Option<Place> {
         self.disks.get(disk)?;
-        let (array, member) = self.position(disk);
+        let block = BlockIndex(sector / self.sectors_per_block(disk));
+        let Kept {
+            array,
+            member,
+            block,
+        } = self.kept_at(disk, block)?;
         let this = &self.arrays[array];
-        let block = sector / self.sectors_per_block(disk);
-        let offset = block.checked_sub(this.data_start[usize::from(member.0)].0)?;
+        let offset = (block.0).checked_sub(this.data_start[usize::from(member.0)].0)?;
         if member.0 >= this.geometry.members() {
             return None;
         }
@@ -722,6 +739,7 @@ mod tests {
             marks: false,
             logs: false,
             regions: None,
+            checksum: ChecksumKind::None,
             checksums: None,
             staged: 0..0,
         }

@@ -2,9 +2,10 @@
 //! what of that is told apart from other errors.
 
 use crate::checkers::failure_record::newest_superblock;
+use crate::checksums::Row;
 use crate::stack::{Array, Below, Stack, View};
 use crate::world::World;
-use spindles_block::{BlockIndex, MemberSet};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet};
 use spindles_layout::{Group, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
@@ -78,21 +79,22 @@ impl Stack {
         let this = &self.arrays[array];
         let mut held = Vec::new();
         for slot in group.slots() {
-            let at = usize::from(slot.member.0);
-            let Below::Disk(disk) = this.members[at] else {
-                return false;
-            };
             if this.lost.contains(slot.member) {
                 continue;
             }
-            let block = this.data_start[at].plus(slot.offset.0 + row);
+            let offset = slot.offset.plus(row);
+            let block = this.data_start[usize::from(slot.member.0)].plus(offset.0);
             let mut bytes = vec![0; self.block_bytes];
-            self.disk_block(disk, block, View::Current, &mut bytes);
-            if self.is_rotten(disk, block) {
-                bytes.clone_from(&self.decayed[&(disk, block.0)].right);
+            if let Some((disk, block)) = self.disk_place(array, slot.member, block) {
+                self.disk_block(disk, block, View::Current, &mut bytes);
+                if self.is_rotten(disk, block) {
+                    bytes.clone_from(&self.decayed[&(disk, block.0)].right);
+                }
+            } else if !self.raw_block(array, slot.member, block, View::Current, &mut bytes) {
+                return false;
             }
             let is_parity = matches!(slot.role, Role::Parity(_));
-            if is_parity && !self.is_summed(disk, block, &bytes) {
+            if is_parity && !self.is_summed(array, slot.member, offset, &bytes) {
                 return false;
             }
             held.push((slot, bytes));
@@ -133,7 +135,7 @@ impl World {
         }
         let this = &self.stack.arrays[self.stack.top()];
         // What is a row of an array below, or of one that grows, is not asked.
-        let any = self.stack.arrays.len() > 1 || this.geometry.older().is_some();
+        let any = !self.stack.has_maps_below_only() || this.geometry.older().is_some();
         let writes: Vec<_> = self.client.writes().collect();
         let is_written = |block| writes.iter().any(|(_, blocks)| blocks.contains(&block));
         let mut group = Group::empty();
@@ -183,13 +185,15 @@ impl World {
         if this.geometry.older().is_some() {
             return false; // It may be a member that the array grows onto.
         }
-        let mut members = (0..).zip(&this.members);
-        members.any(|(at, below)| {
-            let member = spindles_block::MemberIndex(at);
-            let Below::Disk(disk) = *below else {
-                return false;
+        let mut members = (0..).map(MemberIndex).zip(&this.members);
+        members.any(|(member, below)| {
+            let newest = match *below {
+                Below::Disk(disk) => newest_superblock(&self.stack.disks[disk], View::Durable),
+                Below::Array(below) if self.stack.arrays[below].is_map() => {
+                    self.stack.newest_superblock(below, View::Durable)
+                }
+                Below::Array(_) => None,
             };
-            let newest = newest_superblock(&self.stack.disks[disk], View::Durable);
             !this.lost.contains(member) && newest.is_some_and(|it| !it.missing().is_empty())
         })
     }
@@ -202,10 +206,11 @@ impl World {
         }
         let location = this.geometry.locate(BlockIndex(block));
         let at = usize::from(location.member.0);
-        let Below::Disk(disk) = this.members[at] else {
+        let block = this.data_start[at].plus(location.offset.0);
+        let place = (self.stack).disk_place(self.stack.top(), location.member, block);
+        let Some((disk, block)) = place else {
             return true;
         };
-        let block = this.data_start[at].plus(location.offset.0);
         let missing = this.lost.contains(location.member);
         missing
             || this.damaged == Some(location.member)
@@ -241,7 +246,7 @@ impl World {
     pub(crate) fn excuse(&self, sectors: &Range<u64>, token: u64) -> Option<&'static str> {
         if !self.in_doubt.meets(sectors, token) && !self.unlogged.sectors.meets(sectors, token) {
             None
-        } else if self.stack.arrays.len() > 1 {
+        } else if !self.stack.has_maps_below_only() {
             Some("lost in an array below")
         } else if self.unlogged.gone.meets(sectors, token) {
             Some("lost of an unlogged row")
@@ -262,19 +267,20 @@ impl World {
     /// Whether a block of a disk is of a row that a crash left half written, as far as nobody put it in
     /// order since: rot in it can't be told from that.
     pub(crate) fn is_of_half_written_row(&self, disk: usize, block: BlockIndex) -> bool {
-        let Some((array, group, row)) = self.row_of(disk, block) else {
+        let Some(row) = self.row_of(disk, block) else {
             return false;
         };
+        let Row { array, group, .. } = &row;
         let per_block = self.client.sectors_per_block;
-        let row = u64::from(row);
+        let row = u64::from(row.block_in_chunk);
         let sectors = &self.unlogged.sectors;
-        let is_unlogged = if array == self.stack.top() {
-            let mut data = data_of(&group, row);
+        let is_unlogged = if *array == self.stack.top() {
+            let mut data = data_of(group, row);
             data.any(|block| sectors.has(block * per_block..(block + 1) * per_block))
         } else {
             !self.in_doubt.now.is_empty()
         };
-        group.parity_chunks > 0 && is_unlogged && !self.stack.row_is_whole(array, &group, row)
+        group.parity_chunks > 0 && is_unlogged && !self.stack.row_is_whole(*array, group, row)
     }
 }
 

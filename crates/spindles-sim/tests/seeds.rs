@@ -97,6 +97,25 @@ fn disks_of_different_sizes_keep_all_promises() {
     }
 }
 
+/// Arrays of arrays, most of them with the checksums that `create` gives them.
+#[test]
+fn nested_arrays_keep_all_promises() {
+    let fixed = Fixed {
+        nested: true,
+        checksums: Some(true),
+        ..Fixed::default()
+    };
+    let mut struck = BTreeMap::<&str, u64>::new();
+    for seed in 0..120 {
+        for (what, times) in check_seed(seed, &fixed).struck {
+            *struck.entry(what).or_default() += times;
+        }
+    }
+    for what in ["rot", "rot_met", "latent_sector_error", "power loss"] {
+        assert!(struck.get(what) > Some(&5), "{what}: {struck:?}");
+    }
+}
+
 /// Arrays get the room of larger disks that took the places of those they were created on, and end
 /// meanwhile.
 #[test]

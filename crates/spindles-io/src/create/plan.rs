@@ -13,7 +13,7 @@ use spindles_format::{
     areas_for, device_bytes_for, give_bad_blocks, give_checksums, give_regions,
 };
 use spindles_layout::{
-    Expression, Geometry, GeometryError, Layout, Level, Redundancy, Spec, chunk_blocks,
+    Covered, Expression, Geometry, GeometryError, Layout, Level, Spec, chunk_blocks,
 };
 
 /// An array worked out.
@@ -328,32 +328,15 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Whether an array keeps checksums of its blocks, where one around it does so already or not.
-///
-/// Whoever repairs a block, or tells after a crash which copy or row is right, must know what was written:
-/// so parity has checksums always, and so have copies of which not all have them below. What has no
-/// redundancy has them only where nobody around it does.
+/// Whether an array of these members keeps checksums, where one around it does so already or not.
 fn keeps_checksums(level: &Level, members: &[Expression], around_keeps: bool) -> bool {
-    match level.redundancy {
-        Redundancy::Parity(_) => true,
-        Redundancy::CopyOnEveryMember | Redundancy::Copies => {
-            !members.iter().all(has_redundancy_with_checksums)
-        }
-        Redundancy::None => {
-            let is_device = |member: &Expression| matches!(member, Expression::Leaf(_));
-            !around_keeps && members.iter().any(is_device)
-        }
-    }
+    level.keeps_checksums(members.iter().map(covered), around_keeps)
 }
 
-/// Whether every block below has its checksum in an array with redundancy.
-fn has_redundancy_with_checksums(of: &Expression) -> bool {
+fn covered(of: &Expression) -> Covered {
     match of {
-        Expression::Leaf(_) => false,
-        Expression::Array { level, members, .. } => {
-            level.redundancy != Redundancy::None
-                || members.iter().all(has_redundancy_with_checksums)
-        }
+        Expression::Leaf(_) => Covered::Device,
+        Expression::Array { level, members, .. } => level.covered(members.iter().map(covered)),
     }
 }
 

@@ -3,7 +3,7 @@
 
 use super::{Checker, Scene, Seen, Stateless};
 use crate::disk::Disk;
-use crate::stack::{Below, View};
+use crate::stack::{Below, Stack, View};
 use spindles_block::{BlockIndex, Instant, MemberIndex};
 use spindles_format::{ArrayRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES};
 use spindles_layout::{Group, Role};
@@ -82,6 +82,23 @@ fn writes_to(scene: &Scene<'_>, member: MemberIndex, block: BlockIndex, blocks: 
                 }
         })
     })
+}
+
+impl Stack {
+    /// That of the array around it that has the highest generation in an array.
+    pub(crate) fn newest_superblock(&self, array: usize, view: View) -> Option<ArrayRecord> {
+        let block_bytes = u64::try_from(self.block_bytes).expect("fits");
+        let slots = SLOT_BYTES.iter().filter_map(|slot| {
+            let mut bytes = vec![0; SUPERBLOCK_BYTES];
+            let mut blocks = (slot / block_bytes..).zip(bytes.chunks_exact_mut(self.block_bytes));
+            let is_told =
+                blocks.all(|(block, out)| self.array_block(array, BlockIndex(block), view, out));
+            let decoded = is_told.then(|| spindles_format::decode(&bytes).ok());
+            decoded.flatten()
+        });
+        let records = slots.map(|(record, _)| record);
+        records.max_by_key(|record| record.generation)
+    }
 }
 
 /// The superblock with the highest generation.

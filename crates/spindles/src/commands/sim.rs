@@ -55,6 +55,7 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 struct Arguments {
     /// Run this seed alone, and tell what happens
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
@@ -71,6 +72,9 @@ struct Arguments {
     /// Only arrays of this level, not nested
     #[arg(long, value_name = "LEVEL", value_parser = parse_level)]
     level: Option<&'static Level>,
+    /// Only arrays of arrays
+    #[arg(long, conflicts_with = "level")]
+    nested: bool,
     /// So many members; with --level
     #[arg(long, value_name = "N", requires = "level", value_parser = clap::value_parser!(u8).range(1..=12))]
     members: Option<u8>,
@@ -169,6 +173,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let fixed = Fixed {
         level: arguments.level,
+        nested: arguments.nested,
         members: arguments.members,
         model: arguments.disk,
         requests: arguments.requests,

@@ -1,0 +1,125 @@
+//! Arrays that are maps only: without redundancy, bitmaps and checksums of their own, inside another. Each block
+//! of them is one block of one disk, and the array around them answers for it as if it were its own disk's.
+
+use crate::stack::{Array, Below, Stack};
+use spindles_block::{BlockIndex, MemberIndex};
+use spindles_layout::Group;
+
+/// A block of a member of an array that is more than a map, or the outermost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// The array.
+    pub array: usize,
+    /// Its member.
+    pub member: MemberIndex,
+    /// The block, counted from the start of the member.
+    pub block: BlockIndex,
+}
+
+impl Array {
+    /// Whether it is a map only.
+    pub(crate) fn is_map(&self) -> bool {
+        self.above.is_some()
+            && self.geometry.redundancy() == 0
+            && self.regions.is_none()
+            && self.checksums.is_none()
+    }
+}
+
+impl Stack {
+    /// Whether no array but the outermost is more than a map.
+    pub(crate) fn has_maps_below_only(&self) -> bool {
+        self.arrays[..self.top()].iter().all(Array::is_map)
+    }
+
+    /// The block of a disk that a block of a member lies on, counted from the start of the member. `None` where
+    /// an array below is more than a map.
+    pub(crate) fn disk_place(
+        &self,
+        mut array: usize,
+        mut member: MemberIndex,
+        mut block: BlockIndex,
+    ) -> Option<(usize, BlockIndex)> {
+        loop {
+            match self.arrays[array].members[usize::from(member.0)] {
+                Below::Disk(disk) => return Some((disk, block)),
+                Below::Array(below) if self.arrays[below].is_map() => {
+                    let this = &self.arrays[below];
+                    let location = this.geometry.locate(block);
+                    let start = this.data_start[usize::from(location.member.0)];
+                    (array, member) = (below, location.member);
+                    block = start.plus(location.offset.0);
+                }
+                Below::Array(_) => return None,
+            }
+        }
+    }
+
+    /// The first array above a disk that is more than a map, or the outermost, and its member that the disk is in.
+    pub(crate) fn keeper_of(&self, disk: usize) -> (usize, MemberIndex) {
+        let (mut array, mut member) = self.position(disk);
+        while let Some(above) = self.arrays[array]
+            .above
+            .filter(|_| self.arrays[array].is_map())
+        {
+            (array, member) = above;
+        }
+        (array, member)
+    }
+
+    /// Where a block of a disk lies for the array that `keeper_of` tells; `None` of what maps keep for
+    /// themselves.
+    pub(crate) fn kept_at(&self, disk: usize, mut block: BlockIndex) -> Option<Kept> {
+        let (mut array, mut member) = self.position(disk);
+        let mut group = Group::empty();
+        while let Some(above) = self.arrays[array]
+            .above
+            .filter(|_| self.arrays[array].is_map())
+        {
+            let this = &self.arrays[array];
+            let start = this.data_start[usize::from(member.0)];
+            let offset = block.0.checked_sub(start.0).map(BlockIndex)?;
+            let (index, _, row) = this.geometry.find(member, offset)?;
+            this.geometry.group_into(index, &mut group);
+            block = group.first_block.plus(row.into());
+            (array, member) = above;
+        }
+        Some(Kept {
+            array,
+            member,
+            block,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Fixed, Options, create};
+
+    #[test]
+    fn blocks_are_found_down_and_up_again() {
+        let fixed = Fixed {
+            nested: true,
+            checksums: Some(true),
+            ..Fixed::default()
+        };
+        let mut through_maps = 0;
+        for seed in 0..60 {
+            let stack = create::blank(&Options::swarm(seed, &fixed));
+            for disk in 0..stack.disks.len() {
+                let (array, member) = stack.keeper_of(disk);
+                for block in (0..400).map(BlockIndex) {
+                    let Some(kept) = stack.kept_at(disk, block) else {
+                        continue;
+                    };
+                    assert_eq!((kept.array, kept.member), (array, member), "seed {seed}");
+                    let place = stack.disk_place(array, member, kept.block);
+                    assert_eq!(place, Some((disk, block)), "seed {seed}");
+                    through_maps += u32::from(array != stack.position(disk).0);
+                }
+            }
+        }
+        assert!(through_maps > 1000, "{through_maps}");
+    }
+}
