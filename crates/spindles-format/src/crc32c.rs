@@ -84,15 +84,26 @@ pub const CHECKSUM_TAIL_OF_BYTES: usize = 512;
 /// The bytes at the end of each part that come first.
 pub const CHECKSUM_TAIL_BYTES: usize = 8;
 
-/// The checksum of a block of data: CRC-32C of the last eight bytes of each 512 bytes of it, and then of
-/// all of it. Bytes that end in their own CRC-32C, as some formats' do, do the same to a CRC-32C whatever
-/// they are, and so do all sums of such: what an older write left there, or a torn one, would pass for a
-/// newer one otherwise.
+/// The checksum of a block of data: CRC-32C of the last eight bytes of each 512 bytes of it, the last four
+/// of these first, and then of all of it. Bytes that end in their own CRC-32C, as some formats' do, do the
+/// same to a CRC-32C whatever they are, and so do all sums of such: what an older write left there, or a torn
+/// one, would pass for a newer one otherwise. Eight bytes, since some have zeros after their own; the halves exchanged,
+/// since what differs may be four bytes and their CRC-32C alone.
 #[must_use]
 pub fn block_checksum(block: &[u8]) -> u32 {
-    let parts = block.chunks_exact(CHECKSUM_TAIL_OF_BYTES);
-    let tails = parts.map(|part| &part[CHECKSUM_TAIL_OF_BYTES - CHECKSUM_TAIL_BYTES..]);
-    !crc32c_on(tails.fold(SEED, crc32c_on), block)
+    let (parts, _) = block.as_chunks::<CHECKSUM_TAIL_OF_BYTES>();
+    let tails = parts.iter().map(checksum_tail);
+    !crc32c_on(tails.fold(SEED, |crc, tail| crc32c_on(crc, &tail)), block)
+}
+
+/// What of a part of a block comes first in the checksum of the block.
+#[must_use]
+#[inline]
+pub fn checksum_tail(part: &[u8; CHECKSUM_TAIL_OF_BYTES]) -> [u8; CHECKSUM_TAIL_BYTES] {
+    let mut tail = [0; CHECKSUM_TAIL_BYTES];
+    tail.copy_from_slice(&part[CHECKSUM_TAIL_OF_BYTES - CHECKSUM_TAIL_BYTES..]);
+    tail.rotate_left(CHECKSUM_TAIL_BYTES / 2);
+    tail
 }
 
 /// The register before the first byte.
@@ -207,6 +218,26 @@ mod tests {
         assert_eq!(crc32c(&sum), crc32c(&[0; 512]));
         assert_ne!(block_checksum(&one), block_checksum(&two));
         assert_ne!(block_checksum(&sum), block_checksum(&[0; 512]));
+    }
+
+    /// So are blocks that end in a number and their own CRC-32C, where only these differ, or in their own
+    /// CRC-32C and zeros.
+    #[test]
+    fn blocks_that_differ_in_their_last_bytes_alone_have_different_checksums() {
+        let block = |number: u32, zeros: usize| {
+            let mut block = vec![3; 512 - zeros];
+            let end = block.len();
+            block[end - 8..end - 4].copy_from_slice(&number.to_le_bytes());
+            let sum = crc32c(&block[..end - 4]).to_le_bytes();
+            block[end - 4..].copy_from_slice(&sum);
+            block.resize(512, 0);
+            block
+        };
+        for zeros in [0, 4] {
+            let (one, two) = (block(11, zeros), block(12, zeros));
+            assert_eq!(crc32c(&one), crc32c(&two));
+            assert_ne!(block_checksum(&one), block_checksum(&two), "{zeros} zeros");
+        }
     }
 
     /// So are blocks of parts that end in their own CRC-32C, each of them old or new, and sums of such.

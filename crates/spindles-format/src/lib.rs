@@ -47,7 +47,9 @@ pub use checksums::{
     seal_checksums, stored_checksum,
 };
 pub use choose::{Found, choose};
-pub use crc32c::{CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, crc32c};
+pub use crc32c::{
+    CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, checksum_tail, crc32c,
+};
 pub use error::DecodeError;
 pub use growth::{GrowthRecord, OlderMap};
 pub use journal::{

@@ -61,7 +61,7 @@ fn checksum(block: &[u8]) -> u32 {
     let parts = block.as_chunks::<CHECKSUM_TAIL_OF_BYTES>().0;
     let (slots, _) = tails.as_chunks_mut::<CHECKSUM_TAIL_BYTES>();
     for (tail, part) in slots.iter_mut().zip(parts) {
-        *tail = *part.last_chunk().expect("a part is longer");
+        *tail = spindles_format::checksum_tail(part);
     }
     let mut crc = crc_fast::Digest::new(crc_fast::CrcAlgorithm::Crc32Iscsi);
     crc.update(&tails[..parts.len() * CHECKSUM_TAIL_BYTES]);
