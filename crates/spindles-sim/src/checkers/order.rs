@@ -112,7 +112,10 @@ impl Order {
         sector: u64,
         bytes: &[u8],
     ) -> Result<(), String> {
-        let Some(place) = scene.stack.place_of(disk, sector) else {
+        let place = scene.stack.place_of(disk, sector);
+        // Of arrays on others only those below, which are on disks, are watched.
+        let is_on_disk = |place: &Place| place.array == scene.stack.position(disk).0;
+        let Some(place) = place.filter(is_on_disk) else {
             self.note_header(scene, bytes);
             if disk < scene.stack.disks.len() && scene.stack.is_superblock(disk, sector) {
                 let (array, _) = scene.stack.position(disk);

@@ -98,12 +98,15 @@ impl Engine {
         if lock && !self.ranges[id].locked {
             if !self.locks.acquire(id, group, low, end) {
                 self.ranges[id].move_to(Phase::Locking);
+                self.ranges[id].rows.state = RowState::Unknown;
                 return;
             }
             self.ranges[id].locked = true;
         }
         if alone && self.regions.are_stored() && !self.region_is_open(id) {
             self.ranges[id].move_to(Phase::Preparing);
+            // The region may be given back and begun anew meanwhile.
+            self.ranges[id].rows.state = RowState::Unknown;
             self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();
         }
