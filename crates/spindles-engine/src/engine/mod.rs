@@ -56,8 +56,8 @@ use crate::{
 };
 use alloc::{boxed::Box, collections::VecDeque, vec::Vec};
 use spindles_block::{
-    BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberIndex, MemberIoId, MemberResult,
-    MemberSet, Operand, Operation, Request, StepId,
+    BlockIndex, BlockSize, BufferId, ComputeResult, Instant, MemberError, MemberIndex, MemberIoId,
+    MemberResult, MemberSet, Operand, Operation, Request, StepId,
 };
 use spindles_format::{ArrayRecord, RowSum};
 use spindles_layout::{Geometry, Group};
@@ -429,6 +429,13 @@ impl Engine {
     pub(crate) fn put_out(&mut self, member: MemberIndex, reason: OutReason) -> bool {
         if self.missing.contains(member) {
             return self.geometry.survives(self.lost);
+        }
+        if reason == OutReason::Error(MemberError::NoSpace) && !self.is_settled() {
+            // What it alone holds of rows in doubt would be given up, and there may be room again.
+            let error = MemberError::NoSpace;
+            self.output(Output::Event(Event::MemberFault { member, error }));
+            self.stop_writing();
+            return false;
         }
         let was_filled = self.lost.contains(member);
         let lost = self.lost.with(member);

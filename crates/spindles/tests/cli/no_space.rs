@@ -108,3 +108,54 @@ fn space_that_comes_in_time_is_used() {
     let status = mounted.run("status a b --json").ok().json();
     assert_eq!(status["state"], "healthy");
 }
+
+/// What a writer that ran out of space left in doubt is not given up because there is still none when
+/// the array is opened again: once there is, all that was durable is there.
+#[test]
+fn without_space_an_opening_gives_nothing_up() {
+    let (expression, command) = ("raid1(raid5(a,b,c),raid5(d,e,f))", "resync p");
+    let Some(mounted) = Mounted::new(34 * MIB) else {
+        return;
+    };
+    for member in ["a", "b", "c", "d", "e", "f"] {
+        let file = File::create(mounted.at().join(member)).expect("a file");
+        file.set_len(32 * MIB).expect("a sparse file");
+    }
+    mounted.run(&format!("create p {expression}")).ok();
+    let elsewhere = tempfile::tempdir().expect("a folder");
+    let path = |name: &str| elsewhere.path().join(name).display().to_string();
+    fs::write(path("durable"), vec![3; 5 << 20]).expect("room");
+    fs::write(
+        path("data"),
+        (0..40 << 20)
+            .map(|at: u32| at.to_le_bytes()[1])
+            .collect::<Vec<u8>>(),
+    )
+    .expect("room");
+    mounted
+        .run(&format!("copy {} array:p", path("durable")))
+        .ok();
+    assert_ne!(
+        mounted
+            .run(&format!("copy {} array:p", path("data")))
+            .status,
+        0
+    );
+    mounted.run(command);
+    let grown = Command::new("mount")
+        .args(["-o", "remount,size=300m"])
+        .arg(mounted.at())
+        .status();
+    assert!(grown.is_ok_and(|status| status.success()));
+    let out = path("out");
+    mounted.run("rebuild p");
+    mounted.run(&format!("copy array:p {out} --bytes 5M")).ok();
+    let read = fs::read(path("out")).expect("it was copied");
+    for (at, byte) in read.iter().enumerate() {
+        let written = u32::try_from(at).expect("small").to_le_bytes()[1];
+        assert!(
+            [3, written].contains(byte),
+            "{expression} {command}: byte {at}"
+        );
+    }
+}
