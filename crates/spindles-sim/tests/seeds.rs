@@ -491,6 +491,10 @@ fn seeds_on_any_disks_that_found_something_stay_quiet() {
         ),
         (52175, "sim: without the log of a device parity is in doubt"),
         (
+            116_123,
+            "engine: a log that went on after a crash, and ended unused, does not keep its segments",
+        ),
+        (
             107_024,
             "engine: an array all of whose members go under one write answers it with an error",
         ),

@@ -56,6 +56,14 @@ pub(crate) struct Segment {
     pub(crate) state: SegmentState,
 }
 
+impl Segment {
+    const FREE: Self = Self {
+        first: 0,
+        unfinished: 0,
+        state: SegmentState::Free,
+    };
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SegmentState {
     Free,
@@ -142,11 +150,6 @@ impl Journal {
             // What it held is lost.
             record.tail = 0;
         }
-        let segment = Segment {
-            first: 0,
-            unfinished: 0,
-            state: SegmentState::Free,
-        };
         Some(Self {
             array: persistence.array.uuid,
             placement,
@@ -162,7 +165,7 @@ impl Journal {
             device: persistence.journal_device,
             stamp: Stamp::Done,
             sequence: 0,
-            segments: [segment; 2],
+            segments: [Segment::FREE; 2],
             current: 0,
             used: 0,
             live: Live::new(),
@@ -214,6 +217,8 @@ impl Journal {
     /// Nothing is logged any more, and nothing that was counts.
     pub(crate) fn end(&mut self) {
         self.record.tail = 0;
+        // A log of before may have gone on in them.
+        self.segments = [Segment::FREE; 2];
         self.state = State::Off;
     }
 
