@@ -166,6 +166,57 @@ fn more_rot_than_redundancy_is_an_error() {
     }
 }
 
+/// Any block is written of a row in which so much rotted that the rest can't be known: what rotted is lost,
+/// and everything else, the block too, is there and has its redundancy.
+#[test]
+fn a_write_beside_more_rot_than_redundancy_comes_to_pass() {
+    let mut told = 0;
+    for (level, members, rotten) in [("raid5", 4, 2), ("raid5", 4, 3), ("raid6", 6, 3)] {
+        let geometry = Geometry::new(&spec(level, members)).unwrap();
+        // The block of data that lies at block 20 of a member, if that is no parity.
+        let block_on = |member: usize| {
+            let member = MemberIndex(u8::try_from(member).unwrap());
+            let (group, slot, row) = geometry.find(member, BlockIndex(20)).unwrap();
+            let at = group.0 * geometry.stripe_blocks() + u64::from(slot) * 8 + u64::from(row);
+            (slot < geometry.data_chunks()).then_some(at)
+        };
+        let blocks = || (0..members).filter_map(block_on);
+        for (first, block) in (0..members).flat_map(|first| blocks().map(move |b| (first, b))) {
+            let (mut world, mut model) = filled(&setup(&spec(level, members), 4, 6));
+            let rots: Vec<usize> = (first..first + rotten).map(|m| m % members).collect();
+            for &member in &rots {
+                rot(&mut world, member, 20);
+            }
+            let mut write = |world: &mut World, block: u64| {
+                let at = usize::try_from(block).unwrap() * BLOCK;
+                model[at..at + BLOCK].fill(0x77);
+                world.write(block, &[0x77; BLOCK]).unwrap();
+                model.clone()
+            };
+            let mut now = write(&mut world, block);
+            let lost = rots.iter().filter_map(|&member| block_on(member));
+            let lost: Vec<u64> = lost.filter(|&other| other != block).collect();
+            for (block, right) in (0..).zip(now.chunks_exact(BLOCK)) {
+                match world.read(block, 1) {
+                    Ok(bytes) => assert!(bytes == right && !lost.contains(&block), "{level}"),
+                    Err(_) => assert!(lost.contains(&block), "{level} {block}"),
+                }
+            }
+            let lost_events = |event: &&Event| matches!(event, Event::Lost { .. });
+            told += world.events.iter().filter(lost_events).count();
+            for block in lost {
+                now = write(&mut world, block);
+            }
+            world.fail(u8::try_from(first).unwrap());
+            let blocks = u32::try_from(geometry.blocks()).unwrap();
+            assert!(world.read(0, blocks).unwrap() == now, "{level}");
+            assert!(world.close());
+            assert_eq!(world.wrong_checksums(), [], "{level}");
+        }
+    }
+    assert!(told > 0, "all was written without the rest of a row");
+}
+
 /// A write that computes parity from what is there does not build upon rot, nor does a rebuild.
 #[test]
 fn rot_is_not_built_upon() {

@@ -81,6 +81,12 @@ impl Engine {
         if self.halve(id) {
             return self.plan_range(id);
         }
+        self.found_rotten(id, rotten);
+        self.plan_range(id);
+    }
+
+    /// These slots of the row under way hold other bytes than were written.
+    pub(crate) fn found_rotten(&mut self, id: RangeId, rotten: SlotSet) {
         for slot in rotten.iter() {
             self.chunk_is_rotten(id, slot);
             if !self.in_doubt(id) {
@@ -88,11 +94,10 @@ impl Engine {
             }
         }
         self.ranges[id].seen.corrupt = true;
-        self.plan_range(id);
     }
 
     /// Slots of a stripe range that were read, and hold other bytes than were written.
-    fn rotten_slots(&self, id: RangeId) -> SlotSet {
+    pub(crate) fn rotten_slots(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         let logged = self.logged_slots(id);
         let is_rotten = |&slot: &u8| {

@@ -142,6 +142,9 @@ impl Engine {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
             }
+            if self.may_lose_rotten(id, unreadable) {
+                return self.begin_settling(id);
+            }
             let error = if self.ranges[id].seen.corrupt {
                 if self.in_doubt(id) && ask == Ask::Read {
                     return self.begin_agreeing(id);

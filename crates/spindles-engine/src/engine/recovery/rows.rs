@@ -12,6 +12,9 @@
 //! lock: for the first read of a region in doubt, for a write of a part of the rows, and for the resync
 //! job. It is durable before the stripe range goes on, so that a second crash can't change what was read once.
 //!
+//! A write of a part of rows goes the same way where nothing is in doubt, but more rotted than redundancy makes
+//! good: what rotted is lost, and told, and the write comes to pass as on any disk.
+//!
 //! Open read only nothing is written. A read that finds blocks which do not fit their checksums, and can't
 //! reconstruct them, is answered where a row sum proves the row, or where nothing of the row is lacking and all
 //! its redundancy agrees. Anything else is an error.
@@ -53,6 +56,14 @@ impl Engine {
         let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
         self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
+    }
+
+    /// Whether a write can come to pass only where rot is taken for lost. What can't be read for another reason
+    /// may come back.
+    pub(crate) fn may_lose_rotten(&self, id: RangeId, unreadable: SlotSet) -> bool {
+        let range = &self.ranges[id];
+        let rots = !unreadable.is_empty() && unreadable.minus(range.rows.rotten).is_empty();
+        rots && range.ask == Ask::Write && !range.shape.copies && !self.read_only
     }
 
     /// Reads what is there of the rows under way.
@@ -175,6 +186,14 @@ impl Engine {
 
     /// What was read of the rows under way has checksums.
     pub(crate) fn settling_verified(&mut self, id: RangeId) {
+        if !self.ranges[id].rows.rotten.is_empty() {
+            // Nothing is in doubt: what else does not fit is rotten too.
+            let rotten = self.rotten_slots(id);
+            if !rotten.is_empty() {
+                self.found_rotten(id, rotten);
+                return self.begin_settling(id);
+            }
+        }
         if self.shape(id).copies && self.read_only {
             self.compare_copies(id);
         } else if self.shape(id).copies {
@@ -494,6 +513,9 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Done;
         range.rows.zeros = SlotSet::EMPTY;
+        // What could not be read was written anew.
+        range.rows.unreadable = SlotSet::EMPTY;
+        range.rows.rotten = SlotSet::EMPTY;
         range.plan.writes = SlotSet::EMPTY;
         self.unpin_pages(id);
         if self.ranges[id].ask == Ask::Settle {
