@@ -502,6 +502,10 @@ fn seeds_on_any_disks_that_found_something_stay_quiet() {
             700_894,
             "sim: a member that the array was about to grow onto is missing in no row",
         ),
+        (
+            193_340,
+            "sim: rot beside what was answered and not durable is in a gap where the log is lost",
+        ),
     ];
     for (seed, title) in found {
         let outcome = run_seed(seed, &Fixed::default());
