@@ -596,15 +596,15 @@ impl World {
         }
     }
 
-    /// A crash came: what decayed in rows that were being written is as it was, where it could not be told
-    /// from what that left there.
-    pub(crate) fn cure_rows_in_doubt(&mut self, untold: impl Fn(&Decay) -> bool) {
-        let decayed = self.stack.decayed.iter();
-        let untold = decayed.filter(|(_, decay)| untold(decay));
-        let mut places: Vec<_> = untold.map(|(place, _)| *place).collect();
+    /// The log is gone: what decayed in rows that were being written is as it was, since it may be taken for
+    /// that (docs/consistency.md, the named gaps).
+    pub(crate) fn cure_rows_in_doubt(&mut self) {
+        let mut places: Vec<_> = self.stack.decayed.keys().copied().collect();
         places.retain(|&(disk, block)| self.is_row_in_doubt(disk, BlockIndex(block)));
-        self.stack
+        let cured = self
+            .stack
             .cure(|disk, block| places.contains(&(disk, block.0)));
+        *self.struck.entry("gap: row without its log").or_default() += cured;
     }
 
     /// Whether clients were writing something in the row of a disk's block.

@@ -187,10 +187,8 @@ fn cure_what_is_in_doubt(world: &mut World) {
             world.stack.disks[disk].make_readable(sector);
         }
     }
-    if in_doubt && world.options.sums() && !world.options.doubts_parity() {
-        // Only the journal is gone: where nothing was being written, checksums still tell.
-        world.cure_rows_in_doubt(|_| true);
-    } else if in_doubt {
+    // Where only the journal is gone, checksums still tell, and the next opening shows what was logged there alone.
+    if in_doubt && (!world.options.sums() || world.options.doubts_parity()) {
         world.stack.cure(|_, _| true);
     }
     if !in_doubt || unreadable.is_empty() {

@@ -257,11 +257,13 @@ impl World {
         }
     }
 
-    /// The log of what was being written is gone.
+    /// The log of what was being written is gone, and of what was answered and is not durable in its
+    /// places. What decayed in these rows is as it was.
     pub(crate) fn lose_log(&mut self) {
         let in_doubt = self.client.history.in_doubt(true);
         self.in_doubt.now.extend(&in_doubt);
         self.without_log.now.extend(in_doubt);
+        self.cure_rows_in_doubt();
     }
 
     /// Whether a block of a disk is of a row that a crash left half written, as far as nobody put it in
@@ -273,10 +275,12 @@ impl World {
         let Row { array, group, .. } = &row;
         let per_block = self.client.sectors_per_block;
         let row = u64::from(row.block_in_chunk);
-        let sectors = &self.unlogged.sectors;
+        let unlogged = [&self.unlogged.sectors, &self.without_log];
         let is_unlogged = if *array == self.stack.top() {
-            let mut data = data_of(group, row);
-            data.any(|block| sectors.has(block * per_block..(block + 1) * per_block))
+            data_of(group, row).any(|block| {
+                let sectors = block * per_block..(block + 1) * per_block;
+                unlogged.iter().any(|all| all.has(sectors.clone()))
+            })
         } else {
             !self.in_doubt.now.is_empty()
         };
@@ -287,9 +291,11 @@ impl World {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::client::Wish;
+    use crate::checksums::Decay;
+    use crate::client::{Token, Wish};
+    use crate::stack::View;
     use crate::{Ending, Fixed, Options, create};
-    use spindles_block::{MemberIndex, Operation};
+    use spindles_block::{MemberIndex, Operation, Reply};
     use spindles_layout::Level;
 
     /// A small `raid5` that no engine has open.
@@ -356,6 +362,51 @@ mod tests {
             ask(&mut both, WRITE, 2, 1);
             assert_eq!(unlogged(both, power), [0, 2].into());
         }
+    }
+
+    /// With the log what was answered is told from rot beside it, and without it no more. Other rows need no log.
+    #[test]
+    fn rot_beside_what_was_answered_is_in_a_gap_where_the_log_is_lost() {
+        let mut world = world();
+        let token = ask(&mut world, WRITE, 0, 1);
+        let now = world.now();
+        let flight = world.client.take(
+            now,
+            Reply {
+                token,
+                result: Ok(()),
+                exchanged: None,
+            },
+        );
+        let Some(Token::Write { token, fua }) = flight.map(|flight| flight.token) else {
+            panic!("a write was asked");
+        };
+        world.client.history.write_answered(token, true, fua);
+        world.crash(false);
+        // Blocks 0 and 2 are a row.
+        let places = [1, 2].map(|block| {
+            let geometry = world.stack.geometry();
+            let at = geometry.locate(BlockIndex(block));
+            let top = world.stack.top();
+            let start = world.stack.arrays[top].data_start[usize::from(at.member.0)];
+            let place = world
+                .stack
+                .disk_place(top, at.member, start.plus(at.offset.0));
+            place.expect("it is on a disk")
+        });
+        for (disk, block) in places {
+            let mut right = vec![0; world.stack.block_bytes];
+            (world.stack).disk_block(disk, block, View::Current, &mut right);
+            let wrong: Vec<u8> = right.iter().map(|byte| !byte).collect();
+            world.stack.put_disk_block(disk, block, &wrong);
+            let decay = Decay::new(right, wrong);
+            world.stack.decayed.insert((disk, block.0), decay);
+        }
+        let rotten = |world: &World| places.map(|(disk, block)| world.stack.is_rotten(disk, block));
+        world.cure_gaps(&BTreeSet::new());
+        assert_eq!(rotten(&world), [true, true]);
+        world.lose_log();
+        assert_eq!(rotten(&world), [true, false]);
     }
 
     #[test]
