@@ -127,6 +127,8 @@ impl Purpose {
 pub(crate) struct MetadataBuffer {
     buffer: BufferId,
     block_size: BlockSize,
+    /// Blocks that places were set aside of.
+    reserved_blocks: u32,
     pub(crate) bytes: Vec<u8>,
     /// The read that is under way on each member, and where it goes; at most one.
     pub(crate) reads: Vec<Option<Read>>,
@@ -163,22 +165,27 @@ impl MetadataBuffer {
         Self {
             buffer,
             block_size,
+            reserved_blocks: 0,
             bytes: Vec::new(),
             // One more for a device beside the members.
             reads: vec![None; usize::from(members) + 1],
         }
     }
 
-    /// Sets aside `blocks` blocks for each of `parts` members. Only while opening.
+    /// Sets aside `blocks` blocks for each of `parts` members, before there is memory for them.
     pub(crate) fn reserve(&mut self, parts: u8, blocks: u32) -> Place {
-        let block_bytes = index(self.block_size.bytes());
-        let first_block = u32::try_from(self.bytes.len() / block_bytes).expect("small");
-        let more = usize::from(parts) * index(blocks) * block_bytes;
-        self.bytes.resize(self.bytes.len() + more, 0);
+        assert!(self.bytes.is_empty(), "places are set aside at opening");
+        let first_block = self.reserved_blocks;
+        self.reserved_blocks += u32::from(parts) * blocks;
         Place {
             first_block,
             blocks,
         }
+    }
+
+    /// All places are set aside: they get zeros. Memory that nobody touches is not taken from the machine.
+    pub(crate) fn provide(&mut self) {
+        self.bytes = alloc::vec![0; index(self.reserved_blocks) * index(self.block_size.bytes())];
     }
 
     /// Where the part of `part` begins.

@@ -295,6 +295,7 @@ impl Engine {
             let replay = engine.new_replay();
             engine.opening.will_replay(replay);
         }
+        engine.metadata_buffer.provide();
         engine.find_growth();
         engine.find_rebuilding();
         engine.load_bad_blocks();

@@ -26,6 +26,21 @@ const FILES: u32 = 256;
 /// Buffers with a number below this are registered where the kernel lets us.
 const BUFFERS: u32 = 1024;
 
+/// A buffer that may be registered. The kernel takes and pins all of its memory then, so it is registered
+/// when as many bytes went through it as it has: whoever reads a superblock and ends pays nothing.
+#[derive(Clone, Copy, Debug)]
+enum Registration {
+    /// There is none of that number, it has no memory yet, or the kernel refused it.
+    None,
+    /// So many bytes are to go through it until then.
+    After {
+        start: NonNull<u8>,
+        bytes: usize,
+        left: usize,
+    },
+    Done,
+}
+
 /// A ring.
 #[derive(Debug)]
 pub(super) struct Uring {
@@ -38,7 +53,7 @@ pub(super) struct Uring {
     later: VecDeque<(Instant, u16)>,
     done: VecDeque<(Tag, MemberResult)>,
     files: Vec<(OpenFile, Abilities)>,
-    registered: Vec<bool>,
+    registrations: Vec<Registration>,
     in_flight: usize,
     zeros: Memory,
 }
@@ -68,7 +83,7 @@ impl Uring {
             later: VecDeque::with_capacity(usize::from(SLOTS)),
             done: VecDeque::with_capacity(usize::from(SLOTS)),
             files: Vec::new(),
-            registered: vec![false; buffers],
+            registrations: vec![Registration::None; buffers],
             in_flight: 0,
             zeros,
         })
@@ -99,7 +114,10 @@ impl Uring {
         let start = transfer.memory.start.as_ptr().wrapping_add(done);
         let registered = u16::try_from(transfer.memory.buffer.0)
             .ok()
-            .filter(|buffer| self.registered.get(usize::from(*buffer)) == Some(&true));
+            .filter(|buffer| {
+                let registration = self.registrations.get(usize::from(*buffer));
+                matches!(registration, Some(Registration::Done))
+            });
         match (transfer.call(), registered) {
             (Call::Read, Some(buffer)) => opcode::ReadFixed::new(file, start, length, buffer)
                 .offset(offset)
@@ -153,9 +171,37 @@ impl Uring {
     }
 
     fn occupy(&mut self, slot: u16, transfer: Transfer) {
+        self.note_use(&transfer);
         let abilities = self.files[usize::from(transfer.file.0)].1;
         self.slots[usize::from(slot)] = Some(transfer.limited_to(abilities));
         self.push(slot);
+    }
+
+    /// A transfer goes through a buffer, which is worth registering when many have.
+    fn note_use(&mut self, transfer: &Transfer) {
+        let index = transfer.memory.buffer.0;
+        let at = usize::try_from(index).expect("64 bits");
+        let Some(Registration::After { start, bytes, left }) = self.registrations.get_mut(at)
+        else {
+            return;
+        };
+        let length = usize::try_from(transfer.length()).expect("64 bits");
+        *left = left.saturating_sub(length);
+        if *left > 0 {
+            return;
+        }
+        let vector = libc::iovec {
+            iov_base: start.as_ptr().cast(),
+            iov_len: *bytes,
+        };
+        let submitter = self.ring.0.submitter();
+        // SAFETY: the driver keeps the memory where it is until this queue is gone.
+        let result = unsafe { submitter.register_buffers_update(index, &[vector], None) };
+        // Refused where it is too long or more than the user may lock: then it goes by address.
+        self.registrations[at] = match result {
+            Ok(()) => Registration::Done,
+            Err(_) => Registration::None,
+        };
     }
 
     /// Makes the calls again whose time has come. How long the next one has to wait.
@@ -237,20 +283,12 @@ impl Queue for Uring {
 
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {
         let index = usize::try_from(buffer.0).expect("64 bits");
-        if let Some(registered) = self.registered.get_mut(index) {
-            let vector = libc::iovec {
-                iov_base: start.as_ptr().cast(),
-                iov_len: bytes,
+        if let Some(registration) = self.registrations.get_mut(index) {
+            *registration = Registration::After {
+                start,
+                bytes,
+                left: bytes,
             };
-            // SAFETY: the driver keeps the memory where it is until this queue is gone.
-            let result = unsafe {
-                self.ring
-                    .0
-                    .submitter()
-                    .register_buffers_update(buffer.0, &[vector], None)
-            };
-            // Refused where it is too long or more than the user may lock: then it goes by address.
-            *registered = result.is_ok();
         }
     }
 
