@@ -111,15 +111,32 @@ pub(crate) const SEED: u32 = u32::MAX;
 
 /// The register after more bytes. The checksum is its complement.
 pub(crate) fn crc32c_on(crc: u32, bytes: &[u8]) -> u32 {
+    let (long, rest) = bytes.as_chunks::<MANY_ZEROS>();
+    let crc = long.iter().fold(crc, |crc, part| {
+        if is_zeros(part) {
+            over(&OVER_MANY_ZEROS, crc)
+        } else {
+            in_parts(crc, part)
+        }
+    });
+    in_parts(crc, rest)
+}
+
+/// The same, fewer zeros at a time.
+fn in_parts(crc: u32, bytes: &[u8]) -> u32 {
     let (parts, rest) = bytes.as_chunks::<ZEROS>();
     let crc = parts.iter().fold(crc, |crc, part| {
-        if part.iter().fold(0, |any, byte| any | byte) == 0 {
+        if is_zeros(part) {
             over(&OVER_ZEROS, crc)
         } else {
             sliced(crc, part)
         }
     });
     sliced(crc, rest)
+}
+
+fn is_zeros<const N: usize>(part: &[u8; N]) -> bool {
+    part.iter().fold(0, |any, byte| any | byte) == 0
 }
 
 /// The register after so many zeros.
