@@ -255,7 +255,7 @@ impl Target for Driver {
 
     fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
         let mut result = Err(CommandError::NoRedundancy);
-        for array in tree::arrays_from_the_top(&self.core.carry) {
+        for array in tree::in_use_from_the_top(&self.core.carry) {
             if self.core.carry.array(array).engine().can_scrub()
                 && !tree::is_mended_from_above(&self.core.carry, array)
             {
@@ -268,7 +268,7 @@ impl Target for Driver {
 
     fn begin_scrub_below(&mut self, scrub: Scrub) -> Result<bool, CommandError> {
         let mut begun = false;
-        for array in tree::arrays_from_the_top(&self.core.carry) {
+        for array in tree::in_use_from_the_top(&self.core.carry) {
             if tree::is_mended_from_above(&self.core.carry, array) {
                 self.core.carry.command(array, Command::Scrub(scrub))?;
                 begun = true;

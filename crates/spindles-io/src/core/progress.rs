@@ -2,13 +2,13 @@
 //! went wrong on these.
 
 use super::carry::{Array, Carry, Node};
-use super::tree::leaves;
+use super::tree::{in_use, leaves};
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::{Counters, Incident, LostBytes};
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
 pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
-    carry.arrays().fold((0, 0), |(in_sync, total), (_, array)| {
+    in_use(carry).fold((0, 0), |(in_sync, total), (_, array)| {
         let geometry = array.engine().geometry();
         let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
         // Not all, before the resync has come to its end.
@@ -25,7 +25,7 @@ pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
 /// How far the devices are that are being filled, or that members are copied onto.
 pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
     let mut all: Option<RebuildProgress> = None;
-    for (_, array) in carry.arrays() {
+    for (_, array) in in_use(carry) {
         let engine = array.engine();
         let job = match (engine.is_rebuilding(), engine.replacing()) {
             (true, _) => "rebuild",
@@ -47,7 +47,7 @@ pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
 /// How far the scrubs of all arrays are that can be scrubbed, and what they found.
 pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
     let mut all = ScrubProgress::default();
-    for (_, array) in carry.arrays() {
+    for (_, array) in in_use(carry) {
         let geometry = array.engine().geometry();
         if !array.engine().can_scrub() {
             continue;
