@@ -456,7 +456,10 @@ fn status_refuses_what_does_not_belong_together() {
             "status @a @x @b",
             &["/x belongs to another array, 'other'", "one array"][..],
         ),
-        ("status @a @twin", &["are both member 0", "leave one out"]),
+        (
+            "status @a @twin",
+            &["are both member 0 of array 'data'", "leave one out"],
+        ),
         ("status @a @blank", &["/blank has no Spindles superblock"]),
         (
             "status @a @ext",
