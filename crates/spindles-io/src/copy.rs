@@ -469,7 +469,7 @@ impl CopyEnd {
 
     fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
         let reason = if self.is_lost(offset_bytes) {
-            "a crash took these blocks; write them anew from a backup (`spindles examine` lists them)"
+            "these blocks are lost; write them anew from a backup (`spindles examine` lists them)"
                 .to_owned()
         } else {
             self.why(error)
@@ -481,7 +481,7 @@ impl CopyEnd {
         }
     }
 
-    /// Whether a crash took this byte.
+    /// Whether this byte is listed as lost.
     fn is_lost(&self, offset_bytes: u64) -> bool {
         let lost = self.target().map_or(Vec::new(), Target::lost);
         lost.iter()

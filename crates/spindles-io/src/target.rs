@@ -182,7 +182,7 @@ pub trait Target {
         Vec::new()
     }
 
-    /// What crashes took of its arrays and was not written since, in order for each array. Allocates.
+    /// What is lost of its arrays and was not written since, in order for each array. Allocates.
     fn lost(&self) -> Vec<LostBytes> {
         Vec::new()
     }

@@ -107,7 +107,7 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
     carry.arrays().flat_map(of_array).collect()
 }
 
-/// What crashes took of all arrays.
+/// What is lost of all arrays.
 pub(crate) fn lost(carry: &Carry) -> Vec<LostBytes> {
     let of_array = |(_, array): (_, &Array)| {
         let block_bytes = u64::from(array.engine().block_size().bytes());
