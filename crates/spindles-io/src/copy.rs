@@ -6,7 +6,9 @@ use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::facts::DeviceFacts;
 use crate::identity::same_device;
 use crate::signatures::look;
-use crate::{CloseError, Incident, OpenError, OpenOptions, Target, open_device, positioned};
+use crate::{
+    CloseError, Incident, OpenError, OpenOptions, Target, no_space, open_device, positioned,
+};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
@@ -422,6 +424,9 @@ impl CopyEnd {
         match (error, self.target()) {
             (RequestError::BeyondTolerance, Some(target)) if target.facts().array.is_none() => {
                 "the device reports an error".to_owned()
+            }
+            (RequestError::BeyondTolerance | RequestError::NoSpace, Some(target)) => {
+                no_space(&target.incidents()).unwrap_or_else(|| error.to_string())
             }
             (error, _) => error.to_string(),
         }

@@ -2,6 +2,7 @@
 
 use crate::core::{ArrayIndex, Core, Node, manage, progress, spares, tree};
 use crate::errors::AttachError;
+use crate::incidents::no_space;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
@@ -116,7 +117,10 @@ impl Driver {
                 // A resync that is not through leaves the array unclean, and that is no error.
                 let through = status.job("resync").is_none();
                 if !clean && through && !self.facts.read_only {
-                    return Err(not_durable(&name, "more members are lost than it survives"));
+                    let no_space = no_space(&progress::incidents(&self.core.carry));
+                    let why = no_space
+                        .unwrap_or_else(|| "more members are lost than it survives".to_owned());
+                    return Err(not_durable(&name, &why));
                 }
                 return Ok(());
             }

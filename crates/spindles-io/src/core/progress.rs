@@ -3,8 +3,12 @@
 
 use super::carry::{Array, Carry, Node};
 use super::tree::{in_use, leaves};
+use crate::incidents::is_out_of_space;
+use crate::members::DeviceIndex;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::{Counters, Incident, LostBytes};
+use spindles_block::MemberError;
+use spindles_engine::{Member, OutReason};
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
 pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
@@ -85,16 +89,38 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
 /// What went wrong on the devices of all arrays since they were opened.
 pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
     let device = |device| carry.members().facts(device).name.clone();
+    let had_no_space = |device: &DeviceIndex| carry.members().had_no_space(*device);
     let of_array = |(_, array): (_, &Array)| {
         let block_bytes = array.engine().block_size().bytes();
         let members = array.engine().status().members.into_iter();
-        let went_wrong = members.filter_map(|status| {
-            let node = array.members().get(usize::from(status.member.0));
+        let went_wrong = members.flat_map(|mut status| {
+            let node = array.members().get(usize::from(status.member.0)).copied();
+            let node = node.flatten();
+            let lies_on = node.map_or(Vec::new(), |node| leaves(carry, node));
+            let had_no_space = lies_on.iter().any(had_no_space);
             let device = match node {
-                Some(Some(Node::Device(index))) => Some(device(*index)),
-                Some(Some(Node::Array(_)) | None) | None => None,
+                Some(Node::Device(index)) => Some(device(index)),
+                Some(Node::Array(_)) | None => None,
             };
-            Incident::of_member(array.name(), device, status, block_bytes)
+            let gone = Member::Missing {
+                reason: Some(OutReason::Error(MemberError::Gone)),
+            };
+            if had_no_space && device.is_none() && status.state == gone {
+                // An array has no other way to answer.
+                status.state = Member::Missing {
+                    reason: Some(OutReason::Error(MemberError::NoSpace)),
+                };
+            }
+            let stays = had_no_space && !is_out_of_space(&status);
+            let no_space = device
+                .clone()
+                .filter(|_| stays)
+                .map(|device| Incident::NoSpace {
+                    array: array.name().to_owned(),
+                    device,
+                });
+            let of_member = Incident::of_member(array.name(), device, status, block_bytes);
+            of_member.into_iter().chain(no_space)
         });
         let mut incidents: Vec<_> = went_wrong.collect();
         let journal = array.journal().filter(|_| array.journal_is_out());

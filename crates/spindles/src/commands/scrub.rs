@@ -9,9 +9,9 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Fate, Flaw, Repair, Scrub};
-use spindles_io::OpenOptions;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::scrub::{Finding, Scrubbed, scrub};
+use spindles_io::{OpenOptions, no_space};
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
@@ -112,6 +112,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let left = conclude(&scrubbed, &places, ui);
     let name = &scrubbed.report.name;
+    if let (true, Some(no_space)) = (
+        scrubbed.progress.failed > 0 || !scrubbed.through,
+        no_space(&scrubbed.report.incidents),
+    ) {
+        bail!("array '{name}': {no_space}");
+    }
     if scrubbed.progress.failed > 0 {
         bail!(
             "array '{name}': too many members are lost to look at all of it: scrub it again when \
