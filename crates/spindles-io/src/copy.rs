@@ -425,6 +425,14 @@ impl CopyEnd {
             (RequestError::BeyondTolerance, Some(target)) if target.facts().array.is_none() => {
                 "the device reports an error".to_owned()
             }
+            (RequestError::InDoubt, Some(target)) => match target.lacks() {
+                Some(lacks) => format!(
+                    "a crash left these blocks in doubt, and {lacks} may hold them: bring that back \
+                     first; then 'spindles resync' puts them in order, and meanwhile the array is \
+                     only read"
+                ),
+                None => error.to_string(),
+            },
             (RequestError::BeyondTolerance | RequestError::NoSpace, Some(target)) => {
                 no_space(&target.incidents()).unwrap_or_else(|| error.to_string())
             }

@@ -312,6 +312,10 @@ impl Target for Driver {
         taken
     }
 
+    fn lacks(&self) -> Option<String> {
+        progress::lacks(&self.core.carry)
+    }
+
     fn incidents(&self) -> Vec<Incident> {
         progress::incidents(&self.core.carry)
     }

@@ -182,6 +182,11 @@ pub trait Target {
         Vec::new()
     }
 
+    /// Which members its arrays lack, for people. Allocates.
+    fn lacks(&self) -> Option<String> {
+        None
+    }
+
     /// What is lost of its arrays and was not written since, in order for each array. Allocates.
     fn lost(&self) -> Vec<LostBytes> {
         Vec::new()

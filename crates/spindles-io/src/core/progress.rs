@@ -6,8 +6,9 @@ use super::tree::{in_use, leaves};
 use crate::incidents::is_out_of_space;
 use crate::members::DeviceIndex;
 use crate::progress::{RebuildProgress, ScrubProgress};
+use crate::report::positions;
 use crate::{Counters, Incident, LostBytes};
-use spindles_block::MemberError;
+use spindles_block::{MemberError, MemberSet};
 use spindles_engine::{Member, OutReason};
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
@@ -131,6 +132,19 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
         incidents
     };
     carry.arrays().flat_map(of_array).collect()
+}
+
+/// Which members the arrays lack, for people.
+pub(crate) fn lacks(carry: &Carry) -> Option<String> {
+    let of_array = |(_, array): (_, &Array)| {
+        let members = array.engine().status().members.into_iter();
+        let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
+        let missing: MemberSet = missing.map(|it| it.member).collect();
+        let name = array.name();
+        (!missing.is_empty()).then(|| format!("{} of array '{name}'", positions(missing)))
+    };
+    let lacks: Vec<String> = in_use(carry).filter_map(of_array).collect();
+    (!lacks.is_empty()).then(|| lacks.join(" and "))
 }
 
 /// What is lost of all arrays.
