@@ -438,7 +438,7 @@ fn create_refuses_devices_it_must_not_take() {
         &[
             &waits,
             "): waiting up to 5 s for it",
-            "/b is in use by another program",
+            "): stop or unmount that first",
         ],
     );
 }
