@@ -156,6 +156,10 @@ pub enum Event {
         block: BlockIndex,
         /// How many rows of blocks.
         blocks: u32,
+        /// How many blocks of the array each row has.
+        chunks: u8,
+        /// How many blocks of the array lie between one of a row and the next.
+        chunk_blocks: u32,
         /// Whether they were made to agree with the data, right or wrong.
         made_to_agree: bool,
     },

@@ -211,6 +211,8 @@ pub enum AssembleError {
         second: String,
         /// The position that both have.
         member: MemberIndex,
+        /// The array's name.
+        array: String,
     },
     /// Two halves went on without each other.
     SplitBrain {
@@ -256,10 +258,11 @@ impl fmt::Display for AssembleError {
                 first,
                 second,
                 member,
+                array,
             } => write!(
                 f,
-                "{first} and {second} are both member {member}: one is a copy of the other, or \
-                 the same device under another name; leave one out"
+                "{first} and {second} are both member {member} of array '{array}': one is a copy of \
+                 the other, or the same device under another name; leave one out"
             ),
             Self::SplitBrain { one, other, parted } => {
                 let [one, other] = [one, other].map(|half| half.devices.join(", "));

@@ -280,7 +280,7 @@ fn refuse_mistakes(found: &[Found]) -> Result<(), AssembleError> {
         }
     }
     for (index, second) in found.iter().enumerate() {
-        let Some(identity) = second.identity() else {
+        let (Some(identity), Ok((array, _))) = (second.identity(), second.record()) else {
             continue;
         };
         let same = |first: &&Found| first.identity() == Some(identity);
@@ -289,6 +289,7 @@ fn refuse_mistakes(found: &[Found]) -> Result<(), AssembleError> {
                 first: first.name.clone(),
                 second: second.name.clone(),
                 member: identity.1,
+                array: array.name.as_str().into(),
             });
         }
     }

@@ -532,6 +532,7 @@ fn foreign_and_duplicated_and_blank_devices_are_mistakes() {
             first: "b".into(),
             second: "copy of b".into(),
             member: MemberIndex(1),
+            array: "array7".into(),
         })
     );
     let mut blank = all[1].clone();

@@ -6,7 +6,9 @@ use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::facts::DeviceFacts;
 use crate::identity::same_device;
 use crate::signatures::look;
-use crate::{CloseError, Incident, OpenError, OpenOptions, Target, open_device, positioned};
+use crate::{
+    CloseError, Incident, OpenError, OpenOptions, Target, no_space, open_device, positioned,
+};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
@@ -423,6 +425,17 @@ impl CopyEnd {
             (RequestError::BeyondTolerance, Some(target)) if target.facts().array.is_none() => {
                 "the device reports an error".to_owned()
             }
+            (RequestError::InDoubt, Some(target)) => match target.lacks() {
+                Some(lacks) => format!(
+                    "a crash left these blocks in doubt, and {lacks} may hold them: bring that back \
+                     first; then 'spindles resync' puts them in order, and meanwhile the array is \
+                     only read"
+                ),
+                None => error.to_string(),
+            },
+            (RequestError::BeyondTolerance | RequestError::NoSpace, Some(target)) => {
+                no_space(&target.incidents()).unwrap_or_else(|| error.to_string())
+            }
             (error, _) => error.to_string(),
         }
     }
@@ -469,7 +482,7 @@ impl CopyEnd {
 
     fn read_failed(&self, offset_bytes: u64, error: RequestError) -> CopyError {
         let reason = if self.is_lost(offset_bytes) {
-            "a crash took these blocks; write them anew from a backup (`spindles examine` lists them)"
+            "these blocks are lost; write them anew from a backup (`spindles examine` lists them)"
                 .to_owned()
         } else {
             self.why(error)
@@ -481,7 +494,7 @@ impl CopyEnd {
         }
     }
 
-    /// Whether a crash took this byte.
+    /// Whether this byte is listed as lost.
     fn is_lost(&self, offset_bytes: u64) -> bool {
         let lost = self.target().map_or(Vec::new(), Target::lost);
         lost.iter()

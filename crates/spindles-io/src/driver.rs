@@ -2,6 +2,7 @@
 
 use crate::core::{ArrayIndex, Core, Node, manage, progress, spares, tree};
 use crate::errors::AttachError;
+use crate::incidents::no_space;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::report::Taken;
@@ -116,7 +117,10 @@ impl Driver {
                 // A resync that is not through leaves the array unclean, and that is no error.
                 let through = status.job("resync").is_none();
                 if !clean && through && !self.facts.read_only {
-                    return Err(not_durable(&name, "more members are lost than it survives"));
+                    let no_space = no_space(&progress::incidents(&self.core.carry));
+                    let why = no_space
+                        .unwrap_or_else(|| "more members are lost than it survives".to_owned());
+                    return Err(not_durable(&name, &why));
                 }
                 return Ok(());
             }
@@ -255,7 +259,7 @@ impl Target for Driver {
 
     fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
         let mut result = Err(CommandError::NoRedundancy);
-        for array in tree::arrays_from_the_top(&self.core.carry) {
+        for array in tree::in_use_from_the_top(&self.core.carry) {
             if self.core.carry.array(array).engine().can_scrub()
                 && !tree::is_mended_from_above(&self.core.carry, array)
             {
@@ -268,7 +272,7 @@ impl Target for Driver {
 
     fn begin_scrub_below(&mut self, scrub: Scrub) -> Result<bool, CommandError> {
         let mut begun = false;
-        for array in tree::arrays_from_the_top(&self.core.carry) {
+        for array in tree::in_use_from_the_top(&self.core.carry) {
             if tree::is_mended_from_above(&self.core.carry, array) {
                 self.core.carry.command(array, Command::Scrub(scrub))?;
                 begun = true;
@@ -306,6 +310,10 @@ impl Target for Driver {
             self.look_at_devices();
         }
         taken
+    }
+
+    fn lacks(&self) -> Option<String> {
+        progress::lacks(&self.core.carry)
     }
 
     fn incidents(&self) -> Vec<Incident> {

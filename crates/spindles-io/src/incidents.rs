@@ -18,6 +18,13 @@ pub enum Incident {
         /// The length of a block of the array.
         block_bytes: u32,
     },
+    /// There was no space where a member lies, and it stays in the array.
+    NoSpace {
+        /// The array.
+        array: String,
+        /// The device.
+        device: String,
+    },
     /// The device of its own that an array had for its journal failed.
     JournalDevice {
         /// The array.
@@ -49,6 +56,15 @@ impl Incident {
         matches!(self, Self::Member { status, .. } if status.faults.rotten_blocks > 0)
     }
 
+    /// The device, if there was no space where it lies.
+    fn without_space(&self) -> Option<&str> {
+        match self {
+            Self::Member { device, status, .. } if is_out_of_space(status) => device.as_deref(),
+            Self::NoSpace { device, .. } => Some(device),
+            Self::Member { .. } | Self::JournalDevice { .. } => None,
+        }
+    }
+
     /// Of an array parts of which were read again after each of `earlier`: rot that was met several
     /// times counts once. At least so much was met as in the reading that met most.
     pub(crate) fn count_rot_once(&mut self, earlier: &[Vec<Self>]) {
@@ -63,7 +79,7 @@ impl Incident {
             } if of == array && earlier.member == status.member => {
                 Some(earlier.faults.rotten_blocks)
             }
-            Self::Member { .. } | Self::JournalDevice { .. } => None,
+            Self::Member { .. } | Self::NoSpace { .. } | Self::JournalDevice { .. } => None,
         };
         let earlier = earlier
             .iter()
@@ -97,6 +113,10 @@ impl fmt::Display for Incident {
                 }
                 write!(f, ": {}", parts(status, *block_bytes).join("; "))
             }
+            Self::NoSpace { array, device } => write!(
+                f,
+                "array '{array}': {device}: no space is left where it lies: free some, and do it again"
+            ),
             Self::JournalDevice { array, device } => write!(
                 f,
                 "array '{array}': {device}, its device for the journal, failed: the members log \
@@ -104,6 +124,26 @@ impl fmt::Display for Incident {
             ),
         }
     }
+}
+
+/// That something went wrong as there was no space, if that is so: where, and what to do.
+#[must_use]
+pub fn no_space(incidents: &[Incident]) -> Option<String> {
+    let devices: Vec<&str> = incidents
+        .iter()
+        .filter_map(Incident::without_space)
+        .collect();
+    let s = if devices.len() == 1 { "s" } else { "" };
+    (!devices.is_empty()).then(|| {
+        let devices = devices.join(", ");
+        format!("no space is left where {devices} lie{s}: free some, and do it again")
+    })
+}
+
+/// Whether a member is out for want of space.
+pub(crate) fn is_out_of_space(status: &MemberStatus) -> bool {
+    let reason = Some(OutReason::Error(MemberError::NoSpace));
+    status.state == Member::Missing { reason }
 }
 
 /// What went wrong on a member, each thing by itself.

@@ -1,8 +1,9 @@
-//! What crashes took of arrays.
+//! What is lost of arrays.
 
 use std::ops::Range;
 
-/// Bytes of an array that a crash took: they answer errors until they are written.
+/// Bytes of an array that neither its members nor redundancy had any more when what a crash left was put
+/// in order: they answer errors until they are written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LostBytes {
     /// The array.

@@ -5,7 +5,9 @@ use crate::buffers::Buffers;
 use crate::queues::{self, Chosen, Wait};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
-use spindles_block::{BlockIndex, BlockSize, BufferId, BufferSlice, MemberResult, Operation};
+use spindles_block::{
+    BlockIndex, BlockSize, BufferId, BufferSlice, MemberError, MemberResult, Operation,
+};
 use std::os::fd::OwnedFd;
 
 /// A device at a leaf.
@@ -30,6 +32,7 @@ struct Device {
     facts: DeviceFacts,
     reach: Reach,
     counters: DeviceCounters,
+    had_no_space: bool,
     /// Of the file below a loop device.
     _held: Vec<OwnedFd>,
 }
@@ -115,6 +118,7 @@ impl Members {
             reach,
             _held: opened.held,
             counters: DeviceCounters::default(),
+            had_no_space: false,
         });
         Ok(DeviceIndex(index))
     }
@@ -132,6 +136,7 @@ impl Members {
             reach: Reach::Inline(inline),
             _held: Vec::new(),
             counters: DeviceCounters::default(),
+            had_no_space: false,
         });
         DeviceIndex(index)
     }
@@ -259,8 +264,15 @@ impl Members {
     }
 
     /// An operation of the device ended with an error, as `next_done` said.
-    pub(crate) fn count_error(&mut self, device: DeviceIndex) {
-        self.devices[device.index()].counters.errors += 1;
+    pub(crate) fn count_error(&mut self, device: DeviceIndex, error: MemberError) {
+        let device = &mut self.devices[device.index()];
+        device.counters.errors += 1;
+        device.had_no_space |= error == MemberError::NoSpace;
+    }
+
+    /// Whether a write failed as there was no space where the device lies.
+    pub(crate) fn had_no_space(&self, device: DeviceIndex) -> bool {
+        self.devices[device.index()].had_no_space
     }
 
     /// Hands over what was started and collects what has ended.

@@ -45,7 +45,7 @@ pub struct ArrayReport {
     pub last_scrub_s: u64,
     /// What that one found wrong and could not repair; of one that was stopped at least that.
     pub scrub_left_bytes: u64,
-    /// What crashes took of it and was not written since, where that was looked at: by a survey and a
+    /// What is lost of it and was not written since, where that was looked at: by a survey and a
     /// scrub.
     pub lost_bytes: u64,
     /// Whether it was closed in order.
@@ -494,7 +494,7 @@ impl ArrayReport {
         .collect()
     }
 
-    /// Takes note of what crashes took of it and of the arrays inside it.
+    /// Takes note of what is lost of it and of the arrays inside it.
     pub(crate) fn note_lost(&mut self, lost: &[LostBytes]) {
         let of_it = lost.iter().filter(|lost| lost.array == self.name);
         self.lost_bytes = of_it.map(LostBytes::count).sum();
@@ -505,13 +505,13 @@ impl ArrayReport {
         }
     }
 
-    /// What crashes took of this array and of those inside it, and what to do about it.
+    /// What is lost of this array and of those inside it, and what to do about it.
     #[must_use]
-    pub fn lost_to_crashes(&self) -> Vec<String> {
-        self.lost_to_crashes_in(&self.name, false)
+    pub fn lost_texts(&self) -> Vec<String> {
+        self.lost_texts_in(&self.name, false)
     }
 
-    fn lost_to_crashes_in(&self, outermost: &str, is_redundant_above: bool) -> Vec<String> {
+    fn lost_texts_in(&self, outermost: &str, is_redundant_above: bool) -> Vec<String> {
         let mut lines = Vec::new();
         if self.lost_bytes > 0 {
             let outermost = shell_word(outermost);
@@ -525,8 +525,8 @@ impl ArrayReport {
                 )
             };
             lines.push(format!(
-                "array '{}' is degraded: a crash took {} of it, which can't be read until it is \
-                 written: {remedy}",
+                "array '{}' is degraded: {} of it lost, which can't be read until it is written: \
+                 {remedy}",
                 self.name,
                 SizeBytes(self.lost_bytes)
             ));
@@ -534,9 +534,7 @@ impl ArrayReport {
         let is_redundant = self.level.redundancy != Redundancy::None;
         for member in &self.members {
             if let MemberReport::Array(inner) = member {
-                lines.extend(
-                    inner.lost_to_crashes_in(outermost, is_redundant || is_redundant_above),
-                );
+                lines.extend(inner.lost_texts_in(outermost, is_redundant || is_redundant_above));
             }
         }
         lines

@@ -7,8 +7,9 @@ use crate::identity::{Identity, file_below, identity, share_bytes};
 use crate::probe::{self, Probe};
 pub use crate::shell::shell_word;
 use spindles_block::MemberIndex;
-use spindles_format::{ArrayRecord, Found, Uuid};
+use spindles_format::{ArrayRecord, DeviceRecord, Found, Uuid};
 use spindles_layout::{ExpressionError, parse_devices, quoted};
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::fs;
@@ -434,12 +435,20 @@ impl Scan {
     /// The arrays that are no members of others, with what belongs to them.
     fn arrays(&self) -> Vec<FoundArray> {
         // Of an array inside another the members say which, and its contents say what that is called.
+        // Of a device and a copy of it one tells that as well.
+        let mut inner: Vec<(&ArrayRecord, &DeviceRecord, &str)> = (self.found.iter())
+            .filter_map(|found| {
+                let (array, device) = found.record().ok()?;
+                (array.parent != Uuid::NIL).then_some((array, device, found.name.as_str()))
+            })
+            .collect();
+        inner.sort_by_key(|(array, ..)| Reverse(array.generation));
         let mut of_parent: BTreeMap<Uuid, Vec<&str>> = BTreeMap::new();
-        for found in &self.found {
-            if let Ok((array, _)) = found.record()
-                && array.parent != Uuid::NIL
-            {
-                of_parent.entry(array.parent).or_default().push(&found.name);
+        let mut seen = BTreeSet::new();
+        for (array, device, name) in inner {
+            let own = array.member[usize::from(device.member.0)].device_uuid;
+            if seen.insert((array.uuid, own)) {
+                of_parent.entry(array.parent).or_default().push(name);
             }
         }
         let outer = of_parent.iter().filter_map(|(parent, devices)| {

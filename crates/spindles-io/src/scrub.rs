@@ -39,10 +39,14 @@ pub enum Finding {
         offset_bytes: u64,
         /// How long it is in each chunk.
         bytes: u64,
+        /// How many chunks of the array the stripe has.
+        chunks: u8,
+        /// How long a chunk is.
+        chunk_bytes: u64,
         /// Whether they were made to agree with the data.
         made_to_agree: bool,
     },
-    /// Bytes of the array that a crash took, and that nothing knows any more.
+    /// Bytes of the array that are listed as lost: nothing knows them any more.
     Lost {
         /// The array.
         array: String,
@@ -63,7 +67,7 @@ pub enum Finding {
 /// How a scrub ended.
 #[derive(Clone, Debug)]
 pub struct Scrubbed {
-    /// The array, as it was found, but for what crashes took of it, which is what is left of that.
+    /// The array, as it was found, but for what is lost of it, which is what is left of that.
     pub report: ArrayReport,
     /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
     pub through: bool,
@@ -127,8 +131,15 @@ pub fn scrub(
     }
     let mut open = VecDeque::new();
     let (mut through, mut below) = (true, false);
-    let state = loop {
+    let mut repaired_for_others = 0;
+    let mut state = loop {
         while let Some((name, event)) = target.next_event() {
+            if let Event::Found(found) = event
+                && !found.by_scrub
+                && found.fate == Fate::Repaired
+            {
+                repaired_for_others += u64::from(found.blocks);
+            }
             for finding in findings(&*target, &report, &name, &event) {
                 join(&mut open, finding, report_finding);
             }
@@ -159,6 +170,8 @@ pub fn scrub(
             break target.scrub_progress();
         }
     };
+    // An inner array repairs what the scrub of one around it meets there.
+    state.found.repaired_blocks += repaired_for_others;
     let open = open.make_contiguous();
     open.sort_by(|one, other| one.place().cmp(&other.place()));
     open.iter().for_each(&mut *report_finding);
@@ -276,16 +289,24 @@ fn findings(target: &dyn Target, report: &ArrayReport, name: &str, event: &Event
     };
     let block_bytes = u64::from(array.block_bytes);
     let found = match *event {
+        // What an array around it met and is left is found by a scrub too, or by that array.
+        Event::Found(found) if !found.by_scrub && found.fate != Fate::Repaired => {
+            return Vec::new();
+        }
         Event::Found(found) => found,
         Event::Disagreement {
             block,
             blocks,
+            chunks,
+            chunk_blocks,
             made_to_agree,
         } => {
             return vec![Finding::Disagreement {
                 array: array.name.clone(),
                 offset_bytes: block.0 * block_bytes,
                 bytes: u64::from(blocks) * block_bytes,
+                chunks,
+                chunk_bytes: u64::from(chunk_blocks) * block_bytes,
                 made_to_agree,
             }];
         }

@@ -211,7 +211,7 @@ impl Stack {
         progress::rebuild(&self.core.carry)
     }
 
-    /// What crashes took of the arrays that are open.
+    /// What is lost of the arrays that are open.
     pub(crate) fn lost(&self) -> Vec<LostBytes> {
         progress::lost(&self.core.carry)
     }

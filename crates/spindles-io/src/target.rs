@@ -182,7 +182,12 @@ pub trait Target {
         Vec::new()
     }
 
-    /// What crashes took of its arrays and was not written since, in order for each array. Allocates.
+    /// Which members its arrays lack, for people. Allocates.
+    fn lacks(&self) -> Option<String> {
+        None
+    }
+
+    /// What is lost of its arrays and was not written since, in order for each array. Allocates.
     fn lost(&self) -> Vec<LostBytes> {
         Vec::new()
     }

@@ -20,17 +20,20 @@ pub(crate) fn show(device: &str, busy_timeout: Duration) {
     let Some(report) = REPORT.get() else {
         return;
     };
-    let users = holders(&[device]).into_iter().map(|user| {
-        let pid = user
-            .pid
-            .map_or_else(String::new, |pid| format!(" by pid {pid}"));
-        let command = user.command.map(|command| format!(" ({command})"));
-        pid + &command.unwrap_or_default()
-    });
-    let users: Vec<String> = users.collect();
+    let by = users(device).map_or_else(String::new, |users| format!(" by {users}"));
     let seconds = busy_timeout.as_secs();
     report(&format!(
-        "{device} is in use{}: waiting up to {seconds} s for it",
-        users.join(" and")
+        "{device} is in use{by}: waiting up to {seconds} s for it"
     ));
+}
+
+/// Who has a device, for people; `None` where that can't be known.
+pub(crate) fn users(device: &str) -> Option<String> {
+    let users = holders(&[device]).into_iter().filter_map(|user| {
+        let pid = user.pid?;
+        let command = user.command.map(|command| format!(" ({command})"));
+        Some(format!("pid {pid}{}", command.unwrap_or_default()))
+    });
+    let users: Vec<String> = users.collect();
+    (!users.is_empty()).then(|| users.join(" and by "))
 }

@@ -382,10 +382,6 @@ fn errors_say_what_to_do() {
             "{} holds 4095 bytes, less than one block of 4096: give a larger one",
         ),
         (
-            path("held"),
-            "{} is in use by another program: stop or unmount that first",
-        ),
-        (
             path("."),
             "{} is a folder: give a file, a block device, mem:SIZE or null:SIZE",
         ),
@@ -407,6 +403,11 @@ fn errors_say_what_to_do() {
         let error = open_device(&name, &OpenOptions::default()).err().unwrap();
         assert_eq!(error.to_string(), expected.replace("{}", &name));
     }
+    let error = open_device(&path("held"), &OpenOptions::default()).err();
+    let error = error.unwrap().to_string();
+    let by = format!("{} is in use by pid {} (", path("held"), std::process::id());
+    assert!(error.starts_with(&by), "{error}");
+    assert!(error.ends_with("): stop or unmount that first"), "{error}");
 }
 
 /// What the medium is, is known down to the disk, and shared devices are found out.

@@ -12,7 +12,7 @@ use spindles_io::create::{CreateOptions, create};
 use spindles_io::reading::assemble_to_read;
 use spindles_io::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use spindles_io::settings::set_degraded_writes;
-use spindles_io::{OpenOptions, Target, grow};
+use spindles_io::{OpenOptions, Target, await_resync, grow};
 use spindles_layout::Expression;
 use std::fs::{self, File};
 
@@ -572,6 +572,49 @@ fn an_inner_array_that_can_not_be_opened_is_missing_from_the_outer_one() {
     assert!(warnings.contains("truncated"), "{warnings}");
     opened.target.close().unwrap();
     assert_eq!(folder.read(&all, &writing), Some(0x5a));
+}
+
+/// An inner array whose members each went on alone is missing from the outer one, which says why.
+#[test]
+fn an_inner_array_that_is_split_is_missing_from_the_outer_one() {
+    let folder = Folder::new(&["a", "b", "c", "d"]);
+    folder.create("raid1(raid1(a,b),raid1(c,d))", &options());
+    let all = ["a", "b", "c", "d"];
+    folder.write(&["a", "b", "c"], &degraded(), 1, true);
+    folder.write(&["d"], &degraded(), 2, true);
+    let report = folder.assemble(&all, &read_only()).unwrap().report;
+    let warnings = report.warnings().join("; ");
+    for part in ["split brain", &folder.path("c"), &folder.path("d")] {
+        assert!(warnings.contains(part), "{warnings}");
+    }
+    assert_eq!(folder.read(&all, &read_only()), Some(1));
+    // What it holds may be newer.
+    let refusal = refusal(&folder, &all).unwrap().to_string();
+    assert!(refusal.contains("split brain"), "{refusal}");
+    folder.write(&all, &degraded(), 3, true);
+    assert_eq!(folder.read(&["a"], &read_only()), Some(3));
+}
+
+/// An inner array that the outer one goes on without is neither written nor a reason to ask.
+#[test]
+fn an_inner_array_that_is_out_of_date_is_not_written() {
+    let folder = Folder::new(&["a", "b", "c", "d"]);
+    folder.create("raid1(raid1(a,b),raid1(c,d))", &options());
+    let all = ["a", "b", "c", "d"];
+    folder.write(&all, &AssembleOptions::default(), 1, true);
+    folder.write(&["a", "b", "c"], &degraded(), 2, true);
+    let before = fs::read(folder.path("d")).unwrap();
+    let asks_nothing = AssembleOptions::default();
+    let opened = folder.assemble(&["a", "b", "d"], &asks_nothing).unwrap();
+    let warnings = opened.report.warnings().join("; ");
+    assert!(warnings.contains("'test.1': stale"), "{warnings}");
+    let mut target = opened.target;
+    assert!(await_resync(target.as_mut(), &mut |_, _| true));
+    target.close().unwrap();
+    folder.write(&["a", "b", "d"], &asks_nothing, 3, true);
+    assert!(before == fs::read(folder.path("d")).unwrap());
+    folder.write(&all, &asks_nothing, 4, true);
+    assert_eq!(folder.read(&["c", "d"], &read_only()), Some(4));
 }
 
 /// What is left of an inner array and a new device make another one in its place.

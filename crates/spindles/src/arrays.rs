@@ -200,6 +200,9 @@ pub(crate) fn incidents(incidents: &[Incident]) -> Value {
                 "hedged_reads": status.hedged_reads,
             })
         }
+        Incident::NoSpace { array, device } => {
+            json!({ "array": array, "device": device, "out": false })
+        }
         Incident::JournalDevice { array, device } => {
             json!({ "array": array, "device": device, "out": true })
         }

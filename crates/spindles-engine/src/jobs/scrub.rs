@@ -61,6 +61,8 @@ pub struct Finding {
     pub flaw: Flaw,
     /// What became of it.
     pub fate: Fate,
+    /// Whether a scrub found it, and not somebody who read there.
+    pub by_scrub: bool,
 }
 
 /// What the scrub under way found so far, or else the last one since opening.

@@ -70,6 +70,14 @@ fn rot(world: &mut World, member: usize, block: u64) {
     world.members[member][at + 77] ^= 0x20;
 }
 
+/// What a reader meets there, and not a scrub.
+fn met(world: &World, member: usize, block: u64, flaw: Flaw, fate: Fate) -> Finding {
+    Finding {
+        by_scrub: false,
+        ..finding(world, member, block, flaw, fate)
+    }
+}
+
 fn finding(world: &World, member: usize, block: u64, flaw: Flaw, fate: Fate) -> Finding {
     Finding {
         member: MemberIndex(u8::try_from(member).unwrap()),
@@ -78,6 +86,7 @@ fn finding(world: &World, member: usize, block: u64, flaw: Flaw, fate: Fate) -> 
         array_block: array_block(world, member, block),
         flaw,
         fate,
+        by_scrub: true,
     }
 }
 
@@ -259,7 +268,7 @@ fn a_place_that_a_client_could_not_read_is_written_anew() {
             assert!(findings(&world).is_empty());
             continue;
         }
-        let expected = [2, 3].map(|b| finding(&world, 0, b, Flaw::Unreadable, Fate::Repaired));
+        let expected = [2, 3].map(|b| met(&world, 0, b, Flaw::Unreadable, Fate::Repaired));
         assert_eq!(findings(&world), expected, "{level} of {members}");
         assert_eq!(world.members, good);
         assert!(!world.engine.status().dirty || setup.persistent);
@@ -276,7 +285,7 @@ fn what_refuses_to_be_written_anew_is_not_read_until_it_is_written() {
     // Chunk 0 of stripe 0 lies on member 0.
     let before = world.read(0, 8).unwrap();
     world.run();
-    let expected = [finding(&world, 0, 2, Flaw::Unreadable, Fate::Refused)];
+    let expected = [met(&world, 0, 2, Flaw::Unreadable, Fate::Refused)];
     assert_eq!(findings(&world), expected);
     assert_eq!(world.engine.status().members[0].faults.bad_blocks, 1);
     // Read or not, it is answered from the others, and nothing is tried again.

@@ -8,7 +8,10 @@ use crate::errors::AssembleError;
 use crate::{NodeId, Stack, random};
 use spindles_block::MemberSet;
 use spindles_engine::{Command, Config, OpenError as EngineError};
-use spindles_format::{AssembleError as ChooseError, DecodeError, Found, SUPERBLOCK_BYTES, Uuid};
+use spindles_format::{
+    AssembleError as ChooseError, Assembly, DecodeError, Found, Reason, Refusal, SUPERBLOCK_BYTES,
+    Uuid,
+};
 use std::mem::take;
 
 /// What is to be done about an array that has taken no place yet.
@@ -18,22 +21,26 @@ impl Opening<'_> {
     /// Opens inside out whatever is a member of another array. What is left is not.
     pub(super) fn open_inner(&mut self, mut parts: Vec<Part>) -> Result<Vec<Part>, AssembleError> {
         while let Some(inner) = innermost(&parts) {
-            let (members, others) = parts
+            let (mut members, others): (Vec<Part>, _) = parts
                 .into_iter()
                 .partition(|part: &Part| part.array() == Some(inner));
             parts = others;
-            parts.extend(self.open(&members)?);
+            parts.extend(self.open(&mut members)?);
         }
         Ok(parts)
     }
 
     /// Opens the array of these parts. `None` for an inner array that lacks too much: the array
     /// around it may do without.
-    pub(super) fn open(&mut self, parts: &[Part]) -> Result<Option<Part>, AssembleError> {
+    pub(super) fn open(&mut self, parts: &mut [Part]) -> Result<Option<Part>, AssembleError> {
         let is_inner = parts.iter().any(|part| part.parent().is_some());
         let mut described = match self.describe(parts) {
-            // Each of its devices is refused, with a reason.
-            Err(AssembleError::Choose(error @ ChooseError::NothingLeft { .. })) if is_inner => {
+            // Each of its devices is refused, with a reason, or some went on without the others.
+            Err(
+                error @ AssembleError::Choose(
+                    ChooseError::NothingLeft { .. } | ChooseError::SplitBrain { .. },
+                ),
+            ) if is_inner => {
                 self.lost.extend(Lost::refused(parts, error.to_string()));
                 return Ok(None);
             }
@@ -49,14 +56,19 @@ impl Opening<'_> {
             self.lost.push(Lost::new(&described.assembly, parts, why));
             return Ok(None);
         }
-        self.may_write(&described)?;
-        let read_only = self.read_only || described.assembly.read_only;
+        let asks = self.asks(&described, parts);
+        if !is_inner && let Some(asks) = asks {
+            return Err(asks);
+        }
+        self.leave_out(&described, parts)?;
+        let is_left_out = self.left_out.contains(&described.assembly.array.uuid);
+        let read_only = self.read_only || described.assembly.read_only || is_left_out;
         if !read_only {
             self.catch_up(&described, parts)?;
         }
         let config = self.config(&mut described, read_only)?;
         match self.add_array(&described, config, parts, read_only) {
-            Ok(node) => Ok(self.opened(described, node, parts, is_inner)),
+            Ok(node) => Ok(self.opened(described, node, parts, asks)),
             Err(EngineError::BeyondTolerance { missing }) => {
                 self.lacks_too_much(described, parts, missing)
             }
@@ -75,15 +87,47 @@ impl Opening<'_> {
             && array.growth.older.is_none()
     }
 
-    /// Refuses to write to an array where that would give up something that members hold which are away,
-    /// unless that is allowed.
-    fn may_write(&self, described: &Described) -> Result<(), AssembleError> {
+    /// Why an array is not written unasked, or one inside it that has a part in it: members are away
+    /// that hold something which that would give up.
+    fn asks(&self, described: &Described, parts: &mut [Part]) -> Option<AssembleError> {
+        let taken = self.taken(described);
+        let mut inner = taken.iter().filter_map(|&index| parts[index].asks.take());
         let writes = (self.look_only || !self.read_only) && !described.assembly.read_only;
         let is_allowed = self.options.degraded || described.assembly.array.degraded_writes;
-        match described.asks() {
-            Some(asks) if writes && !is_allowed => Err(asks),
-            _ => Ok(()),
+        inner
+            .next()
+            .or_else(|| described.asks().filter(|_| writes && !is_allowed))
+    }
+
+    /// Which parts an array opened for writing takes: its members, and those that return.
+    fn taken(&self, described: &Described) -> Vec<usize> {
+        let Assembly {
+            devices, refused, ..
+        } = &described.assembly;
+        let returning = (refused.iter())
+            .filter(|refusal| knows(refusal) && !self.options.only_recovers)
+            .map(|refusal| refusal.found);
+        devices.iter().flatten().copied().chain(returning).collect()
+    }
+
+    /// Notes in a look which arrays the one around them goes on without, so that they are not written
+    /// afterwards.
+    fn leave_out(&mut self, described: &Described, parts: &[Part]) -> Result<(), AssembleError> {
+        let arrays = |index: usize| parts[index].arrays();
+        if self.look_only {
+            let gone_on = |refusal: &&Refusal| {
+                matches!(refusal.reason, Reason::Stale { .. } | Reason::Replaced)
+                    || knows(refusal) && self.options.only_recovers
+            };
+            let refused = described.assembly.refused.iter().filter(gone_on);
+            self.left_out
+                .extend(refused.flat_map(|refusal| arrays(refusal.found)));
+        } else if (self.taken(described).into_iter().flat_map(arrays))
+            .any(|array| self.left_out.contains(&array))
+        {
+            return Err(AssembleError::Changed);
         }
+        Ok(())
     }
 
     /// Opens the engine of an array over its parts. Members that return get what they missed.
@@ -128,8 +172,9 @@ impl Opening<'_> {
         described: Described,
         node: NodeId,
         parts: &[Part],
-        is_inner: bool,
+        asks: Option<AssembleError>,
     ) -> Option<Part> {
+        let is_inner = parts.iter().any(|part| part.parent().is_some());
         let mut report = described.report;
         let name = &report.name;
         let block_bytes = u64::from(described.assembly.array.block_size.bytes());
@@ -149,6 +194,7 @@ impl Opening<'_> {
             found,
             report: Some(report),
             leaves: leaves(parts),
+            asks,
         })
     }
 

@@ -185,7 +185,7 @@ fn build_of(
             && understand(&assembly).is_ok_and(|(geometry, _)| !is_newer(geometry))
     });
     let devices = devices.as_slice();
-    let new = |open: &OpenOptions, look_only| {
+    let new = |open: &OpenOptions, look_only, left_out| {
         let options = AssembleOptions {
             open: open.clone(),
             ..options.clone()
@@ -193,18 +193,22 @@ fn build_of(
         let (mut opening, parts) =
             Opening::begin(devices, &found, &journals, &options, look_only, change)?;
         opening.none_is_newer = none_is_newer;
+        opening.left_out = left_out;
         Build::new(opening, parts)
     };
+    let mut left_out = Vec::new();
     if !open.read_only {
         // First for reading only, so that what can go wrong does so before anything is written.
         let reading = OpenOptions {
             read_only: true,
             ..open.clone()
         };
-        open.read_only = new(&reading, true)?.report.must_read_only();
+        let look = new(&reading, true, Vec::new())?;
+        open.read_only = look.report.must_read_only();
+        left_out = look.left_out;
         *all_heard_of = true;
     }
-    let mut build = new(&open, false)?;
+    let mut build = new(&open, false, left_out)?;
     // What took force to open may still get its members back, and with them what was being written.
     let forced = options.force && build.report.is_degraded() && !build.report.is_clean();
     build.provide_spares(spares, options.keep_spares || forced);
@@ -308,18 +312,20 @@ pub(crate) struct Build {
     pub(crate) report: ArrayReport,
     /// Arrays inside it that have no part in it as they are.
     pub(crate) lost: Vec<Lost>,
+    /// Arrays that the ones around them go on without, as a look found it.
+    left_out: Vec<Uuid>,
 }
 
 impl Build {
     fn new(mut opening: Opening<'_>, parts: Vec<Part>) -> Result<Self, AssembleError> {
-        let parts = opening.open_inner(parts)?;
+        let mut parts = opening.open_inner(parts)?;
         if parts.is_empty() && !opening.lost.is_empty() {
             let lost: Vec<String> = opening.lost.iter().map(|lost| lost.why(&[])).collect();
             return Err(AssembleError::NothingLeft {
                 lost: lost.join("; "),
             });
         }
-        let root = opening.open(&parts)?;
+        let root = opening.open(&mut parts)?;
         if opening.read_only && !opening.look_only {
             opening.stack.end_look();
         }
@@ -339,6 +345,7 @@ impl Build {
                 },
                 stack: opening.stack,
                 lost: opening.lost,
+                left_out: opening.left_out,
             }),
             _ => Err(ChooseError::NoDevices.into()),
         }

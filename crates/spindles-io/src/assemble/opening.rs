@@ -6,7 +6,7 @@ use super::parts::{Lost, Part};
 use crate::errors::AssembleError;
 use crate::{NodeId, OpenError, Stack};
 use spindles_block::BlockIndex;
-use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES};
+use spindles_format::{DecodeError, Found, JournalDevice, SLOT_BYTES, SUPERBLOCK_BYTES, Uuid};
 
 /// Opens a device that answered before.
 fn add(stack: &mut Stack, device: &str) -> Result<NodeId, AssembleError> {
@@ -59,6 +59,8 @@ pub(super) struct Opening<'a> {
     pub(super) none_is_newer: bool,
     /// What the array given shall become.
     pub(super) change: Option<Change>,
+    /// Arrays that the ones around them leave out: a look found them, and they are not written.
+    pub(super) left_out: Vec<Uuid>,
     /// Inner arrays that could not be opened, or hold nothing: for the array around them.
     pub(super) lost: Vec<Lost>,
 }
@@ -93,6 +95,7 @@ impl<'a> Opening<'a> {
             options,
             none_is_newer: false,
             change: change.cloned(),
+            left_out: Vec::new(),
             lost: Vec::new(),
         };
         Ok((opening, parts))
@@ -118,6 +121,7 @@ fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Part, As
         found,
         report: None,
         leaves: vec![device.to_owned()],
+        asks: None,
     })
 }
 

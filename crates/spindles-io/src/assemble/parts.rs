@@ -1,6 +1,7 @@
 //! What an array is made of while it is assembled.
 
 use crate::NodeId;
+use crate::errors::AssembleError;
 use crate::report::ArrayReport;
 use spindles_format::{ArrayRecord, Assembly, Found, Uuid};
 
@@ -12,9 +13,17 @@ pub(super) struct Part {
     pub(super) report: Option<ArrayReport>,
     /// The devices that it is made of.
     pub(super) leaves: Vec<String>,
+    /// Why it is not written unasked. It is no reason where the array around it leaves it out.
+    pub(super) asks: Option<AssembleError>,
 }
 
 impl Part {
+    /// The arrays in it, itself included.
+    pub(super) fn arrays(&self) -> Vec<Uuid> {
+        let report = self.report.iter();
+        report.flat_map(ArrayReport::uuids).collect()
+    }
+
     pub(super) fn parent(&self) -> Option<Uuid> {
         let (array, _) = self.found.record().ok()?;
         Some(array.parent).filter(|parent| *parent != Uuid::NIL)

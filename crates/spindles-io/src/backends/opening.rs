@@ -24,6 +24,7 @@ pub(super) fn refused(name: &str, action: &'static str) -> impl Fn(Errno) -> Ope
         Errno::BUSY => OpenError::Busy {
             device: device.clone(),
             above: None,
+            users: waiting::users(&device),
         },
         Errno::ISDIR => OpenError::NotADevice {
             device: device.clone(),
@@ -104,6 +105,7 @@ pub(super) fn lock(
         Err(Errno::WOULDBLOCK) => Err(OpenError::Busy {
             device: name.to_owned(),
             above: None,
+            users: waiting::users(name),
         }),
         _ => Ok(()),
     }
@@ -129,6 +131,7 @@ pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedF
                 return Err(OpenError::Busy {
                     device: name.to_owned(),
                     above: Some(device),
+                    users: None,
                 });
             }
         }

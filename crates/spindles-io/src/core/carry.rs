@@ -375,8 +375,8 @@ impl Carry {
         self.look_at_clock();
         while let Some((tag, result)) = self.members.next_done() {
             let (owner, device, id) = untag(tag);
-            if result.is_err() {
-                self.members.count_error(device);
+            if let Err(error) = result {
+                self.members.count_error(device, error);
             }
             if owner == CLIENT {
                 self.client_done(id, result);

@@ -2,13 +2,18 @@
 //! went wrong on these.
 
 use super::carry::{Array, Carry, Node};
-use super::tree::leaves;
+use super::tree::{in_use, leaves};
+use crate::incidents::is_out_of_space;
+use crate::members::DeviceIndex;
 use crate::progress::{RebuildProgress, ScrubProgress};
+use crate::report::positions;
 use crate::{Counters, Incident, LostBytes};
+use spindles_block::{MemberError, MemberSet};
+use spindles_engine::{Member, OutReason};
 
 /// Of how many bytes of all arrays redundancy agrees with data, and of how many there are.
 pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
-    carry.arrays().fold((0, 0), |(in_sync, total), (_, array)| {
+    in_use(carry).fold((0, 0), |(in_sync, total), (_, array)| {
         let geometry = array.engine().geometry();
         let bytes = geometry.blocks() * u64::from(array.engine().block_size().bytes());
         // Not all, before the resync has come to its end.
@@ -25,7 +30,7 @@ pub(crate) fn in_sync_bytes(carry: &Carry) -> (u64, u64) {
 /// How far the devices are that are being filled, or that members are copied onto.
 pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
     let mut all: Option<RebuildProgress> = None;
-    for (_, array) in carry.arrays() {
+    for (_, array) in in_use(carry) {
         let engine = array.engine();
         let job = match (engine.is_rebuilding(), engine.replacing()) {
             (true, _) => "rebuild",
@@ -47,7 +52,7 @@ pub(crate) fn rebuild(carry: &Carry) -> Option<RebuildProgress> {
 /// How far the scrubs of all arrays are that can be scrubbed, and what they found.
 pub(crate) fn scrub(carry: &Carry) -> ScrubProgress {
     let mut all = ScrubProgress::default();
-    for (_, array) in carry.arrays() {
+    for (_, array) in in_use(carry) {
         let geometry = array.engine().geometry();
         if !array.engine().can_scrub() {
             continue;
@@ -85,16 +90,38 @@ pub(crate) fn counters(carry: &Carry, node: Node) -> Counters {
 /// What went wrong on the devices of all arrays since they were opened.
 pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
     let device = |device| carry.members().facts(device).name.clone();
+    let had_no_space = |device: &DeviceIndex| carry.members().had_no_space(*device);
     let of_array = |(_, array): (_, &Array)| {
         let block_bytes = array.engine().block_size().bytes();
         let members = array.engine().status().members.into_iter();
-        let went_wrong = members.filter_map(|status| {
-            let node = array.members().get(usize::from(status.member.0));
+        let went_wrong = members.flat_map(|mut status| {
+            let node = array.members().get(usize::from(status.member.0)).copied();
+            let node = node.flatten();
+            let lies_on = node.map_or(Vec::new(), |node| leaves(carry, node));
+            let had_no_space = lies_on.iter().any(had_no_space);
             let device = match node {
-                Some(Some(Node::Device(index))) => Some(device(*index)),
-                Some(Some(Node::Array(_)) | None) | None => None,
+                Some(Node::Device(index)) => Some(device(index)),
+                Some(Node::Array(_)) | None => None,
             };
-            Incident::of_member(array.name(), device, status, block_bytes)
+            let gone = Member::Missing {
+                reason: Some(OutReason::Error(MemberError::Gone)),
+            };
+            if had_no_space && device.is_none() && status.state == gone {
+                // An array has no other way to answer.
+                status.state = Member::Missing {
+                    reason: Some(OutReason::Error(MemberError::NoSpace)),
+                };
+            }
+            let stays = had_no_space && !is_out_of_space(&status);
+            let no_space = device
+                .clone()
+                .filter(|_| stays)
+                .map(|device| Incident::NoSpace {
+                    array: array.name().to_owned(),
+                    device,
+                });
+            let of_member = Incident::of_member(array.name(), device, status, block_bytes);
+            of_member.into_iter().chain(no_space)
         });
         let mut incidents: Vec<_> = went_wrong.collect();
         let journal = array.journal().filter(|_| array.journal_is_out());
@@ -107,7 +134,20 @@ pub(crate) fn incidents(carry: &Carry) -> Vec<Incident> {
     carry.arrays().flat_map(of_array).collect()
 }
 
-/// What crashes took of all arrays.
+/// Which members the arrays lack, for people.
+pub(crate) fn lacks(carry: &Carry) -> Option<String> {
+    let of_array = |(_, array): (_, &Array)| {
+        let members = array.engine().status().members.into_iter();
+        let missing = members.filter(|it| matches!(it.state, Member::Missing { .. }));
+        let missing: MemberSet = missing.map(|it| it.member).collect();
+        let name = array.name();
+        (!missing.is_empty()).then(|| format!("{} of array '{name}'", positions(missing)))
+    };
+    let lacks: Vec<String> = in_use(carry).filter_map(of_array).collect();
+    (!lacks.is_empty()).then(|| lacks.join(" and "))
+}
+
+/// What is lost of all arrays.
 pub(crate) fn lost(carry: &Carry) -> Vec<LostBytes> {
     let of_array = |(_, array): (_, &Array)| {
         let block_bytes = u64::from(array.engine().block_size().bytes());

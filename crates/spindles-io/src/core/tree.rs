@@ -1,6 +1,6 @@
 //! Which arrays and devices are members of which arrays.
 
-use super::carry::{ArrayIndex, Carry, Node};
+use super::carry::{Array, ArrayIndex, Carry, Node};
 use crate::members::DeviceIndex;
 use spindles_block::{BlockIndex, MemberIndex};
 
@@ -38,9 +38,32 @@ pub(crate) fn lowest_place(
     (array, member, block, blocks)
 }
 
+/// All arrays but those that the one around them goes on without, and what is inside these.
+pub(super) fn in_use(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)> {
+    let arrays = carry.arrays();
+    arrays.filter(|(index, _)| is_in_use(carry, *index))
+}
+
+fn is_in_use(carry: &Carry, array: ArrayIndex) -> bool {
+    let top = arrays_above(carry, array).last().unwrap_or(array);
+    !carry.array(top).is_left_over()
+}
+
 /// All arrays, each before its members.
 pub(crate) fn arrays_from_the_top(carry: &Carry) -> Vec<ArrayIndex> {
-    let mut all: Vec<ArrayIndex> = carry.arrays().map(|(index, _)| index).collect();
+    from_the_top(carry, carry.arrays())
+}
+
+/// Those in use, each before its members.
+pub(crate) fn in_use_from_the_top(carry: &Carry) -> Vec<ArrayIndex> {
+    from_the_top(carry, in_use(carry))
+}
+
+fn from_the_top<'a>(
+    carry: &Carry,
+    arrays: impl Iterator<Item = (ArrayIndex, &'a Array)>,
+) -> Vec<ArrayIndex> {
+    let mut all: Vec<ArrayIndex> = arrays.map(|(index, _)| index).collect();
     all.reverse();
     all.sort_by_key(|array| arrays_above(carry, *array).count());
     all
@@ -64,8 +87,12 @@ pub(crate) fn is_mended_from_above(carry: &Carry, array: ArrayIndex) -> bool {
         && arrays_above(carry, array).any(redundant)
 }
 
-/// Whether the array that this one is a member of has all of its data without those that failed.
+/// Whether the array that this one is a member of has all of its data without those that failed, or goes
+/// on without this one anyway.
 pub(crate) fn survives(carry: &Carry, array: ArrayIndex, failed: &[ArrayIndex]) -> bool {
+    if !is_in_use(carry, array) {
+        return true;
+    }
     let Some((outer, _)) = carry.array(array).parent() else {
         return false;
     };

@@ -4,10 +4,13 @@ use std::io;
 use thiserror::Error;
 
 /// Who has a device.
-fn user(above: Option<&String>) -> String {
-    match above {
-        Some(device) => format!("{device}, a loop device on it that is mounted or otherwise held"),
-        None => "another program".to_owned(),
+fn user(above: Option<&String>, users: Option<&String>) -> String {
+    match (above, users) {
+        (Some(device), _) => {
+            format!("{device}, a loop device on it that is mounted or otherwise held")
+        }
+        (None, Some(users)) => users.clone(),
+        (None, None) => "another program".to_owned(),
     }
 }
 
@@ -32,12 +35,14 @@ pub enum OpenError {
         device: String,
     },
     /// Somebody else has it open.
-    #[error("{device} is in use by {}: stop or unmount that first", user(above.as_ref()))]
+    #[error("{device} is in use by {}: stop or unmount that first", user(above.as_ref(), users.as_ref()))]
     Busy {
         /// The device.
         device: String,
         /// The loop device that lies on it, where that is what is in use.
         above: Option<String>,
+        /// Who has it, where that can be known.
+        users: Option<String>,
     },
     /// The name of a device is empty.
     #[error(

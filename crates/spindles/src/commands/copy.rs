@@ -298,6 +298,10 @@ fn open(
             AssembleError::Incomplete { .. } if !arguments.rescue => anyhow!(
                 "{error}; --rescue copies what can still be read of it, if it was closed in order"
             ),
+            AssembleError::Incomplete { .. } => anyhow!(
+                "{error}; --rescue reads an array without them only if it was closed in order, and is not \
+                 growing: bring back as many as it needs"
+            ),
             error => error.into(),
         })?
     } else {

@@ -135,7 +135,7 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
     document
 }
 
-/// What crashes took of each array, and what its members refused to write: once, though all members
+/// What is lost of each array, and what its members refused to write: once, though all members
 /// list it.
 fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) -> Vec<Value> {
     let mut arrays: BTreeMap<Uuid, (&ArrayRecord, Vec<&BadPage>)> = BTreeMap::new();
@@ -157,7 +157,7 @@ fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) 
         if !lost.is_empty() {
             let blocks: u64 = lost.iter().map(|run| run.end.0 - run.start.0).sum();
             ui.line(format!(
-                "array '{name}': {} lost to a crash, in places that answer errors until they are \
+                "array '{name}': {} lost, in places that answer errors until they are \
                  written anew from a backup:",
                 arrays::size(blocks * block_bytes)
             ));

@@ -9,6 +9,7 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_io::assemble::{AssembleOptions, resync};
+use spindles_io::no_space;
 
 pub(crate) static COMMAND: Command = Command {
     name: "resync",
@@ -52,6 +53,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     drop(on_progress);
     arrays::note_devices(&resynced.report.incidents, &resynced.report.taken, &[], ui);
     let name = &resynced.report.name;
+    if !resynced.through
+        && let Some(no_space) = no_space(&resynced.report.incidents)
+    {
+        bail!("array '{name}': {no_space}");
+    }
     if !resynced.through {
         bail!("array '{name}': the resync was stopped, and goes on next time");
     }

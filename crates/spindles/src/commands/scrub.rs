@@ -9,9 +9,9 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Fate, Flaw, Repair, Scrub};
-use spindles_io::OpenOptions;
 use spindles_io::assemble::AssembleOptions;
 use spindles_io::scrub::{Finding, Scrubbed, scrub};
+use spindles_io::{OpenOptions, no_space};
 
 pub(crate) static COMMAND: Command = Command {
     name: "scrub",
@@ -25,7 +25,8 @@ pub(crate) static COMMAND: Command = Command {
               can't: the place is reported and nothing is changed, because parity recomputed from \
               rotten data would only hide it, and destroy what could have brought the data back. \
               Restore such a place from a backup, and scrub again.\n\n\
-              What crashes took of the array answers errors until it is written: that is reported \
+              What is lost of the array answers errors until it is written: what nothing proved when \
+              a crash was put in order, as members were missing or a block had rotted. That is reported \
               too, and no scrub brings it back.\n\n\
               Stopped with Ctrl-C, it goes on there the next time. Exit status 1 means that \
               something is left that could not be repaired, or is lost.\n\n\
@@ -35,6 +36,9 @@ pub(crate) static COMMAND: Command = Command {
     arguments: Arguments::augment_args,
     run,
 };
+
+/// Of so many chunks of a stripe it is named where they lie in the array.
+const CHUNKS_MAX: usize = 8;
 
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
@@ -108,13 +112,19 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     let left = conclude(&scrubbed, &places, ui);
     let name = &scrubbed.report.name;
+    if let (true, Some(no_space)) = (
+        scrubbed.progress.failed > 0 || !scrubbed.through,
+        no_space(&scrubbed.report.incidents),
+    ) {
+        bail!("array '{name}': {no_space}");
+    }
     if scrubbed.progress.failed > 0 {
         bail!(
             "array '{name}': too many members are lost to look at all of it: scrub it again when \
              they are back"
         );
     }
-    let lost = scrubbed.report.lost_to_crashes();
+    let lost = scrubbed.report.lost_texts();
     if let ([_, ..], false) = (lost.as_slice(), left) {
         bail!("{}", lost.join("; "));
     }
@@ -167,7 +177,7 @@ fn conclude(scrubbed: &Scrubbed, places: &[Value], ui: &Ui) -> bool {
     let arrays = scrubbed.report.arrays();
     for array in arrays.iter().filter(|array| array.lost_bytes > 0) {
         ui.line(format!(
-            "array '{}': {} lost to a crash, which answer errors until they are written",
+            "array '{}': {} lost, which answer errors until they are written",
             array.name,
             arrays::size(array.lost_bytes)
         ));
@@ -222,6 +232,8 @@ fn text(finding: &Finding) -> String {
             array,
             offset_bytes,
             bytes,
+            chunks,
+            chunk_bytes,
             made_to_agree,
         } => {
             let fate = if *made_to_agree {
@@ -231,16 +243,44 @@ fn text(finding: &Finding) -> String {
             };
             format!(
                 "array '{array}': the members disagree on {bytes} bytes of the stripe at \
-                 {offset_bytes}: {fate}"
+                 {offset_bytes}: {fate}{}",
+                in_chunks(*offset_bytes, *bytes, *chunks, *chunk_bytes)
             )
         }
         Finding::Lost {
             array,
             offset_bytes,
             bytes,
-        } => format!("array '{array}': {bytes} bytes at {offset_bytes} are lost to a crash"),
+        } => format!("array '{array}': {bytes} bytes at {offset_bytes} are lost"),
         Finding::Out { array, member } => format!("array '{array}': {member} is out"),
     }
+}
+
+/// Which bytes of the array a part of a stripe is, where that is not one place.
+fn in_chunks(offset_bytes: u64, bytes: u64, chunks: u8, chunk_bytes: u64) -> String {
+    let offsets = offsets(offset_bytes, chunks, chunk_bytes);
+    let shown: Vec<String> = (offsets.iter().take(CHUNKS_MAX))
+        .map(u64::to_string)
+        .collect();
+    let more = match offsets.len().saturating_sub(CHUNKS_MAX) {
+        0 => String::new(),
+        more => format!(" and {more} more, each {chunk_bytes} on"),
+    };
+    match offsets.as_slice() {
+        [_] => String::new(),
+        _ => format!(
+            "; in the array these are {bytes} bytes at each of {}{more}",
+            shown.join(", ")
+        ),
+    }
+}
+
+/// Where the chunks of a stripe lie in the array.
+fn offsets(offset_bytes: u64, chunks: u8, chunk_bytes: u64) -> Vec<u64> {
+    let chunks = 0..u64::from(chunks);
+    chunks
+        .map(|chunk| offset_bytes + chunk * chunk_bytes)
+        .collect()
 }
 
 fn value(finding: &Finding) -> Value {
@@ -273,12 +313,15 @@ fn value(finding: &Finding) -> Value {
             array,
             offset_bytes,
             bytes,
+            chunks,
+            chunk_bytes,
             made_to_agree,
         } => json!({
             "what": "disagreement",
             "array": array,
             "offset_bytes": offset_bytes,
             "bytes": bytes,
+            "array_offsets_bytes": offsets(*offset_bytes, *chunks, *chunk_bytes),
             "fate": if *made_to_agree { "made to agree" } else { "left" },
         }),
         Finding::Lost {

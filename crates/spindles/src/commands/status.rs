@@ -22,7 +22,7 @@ pub(crate) static COMMAND: Command = Command {
               superblocks say in detail, and where they disagree, shows spindles examine.\n\n\
               Exit status: 0 healthy; 3 degraded, which is that members are missing or not filled \
               yet and all data can be read, or that the device for its journal is missing, or that \
-              the last scrub left something that it could not repair, or that blocks were lost to a crash \
+              the last scrub left something that it could not repair, or that blocks are lost \
               and not written since; 4 failed, which is that too much is missing; 1 and 2 \
               as everywhere.\n\n\
               spindles status pool\n\
@@ -80,7 +80,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         });
     }
     warnings.extend(survey.reports.iter().flat_map(ArrayReport::left_by_scrub));
-    warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_to_crashes));
+    warnings.extend(survey.reports.iter().flat_map(ArrayReport::lost_texts));
     match &survey.needs_force {
         _ if denied.is_some() => {}
         Some(why) => warnings.push(why.clone()),
@@ -139,7 +139,7 @@ fn user_line(user: &User) -> String {
     }
 }
 
-/// What the list of bad blocks says: how many blocks crashes took, and how many each member refused
+/// What the list of bad blocks says: how many blocks are lost, and how many each member refused
 /// to write.
 fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
     let members = status.members.iter().map(|member| {
@@ -266,7 +266,7 @@ impl View<'_> {
         if report.lost_bytes > 0 {
             let lost = arrays::size(report.lost_bytes);
             line(format!(
-                "  {lost} lost to a crash, which answer errors until they are written"
+                "  {lost} lost, which answer errors until they are written"
             ));
         }
         if depth == 0 {

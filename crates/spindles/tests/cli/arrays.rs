@@ -438,7 +438,7 @@ fn create_refuses_devices_it_must_not_take() {
         &[
             &waits,
             "): waiting up to 5 s for it",
-            "/b is in use by another program",
+            "): stop or unmount that first",
         ],
     );
 }
@@ -456,7 +456,10 @@ fn status_refuses_what_does_not_belong_together() {
             "status @a @x @b",
             &["/x belongs to another array, 'other'", "one array"][..],
         ),
-        ("status @a @twin", &["are both member 0", "leave one out"]),
+        (
+            "status @a @twin",
+            &["are both member 0 of array 'data'", "leave one out"],
+        ),
         ("status @a @blank", &["/blank has no Spindles superblock"]),
         (
             "status @a @ext",

@@ -124,9 +124,14 @@ fn a_member_that_comes_back_after_a_crash_brings_all_that_was_written() {
         is_old_or_new(&folder.read("out"), &[]);
     } else {
         // What nothing proves without the member is no bytes at all.
-        folder
-            .run(copy)
-            .fails(1, &["can't read at byte", "--rescue"]);
+        folder.run(copy).fails(
+            1,
+            &[
+                "can't read at byte",
+                "member 1 of array 'data' may hold them: bring that back first",
+                "--rescue",
+            ],
+        );
         let rescued = folder.run(&format!("{copy} --rescue --json"));
         assert_eq!(rescued.status, 1, "{}", rescued.error);
         let json = rescued.json();

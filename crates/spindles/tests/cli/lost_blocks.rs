@@ -1,4 +1,4 @@
-//! Blocks that crashes took, as the lists on the members have them: every command that looks at the
+//! Blocks that are lost, as the lists on the members have them: every command that looks at the
 //! array counts them, and says what to do.
 
 use crate::arrays::{Folder, MIB};
@@ -49,16 +49,12 @@ fn status_says_how_much_is_lost_and_what_to_do() {
     let folder = five();
     let status = folder.run(&format!("status {FIVE}"));
     let words = [
-        "array 'p' is degraded: a crash took 16 KiB of it",
+        "array 'p' is degraded: 16 KiB of it lost",
         "write these places anew from a backup, `spindles examine p` lists them",
     ];
     assert_eq!(status.status, 3, "{}{}", status.out, status.error);
     assert!(status.out.contains("  degraded, clean, "), "{}", status.out);
-    assert!(
-        status.out.contains("  16 KiB lost to a crash"),
-        "{}",
-        status.out
-    );
+    assert!(status.out.contains("  16 KiB lost"), "{}", status.out);
     for words in words {
         assert!(status.error.contains(words), "{}", status.error);
     }
@@ -99,15 +95,12 @@ fn a_scrub_ends_with_what_is_lost() {
         let run = folder.run(&format!("scrub {FIVE}{more}"));
         run.fails(
             1,
-            &[
-                "a crash took 16 KiB of it",
-                "write these places anew from a backup",
-            ],
+            &["16 KiB of it lost", "write these places anew from a backup"],
         );
         for words in [
-            "array 'p': 12288 bytes at 65536 are lost to a crash\n",
-            "array 'p': 4096 bytes at 8388608 are lost to a crash\n",
-            "array 'p': 16 KiB lost to a crash",
+            "array 'p': 12288 bytes at 65536 are lost\n",
+            "array 'p': 4096 bytes at 8388608 are lost\n",
+            "array 'p': 16 KiB lost",
         ] {
             assert!(run.out.contains(words), "{more}: {}", run.out);
         }
@@ -147,7 +140,7 @@ fn what_an_array_around_it_knows_comes_back() {
     assert!(
         status
             .error
-            .contains("a crash took 16 KiB of it, which can't be read until it is written: `spindles scrub p` writes anew"),
+            .contains("16 KiB of it lost, which can't be read until it is written: `spindles scrub p` writes anew"),
         "{}",
         status.error
     );
@@ -160,7 +153,7 @@ fn what_an_array_around_it_knows_comes_back() {
 fn examine_lists_what_is_lost_once() {
     let folder = five();
     let run = folder.run(&format!("examine {FIVE}")).ok();
-    let words = "array 'p': 16 KiB lost to a crash, in places that answer errors until they are \
+    let words = "array 'p': 16 KiB lost, in places that answer errors until they are \
                  written anew from a backup:\n  12288 bytes at 65536\n  4096 bytes at 8388608\n";
     assert_eq!(run.out.matches(words).count(), 1, "{}", run.out);
     assert_eq!(run.out.matches("lost").count(), 1, "{}", run.out);
@@ -189,11 +182,11 @@ fn examine_lists_what_is_lost_once() {
 }
 
 #[test]
-fn a_copy_says_that_a_crash_took_the_blocks() {
+fn a_copy_says_that_blocks_are_lost() {
     let folder = five();
     let run = folder.run("copy array:@a,@b,@c @out");
-    let why = "can't read at byte 65536: a crash took these blocks; write them anew from a backup \
-               (`spindles examine` lists them)";
+    let why = "can't read at byte 65536: these blocks are lost; write them anew from a backup (\
+               `spindles examine` lists them)";
     run.fails(1, &[why]);
     // What is to be overwritten is looked at first.
     folder.refuses("copy @data array:@a,@b,@c", 1, &[why]);

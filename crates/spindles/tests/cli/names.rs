@@ -357,3 +357,16 @@ fn a_spare_does_not_take_the_place_of_a_member_that_was_not_given() {
     assert_eq!(devices(&status), ["a", "b", "c"]);
     assert_eq!(status["spares"][0]["device"], "f");
 }
+
+/// A copy of a member beside the members of arrays inside another does not hide the name of that.
+#[test]
+fn a_copy_of_a_member_hides_no_name() {
+    let folder = Folder::new("a b c d e", 4 * MIB);
+    here(&folder, "create pool raid1(raid1(a,b),raid1(c,d))").ok();
+    folder.copy("d", "twin");
+    for arguments in ["status pool", "scrub pool"] {
+        let both = "d and twin are both member 1 of array 'pool.1'";
+        here(&folder, arguments).fails(1, &[both, "leave one out"]);
+    }
+    here(&folder, "create pool concat(e)").fails(1, &["there is an array 'pool' already"]);
+}

@@ -135,13 +135,18 @@ fn without_space_an_opening_gives_nothing_up() {
     mounted
         .run(&format!("copy {} array:p", path("durable")))
         .ok();
-    assert_ne!(
-        mounted
-            .run(&format!("copy {} array:p", path("data")))
-            .status,
-        0
-    );
-    mounted.run(command);
+    for command in [format!("copy {} array:p", path("data")), command.to_owned()] {
+        let run = mounted.run(&command);
+        assert_ne!(run.status, 0, "{command}");
+        // Where, and what to do; not that members are lost.
+        let last = run.error.lines().last().unwrap_or_default();
+        assert!(
+            last.contains("no space is left where "),
+            "{command}: {last}"
+        );
+        assert!(last.ends_with("free some, and do it again"), "{last}");
+        assert!(!run.error.contains("does not answer"), "{}", run.error);
+    }
     let grown = Command::new("mount")
         .args(["-o", "remount,size=300m"])
         .arg(mounted.at())

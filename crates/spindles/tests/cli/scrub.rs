@@ -344,7 +344,11 @@ fn what_is_left_of_a_failed_array_is_copied_out() {
     // What was being written when a crash came is not known without the others.
     let folder = filled("raid5(@a,@b,@c)", "a b c");
     folder.advance(&["a", "b", "c"], &[], false);
-    folder.refuses("copy array:@a @back --rescue", 1, &["can't be opened"]);
+    folder.refuses(
+        "copy array:@a @back --rescue",
+        1,
+        &["can't be opened", "only if it was closed in order"],
+    );
 }
 
 /// What can't be read as a whole is read block by block.
@@ -489,6 +493,17 @@ fn what_nothing_can_tell_is_told_and_left_alone() {
         let json = run.json();
         assert_eq!(json["disagreement_bytes"], 25 * BLOCK, "{expression}");
         assert_eq!(json["repaired_bytes"], 0);
+        // Which bytes of the array each may be: in one chunk of the stripe or the other.
+        for place in json["places"].as_array().expect("a list") {
+            let at = place["offset_bytes"].as_u64().expect("a number");
+            let chunks = if devices == "a b" { 1 } else { 2 };
+            let offsets: Vec<u64> = (0..chunks).map(|chunk| at + (chunk << 16)).collect();
+            assert_eq!(
+                place["array_offsets_bytes"],
+                serde_json::json!(offsets),
+                "{place}"
+            );
+        }
         status_says_left(&folder, devices, 25 * BLOCK);
         assert!(data(&folder, devices) == rotten, "{expression}");
         let run = folder.run(&scrub);
@@ -498,6 +513,10 @@ fn what_nothing_can_tell_is_told_and_left_alone() {
             "{}",
             run.out
         );
+        let names_chunks = run
+            .out
+            .contains("; in the array these are 4096 bytes at each of ");
+        assert_eq!(names_chunks, devices == "a b c", "{}", run.out);
         let run = folder.run(&format!("{scrub} --trust-data")).ok();
         assert!(run.error.contains("--trust-data"), "{}", run.error);
         assert!(run.out.contains("made to agree"), "{}", run.out);
@@ -519,6 +538,41 @@ fn inner_arrays_are_scrubbed_and_what_keeps_no_redundancy_is_refused() {
     let folder = Folder::new("a b", 8 * MIB);
     folder.run("create data raid0(@a,@b) --checksum none").ok();
     folder.refuses("scrub @a @b", 1, &["keeps no redundancy (raid0)"]);
+}
+
+/// A place that several arrays meet is named once, and what an inner array repaired for the one around it
+/// is counted.
+#[test]
+fn a_place_is_named_once_in_arrays_of_arrays() {
+    let expression = "raid1(raid5(@a,@b,@c),raid5(@d,@e,@f))";
+    let folder = crate::rebuild::filled(expression, "a b c d e f", 4 * MIB);
+    let all = "@a @b @c @d @e @f";
+    let rot = |device: &str, block: u64| {
+        let (_, record) = folder.newest(device);
+        let block = record.data_start().0 + block;
+        folder.write(device, block * BLOCK, b"rotten");
+        (folder.path(device), block)
+    };
+    let one = BTreeSet::from([rot("e", 200)]);
+    let run = folder.run(&format!("scrub {all} --json")).ok();
+    assert_eq!(repaired(&run.json()), one);
+    assert_eq!(run.json()["repaired_bytes"], BLOCK);
+    // More of one row than the inner array survives.
+    for device in ["a", "b", "c"] {
+        for block in 300..304 {
+            rot(device, block);
+        }
+    }
+    let json = folder.run(&format!("scrub {all} --json")).json();
+    let places = json["places"].as_array().expect("a list").iter();
+    let mut places: Vec<String> = places
+        .map(|place| format!("{} {}", place["member"], place["offset_bytes"]))
+        .collect();
+    let count = places.len();
+    places.sort_unstable();
+    places.dedup();
+    assert_eq!(places.len(), count, "{json}");
+    crate::rebuild::same(&folder, "a b c d e f");
 }
 
 /// Without redundancy a scrub tells what is rotten, and a read of it is an error.

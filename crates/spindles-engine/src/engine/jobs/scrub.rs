@@ -278,8 +278,9 @@ impl Engine {
                     true if range.rows.refused.contains(slot) => Fate::Refused,
                     true => Fate::Repaired,
                 },
+                by_scrub: matches!(range.owner, Owner::Job(_)),
             };
-            self.count_finding(id, &finding);
+            self.count_finding(&finding);
             self.output(Output::Event(Event::Found(finding)));
         }
         if !range.rows.overruled.is_empty() {
@@ -298,10 +299,10 @@ impl Engine {
         data.map(|slot| BlockIndex(self.array_blocks(id, slot).start))
     }
 
-    fn count_finding(&mut self, id: RangeId, finding: &Finding) {
+    fn count_finding(&mut self, finding: &Finding) {
         let blocks = u64::from(finding.blocks);
         self.faults.count(finding);
-        if matches!(self.ranges[id].owner, Owner::Job(_)) {
+        if finding.by_scrub {
             match finding.fate {
                 Fate::Repaired => self.scrub.found.repaired_blocks += blocks,
                 Fate::Refused | Fate::Left => self.scrub.found.left_blocks += blocks,
@@ -320,9 +321,12 @@ impl Engine {
                 found.disagreements += u64::from(blocks);
             }
         }
+        let (shape, group) = (self.shape(id), &self.groups[id.index()]);
         self.output(Output::Event(Event::Disagreement {
-            block: self.groups[id.index()].first_block.plus(low),
+            block: group.first_block.plus(low),
             blocks,
+            chunks: if shape.copies { 1 } else { shape.data },
+            chunk_blocks: group.blocks,
             made_to_agree,
         }));
     }
