@@ -282,7 +282,8 @@ impl World {
                 unlogged.iter().any(|all| all.has(sectors.clone()))
             })
         } else {
-            !self.in_doubt.now.is_empty()
+            // Which blocks of the top these are is not asked.
+            !self.in_doubt.now.is_empty() || unlogged.iter().any(|all| !all.now.is_empty())
         };
         group.parity_chunks > 0 && is_unlogged && !self.stack.row_is_whole(*array, group, row)
     }

@@ -522,6 +522,18 @@ fn seeds_on_any_disks_that_found_something_stay_quiet() {
         ),
         (52175, "sim: without the log of a device parity is in doubt"),
         (
+            13403,
+            "sim: what was written unlogged and given back is not on a device that takes the place",
+        ),
+        (
+            17503,
+            "sim: what was written unlogged lies elsewhere on a device that takes the place",
+        ),
+        (
+            21230,
+            "sim: a write that did not land, in an array below, is in a gap as in any other",
+        ),
+        (
             116_123,
             "engine: a log that went on after a crash, and ended unused, does not keep its segments",
         ),

@@ -37,7 +37,7 @@ struct Watched {
     counts_on_log: bool,
     /// Groups that a crash left in doubt: rows are put in order there without the log.
     in_doubt: BTreeSet<u64>,
-    /// Blocks of disks that were written without the log, and what.
+    /// Blocks of the data areas of disks that were written without the log, and what.
     unlogged: BTreeMap<(usize, u64), Vec<u8>>,
 }
 
@@ -170,6 +170,14 @@ impl Order {
         watched.unrecorded = watched.unrecorded.intersection(watched.not_active);
         watched.was_degraded |= !watched.not_active.is_empty();
         watched.counts_on_log = record.journal.tail > 0;
+        // What was given back holds nothing, and is not copied to a device that takes the place.
+        watched.unlogged.retain(|&(disk, offset), _| {
+            let (_, member) = stack.position(disk);
+            let found = stack.arrays[array]
+                .geometry
+                .find(member, BlockIndex(offset));
+            found.is_some_and(|(group, ..)| stack.is_written(array, group, View::Current))
+        });
         if newly.is_empty() || !is_ruled(scene, array) || stack.is_given_up(array) {
             return Ok(());
         }
@@ -177,8 +185,11 @@ impl Order {
         if !watched.counts_on_log {
             return Ok(());
         }
-        for ((disk, block), bytes) in unlogged {
+        for ((disk, offset), bytes) in unlogged {
             let (_, member) = stack.position(disk);
+            // Another device may have taken the place, on which that begins elsewhere.
+            let start = stack.arrays[array].data_start[usize::from(member.0)];
+            let block = start.plus(offset).0;
             let gone = out.contains(member) || stack.arrays[array].lost.contains(member);
             let sector = stack.sectors(disk, BlockIndex(block)).start;
             let place = stack.place_of(disk, sector);
@@ -215,9 +226,11 @@ impl Order {
         let first = sector / stack.sectors(disk, BlockIndex(0)).end;
         let blocks = bytes.len() / stack.block_bytes;
         let blocks = first..first + u64::try_from(blocks).expect("few");
+        let start = this.data_start[usize::from(place.member.0)].0;
+        let offsets = blocks.start - start..blocks.end - start;
         watched
             .unlogged
-            .retain(|(of, block), _| *of != disk || !blocks.contains(block));
+            .retain(|(of, offset), _| *of != disk || !offsets.contains(offset));
         let skipped = this.lost.contains(place.member)
             || stack.is_given_up(place.array)
             // Made zeros before its first write.
@@ -237,10 +250,9 @@ impl Order {
             }
             watched.unrecorded = MemberSet::EMPTY;
         }
-        let start = this.data_start[usize::from(place.member.0)].0;
         let mut is_unlogged = false;
-        for (block, bytes) in blocks.zip(bytes.chunks_exact(stack.block_bytes)) {
-            let found = this.geometry.find(place.member, BlockIndex(block - start));
+        for (offset, bytes) in offsets.zip(bytes.chunks_exact(stack.block_bytes)) {
+            let found = this.geometry.find(place.member, BlockIndex(offset));
             let Some((group, _, row)) = found else {
                 continue;
             };
@@ -254,7 +266,7 @@ impl Order {
             });
             if !is_logged {
                 is_unlogged = true;
-                watched.unlogged.insert((disk, block), bytes.to_vec());
+                watched.unlogged.insert((disk, offset), bytes.to_vec());
             }
         }
         let settles = watched.in_doubt.contains(&place.group.0);
