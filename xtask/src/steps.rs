@@ -89,6 +89,7 @@ const NO_STD: &[&str] = &[
     "spindles-layout",
     "spindles-format",
     "spindles-engine",
+    "spindles-nbd",
     "spindles-workload",
 ];
 const NO_STD_TARGET: &str = "thumbv7em-none-eabihf";

@@ -17,6 +17,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-layout", &["block"], &[]),
     ("spindles-format", &["block"], &[]),
     ("spindles-engine", &["block", "layout", "format"], &[]),
+    ("spindles-nbd", &[], &[]),
     (
         "spindles-io",
         &["block", "parity", "layout", "format", "engine"],

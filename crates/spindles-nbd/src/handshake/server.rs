@@ -1,0 +1,462 @@
+//! The server's side.
+
+use super::{
+    ALLOCATION, ALLOCATION_CONTEXT, Agreed, BlockSizes, FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES,
+    OPTION_MAGIC, REPLY_MAGIC, ZEROES, answer, info, option,
+};
+use crate::{
+    TransmissionFlags, Violation,
+    bytes::{Cursor, length, text},
+    transmission::Headers,
+};
+use alloc::{string::String, vec::Vec};
+
+/// Longest data of an option that is looked at. What is longer is skipped.
+const OPTION_BYTES_MAX: u32 = 64 << 10;
+/// Longest data that is skipped.
+const SKIPPED_BYTES_MAX: u32 = 16 << 20;
+/// So many options are answered. No client needs more than a dozen, and one for each export that it looks at.
+const OPTIONS_MAX: u32 = 4096;
+
+/// An export that is offered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Export {
+    /// As clients ask for it.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// How long it is.
+    pub bytes: u64,
+    /// What can be asked of it. [`TransmissionFlags::SEND_DF`] is left out where it does not apply.
+    pub flags: TransmissionFlags,
+    /// Which requests it takes.
+    pub block_sizes: BlockSizes,
+}
+
+/// Whether connections are encrypted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Tls {
+    /// There is none.
+    Never,
+    /// Nothing is told or given without.
+    Required,
+}
+
+/// Where a handshake stands after some bytes came.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// More must come.
+    Receive,
+    /// When all output is sent, TLS begins, and then [`Server::encrypted`] is called.
+    StartTls,
+    /// When all output is sent, requests follow.
+    Transmit(Agreed),
+    /// When all output is sent, the connection ends as the client wished.
+    End,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum State {
+    /// The client's flags are to come.
+    Flags,
+    Option,
+    /// Data of an option that is too long.
+    Skipping {
+        option: u32,
+        bytes: u32,
+    },
+    /// TLS is about to begin.
+    StartingTls,
+    Over,
+}
+
+/// A server in the handshake with one client.
+#[derive(Clone, Debug)]
+pub struct Server {
+    state: State,
+    tls: Tls,
+    encrypted: bool,
+    zeroes: bool,
+    headers: Headers,
+    /// The export for which `base:allocation` was chosen.
+    allocation_of: Option<String>,
+    options: u32,
+    /// Of a message that is not whole.
+    received: Vec<u8>,
+    output: Vec<u8>,
+}
+
+impl Server {
+    /// A client has connected. There is output to begin with.
+    #[must_use]
+    pub fn new(tls: Tls) -> Self {
+        let mut output = Vec::new();
+        output.extend(GREETING_MAGIC.to_be_bytes());
+        output.extend(OPTION_MAGIC.to_be_bytes());
+        output.extend((FIXED_NEWSTYLE | NO_ZEROES).to_be_bytes());
+        Self {
+            state: State::Flags,
+            tls,
+            encrypted: false,
+            zeroes: true,
+            headers: Headers::Simple,
+            allocation_of: None,
+            options: 0,
+            received: Vec::new(),
+            output,
+        }
+    }
+
+    /// What is to be sent; whoever sends it takes it out.
+    pub fn output(&mut self) -> &mut Vec<u8> {
+        &mut self.output
+    }
+
+    /// TLS has begun. What was agreed before, anybody could have said.
+    ///
+    /// # Panics
+    ///
+    /// If it was not to.
+    pub fn encrypted(&mut self) {
+        assert_eq!(self.state, State::StartingTls, "nobody asked for TLS");
+        self.state = State::Option;
+        self.encrypted = true;
+        self.headers = Headers::Simple;
+        self.allocation_of = None;
+    }
+
+    /// These bytes came, while these exports are offered; the first is the one without a name too. How many of
+    /// the bytes belong to the handshake: the rest is that of requests.
+    ///
+    /// # Errors
+    ///
+    /// The connection ends at once.
+    pub fn receive(
+        &mut self,
+        exports: &[Export],
+        bytes: &[u8],
+    ) -> Result<(usize, Step), Violation> {
+        let before = self.received.len();
+        self.received.extend(bytes);
+        let received = core::mem::take(&mut self.received);
+        let mut rest = Cursor(&received);
+        let step = loop {
+            match self.next(exports, &mut rest)? {
+                None => break Step::Receive,
+                Some(Step::Receive) => {}
+                Some(step) => break step,
+            }
+        };
+        if step == Step::Receive {
+            self.received = rest.0.to_vec();
+            return Ok((bytes.len(), step));
+        }
+        if step == Step::StartTls && !rest.is_empty() {
+            return Err(Violation::BytesBeforeTls(rest.0.len()));
+        }
+        Ok((received.len() - rest.0.len() - before, step))
+    }
+
+    /// The next message, where it is whole.
+    fn next(
+        &mut self,
+        exports: &[Export],
+        rest: &mut Cursor<'_>,
+    ) -> Result<Option<Step>, Violation> {
+        match self.state {
+            State::Flags => {
+                let Some(flags) = rest.u32() else {
+                    return Ok(None);
+                };
+                let known = u32::from(FIXED_NEWSTYLE | NO_ZEROES);
+                if flags & !known != 0 {
+                    return Err(Violation::Flags(flags));
+                }
+                self.zeroes = flags & u32::from(NO_ZEROES) == 0;
+                self.state = State::Option;
+                Ok(Some(Step::Receive))
+            }
+            State::Skipping { option, bytes } => {
+                let here = usize::try_from(bytes).expect("64 bits").min(rest.0.len());
+                rest.take(here).expect("no more than there is");
+                let bytes = bytes - length(here);
+                if bytes > 0 {
+                    self.state = State::Skipping { option, bytes };
+                    return Ok(None);
+                }
+                self.state = State::Option;
+                self.refuse(option, answer::TOO_BIG, "it is too long");
+                Ok(Some(Step::Receive))
+            }
+            State::Option => self.next_option(exports, rest),
+            State::StartingTls | State::Over => panic!("the handshake does not go on"),
+        }
+    }
+
+    fn next_option(
+        &mut self,
+        exports: &[Export],
+        rest: &mut Cursor<'_>,
+    ) -> Result<Option<Step>, Violation> {
+        let mut message = *rest;
+        let head = (message.u64()).zip(message.u32().zip(message.u32()));
+        let Some((magic, (option, bytes))) = head else {
+            return Ok(None);
+        };
+        if magic != OPTION_MAGIC {
+            return Err(Violation::Magic {
+                expected: OPTION_MAGIC,
+                found: magic,
+            });
+        }
+        if bytes > SKIPPED_BYTES_MAX {
+            return Err(Violation::OptionBytes(bytes));
+        }
+        if bytes > OPTION_BYTES_MAX {
+            self.count_option()?;
+            *rest = message;
+            self.state = State::Skipping { option, bytes };
+            return Ok(Some(Step::Receive));
+        }
+        let Some(data) = message.take(usize::try_from(bytes).expect("64 bits")) else {
+            return Ok(None);
+        };
+        *rest = message;
+        self.count_option()?;
+        self.option(exports, option, data).map(Some)
+    }
+
+    fn count_option(&mut self) -> Result<(), Violation> {
+        self.options += 1;
+        if self.options > OPTIONS_MAX {
+            return Err(Violation::TooManyOptions);
+        }
+        Ok(())
+    }
+
+    fn option(&mut self, exports: &[Export], option: u32, data: &[u8]) -> Result<Step, Violation> {
+        let hidden = self.tls == Tls::Required && !self.encrypted;
+        match option {
+            option::EXPORT_NAME if hidden => return Err(Violation::NotEncrypted),
+            option::EXPORT_NAME => return self.export_name(exports, data),
+            option::ABORT => {
+                self.reply(option, answer::ACK, &[]);
+                self.state = State::Over;
+                return Ok(Step::End);
+            }
+            option::STARTTLS => return Ok(self.start_tls(data)),
+            _ if hidden => self.refuse(option, answer::TLS_REQUIRED, "begin with TLS"),
+            option::LIST => self.list(exports, data),
+            option::INFO | option::GO => return Ok(self.inform(exports, option, data)),
+            option::STRUCTURED_REPLY => self.structured(data),
+            option::EXTENDED_HEADERS => self.extended(data),
+            option::LIST_META_CONTEXT | option::SET_META_CONTEXT => {
+                self.contexts(exports, option, data);
+            }
+            _ => self.refuse(option, answer::UNSUPPORTED, "this server does not know it"),
+        }
+        Ok(Step::Receive)
+    }
+
+    fn reply(&mut self, option: u32, kind: u32, parts: &[&[u8]]) {
+        let bytes = parts.iter().map(|part| part.len()).sum();
+        self.output.extend(REPLY_MAGIC.to_be_bytes());
+        self.output.extend(option.to_be_bytes());
+        self.output.extend(kind.to_be_bytes());
+        self.output.extend(length(bytes).to_be_bytes());
+        for part in parts {
+            self.output.extend(*part);
+        }
+    }
+
+    fn refuse(&mut self, option: u32, kind: u32, why: &str) {
+        self.reply(option, kind, &[why.as_bytes()]);
+    }
+
+    /// An export of that name, the first where it is empty.
+    fn find<'a>(exports: &'a [Export], name: &str) -> Option<&'a Export> {
+        let default = || exports.first().filter(|_| name.is_empty());
+        let named = exports.iter().find(|export| export.name == name);
+        named.or_else(default)
+    }
+
+    /// What can be asked of an export on this connection.
+    fn flags(&self, export: &Export) -> TransmissionFlags {
+        let flags = export.flags.with(TransmissionFlags::HAS_FLAGS);
+        if self.headers == Headers::Simple {
+            flags.without(TransmissionFlags::SEND_DF)
+        } else {
+            flags
+        }
+    }
+
+    fn agreed(&mut self, export: &Export) -> Step {
+        let chosen = self.allocation_of.take();
+        let allocation = chosen.is_some_and(|chosen| chosen == export.name);
+        self.state = State::Over;
+        Step::Transmit(Agreed {
+            export: export.name.clone(),
+            bytes: export.bytes,
+            flags: self.flags(export),
+            headers: self.headers,
+            allocation: allocation.then_some(ALLOCATION_CONTEXT),
+            block_sizes: Some(export.block_sizes),
+        })
+    }
+
+    fn export_name(&mut self, exports: &[Export], data: &[u8]) -> Result<Step, Violation> {
+        let export = text(data).and_then(|name| Self::find(exports, name));
+        let export = export.ok_or(Violation::NoSuchExport)?;
+        self.output.extend(export.bytes.to_be_bytes());
+        self.output.extend(self.flags(export).0.to_be_bytes());
+        if self.zeroes {
+            self.output.extend([0; ZEROES]);
+        }
+        Ok(self.agreed(export))
+    }
+
+    fn start_tls(&mut self, data: &[u8]) -> Step {
+        let option = option::STARTTLS;
+        if self.tls == Tls::Never {
+            self.refuse(option, answer::POLICY, "this server has no TLS");
+        } else if self.encrypted || !data.is_empty() {
+            self.refuse(
+                option,
+                answer::INVALID,
+                "TLS began already, or there is data with it",
+            );
+        } else {
+            self.reply(option, answer::ACK, &[]);
+            self.state = State::StartingTls;
+            return Step::StartTls;
+        }
+        Step::Receive
+    }
+
+    fn list(&mut self, exports: &[Export], data: &[u8]) {
+        let option = option::LIST;
+        if !data.is_empty() {
+            return self.refuse(option, answer::INVALID, "there is data with it");
+        }
+        for export in exports {
+            let bytes = length(export.name.len()).to_be_bytes();
+            let parts = [
+                &bytes,
+                export.name.as_bytes(),
+                export.description.as_bytes(),
+            ];
+            self.reply(option, answer::SERVER, &parts);
+        }
+        self.reply(option, answer::ACK, &[]);
+    }
+
+    fn inform(&mut self, exports: &[Export], option: u32, data: &[u8]) -> Step {
+        let mut cursor = Cursor(data);
+        let asked = |cursor: &mut Cursor<'_>| {
+            let count = cursor.u16()?;
+            let kinds: Option<Vec<u16>> = (0..count).map(|_| cursor.u16()).collect();
+            kinds.filter(|_| cursor.is_empty())
+        };
+        let name = cursor.string();
+        let Some((name, asked)) = name.zip(asked(&mut cursor)) else {
+            self.refuse(option, answer::INVALID, "it has another form");
+            return Step::Receive;
+        };
+        let Some(export) = Self::find(exports, name) else {
+            self.refuse(option, answer::UNKNOWN, "there is no export of that name");
+            return Step::Receive;
+        };
+        let flags = self.flags(export).0.to_be_bytes();
+        let kind = |kind: u16| kind.to_be_bytes();
+        let bytes = export.bytes.to_be_bytes();
+        let parts = [&kind(info::EXPORT)[..], &bytes, &flags];
+        self.reply(option, answer::INFO, &parts);
+        if asked.contains(&info::NAME) {
+            let parts = [&kind(info::NAME)[..], export.name.as_bytes()];
+            self.reply(option, answer::INFO, &parts);
+        }
+        if asked.contains(&info::DESCRIPTION) {
+            let parts = [&kind(info::DESCRIPTION)[..], export.description.as_bytes()];
+            self.reply(option, answer::INFO, &parts);
+        }
+        let sizes = export.block_sizes;
+        let (min, preferred) = (
+            sizes.min_bytes.to_be_bytes(),
+            sizes.preferred_bytes.to_be_bytes(),
+        );
+        let max = sizes.payload_bytes_max.to_be_bytes();
+        let parts = [&kind(info::BLOCK_SIZE)[..], &min, &preferred, &max];
+        self.reply(option, answer::INFO, &parts);
+        self.reply(option, answer::ACK, &[]);
+        if option == option::GO {
+            return self.agreed(export);
+        }
+        Step::Receive
+    }
+
+    fn structured(&mut self, data: &[u8]) {
+        let option = option::STRUCTURED_REPLY;
+        match self.headers {
+            _ if !data.is_empty() => self.refuse(option, answer::INVALID, "there is data with it"),
+            Headers::Extended => {
+                let why = "extended headers were agreed upon, which have them";
+                self.refuse(option, answer::EXTENDED_HEADERS_REQUIRED, why);
+            }
+            Headers::Structured => self.refuse(option, answer::INVALID, "they were agreed upon"),
+            Headers::Simple => {
+                self.headers = Headers::Structured;
+                self.reply(option, answer::ACK, &[]);
+            }
+        }
+    }
+
+    fn extended(&mut self, data: &[u8]) {
+        let option = option::EXTENDED_HEADERS;
+        if !data.is_empty() {
+            return self.refuse(option, answer::INVALID, "there is data with it");
+        }
+        if self.headers == Headers::Extended {
+            return self.refuse(option, answer::INVALID, "they were agreed upon");
+        }
+        self.headers = Headers::Extended;
+        self.reply(option, answer::ACK, &[]);
+    }
+
+    /// Lists the contexts that were asked for, or sets them.
+    fn contexts(&mut self, exports: &[Export], option: u32, data: &[u8]) {
+        let sets = option == option::SET_META_CONTEXT;
+        if sets {
+            self.allocation_of = None;
+        }
+        if self.headers == Headers::Simple {
+            let why = "structured replies are to be agreed upon first";
+            return self.refuse(option, answer::INVALID, why);
+        }
+        let mut cursor = Cursor(data);
+        let queries = |cursor: &mut Cursor<'_>| {
+            let count = cursor.u32()?;
+            let mut wanted = count == 0 && !sets;
+            for _ in 0..count {
+                let query = cursor.string()?;
+                wanted |= query == ALLOCATION || !sets && query == "base:";
+            }
+            cursor.is_empty().then_some(wanted)
+        };
+        let name = cursor.string();
+        let Some((name, wanted)) = name.zip(queries(&mut cursor)) else {
+            return self.refuse(option, answer::INVALID, "it has another form");
+        };
+        let Some(export) = Self::find(exports, name) else {
+            return self.refuse(option, answer::UNKNOWN, "there is no export of that name");
+        };
+        if wanted {
+            let context = if sets { ALLOCATION_CONTEXT } else { 0 };
+            let parts = [&context.to_be_bytes()[..], ALLOCATION.as_bytes()];
+            self.reply(option, answer::META_CONTEXT, &parts);
+            if sets {
+                self.allocation_of = Some(export.name.clone());
+            }
+        }
+        self.reply(option, answer::ACK, &[]);
+    }
+}
