@@ -370,9 +370,14 @@ impl ArrayReport {
                 Some(growing) => format!("it survives while it grows from {}", growing.level),
                 None => format!("{} survives", self.level.name),
             };
+            let rescue = if self.clean {
+                ", copy what can still be read with `spindles copy --rescue`,"
+            } else {
+                ""
+            };
             Some(format!(
                 "array '{name}' has failed: {} of {} missing, more than {survives}; bring back enough \
-                 of them, or restore it from a backup",
+                 of them{rescue} or restore it from a backup",
                 positions(missing),
                 self.members.len(),
             ))

@@ -21,7 +21,7 @@ pub enum AttachError {
     NothingMissing,
     /// That position does not.
     #[error(
-        "member {member} is not missing: a device takes the place of a missing one only{}",
+        "member {member} is not one that is missing: a device takes the place of a missing one only{}",
         listed("; missing: ", missing)
     )]
     NotMissing {

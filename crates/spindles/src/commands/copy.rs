@@ -15,9 +15,11 @@ use spindles_block::SizeBytes;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::reading::assemble_to_read;
+use spindles_io::scan;
 use spindles_io::{Backend, Incident, OpenOptions};
 
 use std::ops::{ControlFlow, Range};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
@@ -83,6 +85,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ));
     }
     let interrupted = interrupt::flag()?;
+    for end in [&arguments.from, &arguments.to] {
+        check_absent(end, &arguments.scan)?;
+    }
     let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
     let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
     let mut warnings = Vec::new();
@@ -253,6 +258,32 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
             to.name()
         ));
     }
+}
+
+/// What is not there may be meant for something else than a file that is made: for an array, or a device.
+fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
+    let is_file = !name.starts_with(ARRAY) && Backend::of(name).facts.outlives_process;
+    if !is_file || Path::new(name).exists() {
+        return Ok(());
+    }
+    if name.starts_with("/dev/") && !name.starts_with("/dev/shm/") {
+        bail!("there is no {name}, and a file there is gone at the next start: check the name");
+    }
+    if name.contains('/') {
+        return Ok(());
+    }
+    if let Some((kind, _)) = name.split_once(':') {
+        return Err(Usage::error(format!(
+            "there is no {name}, and nothing that '{kind}:' stands for: give array:NAME, mem:SIZE or \
+             null:SIZE, or ./{name} for a file of that name"
+        )));
+    }
+    if scan::resolve(&[name], &[], scan.places()).is_ok() {
+        return Err(Usage::error(format!(
+            "{name} is the name of an array: give array:{name} for it, or ./{name} for a file of that name"
+        )));
+    }
+    Ok(())
 }
 
 /// The devices that a name stands for.

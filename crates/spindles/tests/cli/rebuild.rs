@@ -118,7 +118,7 @@ fn a_rebuild_that_can_not_be_is_refused() {
     ];
     folder.refuses("rebuild @a @b @c --onto @new", 1, &remedy);
     for member in ["0", "9"] {
-        let choices = format!("member {member} is not missing: a device takes");
+        let choices = format!("member {member} is not one that is missing: a device takes");
         folder.refuses(
             &format!("rebuild @a @c --onto @new --member {member}"),
             1,
