@@ -258,7 +258,7 @@ fn contexts_are_listed_and_set() {
         (10, 4),
         (10, 1),
         (11, 1),
-        (8, ERROR | 10),
+        (8, ERROR | 0xa),
         (7, 3),
         (7, 3),
         (7, 1),
