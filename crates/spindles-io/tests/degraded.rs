@@ -614,6 +614,9 @@ fn an_inner_array_that_is_out_of_date_is_not_written() {
     folder.write(&["a", "b", "d"], &asks_nothing, 3, true);
     assert!(before == fs::read(folder.path("d")).unwrap());
     folder.write(&all, &asks_nothing, 4, true);
+    let mut target = folder.assemble(&all, &asks_nothing).unwrap().target;
+    while target.rebuild_progress().is_some() && target.work() {}
+    target.close().unwrap();
     assert_eq!(folder.read(&["c", "d"], &read_only()), Some(4));
 }
 
