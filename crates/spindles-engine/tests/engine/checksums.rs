@@ -217,6 +217,32 @@ fn a_write_beside_more_rot_than_redundancy_comes_to_pass() {
     assert!(told > 0, "all was written without the rest of a row");
 }
 
+/// Members that give back other bytes however often they are written do not keep a write for ever.
+#[test]
+fn a_write_beside_what_always_rots_ends() {
+    let (mut world, _) = filled(&setup(&spec("raid5", 4), 4, 6));
+    let geometry = world.engine.geometry().clone();
+    let at_20 = |member| geometry.find(MemberIndex(member), BlockIndex(20)).unwrap();
+    let is_data = |member: &u8| at_20(*member).1 < geometry.data_chunks();
+    let (data, parity): (Vec<u8>, Vec<u8>) = (0..4).partition(is_data);
+    let (group, slot, row) = at_20(data[1]);
+    let block = group.0 * geometry.stripe_blocks() + u64::from(slot) * 8 + u64::from(row);
+    let write = Operation::Write { fua: false };
+    let token = world.submit(write, block, vec![0x77; BLOCK], 1);
+    for step in 0..10_000 {
+        if !world.replies.is_empty() {
+            break;
+        }
+        for member in [data[0], parity[0]] {
+            let at = usize::try_from(world.data_start[usize::from(member)] + 20).unwrap() * BLOCK;
+            world.members[usize::from(member)][at + 99] = u8::try_from(step % 251).unwrap();
+        }
+        world.step();
+    }
+    // Otherwise there is no answer yet.
+    assert_eq!(world.result(token), Err(RequestError::Corrupt));
+}
+
 /// A write that computes parity from what is there does not build upon rot, nor does a rebuild.
 #[test]
 fn rot_is_not_built_upon() {

@@ -13,7 +13,7 @@
 //! job. It is durable before the stripe range goes on, so that a second crash can't change what was read once.
 //!
 //! A write of a part of rows goes the same way where nothing is in doubt, but more rotted than redundancy makes
-//! good: what rotted is lost, and told, and the write comes to pass as on any disk.
+//! good: what rotted is lost and listed, and the write is done.
 //!
 //! Open read only nothing is written. A read that finds blocks which do not fit their checksums, and can't
 //! reconstruct them, is answered where a row sum proves the row, or where nothing of the row is lacking and all
@@ -58,12 +58,13 @@ impl Engine {
         self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
     }
 
-    /// Whether a write can come to pass only where rot is taken for lost. What can't be read for another reason
-    /// may come back.
+    /// Whether a write can be done only where rot is taken for lost. What can't be read for another reason
+    /// may come back; and what was put in order and rotted at once will do so again.
     pub(crate) fn may_lose_rotten(&self, id: RangeId, unreadable: SlotSet) -> bool {
         let range = &self.ranges[id];
         let rots = !unreadable.is_empty() && unreadable.minus(range.rows.rotten).is_empty();
-        rots && range.ask == Ask::Write && !range.shape.copies && !self.read_only
+        let once = range.rows.settling == Settling::No;
+        rots && once && range.ask == Ask::Write && !range.shape.copies && !self.read_only
     }
 
     /// Reads what is there of the rows under way.
