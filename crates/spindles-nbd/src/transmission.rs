@@ -335,7 +335,7 @@ impl Replies {
     }
 }
 
-/// What a client is told: the head of a reply, or of a chunk of one.
+/// The head of a simple reply, or of a chunk of a structured one, as a client reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReplyHead {
     /// Of the request.

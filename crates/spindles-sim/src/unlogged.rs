@@ -365,7 +365,8 @@ mod tests {
         }
     }
 
-    /// With the log what was answered is told from rot beside it, and without it no more. Other rows need no log.
+    /// Rot beside a block that was answered and not flushed is found while the log is there, and is in a named gap once
+    /// it is lost. Rows that nobody was writing are no gap.
     #[test]
     fn rot_beside_what_was_answered_is_in_a_gap_where_the_log_is_lost() {
         let mut world = world();

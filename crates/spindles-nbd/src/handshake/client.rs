@@ -2,7 +2,7 @@
 
 use super::{
     ALLOCATION, Agreed, BlockSizes, FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES, OPTION_MAGIC,
-    REPLY_MAGIC, ZEROES, answer, info, option,
+    REPLY_MAGIC, ZEROES, answer, info, option, take_messages,
 };
 use crate::{
     TransmissionFlags, Violation,
@@ -110,25 +110,17 @@ impl Client {
     ///
     /// The connection ends at once.
     pub fn receive(&mut self, bytes: &[u8]) -> Result<(usize, Progress), Violation> {
-        let before = self.received.len();
-        self.received.extend(bytes);
-        let received = core::mem::take(&mut self.received);
-        let mut rest = Cursor(&received);
-        let progress = loop {
-            match self.next(&mut rest)? {
-                None => break Progress::Receive,
-                Some(Progress::Receive) => {}
-                Some(progress) => break progress,
-            }
-        };
-        if progress == Progress::Receive {
-            self.received = rest.0.to_vec();
-            return Ok((bytes.len(), progress));
+        let mut received = core::mem::take(&mut self.received);
+        let taken = take_messages(&mut received, bytes, |rest| {
+            let progress = self.next(rest)?;
+            Ok(progress.map(|progress| (progress != Progress::Receive).then_some(progress)))
+        });
+        self.received = received;
+        let (used, progress) = taken?;
+        if progress == Some(Progress::StartTls) && used < bytes.len() {
+            return Err(Violation::BytesBeforeTls(bytes.len() - used));
         }
-        if progress == Progress::StartTls && !rest.is_empty() {
-            return Err(Violation::BytesBeforeTls(rest.0.len()));
-        }
-        Ok((received.len() - rest.0.len() - before, progress))
+        Ok((used, progress.unwrap_or(Progress::Receive)))
     }
 
     fn next(&mut self, rest: &mut Cursor<'_>) -> Result<Option<Progress>, Violation> {

@@ -14,8 +14,8 @@ mod server;
 pub use client::{Client, Progress, Wanted};
 pub use server::{Export, Server, Step, Tls};
 
-use crate::{TransmissionFlags, transmission::Headers};
-use alloc::string::String;
+use crate::{TransmissionFlags, Violation, bytes::Cursor, transmission::Headers};
+use alloc::{string::String, vec::Vec};
 
 /// "NBDMAGIC".
 const GREETING_MAGIC: u64 = 0x4e42_444d_4147_4943;
@@ -62,6 +62,34 @@ mod answer {
     pub(super) const UNKNOWN: u32 = IS_ERROR | 6;
     pub(super) const TOO_BIG: u32 = IS_ERROR | 9;
     pub(super) const EXTENDED_HEADERS_REQUIRED: u32 = IS_ERROR | 0xa;
+}
+
+/// Takes whole messages from what was received before and now, until one ends this part of the handshake. `next` takes
+/// one message: `None` where it is not whole, then whether it was the last and what it came to. Returns how many of the
+/// new bytes were used, and that; what is not whole stays in `received`.
+fn take_messages<T>(
+    received: &mut Vec<u8>,
+    bytes: &[u8],
+    mut next: impl FnMut(&mut Cursor<'_>) -> Result<Option<Option<T>>, Violation>,
+) -> Result<(usize, Option<T>), Violation> {
+    let before = received.len();
+    received.extend(bytes);
+    let mut rest = Cursor(received);
+    loop {
+        match next(&mut rest)? {
+            None => {
+                let left = rest.0.len();
+                received.drain(..received.len() - left);
+                return Ok((bytes.len(), None));
+            }
+            Some(None) => {}
+            Some(end) => {
+                let used = received.len() - rest.0.len() - before;
+                received.clear();
+                return Ok((used, end));
+            }
+        }
+    }
 }
 
 /// What can be told of an export.

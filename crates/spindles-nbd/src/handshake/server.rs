@@ -2,7 +2,7 @@
 
 use super::{
     ALLOCATION, ALLOCATION_CONTEXT, Agreed, BlockSizes, FIXED_NEWSTYLE, GREETING_MAGIC, NO_ZEROES,
-    OPTION_MAGIC, REPLY_MAGIC, ZEROES, answer, info, option,
+    OPTION_MAGIC, REPLY_MAGIC, ZEROES, answer, info, option, take_messages,
 };
 use crate::{
     TransmissionFlags, Violation,
@@ -36,9 +36,9 @@ pub struct Export {
 /// Whether connections are encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tls {
-    /// There is none.
+    /// This server has no TLS.
     Never,
-    /// Nothing is told or given without.
+    /// Clients must begin with STARTTLS: until then every other option is refused.
     Required,
 }
 
@@ -107,7 +107,8 @@ impl Server {
         }
     }
 
-    /// What is to be sent; whoever sends it takes it out.
+    /// Bytes to be sent; whoever sends them takes them out. Nothing more should be received until then, or a
+    /// client that does not read makes it grow.
     pub fn output(&mut self) -> &mut Vec<u8> {
         &mut self.output
     }
@@ -136,25 +137,17 @@ impl Server {
         exports: &[Export],
         bytes: &[u8],
     ) -> Result<(usize, Step), Violation> {
-        let before = self.received.len();
-        self.received.extend(bytes);
-        let received = core::mem::take(&mut self.received);
-        let mut rest = Cursor(&received);
-        let step = loop {
-            match self.next(exports, &mut rest)? {
-                None => break Step::Receive,
-                Some(Step::Receive) => {}
-                Some(step) => break step,
-            }
-        };
-        if step == Step::Receive {
-            self.received = rest.0.to_vec();
-            return Ok((bytes.len(), step));
+        let mut received = core::mem::take(&mut self.received);
+        let taken = take_messages(&mut received, bytes, |rest| {
+            let step = self.next(exports, rest)?;
+            Ok(step.map(|step| (step != Step::Receive).then_some(step)))
+        });
+        self.received = received;
+        let (used, step) = taken?;
+        if step == Some(Step::StartTls) && used < bytes.len() {
+            return Err(Violation::BytesBeforeTls(bytes.len() - used));
         }
-        if step == Step::StartTls && !rest.is_empty() {
-            return Err(Violation::BytesBeforeTls(rest.0.len()));
-        }
-        Ok((received.len() - rest.0.len() - before, step))
+        Ok((used, step.unwrap_or(Step::Receive)))
     }
 
     /// The next message, where it is whole.
