@@ -61,6 +61,9 @@ impl Opening<'_> {
             return Err(asks);
         }
         self.leave_out(&described, parts)?;
+        let refused = described.assembly.refused.iter();
+        let outdated = refused.filter_map(|refusal| parts[refusal.found].outdated.take());
+        self.outdated.extend(outdated);
         let is_left_out = self.left_out.contains(&described.assembly.array.uuid);
         let read_only = self.read_only || described.assembly.read_only || is_left_out;
         if !read_only {
@@ -192,6 +195,7 @@ impl Opening<'_> {
         Some(Part {
             node,
             found,
+            outdated: Some(Lost::new(&described.assembly, parts, String::new())),
             report: Some(report),
             leaves: leaves(parts),
             asks,

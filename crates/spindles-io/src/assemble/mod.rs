@@ -344,7 +344,7 @@ impl Build {
                     report
                 },
                 stack: opening.stack,
-                lost: opening.lost,
+                lost: opening.lost.into_iter().chain(opening.outdated).collect(),
                 left_out: opening.left_out,
             }),
             _ => Err(ChooseError::NoDevices.into()),

@@ -63,6 +63,8 @@ pub(super) struct Opening<'a> {
     pub(super) left_out: Vec<Uuid>,
     /// Inner arrays that could not be opened, or hold nothing: for the array around them.
     pub(super) lost: Vec<Lost>,
+    /// Arrays inside others that are not members of them as they are.
+    pub(super) outdated: Vec<Lost>,
 }
 
 impl<'a> Opening<'a> {
@@ -97,6 +99,7 @@ impl<'a> Opening<'a> {
             change: change.cloned(),
             left_out: Vec::new(),
             lost: Vec::new(),
+            outdated: Vec::new(),
         };
         Ok((opening, parts))
     }
@@ -120,6 +123,7 @@ fn open_part(stack: &mut Stack, device: &str, looked: &Found) -> Result<Part, As
         node,
         found,
         report: None,
+        outdated: None,
         leaves: vec![device.to_owned()],
         asks: None,
     })

@@ -11,6 +11,8 @@ pub(super) struct Part {
     pub(super) found: Found,
     /// Of an array.
     pub(super) report: Option<ArrayReport>,
+    /// Of an array: what it is if the one around it goes on without it.
+    pub(super) outdated: Option<Lost>,
     /// The devices that it is made of.
     pub(super) leaves: Vec<String>,
     /// Why it is not written unasked. It is no reason where the array around it leaves it out.
