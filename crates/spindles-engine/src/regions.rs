@@ -98,6 +98,9 @@ pub(crate) struct Regions {
     pub(crate) all_written: bool,
     /// Dirty since before a crash; the resync takes them in order.
     pub(crate) unsettled: Bits,
+    /// What says that their rows are blank is not durable yet: they were first written since the array was
+    /// opened, or are not settled. They stay dirty until it is.
+    pub(crate) begun: Bits,
     /// Written to since the last sweep.
     pub(crate) recent: Bits,
     /// Marked since then ahead of writes.
@@ -134,6 +137,7 @@ impl Regions {
             written,
             all_written: !stored,
             unsettled: Bits::new(count, unsettled && !stored),
+            begun: Bits::new(count, false),
             recent: Bits::new(count, false),
             expected: Bits::new(count, false),
             clearing: Bits::new(count, false),
@@ -207,6 +211,7 @@ impl Regions {
             self.dirty.bits.clear(region);
             self.written.bits.clear(region);
             self.unsettled.clear(region);
+            self.begun.clear(region);
         }
         self.dirty.tell_all();
         self.written.tell_all();
@@ -261,6 +266,11 @@ impl Regions {
     /// Whether redundancy may disagree with data there, as far as bitmaps can tell.
     pub(crate) fn is_unsettled(&self, group: GroupIndex) -> bool {
         self.unsettled.get(self.of(group))
+    }
+
+    /// Whether what says that rows are blank may not be durable there.
+    pub(crate) fn is_begun(&self, group: GroupIndex) -> bool {
+        self.begun.get(self.of(group))
     }
 
     /// The first group from here on that a member which was out may lack.

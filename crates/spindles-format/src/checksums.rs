@@ -13,8 +13,10 @@ pub const CHECKSUM_PAGE_BYTES: usize = 4096;
 /// The length of a part of a page.
 pub const CHECKSUM_PART_BYTES: usize = 512;
 
-/// The checksum of a block that was never written; what such a block holds is not known.
+/// Nothing was kept of the block; what it holds is not known.
 pub const CHECKSUM_NONE: u32 = 0;
+/// The checksum of a block that was never written, in a row that reads as zeros: no block has it.
+pub const CHECKSUM_BLANK: u32 = u32::MAX - 1;
 /// The checksum of a block whose checksum was lost: no block has it.
 pub const CHECKSUM_LOST: u32 = u32::MAX;
 
@@ -272,12 +274,12 @@ pub(crate) fn checksum_area_bytes(blocks: u64) -> u64 {
     pages.saturating_mul(CHECKSUM_PAGE_BYTES as u64)
 }
 
-/// How a checksum is kept: two values have meanings of their own.
+/// How a checksum is kept: three values have meanings of their own.
 #[inline]
 #[must_use]
 pub const fn stored_checksum(crc: u32) -> u32 {
     match crc {
-        CHECKSUM_NONE | CHECKSUM_LOST => 1,
+        CHECKSUM_NONE | CHECKSUM_BLANK | CHECKSUM_LOST => 1,
         crc => crc,
     }
 }
@@ -521,7 +523,7 @@ mod tests {
 
     #[test]
     fn no_checksum_has_a_meaning_of_its_own() {
-        for crc in [CHECKSUM_NONE, CHECKSUM_LOST] {
+        for crc in [CHECKSUM_NONE, CHECKSUM_BLANK, CHECKSUM_LOST] {
             assert_eq!(stored_checksum(crc), 1);
         }
         assert_eq!(stored_checksum(77), 77);

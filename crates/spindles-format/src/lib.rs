@@ -42,9 +42,9 @@ pub use bitmap::{
     blank_bitmap, decode_bitmap, encode_bitmap, give_regions, region_groups_for, uniform_bitmap,
 };
 pub use checksums::{
-    CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, CHECKSUM_PART_BYTES,
-    ChecksumKind, Entries, PageParts, give_checksums, open_checksums, room_for_checksums,
-    seal_checksums, stored_checksum,
+    CHECKSUM_BLANK, CHECKSUM_FIELDS, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES,
+    CHECKSUM_PART_BYTES, ChecksumKind, Entries, PageParts, give_checksums, open_checksums,
+    room_for_checksums, seal_checksums, stored_checksum,
 };
 pub use choose::{Found, choose};
 pub use crc32c::{

@@ -6,8 +6,8 @@ use crate::stack::{Below, Stack, View};
 use crate::world::World;
 use spindles_block::{BlockIndex, MemberIndex};
 use spindles_format::{
-    CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, Entries, PageParts, RowSum, Uuid,
-    block_checksum, open_checksums, seal_checksums, stored_checksum,
+    CHECKSUM_BLANK, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, Entries, PageParts, RowSum,
+    Uuid, block_checksum, open_checksums, seal_checksums, stored_checksum,
 };
 use spindles_layout::{Group, GroupIndex, Role, Slot};
 use std::collections::{BTreeMap, BTreeSet};
@@ -160,8 +160,9 @@ impl Stack {
             kept.flatten()
         };
         let kept: Vec<u32> = group.slots().iter().filter_map(kept).collect();
-        kept.contains(&CHECKSUM_NONE)
-            && (kept.iter()).all(|kept| [CHECKSUM_NONE, CHECKSUM_LOST].contains(kept))
+        let unknown = [CHECKSUM_NONE, CHECKSUM_BLANK, CHECKSUM_LOST];
+        kept.iter().any(|kept| unknown[..2].contains(kept))
+            && kept.iter().all(|kept| unknown.contains(kept))
     }
 
     /// Whether a member holds what the array holds at this place of its data area.

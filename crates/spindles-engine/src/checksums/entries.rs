@@ -1,11 +1,11 @@
 //! What members keep of each block: its checksum, and beside parity the row sum.
 
-use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE, RowSum, stored_checksum};
+use spindles_format::{CHECKSUM_BLANK, CHECKSUM_LOST, CHECKSUM_NONE, RowSum, stored_checksum};
 
 /// What is kept of a block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Entry {
-    /// As `stored_checksum` makes it, or one of the two that say that there is none.
+    /// As `stored_checksum` makes it, or one of the three that say that there is none.
     pub(crate) checksum: u32,
     /// Of parity: the sum of its row. `RowSum::NONE` where that is not known.
     pub(crate) row_sum: RowSum,
@@ -18,9 +18,9 @@ impl Entry {
         row_sum: RowSum::NONE,
     };
 
-    /// There is no checksum: the block was never written.
-    pub(crate) const NONE: Self = Self {
-        checksum: CHECKSUM_NONE,
+    /// The block was never written, and is in a blank row.
+    pub(crate) const BLANK: Self = Self {
+        checksum: CHECKSUM_BLANK,
         row_sum: RowSum::NONE,
     };
 
@@ -34,12 +34,16 @@ impl Entry {
 
     /// The checksum, if there is one.
     pub(crate) fn known(self) -> Option<u32> {
-        let none = [CHECKSUM_NONE, CHECKSUM_LOST].contains(&self.checksum);
-        (!none).then_some(self.checksum)
+        is_known(self.checksum).then_some(self.checksum)
     }
 
     /// Whether it says that the block has this checksum.
     pub(crate) fn is_of(self, sum: u32) -> bool {
         self.checksum == stored_checksum(sum)
     }
+}
+
+/// Whether what is kept of a block is a checksum, and does not only say why there is none.
+pub(crate) fn is_known(kept: u32) -> bool {
+    ![CHECKSUM_NONE, CHECKSUM_BLANK, CHECKSUM_LOST].contains(&kept)
 }

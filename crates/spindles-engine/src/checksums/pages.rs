@@ -13,7 +13,7 @@
 
 use crate::{
     RangeId,
-    checksums::entries::Entry,
+    checksums::entries::{Entry, is_known},
     config::Persistence,
     index,
     slots::SlotSet,
@@ -22,8 +22,8 @@ use crate::{
 use alloc::{collections::VecDeque, vec, vec::Vec};
 use spindles_block::{BlockIndex, BlockSize, Instant, MemberIndex, MemberSet};
 use spindles_format::{
-    AreaKind, CHECKSUM_LOST, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord,
-    Entries, PageParts, RowSum, Uuid, block_checksum, stored_checksum,
+    AreaKind, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Entries, PageParts, RowSum, Uuid,
+    block_checksum, stored_checksum,
 };
 
 /// No frame, or the end of a list.
@@ -503,11 +503,8 @@ impl Pages {
         for at in held {
             let here = left.min(self.left_of_page(place));
             let page = buffer.bytes_at(self.place, self.start_of(at), self.page_blocks);
-            let is_known = |place| {
-                let kept = self.entries.checksum_in(page, place);
-                kept != CHECKSUM_NONE && kept != CHECKSUM_LOST
-            };
-            if !(place..place + here).all(is_known) {
+            let kept = |place| self.entries.checksum_in(page, place);
+            if !(place..place + here).map(kept).all(is_known) {
                 return false;
             }
             left -= here;

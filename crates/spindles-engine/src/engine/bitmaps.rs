@@ -47,12 +47,9 @@ impl Engine {
             return;
         }
         for kind in BITMAPS {
-            if kind == AreaKind::WRITTEN_BITMAP
-                && !self.missing.is_empty()
-                && !self.regions.dirty.is_all_stored()
-            {
-                // A missing member lacks what is written for the first time: that it is dirty is
-                // durable before it counts as written.
+            if kind == AreaKind::WRITTEN_BITMAP && !self.regions.dirty.is_all_stored() {
+                // That a region is dirty is durable before it counts as written: what says that its rows are
+                // blank is not durable yet, and a missing member lacks what comes.
                 return;
             }
             while self.bitmap(kind).flying.is_empty() && self.write_bitmap(kind) {}
@@ -338,6 +335,10 @@ impl Engine {
                 *unsettled |= dirty;
             }
             *unsettled &= written;
+        }
+        let places = regions.begun.words_mut().iter_mut();
+        for (begun, unsettled) in places.zip(regions.unsettled.words()) {
+            *begun |= unsettled;
         }
         self.all_settled = self.read_only || self.regions.unsettled.is_empty();
         if !self.all_settled {

@@ -58,6 +58,7 @@ impl Engine {
         self.replay_recorded();
         self.replace_recorded();
         self.growth_recorded();
+        self.zeroing_goes_on();
         self.try_to_serve();
     }
 
@@ -294,6 +295,7 @@ impl Engine {
             self.announce_rebuilt();
         }
         self.wake(WaitFor::Superblocks);
+        self.zeroing_goes_on();
         if self.metadata.in_one_slot && !self.metadata.broken {
             self.want_update();
         }

@@ -197,6 +197,7 @@ impl Engine {
             let again = self.regions.recent.get(region) || self.regions.expected.get(region);
             if !again || self.mutated(Mutation::ClearBitRace) {
                 self.regions.dirty.clear(region);
+                self.regions.begun.clear(region);
             }
             from = region + 1;
         }
@@ -213,6 +214,7 @@ impl Engine {
         let mut from = 0;
         while let Some(region) = self.regions.dirty.bits.next(from) {
             self.regions.dirty.clear(region);
+            self.regions.begun.clear(region);
             from = region + 1;
         }
     }

@@ -16,7 +16,7 @@ use crate::{
 };
 use core::mem::take;
 use spindles_block::{BlockIndex, BufferSlice, MemberIndex, MemberResult, MemberSet, Operation};
-use spindles_format::{RowSum, stored_checksum};
+use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE, RowSum, stored_checksum};
 use spindles_layout::GroupIndex;
 
 /// The most that one operation makes zeros, in bytes: where they are written, and where no bytes move.
@@ -68,6 +68,12 @@ impl Engine {
         while let Some(regions) = self.zeroing.next(blank, free) {
             let groups =
                 self.regions.groups(regions.start).start..self.regions.groups(regions.end - 1).end;
+            for region in regions.clone() {
+                // While they are made ready, that becomes durable.
+                self.regions.dirty.set(region);
+                self.regions.expected.set(region);
+            }
+            self.write_bitmaps();
             self.zeroing.regions = regions;
             self.zeroing.left.fill(groups);
             let active = MemberSet::all(self.geometry.members()).difference(self.missing);
@@ -181,11 +187,11 @@ impl Engine {
                 let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
                 if blank {
                     for block in (first.0..).map(BlockIndex).take(index(blocks)) {
-                        // What has none is as it is on the member, durably.
-                        if pages.kept_at(buffer, of, block) != Entry::NONE.checksum {
-                            pages.set_at(buffer, of, block, Entry::NONE);
-                            self.zeroing.changed = true;
-                        }
+                        // What lay there must be gone before the region is written. What says that nothing
+                        // was follows later: until then the region counts as begun.
+                        let kept = pages.kept_at(buffer, of, block);
+                        self.zeroing.changed |= ![CHECKSUM_NONE, CHECKSUM_BLANK].contains(&kept);
+                        pages.set_at(buffer, of, block, Entry::BLANK);
                     }
                 } else {
                     let entry = Entry::of(pages.of_zeros, row_sum);
@@ -263,15 +269,20 @@ impl Engine {
             self.zeroing.held = true;
             return;
         }
+        // Only of an array that is not clean are regions settled that were begun.
+        if self.extension.is_none() && !self.may_commit() {
+            self.zeroing.held = true;
+            return;
+        }
         self.zeroing.hurry = false;
         while let Some(region) = self.zeroing.zeroed.next(0) {
             self.zeroing.zeroed.clear(region);
             self.zeroing.asked.clear(region);
             if !self.metadata.is_broken() {
                 self.regions.written.set(region);
-                // Both bits in one go.
                 self.regions.dirty.set(region);
                 self.regions.expected.set(region);
+                self.regions.begun.set(region);
                 self.replace.first_written(region);
             }
         }
@@ -284,7 +295,7 @@ impl Engine {
         self.extend();
     }
 
-    /// The journal holds nothing of before, or counts no more.
+    /// The journal holds nothing of before, or counts no more; or superblocks are durable.
     pub(crate) fn zeroing_goes_on(&mut self) {
         if take(&mut self.zeroing.held) {
             self.regions_ready();

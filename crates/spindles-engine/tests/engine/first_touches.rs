@@ -1,7 +1,7 @@
 //! What the first write to a region waits for, and the next ones do not.
 
 use crate::replay::{place_of, wide};
-use crate::world::{BLOCK, Kept, Setup, World};
+use crate::world::{BLOCK, Kept, Setup, World, clear_checksums};
 use spindles_block::Operation;
 use spindles_engine::{Command, Event, Repair, Scrub};
 use spindles_format::CHECKSUM_PAGE_BYTES;
@@ -258,6 +258,37 @@ fn what_was_never_written_in_a_region_is_zeros() {
         let mut world = world.reopen(&setup);
         world.run();
         assert_zeros_but(&mut world, &written, level);
+    }
+}
+
+/// Where what was kept of rows is zeros on all members, nobody knows what they held: they were written, and
+/// do not become rows that never were, whoever else is missing and whatever is written beside them.
+#[test]
+fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
+    for missing in [None, Some(0), Some(2)] {
+        let (setup, mut world) = new("raid5", 4);
+        world.write(5, &[7; BLOCK]).unwrap();
+        assert!(world.close());
+        for (member, bytes) in world.members.iter_mut().enumerate() {
+            clear_checksums(bytes, &world.devices[member]);
+        }
+        let mut world = world.reopen(&setup);
+        if let Some(missing) = missing {
+            world.fail(missing);
+        }
+        world.run();
+        for block in [5, 6, STRIPE] {
+            world
+                .read(block, 1)
+                .expect_err("it is lost, or is not known to be zeros");
+        }
+        // Rows that are written as a whole are there again, and no others.
+        let stripe = vec![9; usize::try_from(STRIPE).unwrap() * BLOCK];
+        world.write(0, &stripe).unwrap();
+        assert!(world.close());
+        let mut world = world.reopen(&setup);
+        assert_eq!(world.read(0, 12).unwrap(), stripe);
+        world.read(STRIPE, 1).expect_err("it stays lost");
     }
 }
 

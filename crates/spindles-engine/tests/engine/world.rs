@@ -10,10 +10,11 @@ use spindles_engine::{
     Output, Persistence, Policy, ReadPolicy,
 };
 use spindles_format::{
-    AreaKind, ArrayRecord, BITMAPS, CHECKSUM_PAGE_BYTES, ChecksumKind, DeviceRecord, Features,
-    JournalRecord, MemberRecord, MemberState, SLOT_BYTES, SUPERBLOCK_BYTES, SharedAreas, Text,
-    Uuid, areas_for, blank_bad_blocks, blank_bitmap, block_checksum, decode, give_bad_blocks,
-    give_checksums, give_regions, open_checksums, stored_checksum,
+    AreaKind, ArrayRecord, BITMAPS, CHECKSUM_BLANK, CHECKSUM_NONE, CHECKSUM_PAGE_BYTES,
+    ChecksumKind, DeviceRecord, Features, JournalRecord, MemberRecord, MemberState, SLOT_BYTES,
+    SUPERBLOCK_BYTES, SharedAreas, Text, Uuid, areas_for, blank_bad_blocks, blank_bitmap,
+    block_checksum, decode, give_bad_blocks, give_checksums, give_regions, open_checksums,
+    stored_checksum,
 };
 use spindles_layout::{Geometry, Spec};
 use spindles_parity::Located;
@@ -298,7 +299,7 @@ fn cache(
 }
 
 /// Makes the checksum area of a member zeros.
-fn clear_checksums(member: &mut [u8], device: &DeviceRecord) {
+pub(crate) fn clear_checksums(member: &mut [u8], device: &DeviceRecord) {
     let area = device.area(AreaKind::CHECKSUMS).expect("it has all areas");
     let at = usize::try_from(area.offset_bytes).unwrap();
     let bytes = usize::try_from(area.length_bytes).unwrap();
@@ -716,7 +717,8 @@ impl World {
                 let mut page_bytes = bytes[at..at + CHECKSUM_PAGE_BYTES].to_vec();
                 open_checksums(record.entries(), record.uuid, page, &mut page_bytes);
                 let kept = record.entries().checksum_in(&page_bytes, place);
-                if kept != 0 && kept != stored_checksum(block_checksum(contents)) {
+                let unwritten = [CHECKSUM_NONE, CHECKSUM_BLANK].contains(&kept);
+                if !unwritten && kept != stored_checksum(block_checksum(contents)) {
                     wrong.push((member, block));
                 }
             }

@@ -39,9 +39,9 @@ impl Engine {
         self.put_entry(id, slot, row, Entry::LOST);
     }
 
-    /// The block of a slot in a row was never written.
-    pub(crate) fn clear_entry(&mut self, id: RangeId, slot: u8, row: u32) {
-        self.put_entry(id, slot, row, Entry::NONE);
+    /// The block of a slot in a blank row was never written.
+    pub(crate) fn blank_entry(&mut self, id: RangeId, slot: u8, row: u32) {
+        self.put_entry(id, slot, row, Entry::BLANK);
     }
 
     fn put_entry(&mut self, id: RangeId, slot: u8, row: u32, entry: Entry) {

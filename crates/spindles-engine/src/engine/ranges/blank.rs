@@ -1,14 +1,18 @@
-//! Blank rows: rows of a written region that were never written. No member has a checksum of any of
-//! their blocks; they read as zeros, whatever the members hold.
+//! Blank rows: rows of a written region that were never written. In place of a checksum the members have a mark
+//! that says so; they read as zeros, whatever the members hold.
 //!
 //! ```text
 //!            first write of the region           first write of the row
 //!  unwritten ─────────────────────────▶ blank ─────────────────────────▶ written
 //!            checksums removed, flushed        all of the row is logged
+//!            marked some seconds later
 //! ```
 //!
+//! Until its marks are durable a region is *begun*, and dirty: there blocks that nothing was kept of count as
+//! marked. Anywhere else such blocks have lost what was kept of them.
+//!
 //! What one member says is not enough, since a write of its checksums may be lost: rows are blank where some
-//! member has no checksum, and none has one. So a stripe range whose first block has none looks at
+//! member has the mark, and none has a checksum. So a stripe range whose first block has none looks at
 //! the checksums of the whole row before it goes on, and a level that can be read from one member alone has no
 //! blank rows.
 //!
@@ -18,11 +22,12 @@
 
 use crate::{
     Engine, Mutation, RangeId,
+    checksums::entries::is_known,
     plan::{Ask, Plan},
     ranges::{Owner, Phase, RowState, StripeRange},
     slots::SlotSet,
 };
-use spindles_format::{CHECKSUM_LOST, CHECKSUM_NONE};
+use spindles_format::{CHECKSUM_BLANK, CHECKSUM_NONE};
 
 impl Engine {
     /// Whether rows may be blank that have no checksums.
@@ -81,7 +86,7 @@ impl Engine {
             let block = range.direct.offset.plus(u64::from(at));
             pages.kept_at(&self.metadata_buffer, (id.0, 0, range.direct.offset), block)
         };
-        range.shape.may_be_blank() && (0..range.blocks).any(|at| kept(at) == CHECKSUM_NONE)
+        range.shape.may_be_blank() && (0..range.blocks).any(|at| !is_known(kept(at)))
     }
 
     /// Looks at the checksums of the rows under way on all members, when they are there.
@@ -99,10 +104,12 @@ impl Engine {
         let range = &self.ranges[id];
         let (shape, end, blocks) = (range.shape, range.low + range.blocks, range.blocks);
         let held = shape.all().minus(self.slots_not_held(id, end));
+        let begun = self.regions.is_begun(range.group);
         let is_blank = |row| {
             let kept = |slot| self.entry(id, slot, row).checksum;
-            held.iter().any(|slot| kept(slot) == CHECKSUM_NONE)
-                && (held.iter()).all(|slot| [CHECKSUM_NONE, CHECKSUM_LOST].contains(&kept(slot)))
+            let is_marked = |kept| kept == CHECKSUM_BLANK || kept == CHECKSUM_NONE && begun;
+            held.iter().any(|slot| is_marked(kept(slot)))
+                && !held.iter().any(|slot| is_known(kept(slot)))
         };
         let blank = is_blank(0);
         let alike = (0..blocks).take_while(|&row| is_blank(row) == blank);
@@ -136,9 +143,9 @@ impl Engine {
         let there = range.shape.all().minus(self.missing_slots(id));
         for row in 0..range.blocks {
             for slot in there.iter() {
-                let known = self.entry(id, slot, row).checksum == CHECKSUM_NONE;
-                if !known || copied.contains(slot) {
-                    self.clear_entry(id, slot, row);
+                let marked = self.entry(id, slot, row).checksum == CHECKSUM_BLANK;
+                if !marked || copied.contains(slot) {
+                    self.blank_entry(id, slot, row);
                 }
             }
         }
