@@ -116,7 +116,7 @@ pub(crate) struct BadList {
     pub(crate) pages_per_block: u32,
     /// Whether the members have it.
     pub(crate) stored: bool,
-    /// A part of it could not be read from anybody: any block may be in it.
+    /// A part of it that may have entries could not be read from anybody: any block may be in it.
     pub(crate) unknown: bool,
     /// Blocks of the area that are to be written.
     pub(crate) wanted: Vec<bool>,
@@ -183,7 +183,7 @@ impl BadList {
     /// Whether any block of the array is lost.
     #[inline]
     pub(crate) fn any_lost(&self) -> bool {
-        self.lost > 0 || self.unknown
+        self.lost > 0
     }
 
     /// Whether any block of a member can't be written.
@@ -214,7 +214,7 @@ impl BadList {
 
     /// Whether a block in the range is bad in that way.
     pub(crate) fn overlaps(&self, kind: BadBlockKind, range: &Range<u64>) -> bool {
-        (self.unknown && kind == BadBlockKind::Lost) || self.first(kind, range).is_some()
+        self.first(kind, range).is_some()
     }
 
     /// Page and place of the first entry in the range.
@@ -274,6 +274,30 @@ impl BadList {
             start = end;
         }
         true
+    }
+
+    /// Every block of an array of so many is lost. Those that can't be written are found again.
+    pub(crate) fn lose_all(&mut self, blocks: u64) {
+        self.unknown = false;
+        for page in &mut self.pages {
+            page.entries.clear();
+        }
+        let mut start = 0;
+        while start < blocks {
+            let run = u32::try_from(blocks - start).unwrap_or(u32::MAX);
+            let there_is_room = self.push(
+                None,
+                BadBlocks {
+                    kind: BadBlockKind::Lost,
+                    start: BlockIndex(start),
+                    blocks: run,
+                },
+            );
+            assert!(there_is_room, "a page holds more than any array has");
+            start += u64::from(run);
+        }
+        self.tell_all();
+        self.count();
     }
 
     /// Adds a run of blocks, none of which is in the list.

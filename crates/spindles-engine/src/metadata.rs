@@ -19,6 +19,8 @@ pub(crate) struct Metadata {
     pub(crate) dirty: bool,
     /// Whether it is durable that the array is dirty.
     pub(crate) dirty_durable: bool,
+    /// Whether it is durable that the list of bad blocks may have entries.
+    pub(crate) listed_durable: bool,
     /// Members of whom it is durable that they are out.
     pub(crate) out_durable: MemberSet,
     /// Those, and members of whom it is not durable yet that they hold what they should.
@@ -50,6 +52,7 @@ impl Metadata {
         let out = array.map_or(MemberSet::EMPTY, |array| array.missing());
         let filled = array.map_or(MemberSet::EMPTY, |array| array.rebuilding());
         Self {
+            listed_durable: array.is_some_and(|array| array.bad_blocks_listed),
             out_durable: out,
             lost_durable: out.union(filled),
             persistence,
@@ -91,6 +94,11 @@ impl Metadata {
     /// It says that from now on.
     pub(crate) fn set_dirty(&mut self, dirty: bool) {
         self.dirty = dirty;
+    }
+
+    /// Whether it is durable that the list of bad blocks may have entries.
+    pub(crate) fn lists_bad_blocks(&self) -> bool {
+        self.listed_durable
     }
 
     /// Members of whom it is durable that they are out, or of whom it is not durable yet that they hold

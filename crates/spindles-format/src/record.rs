@@ -175,6 +175,10 @@ pub struct PastSession {
 
 /// What all members of an array say alike. Its clone allocates nothing.
 #[derive(Clone, PartialEq, Eq)]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a field of the superblock by itself"
+)]
 pub struct ArrayRecord {
     /// The array's identity.
     pub uuid: Uuid,
@@ -228,6 +232,9 @@ pub struct ArrayRecord {
     pub checksum: ChecksumKind,
     /// Whether the sums of rows are kept beside the checksums of parity. Goes with checksums.
     pub row_sums: bool,
+    /// Whether the list of bad blocks may have entries: a part of it that nobody has any more is lost only
+    /// then. Goes with `Features::BAD_BLOCKS`.
+    pub bad_blocks_listed: bool,
     /// How much of the areas is used that all members use alike.
     pub shared: SharedAreas,
     /// Features in use.

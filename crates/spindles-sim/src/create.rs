@@ -354,6 +354,7 @@ pub(crate) fn fresh_record(
         growth: spindles_format::GrowthRecord::default(),
         checksum: ChecksumKind::None,
         row_sums: false,
+        bad_blocks_listed: false,
         shared: SharedAreas::of(devices),
         features: Features::default(),
         member,

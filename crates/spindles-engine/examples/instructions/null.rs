@@ -168,6 +168,7 @@ impl Setup {
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
             row_sums: false,
+            bad_blocks_listed: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,

@@ -39,6 +39,9 @@ impl Engine {
         if active.is_empty() {
             return self.stop_writing();
         }
+        if list.any() && !self.metadata.lists_bad_blocks() {
+            return self.want_update(); // It begins with that.
+        }
         list.wanted[block] = false;
         let persistence = self.metadata.persistence().expect("stored");
         let array = persistence.array.uuid;
@@ -109,7 +112,9 @@ impl Engine {
         let active = MemberSet::all(self.geometry.members()).difference(self.lost);
         let left = u32::try_from(self.bad.wanted.len()).expect("few") - loading.block;
         if left == 0 || active.is_empty() {
-            self.bad.unknown |= active.is_empty();
+            if self.bad.unknown || active.is_empty() {
+                self.bad.lose_all(self.geometry.blocks());
+            }
             self.bad.loading = None;
             self.bad_blocks_loaded();
             self.load_bitmaps();
@@ -158,10 +163,10 @@ impl Engine {
         }
     }
 
-    /// Of each page the newest good one; where there is none, nothing is known.
+    /// Of each page the newest good one. Where there is none, it had no entries, or nothing is known.
     fn merge_bad_blocks(&mut self, loading: &Loading) {
         let persistence = self.metadata.persistence().expect("stored");
-        let array = persistence.array.uuid;
+        let (array, listed) = (persistence.array.uuid, persistence.array.bad_blocks_listed);
         let active = MemberSet::all(self.geometry.members()).difference(self.lost);
         let all_told = self.rebuilding().is_empty();
         let list = &mut self.bad;
@@ -186,7 +191,7 @@ impl Engine {
                 oldest = oldest.min(sequence);
             }
             page.sequence = newest;
-            list.unknown |= newest == 0;
+            list.unknown |= newest == 0 && listed;
             if oldest != newest || !all_told {
                 list.wanted[index(number / list.pages_per_block)] = true;
             }

@@ -94,6 +94,9 @@ impl Engine {
         if self.extension.as_ref().is_some_and(Extension::is_preparing) {
             return;
         }
+        if self.bad.is_kept() && self.bad.any() && !self.metadata.listed_durable {
+            return self.announce_bad_blocks();
+        }
         let begins = self.grow.begins() || self.extension.is_some();
         let relies = self.missing_unrecorded() || begins;
         if relies && !self.bitmaps_are_stored() && !self.metadata.broken {
@@ -119,6 +122,8 @@ impl Engine {
         array.begin_session(*nonce);
         array.generation += 1;
         array.clean = !self.metadata.dirty;
+        array.bad_blocks_listed = self.bad.is_kept() && self.bad.any();
+        self.metadata.listed_durable &= array.bad_blocks_listed;
         array.scrub_mark = self.scrub.mark();
         array.scrub_left_blocks = array.scrub_left_blocks.max(self.scrub.left_blocks());
         if let Some(journal) = &self.journal {
@@ -177,6 +182,23 @@ impl Engine {
             self.metadata.pending > 0,
             "an array without members is not written"
         );
+    }
+
+    /// The list of bad blocks is about to get its first entries. That is durable before them, and with it nothing
+    /// that may depend on them: the update that was wanted comes after.
+    fn announce_bad_blocks(&mut self) {
+        let Some(Persistence { array, nonce, .. }) = self.metadata.persistence.as_mut() else {
+            panic!("who has a list has superblocks");
+        };
+        assert!(!self.replace.is_telling(), "nothing is written meanwhile");
+        array.begin_session(*nonce);
+        array.generation += 1;
+        array.bad_blocks_listed = true;
+        self.metadata.in_one_slot = true;
+        let there = MemberSet::all(self.geometry.members()).difference(self.missing);
+        for member in there.iter() {
+            self.write_superblock(member);
+        }
     }
 
     /// The update that a device was told of which replaces `member` goes to all others.
@@ -271,6 +293,11 @@ impl Engine {
 
     /// All writes of an update are back.
     fn update_written(&mut self) {
+        if let Some(persistence) = self.metadata.persistence()
+            && !self.metadata.broken
+        {
+            self.metadata.listed_durable = persistence.array.bad_blocks_listed;
+        }
         self.replace_recorded();
         self.begin_update();
         if self.metadata.busy() {

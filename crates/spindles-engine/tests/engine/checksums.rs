@@ -7,7 +7,7 @@ use spindles_engine::{Command, Event, Fate, Flaw, Scrub};
 use spindles_layout::{Geometry, Level, Spec};
 
 /// An array with checksums. `pages` may be too few: then there is room for what one stripe range needs.
-fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
+pub(crate) fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
     Setup {
         seed,
         persistent: true,
@@ -17,7 +17,7 @@ fn setup(spec: &Spec, pages: u32, seed: u64) -> Setup {
     }
 }
 
-fn spec(level: &str, members: usize) -> Spec {
+pub(crate) fn spec(level: &str, members: usize) -> Spec {
     Spec {
         level: Level::by_name(level).unwrap(),
         layout: None,
@@ -27,7 +27,7 @@ fn spec(level: &str, members: usize) -> Spec {
 }
 
 /// An array full of random data.
-fn filled(setup: &Setup) -> (World, Vec<u8>) {
+pub(crate) fn filled(setup: &Setup) -> (World, Vec<u8>) {
     let mut world = setup.open().unwrap();
     let length = usize::try_from(world.engine.geometry().blocks()).unwrap() * BLOCK;
     let bytes: Vec<u8> = (0..length)
@@ -38,7 +38,7 @@ fn filled(setup: &Setup) -> (World, Vec<u8>) {
 }
 
 /// Changes a byte of a block of a member's data area.
-fn rot(world: &mut World, member: usize, block: u64) {
+pub(crate) fn rot(world: &mut World, member: usize, block: u64) {
     let at = usize::try_from(world.data_start[member] + block).unwrap() * BLOCK;
     world.members[member][at + 99] ^= 0x10;
 }

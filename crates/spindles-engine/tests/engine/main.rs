@@ -6,6 +6,7 @@
 )]
 
 mod answering;
+mod bad_blocks;
 mod checksums;
 mod contents;
 mod extension;

@@ -347,6 +347,7 @@ fn persistence(setup: &Setup, geometry: &Geometry) -> Persistence {
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
             row_sums: false,
+            bad_blocks_listed: false,
             shared: SharedAreas::of(&devices),
             features: Features::default(),
             member,

@@ -32,6 +32,7 @@ const JOURNAL_DEVICE_AT: usize = 4040;
 const CHECKSUM_KIND_AT: usize = 4056;
 const JOURNAL_ON_DEVICE_AT: usize = 4057;
 const DEGRADED_WRITES_AT: usize = 4058;
+const BAD_BLOCKS_LISTED_AT: usize = 4060;
 const ROW_SUMS_AT: usize = 4059;
 const TIMES_AT: usize = 4064;
 const SHARED_AT: usize = 4080;
@@ -86,7 +87,8 @@ const FIELDS: &[(usize, usize, &str)] = &[
     (4057, 1, "journal on its device"),
     (4058, 1, "degraded writes"),
     (4059, 1, "row sums"),
-    (4060, 4, "reserved"),
+    (4060, 1, "bad blocks listed"),
+    (4061, 3, "reserved"),
     (4064, 8, "last written"),
     (4072, 8, "last scrub"),
     (4080, 2, "bitmap length"),
@@ -213,6 +215,7 @@ fn encode(array: &ArrayRecord, device: &DeviceRecord, out: &mut [u8; SUPERBLOCK_
     out[JOURNAL_ON_DEVICE_AT] = u8::from(array.journal.on_device);
     out[ROW_SUMS_AT] = u8::from(array.row_sums);
     out[DEGRADED_WRITES_AT] = u8::from(array.degraded_writes);
+    out[BAD_BLOCKS_LISTED_AT] = u8::from(array.bad_blocks_listed);
     let mut writer = Writer(&mut out[TIMES_AT..]);
     writer.u64(array.last_written_s);
     writer.u64(array.last_scrub_s);
@@ -427,6 +430,10 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         bytes[DEGRADED_WRITES_AT] < 2,
         "it neither may nor may not be written while members are away",
     )?;
+    ensure(
+        bytes[BAD_BLOCKS_LISTED_AT] < 2,
+        "its list of bad blocks neither may nor may not have entries",
+    )?;
     let mut times = Reader(&bytes[TIMES_AT..]);
     let array = ArrayRecord {
         uuid,
@@ -451,6 +458,7 @@ fn decode(bytes: &[u8; SUPERBLOCK_BYTES]) -> Decoded {
         journal,
         scrub_mark: BlockIndex(Reader(&bytes[SCRUB_AT..]).u64()),
         growth,
+        bad_blocks_listed: bytes[BAD_BLOCKS_LISTED_AT] == 1,
         checksum,
         row_sums: row_sums == 1,
         shared,

@@ -265,10 +265,14 @@ pub(crate) fn describe(
     if parts.is_empty() && !lost.is_empty() {
         return Ok(lost);
     }
-    let listed = listed_lost(&mut opening.stack, &parts);
-    let mut report = opening.describe(&parts)?.report;
+    let described = opening.describe(&parts)?;
+    let (array, mut report) = (described.assembly.array, described.report);
     report.note_lost(&opening.stack.lost());
-    report.lost_bytes += listed * u64::from(report.block_bytes);
+    let listed = listed_lost(&mut opening.stack, &parts, array.bad_blocks_pages());
+    report.lost_bytes += match listed {
+        None if array.bad_blocks_listed => report.bytes,
+        listed => listed.unwrap_or(0) * u64::from(report.block_bytes),
+    };
     let spares = gathered.spares.iter().map(|spare| SpareReport {
         name: spare.name.clone(),
         bytes: spare.bytes,
@@ -278,8 +282,9 @@ pub(crate) fn describe(
     Ok(vec![report])
 }
 
-/// How many blocks of the array of these parts, which is not open, are on its list as lost.
-fn listed_lost(stack: &mut Stack, parts: &[Part]) -> u64 {
+/// How many blocks of the array of these parts, which is not open, are on its list of so many pages as lost.
+/// `None` where one of them can't be read from any.
+fn listed_lost(stack: &mut Stack, parts: &[Part], count: u32) -> Option<u64> {
     let mut pages = Vec::new();
     for part in parts {
         let Ok((array, device)) = part.found.record() else {
@@ -293,8 +298,11 @@ fn listed_lost(stack: &mut Stack, parts: &[Part]) -> u64 {
         };
         pages.extend(read_pages(array, device, read));
     }
+    let is_there = |number| pages.iter().any(|page: &BadPage| page.number == number);
     let runs = lost_runs(&newest(&pages));
-    runs.iter().map(|run| run.end.0 - run.start.0).sum()
+    (0..count)
+        .all(is_there)
+        .then(|| runs.iter().map(|run| run.end.0 - run.start.0).sum())
 }
 
 /// As `assemble`, and what is there can still be added to.

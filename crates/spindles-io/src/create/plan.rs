@@ -321,6 +321,7 @@ impl<'a> Planner<'a> {
             growth: spindles_format::GrowthRecord::default(),
             checksum: ChecksumKind::None,
             row_sums: false,
+            bad_blocks_listed: false,
             shared: SharedAreas::of(records),
             features: Features::default(),
             member,
