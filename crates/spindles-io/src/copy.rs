@@ -349,16 +349,9 @@ impl CopyEnd {
         } else if devices.is_some_and(|devices| devices.iter().any(is_fresh)) {
             return Ok(());
         } else {
-            occupant_of_held(&self.name).map_err(|error| error.to_string())
+            return check_unoccupied(&self.name);
         };
-        let unknown = |why| Some(format!("what can't be looked at ({why})"));
-        match looked.unwrap_or_else(unknown) {
-            Some(what) => Err(CopyError::Occupied {
-                name: self.name.clone(),
-                what,
-            }),
-            None => Ok(()),
-        }
+        unoccupied(&self.name, looked)
     }
 
     /// What of a known kind is at its beginning or end, or why that is not known.
@@ -519,6 +512,26 @@ impl CopyEnd {
             None => vec![&self.name],
         }
     }
+}
+
+/// Makes sure that a file or device holds nothing that nobody wants overwritten.
+///
+/// # Errors
+///
+/// When it does, or that can't be known.
+pub fn check_unoccupied(name: &str) -> Result<(), CopyError> {
+    let looked = occupant_of_held(name).map_err(|error| error.to_string());
+    unoccupied(name, looked)
+}
+
+fn unoccupied(name: &str, looked: Result<Option<String>, String>) -> Result<(), CopyError> {
+    let unknown = |why| Some(format!("what can't be looked at ({why})"));
+    looked.unwrap_or_else(unknown).map_or(Ok(()), |what| {
+        Err(CopyError::Occupied {
+            name: name.to_owned(),
+            what,
+        })
+    })
 }
 
 /// Checks that so many bytes can be copied, without touching anything.

@@ -88,6 +88,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for end in [&arguments.from, &arguments.to] {
         check_absent(end, &arguments.scan)?;
     }
+    if is_place(&arguments.to) && Path::new(&arguments.to).exists() && !arguments.force {
+        copy::check_unoccupied(&arguments.to)?; // Before FROM is put in order.
+    }
     let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
     let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
     let mut warnings = Vec::new();
@@ -260,10 +263,14 @@ fn finish_resync(to: &mut CopyEnd, ui: &Ui, interrupted: &AtomicBool) {
     }
 }
 
+/// Whether a name is that of a file or device.
+fn is_place(name: &str) -> bool {
+    !name.starts_with(ARRAY) && Backend::of(name).facts.outlives_process
+}
+
 /// What is not there may be meant for something else than a file that is made: for an array, or a device.
 fn check_absent(name: &str, scan: &Scan) -> anyhow::Result<()> {
-    let is_file = !name.starts_with(ARRAY) && Backend::of(name).facts.outlives_process;
-    if !is_file || Path::new(name).exists() {
+    if !is_place(name) || Path::new(name).exists() {
         return Ok(());
     }
     if name.starts_with("/dev/") && !name.starts_with("/dev/shm/") {
@@ -351,8 +358,7 @@ fn open_target(
     ui: &Ui,
 ) -> anyhow::Result<(CopyEnd, bool)> {
     let name = arguments.to.as_str();
-    let in_file_system = !name.starts_with("array:") && Backend::of(name).facts.outlives_process;
-    let created = in_file_system && CopyEnd::prepare_file(name, bytes)?;
+    let created = is_place(name) && CopyEnd::prepare_file(name, bytes)?;
     let to = open(name, devices, false, arguments, warnings, ui)?;
     Ok((to, created))
 }

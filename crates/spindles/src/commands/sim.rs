@@ -346,6 +346,9 @@ fn sweep(seeds: &Range<u64>, fixed: &Fixed, twice: bool, ui: &Ui) -> anyhow::Res
         }
         drop(sender);
         for (outcome, same) in receiver {
+            if let Some(failure) = &outcome.failure {
+                ui.note(format!("seed {}: {failure}", outcome.seed));
+            }
             sums.add(outcome, same);
             progress.set(sums.runs);
         }

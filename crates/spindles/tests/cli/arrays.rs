@@ -782,6 +782,9 @@ fn what_only_an_absent_member_holds_is_not_given_up_unasked() {
     ] {
         folder.refuses(writer, 1, &[only, "bring member 1 back", "--degraded"]);
     }
+    // Nothing is put in order for a copy that does not come about.
+    let occupied = "copy array:@a,@c @in --bytes 1M --degraded";
+    folder.refuses(occupied, 1, &["use --force to overwrite it"]);
     let run = folder
         .run("copy array:@a,@c @other --bytes 1M --degraded")
         .ok();
