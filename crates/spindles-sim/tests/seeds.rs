@@ -480,6 +480,31 @@ fn seeds_with_dropouts_that_found_something_stay_quiet() {
     }
 }
 
+/// The power is lost while regions are written for the first time: what becomes durable before they count as
+/// written, each broken on purpose.
+#[test]
+fn seeds_that_lose_power_at_first_writes_stay_quiet() {
+    let found = [
+        (898, "the superblocks say that the array is not clean"),
+        (2444, "the superblocks say that the array is not clean"),
+        (240, "the dirty bit"),
+        (487, "the dirty bit"),
+        (1334, "the dirty bit"),
+    ];
+    for (seed, title) in found {
+        let fixed = Fixed {
+            level: Level::by_name("raid5"),
+            members: Some(3),
+            checksums: Some(true),
+            faults: Some(Vec::new()),
+            ending: Some(Ending::PowerLoss),
+            ..alike()
+        };
+        let outcome = run_seed(seed, &fixed);
+        assert_eq!(outcome.failure, None, "{seed}: {title}");
+    }
+}
+
 /// The same on disks of any sizes.
 #[test]
 fn seeds_on_any_disks_that_found_something_stay_quiet() {
