@@ -47,9 +47,10 @@ impl Engine {
             return;
         }
         for kind in BITMAPS {
-            if kind == AreaKind::WRITTEN_BITMAP && !self.regions.dirty.is_all_stored() {
-                // That a region is dirty is durable before it counts as written: what says that its rows are
-                // blank is not durable yet, and a missing member lacks what comes.
+            let first = !self.missing.is_empty() || self.makes_rows_blank();
+            if kind == AreaKind::WRITTEN_BITMAP && first && !self.regions.dirty.is_all_stored() {
+                // That a region is dirty is durable before it counts as written: a missing member lacks
+                // what comes, or what says that its rows are blank is not durable yet.
                 return;
             }
             while self.bitmap(kind).flying.is_empty() && self.write_bitmap(kind) {}

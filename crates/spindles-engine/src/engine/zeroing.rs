@@ -36,6 +36,10 @@ impl Engine {
         zeroing.ahead.clear(region);
         zeroing.asked.set(region);
         zeroing.waiting.push_back(region);
+        if self.makes_rows_blank() {
+            self.regions.dirty.set(region);
+            self.regions.expected.set(region);
+        }
         self.begin_zeroing();
     }
 
@@ -53,7 +57,7 @@ impl Engine {
     }
 
     /// Whether rows that a write waits for become blank, and no zeros.
-    fn makes_rows_blank(&self) -> bool {
+    pub(crate) fn makes_rows_blank(&self) -> bool {
         self.journal.is_some()
             && self.has_checksums()
             && self.shape.may_be_blank()
@@ -68,12 +72,9 @@ impl Engine {
         while let Some(regions) = self.zeroing.next(blank, free) {
             let groups =
                 self.regions.groups(regions.start).start..self.regions.groups(regions.end - 1).end;
-            for region in regions.clone() {
-                // While they are made ready, that becomes durable.
-                self.regions.dirty.set(region);
-                self.regions.expected.set(region);
+            if blank {
+                self.write_bitmaps(); // While they are made ready.
             }
-            self.write_bitmaps();
             self.zeroing.regions = regions;
             self.zeroing.left.fill(groups);
             let active = MemberSet::all(self.geometry.members()).difference(self.missing);
@@ -270,7 +271,7 @@ impl Engine {
             return;
         }
         // Only of an array that is not clean are regions settled that were begun.
-        if self.extension.is_none() && !self.may_commit() {
+        if self.makes_rows_blank() && !self.may_commit() {
             self.zeroing.held = true;
             return;
         }
