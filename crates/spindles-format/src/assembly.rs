@@ -62,7 +62,7 @@ impl fmt::Display for Reason {
                 f,
                 "stale: the array goes on without it since generation {since} and is at {newest}, \
                  it has generation {generation}; it can come back as a new device, with spindles \
-                 rebuild --onto"
+                 rebuild --onto and --force"
             ),
             Self::Stale {
                 generation,

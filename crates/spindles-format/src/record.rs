@@ -291,6 +291,19 @@ impl ArrayRecord {
         }
     }
 
+    /// Whether a device that had not held anything of the array before is being filled there.
+    #[must_use]
+    pub fn was_never_full(&self, member: MemberIndex) -> bool {
+        let state = self.member[usize::from(member.0)].state;
+        matches!(
+            state,
+            MemberState::Rebuilding {
+                missed_since: 0,
+                ..
+            }
+        )
+    }
+
     /// Which members the record says are missing.
     #[must_use]
     pub fn missing(&self) -> MemberSet {

@@ -133,7 +133,8 @@ fn role_in(
 }
 
 /// What devices hold that are to come to an array, which is an error unless it may be overwritten, or
-/// the device is a spare of one of these arrays alone: of that array, or of those inside it.
+/// the device is a spare of one of these arrays alone, or was never full as a member of one: of that array,
+/// or of those inside it.
 pub(crate) fn may_overwrite(
     new: &[&str],
     overwrite: bool,
@@ -142,7 +143,11 @@ pub(crate) fn may_overwrite(
     let is_reserved = |device: &&&str| {
         let found = Probe::glance(device).map(|probe| probe.found());
         let spare = found.as_ref().and_then(Found::spare);
+        let record = found.as_ref().and_then(|found| found.record().ok());
         spare.is_some_and(|spare| matches!(&spare.arrays[..], [array] if arrays.contains(array)))
+            || record.is_some_and(|(array, device)| {
+                arrays.contains(&array.uuid) && array.was_never_full(device.member)
+            })
     };
     let mut held = Vec::new();
     for device in new.iter().filter(|device| !is_reserved(device)) {

@@ -13,6 +13,7 @@ use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
 use std::ops::{ControlFlow, Range};
+use std::os::unix::fs::FileTypeExt as _;
 use std::path::Path;
 use thiserror::Error;
 
@@ -349,7 +350,7 @@ impl CopyEnd {
         } else if devices.is_some_and(|devices| devices.iter().any(is_fresh)) {
             return Ok(());
         } else {
-            return check_unoccupied(&self.name);
+            return check_held(&self.name);
         };
         unoccupied(&self.name, looked)
     }
@@ -514,12 +515,23 @@ impl CopyEnd {
     }
 }
 
-/// Makes sure that a file or device holds nothing that nobody wants overwritten.
+/// Makes sure that a file or device holds nothing that nobody wants overwritten, before a source on these
+/// devices is opened: that may put it in order. What is not there, is another kind of thing, or a device of
+/// the source, is left to the other checks.
 ///
 /// # Errors
 ///
 /// When it does, or that can't be known.
-pub fn check_unoccupied(name: &str) -> Result<(), CopyError> {
+pub fn check_target(name: &str, from_devices: &[&str]) -> Result<(), CopyError> {
+    let is_kept = |kind: std::fs::FileType| kind.is_file() || kind.is_block_device();
+    let is_there = std::fs::metadata(name).is_ok_and(|it| is_kept(it.file_type()));
+    if !is_there || same_device(&[from_devices, &[name]].concat()).is_some() {
+        return Ok(());
+    }
+    check_held(name)
+}
+
+fn check_held(name: &str) -> Result<(), CopyError> {
     let looked = occupant_of_held(name).map_err(|error| error.to_string());
     unoccupied(name, looked)
 }

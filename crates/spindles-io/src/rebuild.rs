@@ -1,7 +1,9 @@
 //! Rebuilds an array that is not in use: assembled, a blank device put in the place of a missing one,
 //! filled, closed. A rebuild that was stopped goes on where it was.
 
-use crate::assemble::{self, ArrayReport, AssembleOptions, Assembled, Build, Lost, put_together};
+use crate::assemble::{
+    self, ArrayReport, AssembleOptions, Assembled, Build, Lost, Standing, put_together,
+};
 use crate::attach::{self, ChangeError, Use};
 use crate::await_resync;
 use crate::core::manage::Vacancy;
@@ -203,10 +205,14 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     let uuids = build.report.uuids();
     let members = build.report.devices();
     let is_member = |device: &&&str| members.contains(*device);
-    let goes_on = build.stack.rebuild_progress().is_some();
-    let all_are_members = new.iter().all(|device| is_member(&device));
+    let returning = returning(&build);
+    let returns = |device: &&str| !options.overwrite && returning.iter().any(|it| it == device);
+    let goes_on = build.stack.rebuild_progress().is_some() || new.iter().any(returns);
+    let all_are_there = new
+        .iter()
+        .all(|device| is_member(&device) || returns(device));
     let (devices, replacement) = match onto {
-        _ if goes_on && all_are_members => (given, Replacement::None),
+        _ if goes_on && all_are_there => (given, Replacement::None),
         None if !build.report.is_degraded() => {
             return Ok(Looked::Whole(Box::new(build.report)));
         }
@@ -267,12 +273,14 @@ fn look_with<'a>(
     let ours: Vec<&str> = new.iter().filter(is_ours).copied().collect();
     let is_of_use = |build: &Build| {
         let is_lost = |device: &&str| {
-            let mut lost = build.lost.iter().flat_map(|lost| &lost.leaves);
-            lost.any(|leaf| leaf == device)
+            let mut lost = build.lost.iter().filter(|lost| is_spoilt(lost));
+            lost.any(|lost| lost.leaves.iter().any(|leaf| leaf == device))
         };
-        let members = build.report.devices();
+        let mut members = build.report.devices();
+        let returning = returning(build);
+        members.extend(returning.iter().map(String::as_str));
         let is_member = |device: &&str| members.contains(device);
-        // What is a member already is only overwritten where that is asked for.
+        // What is a member already, or returns, is only overwritten where that is asked for.
         let keeps = build.stack.rebuild_progress().is_some() || !options.overwrite;
         ours.iter().any(is_lost) || keeps && ours.iter().any(is_member)
     };
@@ -288,6 +296,26 @@ fn look_with<'a>(
     Ok((devices, build))
 }
 
+/// Whether nothing is lost with it.
+fn is_spoilt(lost: &Lost) -> bool {
+    lost.standing == Standing::Spoilt
+}
+
+/// Devices that get what they missed when the array is used, and those of arrays inside it that do.
+fn returning(build: &Build) -> Vec<String> {
+    let arrays = build.report.arrays();
+    let devices = arrays.iter().flat_map(|array| &array.returning);
+    let of_arrays = build
+        .lost
+        .iter()
+        .filter(|lost| lost.standing == Standing::Returning);
+    let devices = devices.map(|(_, device)| device);
+    devices
+        .chain(of_arrays.flat_map(|lost| &lost.leaves))
+        .cloned()
+        .collect()
+}
+
 /// What is new, and which place it would take.
 fn look_at(
     onto: &Expression,
@@ -297,7 +325,8 @@ fn look_at(
     let vacancy = build.stack.vacancy(options.member)?;
     let place = format!("{}.{}", vacancy.around.name, vacancy.member);
     let of_place = |lost: &&Lost| lost.record.name.as_str() == place;
-    let mut lost: Vec<&Lost> = build.lost.iter().filter(of_place).collect();
+    let lost = build.lost.iter().filter(|lost| is_spoilt(lost));
+    let mut lost: Vec<&Lost> = lost.filter(of_place).collect();
     // The one that was made last for it first.
     lost.sort_by_key(|lost| Reverse(lost.record.created_s));
     let expression = match onto {

@@ -61,9 +61,12 @@ impl Opening<'_> {
             return Err(asks);
         }
         self.leave_out(&described, parts)?;
-        let refused = described.assembly.refused.iter();
-        let outdated = refused.filter_map(|refusal| parts[refusal.found].outdated.take());
-        self.outdated.extend(outdated);
+        for refusal in &described.assembly.refused {
+            let part = &mut parts[refusal.found];
+            let outdated = part.outdated.take();
+            self.outdated
+                .extend(outdated.map(|lost| lost.stands(part, &refusal.reason)));
+        }
         let is_left_out = self.left_out.contains(&described.assembly.array.uuid);
         let read_only = self.read_only || described.assembly.read_only || is_left_out;
         if !read_only {

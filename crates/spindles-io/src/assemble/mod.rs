@@ -13,7 +13,7 @@ mod parts;
 pub(crate) use change::Change;
 pub(crate) use config::config;
 pub use options::AssembleOptions;
-pub(crate) use parts::Lost;
+pub(crate) use parts::{Lost, Standing};
 
 use crate::bad_pages::{BadPage, newest, read_pages};
 pub use crate::errors::AssembleError;

@@ -3,7 +3,7 @@
 use crate::NodeId;
 use crate::errors::AssembleError;
 use crate::report::ArrayReport;
-use spindles_format::{ArrayRecord, Assembly, Found, Uuid};
+use spindles_format::{ArrayRecord, Assembly, Found, Reason, Uuid};
 
 /// Something that may be a member: a device, or an array inside another.
 pub(super) struct Part {
@@ -46,6 +46,17 @@ pub(super) fn innermost(parts: &[Part]) -> Option<Uuid> {
         .array()
 }
 
+/// What an array inside another is to it that is no member of it now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// It lacks too much, or never held all that it should: nothing is lost with it.
+    Spoilt,
+    /// It gets what it missed when the array is used.
+    Returning,
+    /// The array went on without it.
+    Outdated,
+}
+
 /// An array inside another that can't take part in it.
 pub(crate) struct Lost {
     pub(crate) record: ArrayRecord,
@@ -53,6 +64,7 @@ pub(crate) struct Lost {
     pub(crate) members: Vec<Option<String>>,
     /// Its devices that were given.
     pub(crate) leaves: Vec<String>,
+    pub(crate) standing: Standing,
     /// Why.
     pub(super) why: String,
     /// What it is, where it was not opened.
@@ -67,6 +79,7 @@ impl Lost {
             record: assembly.array.clone(),
             members: members.map(name).collect(),
             leaves: leaves(parts),
+            standing: Standing::Spoilt,
             why,
             report: None,
         }
@@ -80,9 +93,22 @@ impl Lost {
             record: record.clone(),
             members: vec![None; record.members().len()],
             leaves: leaves(parts),
+            standing: Standing::Spoilt,
             why,
             report: None,
         })
+    }
+
+    /// What it is to the array around it, which refuses it for that reason.
+    pub(super) fn stands(mut self, part: &Part, reason: &Reason) -> Self {
+        let record = part.found.record();
+        let never_full = record.is_ok_and(|(array, device)| array.was_never_full(device.member));
+        self.standing = match reason {
+            Reason::Returning { .. } => Standing::Returning,
+            _ if never_full => Standing::Spoilt,
+            _ => Standing::Outdated,
+        };
+        self
     }
 
     /// Why it has no part in the array around it, which is made of these.

@@ -88,11 +88,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     for end in [&arguments.from, &arguments.to] {
         check_absent(end, &arguments.scan)?;
     }
-    if is_place(&arguments.to) && Path::new(&arguments.to).exists() && !arguments.force {
-        copy::check_unoccupied(&arguments.to)?; // Before FROM is put in order.
-    }
     let from_devices = devices(&arguments.from, &arguments.scan, ui)?;
     let to_devices = devices(&arguments.to, &arguments.scan, ui)?;
+    if arguments.from.starts_with(ARRAY) && is_place(&arguments.to) && !arguments.force {
+        copy::check_target(&arguments.to, &arrays::names(&from_devices))?;
+    }
     let mut warnings = Vec::new();
     let mut from = open(
         &arguments.from,

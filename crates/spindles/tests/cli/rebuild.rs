@@ -205,6 +205,44 @@ fn an_array_inside_is_made_anew() {
     }
 }
 
+/// Killed while it fills, and then the array is written without the new device: the same command begins
+/// again, and gives a device that was full only what it missed. One that held the array once is not
+/// overwritten unasked.
+#[test]
+fn what_was_written_without_a_device_that_is_filled_is_filled_again() {
+    let folder = filled("raid1(@a,@b)", "a b", 32 * MIB);
+    std::fs::rename(folder.path("b"), folder.path("old")).expect("it is there");
+    let rebuild = "rebuild @a --onto @new";
+    let is_filling = || {
+        let status = folder.run("status @a @new --json").json();
+        status["members"][1]["filled_bytes"].is_u64()
+    };
+    let mut killed = (5..200).step_by(5).map(|ms| {
+        folder.make("new", 32 * MIB);
+        folder.kill(rebuild, Duration::from_millis(ms))
+    });
+    assert!(killed.any(|killed| killed && is_filling()));
+    let copy = "copy @data array:@a --force";
+    folder.run(copy).ok();
+    let run = folder.run(rebuild).ok();
+    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    folder.run(copy).ok();
+    let status = folder.run("status @a @new --json").json();
+    assert_eq!(status["state"], "degraded");
+    folder.run(rebuild).ok();
+    let status = folder.run("status @a @new --json").json();
+    assert_eq!(status["state"], "healthy");
+    same(&folder, "new");
+    std::fs::remove_file(folder.path("new")).expect("it is there");
+    folder.refuses(
+        "rebuild @a --onto @old",
+        1,
+        &["use --force to overwrite it"],
+    );
+    folder.run("rebuild @a --onto @old --force").ok();
+    same(&folder, "old");
+}
+
 /// Killed at any moment, the same command goes on; so it does where a copy was killed before.
 #[test]
 fn an_array_inside_is_made_anew_whenever_it_is_killed() {
