@@ -6,6 +6,7 @@ use crate::assemble::{
     assemble_to_change,
 };
 use crate::attach::{self, ChangeError, Use};
+use crate::errors::OwnRole;
 use crate::report::positions;
 use crate::{OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex};
@@ -98,6 +99,17 @@ pub fn grow(
                 array,
                 device,
                 members,
+            });
+        }
+        if let Some((device, member)) = already
+            .iter()
+            .find_map(|device| was_before(device, already.len()))
+        {
+            let role = OwnRole::Member(member);
+            return Err(ChangeError::Own {
+                array,
+                device,
+                role,
             });
         }
         return Ok(Grown {
@@ -245,6 +257,13 @@ fn members_already<'a>(
         members.any(|it| matches!(it, MemberReport::Device { name, .. } if name == device))
     };
     added.iter().partition(|device| is_member(device))
+}
+
+/// A device that the array did not grow by, when so many came last, and its place.
+fn was_before(device: &str, added: usize) -> Option<(String, MemberIndex)> {
+    let (array, own) = said_by(device)?;
+    let is_new = usize::from(own.member.0) + added >= usize::from(array.members);
+    (!is_new || !array.growth.is_used()).then(|| (device.to_owned(), own.member))
 }
 
 /// What the superblock of a device says, where it can be read.

@@ -12,6 +12,7 @@ use crate::create::{Inner, Wanted};
 use crate::identity::share_bytes;
 use crate::probe::Probe;
 pub use crate::progress::RebuildProgress;
+use crate::report::positions;
 use spindles_block::MemberIndex;
 use spindles_engine::{Event, geometry_of};
 use spindles_format::Uuid;
@@ -50,6 +51,20 @@ pub struct Rebuilt {
     pub wiped: Vec<(String, String)>,
     /// The array that was made to be filled.
     pub made: Option<Made>,
+}
+
+impl Rebuilt {
+    /// The arrays that lack members still, and which.
+    #[must_use]
+    pub fn still_missing(&self) -> Vec<(String, String)> {
+        let lacking = self.report.arrays().into_iter().filter_map(|array| {
+            let filled = self.members.iter().filter(|(of, _)| *of == array.name);
+            let filled = filled.map(|(_, member)| *member).collect();
+            let missing = array.missing().difference(filled);
+            (!missing.is_empty()).then(|| (array.name.clone(), positions(missing)))
+        });
+        lacking.collect()
+    }
 }
 
 /// Assembles an array and fills a device, or an array made of devices, that takes the place of a missing

@@ -253,7 +253,8 @@ impl ArrayReport {
 
     /// As a command takes it that writes to it: its name, and the option that says that it is written
     /// without members that are away.
-    fn as_written(&self) -> String {
+    #[must_use]
+    pub fn as_written(&self) -> String {
         // Once it was, the others are known to be out of date.
         let asks = !self.for_writing && self.arrays().iter().any(|array| array.must_ask_to_write());
         let option = if asks { " --degraded" } else { "" };
@@ -488,10 +489,14 @@ impl ArrayReport {
     pub fn left_by_scrub(&self) -> Vec<String> {
         let arrays = self.with_left(false).into_iter();
         arrays.map(|array| {
+            let first = if self.lacks_members() {
+                "bring back what is missing, or "
+            } else {
+                ""
+            };
             format!(
                 "array '{}' is degraded: the last scrub could not repair {} that it found wrong; spindles \
-                 scrub names the places and looks again: bring back what is missing, or write anew from \
-                 a backup what is lost",
+                 scrub names the places and looks again: {first}write anew from a backup what is lost",
                 array.name,
                 SizeBytes(array.scrub_left_bytes)
             )

@@ -16,7 +16,7 @@ use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::reading::assemble_to_read;
 use spindles_io::scan;
-use spindles_io::{Backend, Incident, OpenOptions};
+use spindles_io::{Backend, Incident, OpenOptions, Target};
 
 use std::ops::{ControlFlow, Range};
 use std::path::Path;
@@ -129,6 +129,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             arrays::note_devices(&new, &target.spares_taken(), &[], ui);
         }
         incidents.extend(new);
+    }
+    if let Some(filling) = to.target().and_then(Target::rebuild_progress) {
+        let percent = filling.done_bytes * 100 / filling.total_bytes.max(1);
+        ui.note(format!(
+            "{}: a device that is being filled is so to {percent} %: spindles rebuild finishes that, or it \
+             goes on when the array is used again",
+            arguments.to
+        ));
     }
     // What was read in spite of its rot was made of what is sound; of the rest that is not known.
     let all_read = copied.is_ok() && from.left_out().is_empty();

@@ -12,6 +12,7 @@ use spindles_block::MemberIndex;
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{AssembleOptions, MemberReport};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
+use spindles_io::scan;
 use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
@@ -124,6 +125,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.line(format!(
             "array '{name}' lacks no member: there is nothing to rebuild"
         ));
+    }
+    if rebuilt.through && rebuilt.failed == 0 {
+        for (array, missing) in rebuilt.still_missing() {
+            ui.note(format!(
+                "array '{array}' is still degraded: {missing} missing; `spindles status {}` says what can be \
+                 done",
+                scan::shell_word(name)
+            ));
+        }
     }
     ui.json(&json!({
         "name": name,

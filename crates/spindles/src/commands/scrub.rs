@@ -91,12 +91,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("scrub")?;
     let mut places = Vec::new();
+    // Until it is known what they may be.
+    let mut held_back = Vec::new();
     let scrubbed = scrub(
         &arrays::names(&devices),
         &options,
         wanted,
         &mut |finding| {
-            if places.len() < PLACES_MAX {
+            if places.len() < PLACES_MAX && arguments.check {
+                held_back.push(text(finding));
+            } else if places.len() < PLACES_MAX {
                 ui.line(text(finding));
             }
             places.push(value(finding));
@@ -104,6 +108,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         &mut on_progress,
     )?;
     drop(on_progress);
+    let in_doubt = arguments.check && !scrubbed.report.is_clean();
+    if in_doubt && !places.is_empty() {
+        ui.note(format!(
+            "array '{}' was not closed in order: what is told here may be what was being written then",
+            scrubbed.report.name
+        ));
+    }
+    held_back.iter().for_each(|line| ui.line(line));
     if let Some(more) = arrays::more_places(places.len()) {
         ui.line(more);
     }
@@ -128,9 +140,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let ([_, ..], false) = (lost.as_slice(), left) {
         bail!("{}", lost.join("; "));
     }
+    if left && in_doubt {
+        bail!(
+            "array '{name}' was not closed in order, so that what is wrong can't be told from what was being \
+             written then: `spindles resync {}` puts that in order, then scrub it",
+            scrubbed.report.as_written()
+        );
+    }
     if left && arguments.check {
         bail!(
-            "array '{name}': something is wrong; without --check what can be located is repaired"
+            "array '{name}': something is wrong; without --check what redundancy still knows is repaired"
         );
     }
     if left {

@@ -184,7 +184,7 @@ fn lacks(status: Option<&Status>, member: usize) -> String {
         Member::Active => String::new(),
         Member::Rebuilding { .. } => format!(", {count} region{s} to go"),
         Member::Missing { .. } => format!(
-            "; if it comes back it lacks {count} region{s}, a new device {}",
+            "; if it comes back it lacks {count} region{s} of {}, a new device all",
             regions.written
         ),
     }
@@ -249,6 +249,12 @@ impl View<'_> {
             arrays::policy(report.consistency, report.level),
             checksums(report, around)
         ));
+        if depth == 0 && report.degraded_writes {
+            line(
+                "  written without asking while members are away that may be newer (--degraded-writes allow)"
+                    .to_owned(),
+            );
+        }
         if let Some(room) = report.room_bytes {
             line(format!(
                 "  its members have room for {}: spindles grow --size max",

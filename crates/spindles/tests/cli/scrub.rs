@@ -191,6 +191,14 @@ fn a_check_changes_nothing_whatever_it_finds() {
         check(devices, 0, "the others lag");
         folder.advance(&members, &[], false);
         check(devices, 0, "unclean");
+        // Who only reads can't tell rot from what was being written.
+        flip(&folder, &members.join(" "), 20);
+        let run = folder.run(&format!("scrub --check {}", list(devices)));
+        let texts = [
+            "was not closed in order",
+            "`spindles resync data` puts that in order",
+        ];
+        run.fails(1, &texts);
     }
 }
 
