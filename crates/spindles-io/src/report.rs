@@ -337,8 +337,8 @@ impl ArrayReport {
         let damaged = self.damaged.iter().filter(|_| !in_use);
         lines.extend(damaged.map(|(device, why)| {
             format!(
-                "{device}: one of its two superblocks is damaged, and written anew {again}; the other one \
-                 counts: {why}"
+                "{device}: one of its two superblocks is damaged ({why}), and written anew {again}; the other \
+                 one counts"
             )
         }));
         lines.extend(self.loss());

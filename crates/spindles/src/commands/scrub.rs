@@ -115,7 +115,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             scrubbed.report.name
         ));
     }
-    held_back.iter().for_each(|line| ui.line(line));
+    for line in held_back {
+        ui.line(line);
+    }
     if let Some(more) = arrays::more_places(places.len()) {
         ui.line(more);
     }

@@ -597,7 +597,8 @@ fn a_superblock_that_was_overwritten_is_told_and_written_anew() {
     folder.run("scrub @a @b").ok();
     for at in [4096, 32768] {
         folder.write("a", at, &[0x5a; 4096]);
-        let told = "/a: one of its two superblocks is damaged, and written anew ";
+        let told = "/a: one of its two superblocks is damaged (there is no Spindles superblock), and \
+                    written anew ";
         let status = folder.run("status @a @b").ok();
         assert!(
             status
