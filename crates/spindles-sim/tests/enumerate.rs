@@ -384,7 +384,7 @@ fn planted_faults_of_regions_and_devices_are_found() {
         ),
         (
             Mutation::PlaceInferred,
-            8,
+            2,
             "raid5:left-symmetric(3) journal regions checksums: write 0+1, close",
         ),
     ] {
