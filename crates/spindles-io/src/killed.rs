@@ -58,6 +58,10 @@ impl Queue for Mortal {
         self.0.start(transfer);
     }
 
+    fn hand_over(&mut self) {
+        self.0.hand_over();
+    }
+
     fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
         self.0.next_done()
     }

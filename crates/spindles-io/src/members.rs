@@ -258,6 +258,13 @@ impl Members {
         Some(result)
     }
 
+    /// Hands over what was started, which goes on meanwhile.
+    pub(crate) fn hand_over(&mut self) {
+        if let Some(chosen) = &mut self.queue {
+            chosen.queue.hand_over();
+        }
+    }
+
     /// The next operation that has ended.
     pub(crate) fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
         self.queue.as_mut()?.queue.next_done()

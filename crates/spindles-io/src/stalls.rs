@@ -62,6 +62,10 @@ impl Queue for Stalling {
         }
     }
 
+    fn hand_over(&mut self) {
+        self.inner.hand_over();
+    }
+
     fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
         self.inner.next_done()
     }

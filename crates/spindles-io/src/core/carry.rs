@@ -17,6 +17,8 @@ use std::time::Duration;
 
 /// Inputs between two looks at the clock, at most: it costs as much as a small request.
 const CLOCK_EVERY: u32 = 64;
+/// The members work meanwhile while a step of so many bytes is done: it takes longer than a call of the kernel.
+const LONG_STEP_BYTES: u64 = 32 << 10;
 /// Events kept until somebody asks.
 const EVENTS_MAX: usize = 4096;
 /// The owner in the tag of an operation that a client asked of a device itself.
@@ -109,7 +111,8 @@ enum Input {
     /// There may be room for the next request of the parent.
     Deliver(ArrayIndex),
     Member(ArrayIndex, MemberIoId, MemberResult),
-    Compute(ArrayIndex, StepId, ComputeResult),
+    /// A step that is still to be done: what it makes ready to be written goes out before the next.
+    Compute(ArrayIndex, StepId),
 }
 
 /// All arrays and devices, and what is on its way between them.
@@ -474,7 +477,8 @@ impl Carry {
                     engine.complete_member(self.now, id, result);
                     array
                 }
-                Input::Compute(array, id, result) => {
+                Input::Compute(array, id) => {
+                    let result = self.compute(array, id);
                     let engine = &mut self.arrays[array.index()].engine;
                     engine.complete_compute(self.now, id, result);
                     array
@@ -489,24 +493,7 @@ impl Carry {
         while let Some(output) = self.arrays[index.index()].engine.poll_output() {
             match output {
                 Output::Member(io) => self.member_io(index, &io),
-                Output::Compute(id) => {
-                    let array = &self.arrays[index.index()];
-                    let step = array.engine.step(id);
-                    let result = if step.compute == Compute::Checksum {
-                        let block_bytes = array.engine.block_size().bytes();
-                        let block_bytes = usize::try_from(block_bytes).expect("64 bits");
-                        self.checksums.clear();
-                        let checksums =
-                            compute::checksums(&self.members.buffers, &step, block_bytes);
-                        self.checksums.extend(checksums);
-                        let engine = &mut self.arrays[index.index()].engine;
-                        engine.checksums_mut(id).copy_from_slice(&self.checksums);
-                        ComputeResult::Done
-                    } else {
-                        compute::run(&mut self.members.buffers, &step)
-                    };
-                    self.inputs.push_back(Input::Compute(index, id, result));
-                }
+                Output::Compute(id) => self.inputs.push_back(Input::Compute(index, id)),
                 Output::Reply(reply) => self.reply(index, reply),
                 Output::Swap(member) => {
                     let array = &mut self.arrays[index.index()];
@@ -516,6 +503,28 @@ impl Carry {
                 Output::Event(event) => self.event(index, event),
             }
         }
+    }
+
+    /// Does a step.
+    fn compute(&mut self, index: ArrayIndex, id: StepId) -> ComputeResult {
+        let array = &self.arrays[index.index()];
+        let step = array.engine.step(id);
+        let block_bytes = array.engine.block_size().bytes();
+        let operands = step.sources.len() + step.targets.len();
+        let bytes = u64::from(step.blocks) * u64::from(block_bytes) * operands as u64;
+        if bytes >= LONG_STEP_BYTES {
+            self.members.hand_over();
+        }
+        if step.compute != Compute::Checksum {
+            return compute::run(&mut self.members.buffers, &step);
+        }
+        let block_bytes = usize::try_from(block_bytes).expect("64 bits");
+        self.checksums.clear();
+        let checksums = compute::checksums(&self.members.buffers, &step, block_bytes);
+        self.checksums.extend(checksums);
+        let engine = &mut self.arrays[index.index()].engine;
+        engine.checksums_mut(id).copy_from_slice(&self.checksums);
+        ComputeResult::Done
     }
 
     fn member_io(&mut self, index: ArrayIndex, io: &MemberIo) {

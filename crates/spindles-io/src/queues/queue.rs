@@ -36,6 +36,9 @@ pub(crate) trait Queue: Debug {
     /// The next result that a turn has collected.
     fn next_done(&mut self) -> Option<(Tag, MemberResult)>;
 
+    /// Hands over what was started.
+    fn hand_over(&mut self);
+
     /// Hands over what was started and collects what has ended.
     fn turn(&mut self, wait: Wait);
 

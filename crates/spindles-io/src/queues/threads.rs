@@ -215,6 +215,15 @@ impl Queue for Threads {
         self.in_flight += 1;
     }
 
+    fn hand_over(&mut self) {
+        let mut state = self.shared.state();
+        for transfer in self.started.drain(..) {
+            let abilities = state.files[usize::from(transfer.file.0)].1;
+            state.todo.push_back(transfer.limited_to(abilities));
+            self.shared.work.notify_one();
+        }
+    }
+
     fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
         let done = self.collected.pop_front()?;
         self.in_flight -= 1;
@@ -232,12 +241,8 @@ impl Queue for Threads {
             Wait::AtMost(time) => Some(Instant::now() + time),
             Wait::No | Wait::Forever => None,
         };
+        self.hand_over();
         let mut state = self.shared.state();
-        for transfer in self.started.drain(..) {
-            let abilities = state.files[usize::from(transfer.file.0)].1;
-            state.todo.push_back(transfer.limited_to(abilities));
-            self.shared.work.notify_one();
-        }
         while state.done.is_empty() && self.collected.is_empty() {
             let time = match (wait, deadline) {
                 (Wait::No, _) => break,

@@ -300,6 +300,12 @@ impl Queue for Uring {
         }
     }
 
+    fn hand_over(&mut self) {
+        if !{ self.ring.0.submission() }.is_empty() {
+            enter(self.ring.0.submit());
+        }
+    }
+
     fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
         let done = self.done.pop_front()?;
         self.in_flight -= 1;
