@@ -141,7 +141,7 @@ impl Stack {
     }
 
     /// Whether a row of a written group was never written, and reads as zeros: no member that is there has
-    /// a checksum of it, and one at least says that there is none.
+    /// a checksum of it, and one at least has the mark of blank rows, or nothing.
     pub(crate) fn is_blank_row(&self, array: usize, group: &Group, row: u64, view: View) -> bool {
         let this = &self.arrays[array];
         let Some(checksums) = this.checksums.as_ref().filter(|_| this.regions.is_some()) else {
@@ -160,9 +160,9 @@ impl Stack {
             kept.flatten()
         };
         let kept: Vec<u32> = group.slots().iter().filter_map(kept).collect();
-        let unknown = [CHECKSUM_NONE, CHECKSUM_BLANK, CHECKSUM_LOST];
-        kept.iter().any(|kept| unknown[..2].contains(kept))
-            && kept.iter().all(|kept| unknown.contains(kept))
+        let is_marked = |kept: &u32| [CHECKSUM_NONE, CHECKSUM_BLANK].contains(kept);
+        let is_unknown = |kept: &u32| is_marked(kept) || *kept == CHECKSUM_LOST;
+        kept.iter().any(is_marked) && kept.iter().all(is_unknown)
     }
 
     /// Whether a member holds what the array holds at this place of its data area.

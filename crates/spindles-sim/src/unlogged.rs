@@ -365,8 +365,8 @@ mod tests {
         }
     }
 
-    /// Rot beside a block that was answered and not flushed is found while the log is there, and is in a named gap once
-    /// it is lost. Rows that nobody was writing are no gap.
+    /// A write is answered and not flushed, and another block of its row rots. While the log is there that is found; once
+    /// the log is lost it is one of the named gaps. Rows that nobody was writing are no gap.
     #[test]
     fn rot_beside_what_was_answered_is_in_a_gap_where_the_log_is_lost() {
         let mut world = world();

@@ -183,6 +183,18 @@ fn moved_bytes(folder: &Path, names: &[String]) -> Option<u64> {
     json["growing"]["moved_bytes"].as_u64()
 }
 
+/// A device that was a member before is not taken for one that the array grew by.
+fn refuses_member(folder: &Path, device: &str) {
+    let run = run(folder, &["grow", "grown", "--add", device]);
+    let text = String::from_utf8_lossy(&run.stderr);
+    let member = &device[1..];
+    let told = format!("{device} is member {member} of array 'grown'; take another device");
+    assert!(
+        run.status.code() == Some(1) && text.contains(&told),
+        "{text}"
+    );
+}
+
 #[test]
 fn the_same_command_goes_on() {
     let way = &WAYS[0];
@@ -197,6 +209,7 @@ fn the_same_command_goes_on() {
         check(&again);
         let text = String::from_utf8_lossy(&again.stdout);
         assert!(text.contains("has grown that way already"), "{text}");
+        refuses_member(folder, "d1");
         let other = run(
             folder,
             &["grow", "grown", "--add", "d3", "--level", "raid6"],
@@ -207,8 +220,9 @@ fn the_same_command_goes_on() {
             "{text}"
         );
     }
-    // What else it was asked for is none of that.
+    // What else it was asked for is none of that, and no member of before came with a growth.
     let folder = prepare(way);
+    refuses_member(folder.path(), "d2");
     begin(folder.path(), way, Some(0));
     let other = ["grow", "d0", "d1", "d2", "--add", "d3", "--level", "raid6"];
     let text = run(folder.path(), &other).stderr;

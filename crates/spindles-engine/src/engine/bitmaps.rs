@@ -47,8 +47,11 @@ impl Engine {
             return;
         }
         for kind in BITMAPS {
-            let first = !self.missing.is_empty() || self.makes_rows_blank();
-            if kind == AreaKind::WRITTEN_BITMAP && first && !self.regions.dirty.is_all_stored() {
+            let dirty_first = !self.missing.is_empty() || self.makes_rows_blank();
+            if kind == AreaKind::WRITTEN_BITMAP
+                && dirty_first
+                && !self.regions.dirty.is_all_stored()
+            {
                 // That a region is dirty is durable before it counts as written: a missing member lacks
                 // what comes, or what says that its rows are blank is not durable yet.
                 return;

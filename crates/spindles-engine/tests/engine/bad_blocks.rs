@@ -22,7 +22,8 @@ fn lose_list(world: &mut World) {
     }
 }
 
-/// Two blocks of a row of a `raid5` of 4 rot: a block of data beside them.
+/// Changes two blocks of one row of a `raid5` of 4. Answers a data block of the same row, as a block of the
+/// array.
 fn rot_two(world: &mut World) -> u64 {
     rot(world, 0, 20);
     rot(world, 1, 20);
@@ -46,7 +47,8 @@ fn a_list_without_entries_that_nobody_has_is_made_anew() {
     assert!(world.read(0, blocks).unwrap() == bytes);
 }
 
-/// Where it had entries every block is lost: that is told, and stays so until it is written, whatever devices come.
+/// A list that had entries, and that no member can read: the status says that every block is lost. A block
+/// stays lost until it is written, also when a new device takes the place of a member.
 #[test]
 fn of_a_list_with_entries_that_nobody_has_every_block_is_lost() {
     let setup = setup(&spec("raid5", 4), 4, 6);

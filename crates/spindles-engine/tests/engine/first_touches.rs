@@ -261,8 +261,8 @@ fn what_was_never_written_in_a_region_is_zeros() {
     }
 }
 
-/// Where what was kept of rows is zeros on all members, nobody knows what they held: they were written, and
-/// do not become rows that never were, whoever else is missing and whatever is written beside them.
+/// The checksums of all members become zeros. Rows that were written answer errors, and do not read as rows that
+/// were never written: also without a member, and after other rows in the same sectors of checksums were written.
 #[test]
 fn what_lost_all_of_its_checksums_does_not_read_as_zeros() {
     for missing in [None, Some(0), Some(2)] {

@@ -14,6 +14,7 @@ use serde_json::json;
 use spindles_block::SizeBytes;
 use spindles_io::assemble::{AssembleError, AssembleOptions, assemble};
 use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
+use spindles_io::notice::percent;
 use spindles_io::reading::assemble_to_read;
 use spindles_io::scan;
 use spindles_io::{Backend, Incident, OpenOptions, Target};
@@ -131,11 +132,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         incidents.extend(new);
     }
     if let Some(filling) = to.target().and_then(Target::rebuild_progress) {
-        let percent = filling.done_bytes * 100 / filling.total_bytes.max(1);
         ui.note(format!(
-            "{}: a device that is being filled is so to {percent} %: spindles rebuild finishes that, or it \
-             goes on when the array is used again",
-            arguments.to
+            "{}: a device that takes a place is filled to {} %: spindles rebuild finishes that, or it goes on \
+             when the array is written again",
+            arguments.to,
+            percent(filling.done_bytes, filling.total_bytes)
         ));
     }
     // What was read in spite of its rot was made of what is sound; of the rest that is not known.

@@ -251,7 +251,7 @@ impl View<'_> {
         ));
         if depth == 0 && report.degraded_writes {
             line(
-                "  written without asking while members are away that may be newer (--degraded-writes allow)"
+                "  commands write it unasked also while members that may be newer are away (--degraded-writes allow)"
                     .to_owned(),
             );
         }

@@ -358,7 +358,7 @@ fn a_spare_does_not_take_the_place_of_a_member_that_was_not_given() {
     assert_eq!(status["spares"][0]["device"], "f");
 }
 
-/// An array of arrays is found by its name although a copy of one of its devices lies beside them.
+/// An array of arrays is found by its name although the folder has a copy of one of its devices too.
 #[test]
 fn a_copy_of_a_member_hides_no_name() {
     let folder = Folder::new("a b c d e", 4 * MIB);

@@ -172,6 +172,23 @@ fn a_rebuild_that_can_not_be_is_refused() {
     assert_eq!(run.json()["state"], "degraded");
 }
 
+/// One of two missing members is filled: what is missing still is named, and nothing when both are.
+#[test]
+fn what_is_missing_still_is_named() {
+    let folder = filled("raid6(@a,@b,@c,@d)", "a b c d", 8 * MIB);
+    for lost in ["b", "d"] {
+        std::fs::remove_file(folder.path(lost)).expect("it is there");
+    }
+    folder.make("new", 8 * MIB);
+    folder.make("more", 8 * MIB);
+    let run = folder.run("rebuild @a @c --onto @new").ok();
+    let still = "array 'data' is still degraded: member 3 missing; `spindles status data` says what can be done";
+    assert!(run.error.contains(still), "{}", run.error);
+    let run = folder.run("rebuild @a @c @new --onto @more").ok();
+    assert!(!run.error.contains("still degraded"), "{}", run.error);
+    same(&folder, "a new c more");
+}
+
 /// What is left of an array inside the array is made anew with the new device, and said so; or the whole
 /// of it with devices that are all new.
 #[test]
