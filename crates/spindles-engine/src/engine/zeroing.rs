@@ -270,6 +270,11 @@ impl Engine {
             self.zeroing.held = true;
             return;
         }
+        // Who is out has no zeros there: the region is not written before it is durable that it is out.
+        if self.metadata.may_count_on(self.missing) && !self.metadata.is_broken() {
+            self.zeroing.held = true;
+            return self.want_update(); // A failed array has no next one: then nothing is written.
+        }
         // Only of an array that is not clean are regions settled that were begun.
         if self.makes_rows_blank() && !self.may_commit() {
             self.zeroing.held = true;

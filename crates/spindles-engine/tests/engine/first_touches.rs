@@ -2,9 +2,9 @@
 
 use crate::replay::{place_of, wide};
 use crate::world::{BLOCK, Kept, Setup, World, clear_checksums};
-use spindles_block::Operation;
+use spindles_block::{MemberIndex, Operation};
 use spindles_engine::{Command, Event, Repair, Scrub};
-use spindles_format::CHECKSUM_PAGE_BYTES;
+use spindles_format::{AreaKind, ArrayRecord, BitmapPage, CHECKSUM_PAGE_BYTES, decode_bitmap};
 use spindles_layout::{Level, Spec};
 
 /// Blocks of a region of `setup`, on each member and in the array.
@@ -42,6 +42,56 @@ fn written(setup: &Setup) -> World {
     assert_eq!(dirty(&world), 0);
     world.in_order = true;
     world
+}
+
+/// Whether a member says, durably, that the first region is written.
+fn says_written(world: &World, member: usize) -> bool {
+    let page = BitmapPage {
+        array: world.superblocks(member)[0].uuid,
+        kind: AreaKind::WRITTEN_BITMAP,
+        page: 0,
+    };
+    let area = world.devices[member].area(page.kind).unwrap();
+    let start = usize::try_from(area.offset_bytes).unwrap();
+    let bytes = world.members[member][start..].first_chunk().unwrap();
+    decode_bitmap(&page, bytes).unwrap()[0] & 1 == 1
+}
+
+/// A member goes out at any moment of a first write. A crash after that may bring it back, as long as nobody knows durably
+/// that it is out: so the region is not written before that, if the member has no zeros there.
+#[test]
+fn who_is_not_made_zeros_is_known_to_be_out_before_a_region_is_written() {
+    let mut met = 0;
+    for stop in 0..40 {
+        let mut world = setup().open().unwrap();
+        world
+            .write((REGIONS - 1) * REGION_BLOCKS, &[1; BLOCK])
+            .unwrap();
+        let start = usize::try_from(world.data_start[0]).unwrap() * BLOCK;
+        let region = start..start + usize::try_from(REGION_BLOCKS).unwrap() * BLOCK;
+        world.members[0][region.clone()].fill(0xee);
+        let token = world.submit(Operation::Write { fua: false }, 3, vec![2; BLOCK], 1);
+        for _ in 0..stop {
+            if !world.idle() {
+                world.step();
+            }
+        }
+        world.gone = world.gone.with(MemberIndex(0));
+        while !world.idle() {
+            world.step();
+            let knows = |record: &ArrayRecord| record.missing().contains(MemberIndex(0));
+            let out = world.superblocks(1).iter().any(knows);
+            let garbage = world.members[0][region.clone()].contains(&0xee);
+            met += u32::from(garbage && out);
+            assert!(
+                !says_written(&world, 1) || out || !garbage,
+                "after {stop} steps"
+            );
+        }
+        world.result(token).unwrap();
+        assert_eq!(world.read(0, 3).unwrap(), [0; 3 * BLOCK]);
+    }
+    assert!(met > 0, "no region was written without that member");
 }
 
 fn dirty(world: &World) -> u64 {
