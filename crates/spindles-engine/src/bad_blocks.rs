@@ -46,11 +46,11 @@ mod tests {
         assert_eq!(list.remove(kind, &(12..13)), Change::Done);
         assert_eq!(blocks(&list), [10, 11, 13, 14, 15, 16, 17]);
         assert!(!list.overlaps(kind, &(12..13)) && list.overlaps(kind, &(12..14)));
-        let member = BadBlockKind::Unwritable(MemberIndex(1));
+        let member = BadBlockKind::Unread(MemberIndex(1));
         assert!(!list.overlaps(member, &(0..100)) && list.add(member, 10..11));
         list.forget_member(MemberIndex(1));
         assert_eq!(list.remove(kind, &(0..100)), Change::Done);
-        assert!(!list.any_lost() && !list.any_unwritable());
+        assert!(!list.any_lost() && !list.any_unread());
     }
 
     /// Where a page has no room for the other half of a run, that is in another page before.
@@ -127,7 +127,7 @@ pub(crate) struct BadList {
     pub(crate) loading: Option<Loading>,
     /// Entries of either kind.
     lost: u32,
-    unwritable: u32,
+    unread: u32,
 }
 
 impl BadList {
@@ -165,7 +165,7 @@ impl BadList {
                 place: buffer.reserve(members, window),
             }),
             lost: 0,
-            unwritable: 0,
+            unread: 0,
         }
     }
 
@@ -177,7 +177,7 @@ impl BadList {
     /// Whether anything is in it.
     #[inline]
     pub(crate) fn any(&self) -> bool {
-        self.any_lost() || self.any_unwritable()
+        self.any_lost() || self.any_unread()
     }
 
     /// Whether any block of the array is lost.
@@ -188,8 +188,8 @@ impl BadList {
 
     /// Whether any block of a member can't be written.
     #[inline]
-    pub(crate) fn any_unwritable(&self) -> bool {
-        self.unwritable > 0
+    pub(crate) fn any_unread(&self) -> bool {
+        self.unread > 0
     }
 
     /// Every entry.
@@ -206,7 +206,7 @@ impl BadList {
     /// Members with blocks that are not to be read.
     pub(crate) fn members(&self) -> MemberSet {
         let members = self.entries().filter_map(|entry| match entry.kind {
-            BadBlockKind::Unwritable(member) => Some(member),
+            BadBlockKind::Unread(member) => Some(member),
             BadBlockKind::Lost => None,
         });
         members.fold(MemberSet::EMPTY, MemberSet::with)
@@ -252,8 +252,8 @@ impl BadList {
             u32::try_from(count).expect("few")
         };
         let lost = kind(|kind| matches!(kind, BadBlockKind::Lost));
-        let unwritable = kind(|kind| matches!(kind, BadBlockKind::Unwritable(_)));
-        (self.lost, self.unwritable) = (lost, unwritable);
+        let unread = kind(|kind| matches!(kind, BadBlockKind::Unread(_)));
+        (self.lost, self.unread) = (lost, unread);
     }
 
     /// Adds blocks, as far as they are not in the list. Whether there was room.
@@ -401,7 +401,7 @@ impl BadList {
     pub(crate) fn forget_member(&mut self, member: MemberIndex) {
         for at in 0..self.pages.len() {
             let before = self.pages[at].entries.len();
-            let of_member = |entry: &BadBlocks| entry.kind == BadBlockKind::Unwritable(member);
+            let of_member = |entry: &BadBlocks| entry.kind == BadBlockKind::Unread(member);
             self.pages[at].entries.retain(|entry| !of_member(entry));
             if self.pages[at].entries.len() < before {
                 self.changed(at);

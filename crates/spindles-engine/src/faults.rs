@@ -21,7 +21,9 @@ pub struct MemberFaults {
     pub repaired_blocks: u64,
     /// Blocks that were read and found to hold wrong bytes.
     pub rotten_blocks: u64,
-    /// Blocks that are not read, because they refused to be written anew.
+    /// Blocks of a device that took its place that could not be filled, as others could not be read there.
+    pub unfilled_blocks: u64,
+    /// Blocks that are not read, because they refused to be written anew, or could not be filled.
     pub bad_blocks: u64,
 }
 
@@ -65,6 +67,11 @@ impl Faults {
     /// A read of a member failed in some place.
     pub(crate) fn read_failed(&mut self, member: MemberIndex) {
         self.members[usize::from(member.0)].read_errors += 1;
+    }
+
+    /// So many blocks of a device that takes a place could not be filled.
+    pub(crate) fn not_filled(&mut self, member: MemberIndex, blocks: u32) {
+        self.members[usize::from(member.0)].unfilled_blocks += u64::from(blocks);
     }
 
     /// Blocks of a member were read, and hold wrong bytes.

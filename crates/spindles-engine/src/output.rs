@@ -99,13 +99,23 @@ pub enum Event {
         /// Its position.
         member: MemberIndex,
     },
+    /// So much of a device that is being filled can't be computed, since other members can't be read there either.
+    /// These blocks are in the list of bad blocks.
+    NotFilled {
+        /// Its position.
+        member: MemberIndex,
+        /// The first block, counted from the start of its device.
+        block: BlockIndex,
+        /// How many.
+        blocks: u32,
+    },
     /// A device is filled, and it is durable on all members that it is active.
     RebuildDone {
         /// Its position.
         member: MemberIndex,
     },
-    /// A rebuild went through, and some places could not be read: it goes on from the first of them
-    /// at the next opening.
+    /// A rebuild went through, and more places could not be read than are put down as bad blocks: it goes on from
+    /// the first of them at the next opening.
     RebuildIncomplete {
         /// Stripe ranges that could not be done.
         failed: u64,

@@ -40,8 +40,9 @@ pub const BAD_BLOCKS_FIELDS: &[(usize, usize, &str)] = &[
 pub enum BadBlockKind {
     /// Of the array: a crash took their contents. They answer errors until they are written.
     Lost,
-    /// Of the data area of this member: they refused to be written, and are not read.
-    Unwritable(MemberIndex),
+    /// Of the data area of this member: they are not read, since they refused to be written, or could not be filled
+    /// when the member took its place.
+    Unread(MemberIndex),
 }
 
 /// A run of bad blocks.
@@ -124,7 +125,7 @@ pub fn encode_bad_blocks(
         assert!(entry.blocks > 0, "a run has blocks");
         let (kind, member) = match entry.kind {
             BadBlockKind::Lost => (1, 0),
-            BadBlockKind::Unwritable(member) => (2, member.0),
+            BadBlockKind::Unread(member) => (2, member.0),
         };
         place[..8].copy_from_slice(&entry.start.0.to_le_bytes());
         place[8..12].copy_from_slice(&entry.blocks.to_le_bytes());
@@ -157,7 +158,7 @@ pub fn decode_bad_blocks(
         let entry = BadBlocks {
             kind: match rest[0] {
                 1 => BadBlockKind::Lost,
-                2 => BadBlockKind::Unwritable(MemberIndex(rest[1])),
+                2 => BadBlockKind::Unread(MemberIndex(rest[1])),
                 _ => return None,
             },
             start: BlockIndex(u64::from_le_bytes(*start)),
@@ -184,7 +185,7 @@ mod tests {
         let entries = (1..=29).map(|number| BadBlocks {
             kind: match number % 3 {
                 0 => BadBlockKind::Lost,
-                _ => BadBlockKind::Unwritable(MemberIndex(u8::try_from(number).unwrap())),
+                _ => BadBlockKind::Unread(MemberIndex(u8::try_from(number).unwrap())),
             },
             start: BlockIndex(u64::from(number) << 40),
             blocks: number,
@@ -211,10 +212,10 @@ mod tests {
             start: BlockIndex(start),
             blocks,
         };
-        let unwritable = BadBlockKind::Unwritable(MemberIndex(1));
+        let unread = BadBlockKind::Unread(MemberIndex(1));
         let listed = [(8, 2), (20, 1), (4, 4), (9, 3), (30, 5)];
         let mut listed = listed.map(|(start, blocks)| run(BadBlockKind::Lost, start, blocks));
-        listed[4].kind = unwritable;
+        listed[4].kind = unread;
         let expected = [4..12, 20..21].map(|run| BlockIndex(run.start)..BlockIndex(run.end));
         assert_eq!(lost_runs(&listed), expected);
     }

@@ -56,6 +56,19 @@ impl Incident {
         matches!(self, Self::Member { status, .. } if status.faults.rotten_blocks > 0)
     }
 
+    /// Bytes of a device that took a place that could not be filled.
+    #[must_use]
+    pub fn unfilled_bytes(&self) -> u64 {
+        match self {
+            Self::Member {
+                status,
+                block_bytes,
+                ..
+            } => status.faults.unfilled_blocks * u64::from(*block_bytes),
+            Self::NoSpace { .. } | Self::JournalDevice { .. } => 0,
+        }
+    }
+
     /// The device, if there was no space where it lies.
     fn without_space(&self) -> Option<&str> {
         match self {
@@ -168,6 +181,12 @@ fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
     if faults.repaired_blocks > 0 {
         let bytes = bytes(faults.repaired_blocks);
         parts.push(format!("{bytes} that could not be read written anew"));
+    }
+    if faults.unfilled_blocks > 0 {
+        let bytes = bytes(faults.unfilled_blocks);
+        parts.push(format!(
+            "{bytes} could not be filled, as the others can't be read there either"
+        ));
     }
     if status.slow {
         parts.push("much slower than its peers".to_owned());

@@ -495,7 +495,7 @@ impl ArrayReport {
                 ""
             };
             format!(
-                "array '{}' is degraded: the last scrub could not repair {} that it found wrong; spindles \
+                "array '{}' is degraded: {} that was found wrong could not be repaired; spindles \
                  scrub names the places and looks again: {first}write anew from a backup what is lost",
                 array.name,
                 SizeBytes(array.scrub_left_bytes)

@@ -300,7 +300,8 @@ impl Stack {
         Some(checksums.entries.checksum_in(&page, place))
     }
 
-    /// The checksum of what a block of a member holds, where that can be told and is not rotten.
+    /// The checksum of what a block of a member holds, where that can be told, and is not rotten, and it could be
+    /// filled.
     fn checksum_of_contents(
         &self,
         array: usize,
@@ -310,6 +311,7 @@ impl Stack {
     ) -> Option<u32> {
         let mut bytes = vec![0; self.block_bytes];
         let is_told = self.member_block(array, member, offset, view, &mut bytes);
+        let is_told = is_told && !self.is_unfilled(array, member, offset);
         is_told.then(|| stored_checksum(block_checksum(&bytes)))
     }
 

@@ -27,6 +27,7 @@ pub(crate) fn blank(options: &Options) -> Stack {
         arrays: Vec::new(),
         disks: Vec::new(),
         spoiled: BTreeSet::new(),
+        unfilled: BTreeSet::new(),
         decayed: BTreeMap::new(),
         lost_blocks: BTreeSet::new(),
         block_bytes: usize::try_from(options.block_size.bytes()).expect("small"),

@@ -80,6 +80,8 @@ pub struct Disk {
     current: Media,
     cache: BTreeMap<u64, Cached>,
     unreadable: BTreeSet<u64>,
+    /// Sectors that its array knows to hold nothing, until they are durably written.
+    unfilled: BTreeSet<u64>,
     /// Counts writes.
     write: u64,
 }
@@ -94,6 +96,7 @@ impl Disk {
             current: Media::new(bytes),
             cache: BTreeMap::new(),
             unreadable: BTreeSet::new(),
+            unfilled: BTreeSet::new(),
             write: 0,
         }
     }
@@ -208,6 +211,7 @@ impl Disk {
             let unreadable = self.unreadable.remove(&sector);
             if fua || !self.model.volatile_cache {
                 self.cache.remove(&sector);
+                self.unfilled.remove(&sector);
                 continue;
             }
             let at = self.at(sector, self.sector_bytes);
@@ -249,13 +253,14 @@ impl Disk {
 
     /// The flush that began with this is answered.
     pub fn flush_ends(&mut self, covered: u64) {
-        self.cache.retain(|_, cached| {
+        self.cache.retain(|sector, cached| {
             let count = cached
                 .versions
                 .partition_point(|&(write, _)| write <= covered);
             if let Some((_, newest)) = cached.versions.drain(..count).next_back() {
                 cached.durable = newest;
                 cached.unreadable = false;
+                self.unfilled.remove(sector);
             }
             !cached.versions.is_empty()
         });
@@ -269,6 +274,16 @@ impl Disk {
     /// The sector can be read again, as it was.
     pub fn make_readable(&mut self, sector: u64) {
         self.unreadable.remove(&sector);
+    }
+
+    /// Its array could not fill these sectors, and knows that.
+    pub fn not_filled(&mut self, sectors: std::ops::Range<u64>) {
+        self.unfilled.extend(sectors);
+    }
+
+    /// Whether one of the sectors could not be filled, and was not written since.
+    pub fn is_unfilled(&self, sectors: std::ops::Range<u64>) -> bool {
+        self.unfilled.range(sectors).next().is_some()
     }
 
     /// The sectors that can't be read.

@@ -83,6 +83,8 @@ pub struct Stack {
     pub decayed: BTreeMap<(usize, u64), Decay>,
     /// Blocks of arrays that an engine told as lost, and that were not written since.
     pub lost_blocks: BTreeSet<(usize, u64)>,
+    /// Blocks that an array could not fill on an array inside it, and knows so: counted from where that begins.
+    pub unfilled: BTreeSet<(usize, MemberIndex, BlockIndex)>,
     /// Bytes of a block, the same everywhere.
     pub block_bytes: usize,
 }
@@ -448,8 +450,9 @@ impl Stack {
             }
             if present.iter().any(|slot| {
                 self.lost_its_checksum(array, slot.member, slot.offset.plus(block), view)
+                    || self.is_unfilled(array, slot.member, slot.offset.plus(block))
             }) {
-                continue; // It is made good by whoever reads it.
+                continue; // It is made good by whoever reads it, or nobody can.
             }
             let mut held = Vec::with_capacity(present.len());
             for slot in &present {
@@ -484,6 +487,21 @@ impl Stack {
             }
         }
         Ok(())
+    }
+
+    /// Whether a block of the data of a member could not be filled, and was not written since.
+    pub(crate) fn is_unfilled(
+        &self,
+        array: usize,
+        member: MemberIndex,
+        offset: BlockIndex,
+    ) -> bool {
+        let this = &self.arrays[array];
+        let block = this.data_start[usize::from(member.0)].plus(offset.0);
+        match this.members[usize::from(member.0)] {
+            Below::Disk(disk) => self.disks[disk].is_unfilled(self.sectors(disk, block)),
+            Below::Array(_) => self.unfilled.contains(&(array, member, block)),
+        }
     }
 
     /// Whether everything can still be read when, besides what is lost, this member of the array
@@ -753,6 +771,7 @@ mod tests {
             spoiled: BTreeSet::new(),
             decayed: BTreeMap::new(),
             lost_blocks: BTreeSet::new(),
+            unfilled: BTreeSet::new(),
             block_bytes: BLOCK,
         }
     }
@@ -908,6 +927,7 @@ mod tests {
             spoiled: BTreeSet::new(),
             decayed: BTreeMap::new(),
             lost_blocks: BTreeSet::new(),
+            unfilled: BTreeSet::new(),
             block_bytes: BLOCK,
         };
         assert_eq!(stack.position(4), (1, MemberIndex(1)));

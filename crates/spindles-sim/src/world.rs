@@ -16,8 +16,8 @@ use crate::stack::{Below, Stack};
 use crate::stalls::{Reads, Stall};
 use crate::unlogged::{Doubt, Unlogged};
 use spindles_block::{
-    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIo, MemberIoId,
-    MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
+    BlockIndex, BufferId, BufferSlice, ComputeResult, Instant, MemberError, MemberIndex, MemberIo,
+    MemberIoId, MemberResult, MemberSet, Operation, Reply, Request, RequestError, StepId,
 };
 use spindles_engine::{Command, Engine, Event, JOURNAL_DEVICE, OutReason, Output};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -558,6 +558,23 @@ impl World {
         self.stack.lost_blocks.extend(lost);
     }
 
+    /// A device that takes a place goes without these blocks: others must be unreadable there too.
+    fn is_not_filled(&mut self, array: usize, member: MemberIndex, block: BlockIndex, blocks: u32) {
+        *self.struck.entry("filled in part").or_default() += 1;
+        if !self.errors_excused && !self.stack.may_lose_blocks(array) {
+            return self.stalled("blocks are not filled though all can be read");
+        }
+        for block in block.0..block.0 + u64::from(blocks) {
+            let block = BlockIndex(block);
+            if let Below::Disk(disk) = self.stack.arrays[array].members[usize::from(member.0)] {
+                let sectors = self.stack.sectors(disk, block);
+                self.stack.disks[disk].not_filled(sectors);
+            } else {
+                self.stack.unfilled.insert((array, member, block));
+            }
+        }
+    }
+
     fn event(&mut self, array: usize, event: Event) {
         self.note(&format!("array {array}: {event:?}"));
         match event {
@@ -596,6 +613,11 @@ impl World {
                     }
                 }
             }
+            Event::NotFilled {
+                member,
+                block,
+                blocks,
+            } => self.is_not_filled(array, member, block, blocks),
             Event::RebuildDone { member } => {
                 let filling = &mut self.stack.arrays[array].filling;
                 *filling = filling.without(member);

@@ -196,6 +196,7 @@ pub(crate) fn incidents(incidents: &[Incident]) -> Value {
                 "failed_reads": status.faults.read_errors,
                 "rotten_bytes": bytes(status.faults.rotten_blocks),
                 "rewritten_bytes": bytes(status.faults.repaired_blocks),
+                "unfilled_bytes": bytes(status.faults.unfilled_blocks),
                 "slow": status.slow,
                 "hedged_reads": status.hedged_reads,
             })

@@ -279,7 +279,7 @@ impl Engine {
             let range = &self.ranges[id];
             let start = place.offset.0 + u64::from(range.low);
             let blocks = start..start + u64::from(range.blocks);
-            remove(self, BadBlockKind::Unwritable(place.member), blocks);
+            remove(self, BadBlockKind::Unread(place.member), blocks);
         }
         self.choose_direct();
         if self.mutated(Mutation::AnswerListed) {

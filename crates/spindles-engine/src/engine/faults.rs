@@ -17,7 +17,7 @@ impl Engine {
     /// What went wrong on a member.
     pub(crate) fn faults_of(&self, member: MemberIndex) -> MemberFaults {
         MemberFaults {
-            bad_blocks: self.bad.blocks(BadBlockKind::Unwritable(member)),
+            bad_blocks: self.bad.blocks(BadBlockKind::Unread(member)),
             ..self.faults.of(member)
         }
     }
@@ -156,7 +156,7 @@ impl Engine {
         let place = self.groups[id.index()].slots()[usize::from(slot)];
         let start = place.offset.0 + u64::from(low);
         let range = start..start + u64::from(blocks);
-        if !self.bad.add(BadBlockKind::Unwritable(place.member), range) {
+        if !self.bad.add(BadBlockKind::Unread(place.member), range) {
             if self.can_spare(place.member) {
                 self.put_out(place.member, OutReason::TooManyBadBlocks);
             }
@@ -188,7 +188,7 @@ impl Engine {
         let is_bad = |&(_, place): &(u8, &spindles_layout::Slot)| {
             let start = place.offset.0 + u64::from(range.low);
             let range = start..start + u64::from(range.blocks);
-            let kind = BadBlockKind::Unwritable(place.member);
+            let kind = BadBlockKind::Unread(place.member);
             self.bad.overlaps(kind, &range)
         };
         slots

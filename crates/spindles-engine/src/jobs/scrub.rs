@@ -86,7 +86,7 @@ pub struct ScrubStatus {
 pub(crate) struct ScrubState {
     pub(crate) repair: Repair,
     pub(crate) found: ScrubStatus,
-    /// What the part before left that was interrupted.
+    /// What the part before left that was interrupted, or a rebuild met since.
     pub(crate) left_before: u64,
     /// The group from which on the mark is to be kept again.
     pub(crate) due: GroupIndex,
@@ -101,6 +101,11 @@ impl ScrubState {
     /// Where the next one that does not begin anew goes on.
     pub(crate) fn mark(&self) -> BlockIndex {
         self.found.mark
+    }
+
+    /// So many blocks were found wrong by a rebuild, and could not be repaired.
+    pub(crate) fn also_left(&mut self, blocks: u64) {
+        self.left_before += blocks;
     }
 
     /// What could not be repaired, on the way here from the start of the array.

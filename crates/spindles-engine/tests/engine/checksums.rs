@@ -43,7 +43,7 @@ pub(crate) fn rot(world: &mut World, member: usize, block: u64) {
     world.members[member][at + 99] ^= 0x10;
 }
 
-fn scrub(world: &mut World) {
+pub(crate) fn scrub(world: &mut World) {
     let scrub = Scrub {
         anew: true,
         ..Scrub::default()

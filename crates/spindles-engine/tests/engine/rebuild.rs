@@ -2,10 +2,11 @@
 //! meanwhile, and in which order the superblocks say so.
 
 use crate::{
+    checksums::{filled, rot, scrub, setup, spec},
     contents::{arrays, exercise, model_of, survivable},
     world::{BLOCK, Setup, World},
 };
-use spindles_block::{BlockIndex, MemberSet, Operation};
+use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation};
 use spindles_engine::{ArrayState, CommandError, Event, Member};
 use spindles_layout::{Geometry, Level, Spec};
 
@@ -218,28 +219,137 @@ fn a_device_that_fails_while_it_is_filled_is_out() {
     }
 }
 
-/// A place that can't be read keeps the device from being counted on; what is below it counts.
+/// A few places that can't be read don't keep a device from being counted on: it goes without them, they are in the
+/// list of bad blocks, and come off it when they are written, or a scrub can read them again.
 #[test]
-fn an_unreadable_place_holds_the_mark() {
-    let mut world = mirror(64).open().unwrap();
+fn a_device_goes_without_what_can_t_be_read() {
+    let setup = Setup {
+        regions: true,
+        ..mirror(64)
+    };
+    let mut world = setup.open().unwrap();
+    let start = world.data_start[0];
+    world.write(33, &[1; BLOCK]).unwrap();
+    world.write(35, &[2; BLOCK]).unwrap();
     world.fail(1);
-    let bad = world.data_start[0] + 33;
-    world.medium.insert((0, bad));
+    world.medium.insert((0, start + 33));
+    world.medium.insert((0, start + 35));
     world.rebuild(1, 100).unwrap();
     world.run();
-    assert!(
-        world
-            .events
-            .contains(&Event::RebuildIncomplete { failed: 1 })
-    );
-    let mark = BlockIndex(32);
-    assert_eq!(state(&world, 1), Member::Rebuilding { mark });
+    let member = MemberIndex(1);
+    let block = BlockIndex(world.data_start[1] + 33);
+    let first = Event::NotFilled {
+        member,
+        block,
+        blocks: 1,
+    };
+    assert!(world.events.contains(&first));
+    assert_eq!(state(&world, 1), Member::Active);
+    let bad_blocks = |world: &World| world.engine.status().members[1].faults.bad_blocks;
+    assert_eq!(bad_blocks(&world), 2);
+    assert!(world.read(33, 1).is_err() && world.read(35, 1).is_err());
+    assert!(world.close());
+    let mut world = world.reopen(&setup);
+    world.run();
+    assert_eq!(bad_blocks(&world), 2);
+    assert!(world.read(33, 1).is_err());
+    // Its device is read again: nothing of it was given up.
+    world.medium.remove(&(0, start + 33));
+    assert_eq!(world.read(33, 1).unwrap(), [1; BLOCK]);
+    scrub(&mut world);
+    assert_eq!(bad_blocks(&world), 1);
+    world.write(35, &[3; BLOCK]).unwrap();
+    assert_eq!(bad_blocks(&world), 0);
+    world.fail(0);
+    assert_eq!(world.read(33, 1).unwrap(), [1; BLOCK]);
+    assert_eq!(world.read(35, 1).unwrap(), [3; BLOCK]);
+    assert!(world.close());
+}
+
+/// With parity: nothing else of the array is worse off, a row with such a block can be written in part, and
+/// another member may be lost.
+#[test]
+fn a_row_that_can_t_be_filled_is_all_that_is_lost() {
+    let setup = setup(&spec("raid5", 4), 4, 6);
+    let (mut world, bytes) = filled(&setup);
+    let geometry = world.engine.geometry().clone();
+    world.fail(3);
+    rot(&mut world, 0, 20);
+    world.rebuild(3, 100).unwrap();
+    world.run();
+    assert_eq!(state(&world, 3), Member::Active);
+    let row = |block: &u64| geometry.locate(BlockIndex(*block)).offset.0 == 20;
+    let lost = |block: &u64| {
+        let member = geometry.locate(BlockIndex(*block)).member.0;
+        row(block) && (member == 0 || member == 3)
+    };
+    for block in 0..geometry.blocks() {
+        let read = world.read(block, 1);
+        let at = usize::try_from(block).unwrap() * BLOCK;
+        assert_eq!(read.is_err(), lost(&block), "{block}");
+        assert!(
+            lost(&block) || read.unwrap() == bytes[at..at + BLOCK],
+            "{block}"
+        );
+    }
+    let other = (0..geometry.blocks()).find(|block| row(block) && !lost(block));
+    let other = other.expect("three blocks of data");
+    world.write(other, &[5; BLOCK]).unwrap();
+    world.fail(1);
+    for block in (0..geometry.blocks()).filter(|block| !row(block)) {
+        let at = usize::try_from(block).unwrap() * BLOCK;
+        assert!(
+            world.read(block, 1).unwrap() == bytes[at..at + BLOCK],
+            "{block}"
+        );
+    }
+    assert_eq!(world.read(other, 1).unwrap(), [5; BLOCK]);
+}
+
+/// Where more than a few places can't be read, what the device is filled from is failing: it is not counted on beyond
+/// the first of them.
+#[test]
+fn many_unreadable_places_hold_the_mark() {
+    let setup = Setup {
+        regions: true,
+        ..mirror(256)
+    };
+    let mut world = setup.open().unwrap();
+    world.write(0, &vec![1; 256 * BLOCK]).unwrap();
+    world.fail(1);
+    for place in 33..133 {
+        world.medium.insert((0, world.data_start[0] + place));
+    }
+    world.rebuild(1, 100).unwrap();
+    world.run();
+    let incomplete = |event: &Event| matches!(event, Event::RebuildIncomplete { .. });
+    assert!(world.events.iter().any(incomplete));
+    let Member::Rebuilding { mark } = state(&world, 1) else {
+        panic!("it is not filled");
+    };
+    assert!((33..=97).contains(&mark.0), "{mark:?}");
     let job = *world.engine.status().job("rebuild").unwrap();
-    assert!(!job.going && job.failed == 1);
+    assert!(!job.going && job.failed > 0);
     assert_eq!(world.engine.state(), ArrayState::Degraded);
     // Below the mark the last copy is no longer the last.
     world.medium.insert((0, world.data_start[0] + 2));
     assert!(world.read(2, 1).is_ok());
+    assert!(world.read(33, 1).is_err() && world.read(132, 1).is_err());
+    assert!(world.close());
+}
+
+/// An array that keeps no list of bad blocks can't be told of any.
+#[test]
+fn without_a_list_an_unreadable_place_holds_the_mark() {
+    let mut world = mirror(64).open().unwrap();
+    world.fail(1);
+    world.medium.insert((0, world.data_start[0] + 33));
+    world.rebuild(1, 100).unwrap();
+    world.run();
+    let failed = Event::RebuildIncomplete { failed: 1 };
+    assert!(world.events.contains(&failed));
+    let mark = BlockIndex(32);
+    assert_eq!(state(&world, 1), Member::Rebuilding { mark });
     assert!(world.read(33, 1).is_err());
     assert!(world.close());
 }

@@ -116,7 +116,7 @@ fn describe(name: &str, examined: &Examined, areas: bool, ui: &Ui) -> Value {
         let bad = bad.map(|run| {
             let (kind, member) = match run.kind {
                 BadBlockKind::Lost => ("lost", None),
-                BadBlockKind::Unwritable(member) => ("unwritable", Some(member.0)),
+                BadBlockKind::Unread(member) => ("unread", Some(member.0)),
             };
             json!({
                 "kind": kind,
@@ -164,9 +164,7 @@ fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) 
         }
         let refused = listed.iter().filter_map(|run| match run.kind {
             BadBlockKind::Lost => None,
-            BadBlockKind::Unwritable(member) => {
-                Some((Some(member.0), run.start.0, run.blocks.into()))
-            }
+            BadBlockKind::Unread(member) => Some((Some(member.0), run.start.0, run.blocks.into())),
         });
         let lost = lost.into_iter();
         let lost = lost.map(|run| (None, run.start.0, run.end.0 - run.start.0));
@@ -178,14 +176,14 @@ fn describe_bad_blocks(looked: &[(&str, Result<Examined, OpenError>)], ui: &Ui) 
                     None => format!("  {bytes} bytes at {offset_bytes}"),
                     Some(member) => format!(
                         "array '{name}': {bytes} bytes at {offset_bytes} of the data of member \
-                         {member} refused to be written, and are not read"
+                         {member} hold nothing, and are not read"
                     ),
                 });
             }
             documents.push(json!({
                 "array": name.as_str(),
                 "array_uuid": array.uuid.to_string(),
-                "kind": if member.is_some() { "unwritable" } else { "lost" },
+                "kind": if member.is_some() { "unread" } else { "lost" },
                 "member": member,
                 "offset_bytes": offset_bytes,
                 "bytes": bytes,

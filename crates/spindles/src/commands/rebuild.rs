@@ -10,6 +10,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_block::MemberIndex;
 use spindles_format::ChecksumKind;
+use spindles_io::Incident;
 use spindles_io::assemble::{AssembleOptions, MemberReport};
 use spindles_io::rebuild::{RebuildOptions, rebuild};
 use spindles_io::scan;
@@ -21,7 +22,8 @@ pub(crate) static COMMAND: Command = Command {
     details: "Give the name of the array, or the devices that are left in any order, and the new one with --onto. What the \
               missing one held is computed from the others. The new device must be as large as the \
               one it stands for, and what it holds is lost. Until all of it is filled the array is \
-              as unsafe as before.\n\n\
+              as unsafe as before. What can't be computed, since other members can't be read there either, is \
+              not filled: it answers errors until it is written, or can be read again.\n\n\
               Stopped with Ctrl-C, or by a crash, the rebuild goes on where it was as soon as the \
               array is used with its new device: by any program that writes to it, or by this \
               command, with --onto or without. Without --onto it also waits for spares that are given with \
@@ -135,10 +137,12 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ));
         }
     }
+    let incidents = &rebuilt.report.incidents;
+    let unfilled_bytes: u64 = incidents.iter().map(Incident::unfilled_bytes).sum();
     ui.json(&json!({
         "name": name,
         "uuid": rebuilt.report.uuid.to_string(),
-        "incidents": arrays::incidents(&rebuilt.report.incidents),
+        "incidents": arrays::incidents(incidents),
         "made": rebuilt.made.as_ref().map(|made| json!({
             "array": made.name,
             "level": made.level,
@@ -149,12 +153,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }).collect::<Vec<_>>(),
         "through": rebuilt.through && rebuilt.failed == 0,
         "unreadable": rebuilt.failed,
+        "unfilled_bytes": unfilled_bytes,
     }));
     if rebuilt.failed > 0 {
         bail!(
             "array '{name}': in {} places it could not be read, so the new device does not count \
              yet; what belongs to them must be written anew",
             rebuilt.failed
+        );
+    }
+    if unfilled_bytes > 0 {
+        bail!(
+            "array '{name}': {} of the new device can't be filled, since other members can't be read there \
+             either; all else of it is; `spindles scrub {}` names the places: write them anew from a backup",
+            arrays::size(unfilled_bytes),
+            scan::shell_word(name)
         );
     }
     if !rebuilt.through {

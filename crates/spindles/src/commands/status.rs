@@ -139,14 +139,15 @@ fn user_line(user: &User) -> String {
     }
 }
 
-/// What the list of bad blocks says: how many blocks are lost, and how many each member refused
-/// to write.
+/// What the list of bad blocks says: how many blocks are lost, and how many of each member hold nothing.
 fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
     let members = status.members.iter().map(|member| {
         let blocks = member.faults.bad_blocks;
         if blocks > 0 {
+            let s = if blocks == 1 { " holds" } else { "s hold" };
             ui.line(format!(
-                "  {blocks} blocks of member {} refused to be written, and are read from the others",
+                "  {blocks} block{s} nothing on member {}, and what belongs there is read from the others where that \
+                 can be",
                 member.member
             ));
         }
@@ -400,7 +401,7 @@ impl View<'_> {
         let left = match report.scrub_left_bytes {
             0 => String::new(),
             bytes => format!(
-                ", which left {} that it could not repair",
+                "; {} that was found wrong could not be repaired",
                 arrays::size(bytes)
             ),
         };

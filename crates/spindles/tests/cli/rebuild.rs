@@ -6,6 +6,8 @@ use spindles_block::BlockIndex;
 use spindles_format::MemberState;
 use std::time::Duration;
 
+const BLOCK: u64 = 4096;
+
 /// An array with data on it, and the file that was copied into it.
 pub(crate) fn filled(expression: &str, devices: &str, bytes: u64) -> Folder {
     let folder = Folder::new(devices, bytes);
@@ -97,6 +99,55 @@ fn a_rebuild_goes_on_where_it_was() {
     assert!(run.out.contains("member 1 is active again"), "{}", run.out);
     same(&folder, "b c");
     same(&folder, "a b");
+}
+
+/// What the others can't read of the rows that are filled, the new device goes without. All else is safe again, and a write makes
+/// that good too.
+#[test]
+fn a_rebuild_goes_without_what_others_can_not_read() {
+    let folder = filled("raid5(@a,@b,@c)", "a b c", 16 * MIB);
+    let data = folder.read("data");
+    let (_, record) = folder.newest("b");
+    folder.write("b", (record.data_start().0 + 30) * BLOCK, b"rotten");
+    std::fs::remove_file(folder.path("c")).expect("it is there");
+    let new = std::fs::File::create(folder.path("d")).expect("room");
+    new.set_len(16 * MIB).expect("room");
+    let run = folder.run("rebuild @a @b --onto @d");
+    run.fails(
+        1,
+        &["4 KiB of the new device can't be filled", "scrub", "backup"],
+    );
+    assert!(run.out.contains("member 2 is active again"), "{}", run.out);
+    let status = folder.run("status @a @b @d --json").json();
+    assert_eq!(status["state"], "degraded");
+    assert_eq!(status["scrub_left_bytes"], 2 * BLOCK);
+    assert_eq!(
+        status["bad_blocks"]["members"],
+        serde_json::json!([0, 0, 1])
+    );
+    let scrub = folder.run("scrub @a @b @d --json");
+    let places = scrub.json()["places"].clone();
+    assert_eq!(places.as_array().map(Vec::len), Some(2), "{places}");
+    // Without another member only that row is lost.
+    std::fs::rename(folder.path("a"), folder.path("away")).expect("it is there");
+    folder
+        .run("copy array:@b,@d @rescued --rescue")
+        .fails(1, &["could not be read"]);
+    let rescued = folder.read("rescued");
+    let block = usize::try_from(BLOCK).expect("small");
+    let pairs = data.chunks(block).zip(rescued.chunks(block));
+    let different = pairs.filter(|(data, rescued)| data != rescued).count();
+    assert!((1..=2).contains(&different), "{different} blocks");
+    std::fs::rename(folder.path("away"), folder.path("a")).expect("it is there");
+    folder.run("copy @data array:@a,@b,@d --force").ok();
+    let status = folder.run("status @a @b @d --json").json();
+    assert_eq!(
+        status["bad_blocks"]["members"],
+        serde_json::json!([0, 0, 0])
+    );
+    folder.run("scrub @a @b @d").ok();
+    folder.run("status @a @b @d").ok();
+    same(&folder, "a b d");
 }
 
 #[test]

@@ -616,8 +616,10 @@ fn status_says_left(folder: &Folder, devices: &str, bytes: u64) {
     let run = folder.run(&status);
     let warned = run
         .error
-        .contains("degraded: the last scrub could not repair");
-    let told = run.out.contains("that it could not repair");
+        .contains("that was found wrong could not be repaired");
+    let told = run
+        .out
+        .contains("that was found wrong could not be repaired");
     assert_eq!((warned, told), (bytes > 0, bytes > 0), "{}", run.out);
 }
 

@@ -7,7 +7,7 @@
 
 use super::Job;
 use crate::{
-    Engine, Mutation,
+    Engine, Mutation, RangeId,
     engine::Closing,
     jobs::{
         Place, Walk,
@@ -18,8 +18,9 @@ use crate::{
     plan::Ask,
     system_io::Purpose,
 };
-use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
-use spindles_format::{AreaKind, BITMAPS, DeviceRecord, Uuid, room_for_checksums};
+use core::ops::Range;
+use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet, RequestError};
+use spindles_format::{AreaKind, BITMAPS, BadBlockKind, DeviceRecord, Uuid, room_for_checksums};
 use spindles_layout::{Geometry, GroupIndex};
 
 pub(crate) static JOB: Job = Job {
@@ -33,11 +34,16 @@ pub(crate) static JOB: Job = Job {
     turn: None,
 };
 
-/// The mark is kept at least so often, in bytes of the array.
-const MARK_BYTES: u64 = 4 << 30;
-
 /// Stands for the identity of a device that keeps its own.
 const RETURNING: Uuid = Uuid([0xff; 16]);
+
+/// A device that could not be filled everywhere is active with so many blocks missing, or with one of so many
+/// blocks of the array. With more than that it is no member to rely on: what it is filled from is failing.
+const UNFILLED_MIN: u64 = 64;
+const UNFILLED_SHARE: u64 = 1 << 16;
+
+/// The mark is kept at least so often, in bytes of the array.
+const MARK_BYTES: u64 = 4 << 30;
 
 /// And at least so often on the way through the array.
 const MARKS: u64 = 16;
@@ -338,6 +344,56 @@ impl Engine {
         if self.rebuilding().is_empty() {
             self.stop_job(&JOB);
         }
+    }
+
+    /// Too little of the rows under way can be read to fill them. Nothing of them is given up: the device that is
+    /// being filled goes without, and they are bad blocks of it until they are written, or can be read again.
+    pub(crate) fn fill_gives_up(&mut self, id: RangeId) {
+        let range = &self.ranges[id];
+        let (low, blocks) = (u64::from(range.low), range.blocks);
+        let not_held = self.slots_not_held(id, range.low + blocks);
+        let places = !range.rows.unreadable.minus(not_held).is_empty();
+        if places && self.halve(id) {
+            return self.plan_range(id);
+        }
+        let filled = not_held.minus(self.missing_slots(id));
+        for slot in filled.iter() {
+            let place = self.groups[id.index()].slots()[usize::from(slot)];
+            let start = place.offset.0 + low;
+            if !places || !self.may_go_without(place.member, start..start + u64::from(blocks)) {
+                let range = &mut self.ranges[id];
+                let error = if range.seen.corrupt {
+                    RequestError::Corrupt
+                } else {
+                    RequestError::BeyondTolerance
+                };
+                range.error.get_or_insert(error);
+                return self.finish(id);
+            }
+            self.faults.not_filled(place.member, blocks);
+            let data_start = self.members[usize::from(place.member.0)].data_start;
+            self.output(Output::Event(Event::NotFilled {
+                member: place.member,
+                block: data_start.plus(start),
+                blocks,
+            }));
+        }
+        let rows = &mut self.ranges[id].rows;
+        rows.unreadable = rows.unreadable.or(filled);
+        let left = u64::from(self.lost_here(id).count() * blocks);
+        self.scrub.also_left(left);
+        self.choose_direct();
+        self.write_bad_blocks();
+        self.acknowledge(id);
+    }
+
+    /// These blocks of a device that is being filled are to be in the list of bad blocks. Whether the members
+    /// keep one that has room, and it lacks few enough to stand for a member that holds everything.
+    fn may_go_without(&mut self, member: MemberIndex, range: Range<u64>) -> bool {
+        let kind = BadBlockKind::Unread(member);
+        let most = (self.geometry.blocks() / UNFILLED_SHARE).max(UNFILLED_MIN);
+        let lacks = self.bad.blocks(kind) + (range.end - range.start);
+        self.bad.is_kept() && lacks <= most && self.bad.add(kind, range)
     }
 
     fn rebuild_advanced(&mut self) {

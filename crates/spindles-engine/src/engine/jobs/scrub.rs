@@ -247,7 +247,7 @@ impl Engine {
     }
 
     /// Slots of members that are there, with something wrong in the rows under way.
-    fn lost_here(&self, id: RangeId) -> SlotSet {
+    pub(crate) fn lost_here(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         range
             .rows

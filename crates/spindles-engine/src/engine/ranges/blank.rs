@@ -162,7 +162,7 @@ impl Engine {
     pub(super) fn fill_blank_rows(&mut self, id: RangeId, plan: &mut Plan) {
         let shape = self.shape(id);
         let untouched = shape.all_data().minus(self.ranges[id].touched);
-        let refused = if self.bad.any_unwritable() {
+        let refused = if self.bad.any_unread() {
             self.bad_slots(id).and(untouched)
         } else {
             SlotSet::EMPTY

@@ -39,7 +39,7 @@ impl Engine {
     }
 
     /// Nothing that skipped a member is acknowledged before that is durable.
-    pub(super) fn acknowledge(&mut self, id: RangeId) {
+    pub(crate) fn acknowledge(&mut self, id: RangeId) {
         let range = &mut self.ranges[id];
         range.move_to(Phase::Acknowledging);
         if self.metadata.busy() && !self.mutated(Mutation::SkipFailureRecord) {
@@ -76,7 +76,7 @@ impl Engine {
         range.low += range.blocks;
         if range.low < range.end && range.error.is_none() {
             range.blocks = range.end - range.low;
-            if range.ask == Ask::Scrub {
+            if matches!(range.ask, Ask::Scrub | Ask::Rebuild) {
                 // Having narrowed, wider again, so that few blocks are read more often than once
                 // for each width there is.
                 range.blocks = range.blocks.min(widest(range.low - range.start));

@@ -22,7 +22,7 @@ impl Engine {
             }
             range.rows.settling = Settling::No; // It begins anew, if it still must.
         }
-        if self.bad.any_unwritable() && self.mark_bad_slots(id) {
+        if self.bad.any_unread() && self.mark_bad_slots(id) {
             return self.plan_range(id);
         }
         if self.bad.any_lost() && self.asks_for_lost(id) {
@@ -141,6 +141,9 @@ impl Engine {
         let Some(mut plan) = planned.filter(|_| !gives_up) else {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
+            }
+            if ask == Ask::Rebuild {
+                return self.fill_gives_up(id);
             }
             if self.may_lose_rotten(id, unreadable) {
                 return self.begin_settling(id);

@@ -58,11 +58,14 @@ impl Engine {
         self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
     }
 
-    /// Whether a write can be done only where rot is taken for lost. What can't be read for another reason
-    /// may come back; and what was put in order and rotted at once will do so again.
+    /// Whether a write can be done only where rot is taken for lost, and with it what is in the list of bad
+    /// blocks. What can't be read for another reason may come back; and what was put in order and rotted at once will
+    /// do so again.
     pub(crate) fn may_lose_rotten(&self, id: RangeId, unreadable: SlotSet) -> bool {
         let range = &self.ranges[id];
-        let rots = !unreadable.is_empty() && unreadable.minus(range.rows.rotten).is_empty();
+        let rotten = unreadable.and(range.rows.rotten);
+        let others = unreadable.minus(rotten).minus(self.bad_slots(id));
+        let rots = !rotten.is_empty() && others.is_empty();
         let once = range.rows.settling == Settling::No;
         rots && once && range.ask == Ask::Write && !range.shape.copies && !self.read_only
     }
