@@ -496,6 +496,10 @@ impl Engine {
             || self.holds_back()
             || self.closing != Closing::Open
             || self.pages.as_ref().is_some_and(Pages::wants_pump)
+            || self
+                .journal
+                .as_ref()
+                .is_some_and(|journal| journal.wants_batch())
         {
             self.pump_all(now);
         }
@@ -518,6 +522,7 @@ impl Engine {
                 break;
             }
         }
+        self.begin_batch();
         self.pump_closing();
         self.write_pages();
     }

@@ -428,6 +428,29 @@ fn a_flush_with_nothing_to_flush_asks_nobody() {
     }
 }
 
+/// A write of parts of two stripes is logged as one batch, in whatever order what it reads comes back.
+#[test]
+fn what_belongs_together_is_logged_as_one_batch() {
+    for seed in 0..20 {
+        let setup = Setup {
+            policy: "journal",
+            ..setup(&spec("raid5", 4), 16, seed)
+        };
+        let (mut world, _) = filled(&setup);
+        world.write(20, &[7; BLOCK]).unwrap(); // It begins to log.
+        // Headers of the log have eight blocks.
+        let headers = |world: &mut World| {
+            let trace = world.trace.take().unwrap();
+            let is_header = |io: &&String| io.starts_with("write ") && io.ends_with("+8");
+            trace.iter().filter(is_header).count()
+        };
+        world.trace = Some(Vec::new());
+        world.write_and_no_more(22, &[8; 4 * BLOCK]);
+        assert_eq!(headers(&mut world), 2, "seed {seed}");
+        assert_eq!(world.read(22, 4).unwrap(), [8; 4 * BLOCK]);
+    }
+}
+
 /// Durable writes that come together share flushes of the members: who comes while one is under way waits for the
 /// next, with all others.
 #[test]

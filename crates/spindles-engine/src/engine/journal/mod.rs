@@ -23,7 +23,7 @@ use crate::{
     journal::{Batch, JOURNAL_DEVICE, Load, Segment, SegmentState, State, stamp::Stamp},
     output::{Event, OutReason, Output},
     plan::Ask,
-    ranges::{Owner, Phase},
+    ranges::{Owner, Phase, StripeRange},
     status::JournalStatus,
     system_io::Purpose,
 };
@@ -65,7 +65,6 @@ impl Engine {
         self.ranges[id].move_to(Phase::Logging);
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.waiting.push_back(id);
-        self.begin_batch();
     }
 
     /// Whether the log may hold something of a group that replay would carry out.
@@ -318,12 +317,12 @@ impl Engine {
             journal.segments[other].state = SegmentState::Free;
             journal.live.clear(other);
         }
+        journal.is_full = false;
         if restarted {
             self.regions.forget_released();
             self.zeroing_goes_on();
         }
         self.journal_drained();
-        self.begin_batch();
     }
 
     /// Whether the journal has nothing under way of its own.
@@ -338,12 +337,14 @@ impl Engine {
         })
     }
 
-    /// Forms a batch of all stripe ranges that wait, as many as fit, where none is under way.
-    fn begin_batch(&mut self) {
-        let Some(journal) = &mut self.journal else {
-            return;
-        };
-        if journal.batch.is_some() || journal.waiting.is_empty() || journal.state != State::On {
+    /// Forms a batch of all stripe ranges that wait, as many as fit, where none is under way and no other is
+    /// about to join.
+    pub(crate) fn begin_batch(&mut self) {
+        let wants = self
+            .journal
+            .as_ref()
+            .is_some_and(|journal| journal.wants_batch());
+        if !wants || self.others_join() {
             return;
         }
         if self.choose_batch() == 0 {
@@ -351,7 +352,8 @@ impl Engine {
             let journal = self.journal.as_mut().expect("looked at");
             let other = 1 - journal.current;
             if journal.segments[other].state != SegmentState::Free {
-                return; // It is being made free.
+                journal.is_full = true; // Until the other is free.
+                return;
             }
             journal.current = other;
             journal.used = 0;
@@ -365,6 +367,27 @@ impl Engine {
             assert!(chosen > 0, "a range fits in a segment");
         }
         self.append_batch();
+    }
+
+    /// Whether a stripe range is about to join those that wait to be logged: a write that is being computed does,
+    /// and where all that waits is of requests that read for another part, which are not answered before that part
+    /// is logged, that does.
+    fn others_join(&self) -> bool {
+        let of_write = |range: &&StripeRange| {
+            range.ask == Ask::Write && range.log.segment.is_none() && !range.shape.copies
+        };
+        let computes = |range: &StripeRange| matches!(range.phase(), Phase::Computing(_));
+        if self.ranges.iter().filter(of_write).any(computes) {
+            return true;
+        }
+        let reads_more = |id: &RangeId| {
+            let owner = self.ranges[*id].owner;
+            let reads =
+                |range: &StripeRange| range.phase() == Phase::Reading && range.owner == owner;
+            self.ranges.iter().filter(of_write).any(reads)
+        };
+        let journal = self.journal.as_ref().expect("the caller looked");
+        journal.waiting.iter().all(reads_more)
     }
 
     /// Whether what is left of the segment that is filled has room for a stripe range.
