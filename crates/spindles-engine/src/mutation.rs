@@ -27,13 +27,13 @@ pub enum Mutation {
     SettleInCache,
     /// What is found at opening is trusted, though it may be in the members' caches only.
     SkipOpeningFlush,
-    /// The same of the device of a journal alone.
+    /// What is found at opening on the journal's own device is trusted, though it may be in its cache only.
     TrustJournalCache,
     /// A close marks the array clean without flushing the members.
     CloseUnflushed,
     /// What can't be read is not recovered from redundancy.
     NoRecovery,
-    /// Who waits for a stripe range is forgotten when it ends.
+    /// What waits for a stripe range is not woken when that ends.
     LostWakeup,
     /// Two stripe ranges use the same scratch space.
     SharedScratch,
@@ -70,7 +70,7 @@ pub enum Mutation {
     TrustLostJournal,
     /// Durable writes that are not logged are answered before their checksums are durable.
     SkipPagesOfDurable,
-    /// What was recovered is used though no row sum proves it.
+    /// A reconstructed block is used though no row sum proves it.
     TrustRecovered,
     /// Space of the journal is used again before what it covers is durable in place.
     ReuseJournalUnflushed,
@@ -80,9 +80,9 @@ pub enum Mutation {
     ReuseJournalWithoutChecksums,
     /// After a replay checksums stay as they are.
     SkipReplayedChecksums,
-    /// A small write leaves what it replaces in the sum of its row.
+    /// A small write leaves the checksums that it replaces in the row sum.
     StaleRowSum,
-    /// What was answered when the log had it is read before it is in its place.
+    /// Rows can be read after a logged write is answered, and before it is in its place.
     ReadUnplaced,
     /// Parts of rows are not logged.
     PartsUnlogged,
@@ -92,7 +92,7 @@ pub enum Mutation {
     ReplaceSkipsWrites,
     /// What was copied to a device is not flushed before it replaces a member.
     ReplaceUnflushed,
-    /// A whole row is not logged over rows that the log holds.
+    /// A write of a whole row is not logged, though the log holds something of that row.
     WholeOverLive,
     /// It is recorded that a member is out before what was written unlogged is durable.
     OutUnflushed,
@@ -100,7 +100,7 @@ pub enum Mutation {
     SkipRestFlush,
     /// Records of the last batch that are not whole never count.
     DropBroken,
-    /// Blocks that a crash took are not told to the members.
+    /// Blocks that a crash took are not written to the lists of bad blocks on the members.
     ForgetLost,
     /// What a growth staged is not flushed before it is relied on.
     StageUnflushed,
@@ -108,21 +108,21 @@ pub enum Mutation {
     MarkUnflushed,
     /// A hedge reads into the memory that the late read will still write into.
     HedgeInPlace,
-    /// However many reads were hedged, one more is.
+    /// Reads are hedged without a limit.
     HedgeUnlimited,
-    /// A replay does not wait until it is durable who is missing.
+    /// A replay does not wait until it is durable which members are missing.
     ReplayUnrecorded,
-    /// What was replayed counts still while the array serves.
+    /// The replayed log still counts while the array serves.
     KeepReplayed,
-    /// What is in doubt when a member goes out does not count as what that member lacks.
+    /// Regions in doubt when a member goes out do not count as regions that it lacks.
     ForgetDoubt,
     /// Rows are settled in the members' caches only before a part of them is logged.
     SettleUnflushed,
-    /// What is logged while a device is being filled is not logged there.
+    /// Records that are written while a device is being filled have no part on it.
     FilledUnlogged,
-    /// What the journals hold when a device takes a position is not made void.
+    /// The journals are not made void when a device takes a position.
     JoinUnvoided,
-    /// Whole rows are not logged any more before it is durable that a device is filled.
+    /// Whole rows are no longer logged, before it is durable that a device is filled.
     UnloggedEarly,
     /// Checksums of what is logged may be on the members before the record is durable.
     EntriesEarly,
@@ -134,17 +134,17 @@ pub enum Mutation {
     TrustAgreement,
     /// A record of which a part follows from redundancy is not logged as a whole before it is placed.
     PlaceInferred,
-    /// What is written over lost blocks is answered while the members' lists have them still.
+    /// A write over lost blocks is answered while the members' lists still have them.
     AnswerListed,
     /// A dirty bit is cleared of a region that is not settled.
     ClearBitUnsettled,
-    /// A dirty bit is cleared though a write came meanwhile.
+    /// A dirty bit is cleared though a write came since the flush began.
     ClearBitRace,
     /// A durable write flushes the members with data only.
     FlushDataOnly,
-    /// What the log says of a block that rotted in it is not kept.
+    /// The logged checksum of a block that has rotted in the log is not kept.
     ForgetRotten,
-    /// A block whose part the log lacks counts as it is.
+    /// A block whose part the log lacks keeps its old checksum.
     KeepUnlogged,
     /// Parity that fits its checksum proves what is reconstructed from it, as a row sum would that is
     /// linear in the checksums.

@@ -369,11 +369,12 @@ fn position(record: &ArrayRecord, device: &Found) -> Option<MemberState> {
 fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> Option<usize> {
     let [new, old] = [newer, older].map(|class| classes[class].record);
     if new.follows(old) {
-        // Each the other: they are different, and of one opening and generation.
+        // If each follows the other, they differ but are of one opening and generation: a split.
         return (!old.follows(new)).then_some(older);
     }
-    // They parted. Of a record that counts on a device that went the other way nothing was done,
-    // unless there was one before it that this device must have had as well.
+    // They parted. If a record counts on a device that holds the other one, its update was never
+    // finished, and nothing was written relying on it. That holds only for the first record after the
+    // last common one: of a later one, the device would hold the record before.
     let common = new.common_generation(old);
     let never_finished = |one: usize, other: usize| {
         let generation = classes[one].record.generation;
@@ -389,7 +390,7 @@ fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> 
         (false | true, true) => return Some(older),
         (false, false) => {}
     }
-    // What nothing was done on the strength of gives way, unless what it followed stands.
+    // A record whose update was never finished gives way, unless the record before it wins.
     for (one, other) in [(newer, older), (older, newer)] {
         if let Some(before) = before_unfinished(found, classes, one) {
             let stands = loser(found, classes, before.min(other), before.max(other)) == Some(other);
@@ -399,11 +400,13 @@ fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> 
     None
 }
 
-/// Whether a device that missed everything since that generation needs no more than the regions
-/// that are marked dirty since then. They stay marked as long as anybody is missing; so that it
-/// held all that was written before must be certain: its record is of the generation before, or of
-/// the one before that, where the write that put it out was the one that should have followed. Or it
-/// was on its way back.
+/// Whether a device that is out since generation `since` needs only the regions that are marked dirty.
+/// Regions stay marked while any member is missing, so they cover all that was written since. The device
+/// must certainly hold all that was written before:
+///
+/// - it was active, and its record is of the generation before `since`, or of the one before that, if the
+///   update that put the device out was the next one; or
+/// - it was being brought up to date from that same generation.
 fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) -> bool {
     let Some(DeviceRecord {
         member,
@@ -423,8 +426,8 @@ fn returns(truth: &ArrayRecord, own: &ArrayRecord, found: &Found, since: u64) ->
     covered && truth.region_groups > 0 && found.bytes >= device_bytes
 }
 
-/// Where a device shows that a record was never finished, so that nothing was done on the strength of
-/// it, the record that came before it: a device that it counts on has that.
+/// The record before one whose update was never finished. `None` if no device shows that it was not: one
+/// that the record counts on, and that still holds the record before.
 fn before_unfinished(found: &[Found], classes: &[Class<'_>], class: usize) -> Option<usize> {
     let record = classes[class].record;
     let behind = |before: &Class<'_>| {

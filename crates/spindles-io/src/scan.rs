@@ -556,7 +556,7 @@ impl Scan {
             {
                 return None;
             }
-            // Of an outer array no device has the name.
+            // No device stores the name of an outer array: show its UUID.
             let array = record.map_or_else(|| uuid.to_string(), |record| record.name.to_string());
             Some(Forgotten {
                 device: found.name.clone(),
@@ -569,7 +569,7 @@ impl Scan {
     }
 }
 
-/// What carries something of ours where it is looked unless somebody says where.
+/// All devices in the default places that carry something of ours.
 pub(crate) fn all() -> Vec<Found> {
     let mut scan = Scan::new(&[]);
     scan.look();
@@ -586,7 +586,7 @@ pub(crate) fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
         .max_by_key(|array| array.generation)
 }
 
-/// Whether the arrays of these devices count on others.
+/// Whether the arrays on these devices count on members that are not among them.
 fn lacks_members(given: &[Found]) -> bool {
     let records: Vec<&ArrayRecord> = (given.iter())
         .filter_map(|found| Some(&found.record().ok()?.0))
@@ -603,7 +603,7 @@ fn lacks_members(given: &[Found]) -> bool {
             let mut others = counted_on.map(|(_, member)| member.device_uuid);
             others.any(|own| !given.iter().any(|found| is_member(found, array.uuid, own)))
         });
-    // Of an array of arrays it is read off them how many there are.
+    // How many members an array of arrays has is stored on its members: open them to read it.
     let parents = records.iter().map(|array| array.parent);
     let parents: BTreeSet<Uuid> = parents.filter(|uuid| *uuid != Uuid::NIL).collect();
     let names: Vec<&str> = given.iter().map(|found| found.name.as_str()).collect();

@@ -214,13 +214,13 @@ impl Stack {
                     let (Some(kept), Some(found)) = (kept, found) else {
                         continue;
                     };
-                    // What nothing vouched for after a crash, where no list has room for it.
-                    // What was lost with blocks of an array below is found by whoever reads it.
+                    // A block may be without its checksum where no bad-block list records losses (no
+                    // redundancy), or where an array below lost it: the next read finds that.
                     let may_be_lost =
                         this.geometry.redundancy() == 0 || self.lost_below(array, member);
                     let lost = kept == CHECKSUM_LOST && may_be_lost;
                     let none = lost || kept == CHECKSUM_NONE && this.regions.is_none();
-                    // What lost the checksum that was logged for it is found by whoever reads it.
+                    // Damaged journals may have lost logged checksums: the next read finds that too.
                     let damaged = this.damaged.is_some();
                     if kept != found && !none && !damaged {
                         return Err(format!(

@@ -1,6 +1,6 @@
-//! Rot, and what finds it. Without checksums a rotten block is believed by whoever reads it, so rot
-//! strikes while nobody asks anything, and a scrub goes before the next request. What it must find,
-//! what it must repair and what it must leave alone is known exactly.
+//! Rot, and what finds it. Without checksums a rotten block is read as if it were right, so rot strikes
+//! while no client asks anything, and a scrub runs before the next request. What it must find, what it
+//! must repair and what it must leave alone is known exactly.
 
 use crate::checkers::Seen;
 use crate::maps::Kept;

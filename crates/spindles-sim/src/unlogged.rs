@@ -1,5 +1,5 @@
-//! Whole rows of groups with parity, which are written unlogged: what a crash may take of them, and
-//! what of that is told apart from other errors.
+//! Whole rows of groups with parity, which are written unlogged: which blocks of them a crash may take,
+//! and which errors that excuses.
 
 use crate::checkers::failure_record::newest_superblock;
 use crate::checksums::Row;
@@ -10,29 +10,29 @@ use spindles_layout::{Group, Role};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-/// Sectors of which a crash left who knows what.
+/// Sectors whose contents are uncertain after a crash.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Doubt {
-    /// That nobody wrote or read since.
+    /// Sectors that nobody has written or read since.
     pub(crate) now: BTreeSet<u64>,
-    /// That were written since, each with the last request that was asked before that was answered: a
-    /// read up to that one may have looked before.
+    /// Sectors that were read or written since. With each goes the last request that was submitted before
+    /// that was answered: requests up to that one may have seen the uncertain contents.
     lately: BTreeMap<u64, u64>,
 }
 
 impl Doubt {
-    /// Whether a request meets some of them.
+    /// Whether a request may have seen uncertain contents in these sectors.
     pub(crate) fn meets(&self, sectors: &Range<u64>, token: u64) -> bool {
         let mut lately = self.lately.range(sectors.clone());
         self.has(sectors.clone()) || lately.any(|(_, &last)| token <= last)
     }
 
-    /// Whether any of these are among them.
+    /// Whether any of these sectors is uncertain now.
     pub(crate) fn has(&self, sectors: Range<u64>) -> bool {
         self.now.range(sectors).next().is_some()
     }
 
-    /// They were read or written, and the last request before that was answered is this one.
+    /// They were read or written; `last` is the last request submitted before that was answered.
     pub(crate) fn end(&mut self, sectors: &Range<u64>, last: u64) {
         let ended = self.now.extract_if(sectors.clone(), |_| true);
         self.lately.extend(ended.map(|sector| (sector, last)));
@@ -45,11 +45,11 @@ pub(crate) struct Unlogged {
     /// The blocks that each write of this session covers with their whole rows, where it need not be
     /// logged.
     writes: BTreeMap<u64, BTreeSet<u64>>,
-    /// The writes in flight of which that is known.
+    /// The writes in flight that `writes` already covers.
     noted: BTreeSet<u64>,
-    /// What of it was not durable when a crash came, until the array has settled.
+    /// Sectors of those writes that were not durable when a crash came, until the array has settled.
     pub(crate) sectors: Doubt,
-    /// Of that, what lay meanwhile where it could not be read: only that may be lost.
+    /// Those of them that could not be read at some time since: only these may be lost.
     gone: Doubt,
 }
 
@@ -73,8 +73,8 @@ fn data_of(group: &Group, row: u64) -> impl Iterator<Item = u64> {
 }
 
 impl Stack {
-    /// Whether the blocks of a row would belong together were nothing rotten, and what parity has for a
-    /// checksum tells: so rot in it is proved.
+    /// Whether rot in a row can be proved: with rot set right, parity fits the data, and the checksums kept
+    /// of parity are up to date.
     fn row_is_whole(&self, array: usize, group: &Group, row: u64) -> bool {
         let this = &self.arrays[array];
         let mut held = Vec::new();
@@ -164,11 +164,11 @@ impl World {
         self.unlogged.noted = writes.into_iter().map(|(write, _)| write).collect();
     }
 
-    /// A crash came, after which the history is not told of it yet: what it may have taken of whole rows.
+    /// A crash came, and the history does not know yet: notes which sectors of whole rows it may take.
     pub(crate) fn note_rows_after_crash(&mut self, power: bool) {
         let writes = std::mem::take(&mut self.unlogged.writes);
         if self.is_somebody_out() {
-            return; // All that was unlogged then was flushed before.
+            return; // Unlogged writes were flushed before that became durable.
         }
         let per_block = self.client.sectors_per_block;
         let of_row = |&(sector, write): &(u64, u64)| {
@@ -198,7 +198,7 @@ impl World {
         })
     }
 
-    /// Whether a block lies where it can't be read, or was not to be believed.
+    /// Whether a block can't be read where it lies, or is rotten, or its log is damaged.
     pub(crate) fn is_gone_from(&self, block: u64) -> bool {
         let this = &self.stack.arrays[self.stack.top()];
         if this.geometry.older().is_some() && !this.lost.is_empty() {

@@ -25,7 +25,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// What will happen.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Happening {
-    /// A disk is done with what is at this place of `World::ios`.
+    /// A disk has done the operation at this index of `World::ios`.
     Disk(usize),
     /// A computation is done.
     Computed { array: usize, step: StepId },
@@ -297,8 +297,7 @@ impl World {
         self.show(&Seen::Stalled { what });
     }
 
-    /// One thing happens; engines that look at the clock on the way are no thing of its own. False
-    /// when nothing is left to happen.
+    /// Runs one event; timer wake-ups do not count. Returns false when none is left, or after a finding.
     pub(crate) fn step(&mut self) -> bool {
         loop {
             if self.failure.is_some() {
@@ -314,7 +313,7 @@ impl World {
         }
     }
 
-    /// Carries out what happens. False when there is no end to it.
+    /// Carries out one event. Returns false when the run exceeds its limit of steps.
     fn happen(&mut self, happening: Happening) -> bool {
         self.steps += 1;
         if self.steps > STEPS_MAX {

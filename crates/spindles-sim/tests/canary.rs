@@ -10,7 +10,8 @@ use spindles_sim::checkers::CHECKERS;
 use spindles_sim::disks::Model;
 use spindles_sim::faults::Fault;
 use spindles_sim::{Ending, Fixed, Options, run};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write as _;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Mutex;
 
@@ -377,6 +378,65 @@ fn every_planted_fault_and_every_checker_has_its_canary() {
     }
 }
 
+/// What finds a planted fault, as the tables of `docs/testing.md` say it.
+fn finds(mutation: Mutation) -> String {
+    let checker = CANARIES.iter().find(|(canary, ..)| *canary == mutation);
+    match checker {
+        Some((_, checker, _)) => format!("`{checker}`"),
+        None if ENUMERATED.contains(&mutation) => "enumeration".to_owned(),
+        None if NOT_FOUND.iter().any(|(missed, _)| *missed == mutation) => "nothing".to_owned(),
+        None => panic!("{mutation:?} has no checker"),
+    }
+}
+
+/// What is wrong with each planted fault: the documentation of its variant.
+fn what_is_wrong() -> BTreeMap<&'static str, String> {
+    let source = include_str!("../../spindles-engine/src/mutation.rs");
+    let (_, variants) = source.split_once("pub enum Mutation {").expect("it begins");
+    let (variants, _) = variants.split_once("\n}\n").expect("it ends");
+    let mut found = BTreeMap::new();
+    let mut doc = Vec::new();
+    for line in variants.lines().map(str::trim) {
+        if let Some(text) = line.strip_prefix("/// ") {
+            doc.push(text);
+        } else if let Some(variant) = line.strip_suffix(',') {
+            let text = std::mem::take(&mut doc).join(" ");
+            found.insert(variant, text.trim_end_matches('.').to_owned());
+        }
+    }
+    found
+}
+
+/// The table of planted faults.
+fn table() -> String {
+    let wrong = what_is_wrong();
+    let mut text = "| planted fault | what is wrong | found by |\n|---|---|---|\n".to_owned();
+    for &mutation in MUTATIONS {
+        let name = format!("{mutation:?}");
+        let finds = finds(mutation);
+        writeln!(text, "| `{name}` | {} | {finds} |", wrong[&*name])
+            .expect("strings take everything");
+    }
+    text
+}
+
+#[test]
+fn docs_show_the_planted_faults_as_they_are() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/testing.md");
+    let on_disk = std::fs::read_to_string(path).expect("docs/testing.md");
+    let how = "SPINDLES_UPDATE=1 cargo test -p spindles-sim --features canary --test canary docs";
+    let begin = format!("<!-- planted faults: {how} -->\n");
+    let end = "<!-- planted faults end -->";
+    let (before, rest) = on_disk.split_once(&begin).expect("the table begins");
+    let (_, after) = rest.split_once(end).expect("the table ends");
+    let text = format!("{before}{begin}{}{end}{after}", table());
+    if std::env::var_os("SPINDLES_UPDATE").is_some() {
+        std::fs::write(path, &text).expect("docs/testing.md is written");
+        return;
+    }
+    assert!(text == on_disk, "docs/testing.md is stale: {how}");
+}
+
 /// The flags of the models of one row that leave out a rule.
 const FLAGS: &[&str] = &[
     "norecord",
@@ -423,14 +483,7 @@ fn every_rule_has_its_planted_fault() {
         }
         let named = |mutation: &&Mutation| format!("`{mutation:?}`") == fault;
         let mutation = *MUTATIONS.iter().find(named).expect(line);
-        let checker = CANARIES.iter().find(|(canary, ..)| *canary == mutation);
-        let finds = match checker {
-            Some((_, checker, _)) => format!("`{checker}`"),
-            None if ENUMERATED.contains(&mutation) => "enumeration".to_owned(),
-            None if NOT_FOUND.iter().any(|(missed, _)| *missed == mutation) => "nothing".to_owned(),
-            None => panic!("nothing finds it: {line}"),
-        };
-        assert_eq!(found_by, finds, "{line}");
+        assert_eq!(found_by, finds(mutation), "{line}");
     }
     for flag in FLAGS {
         assert!(flags.contains(flag), "{flag} is not in the table");

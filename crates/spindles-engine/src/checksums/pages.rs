@@ -6,10 +6,10 @@
 //!    └──── another is wanted ──────┘              └──set anew────┘
 //! ```
 //!
-//! Who needs pages, the *holder*, gets all of them at once or waits in line holding none, so that
-//! nobody waits for somebody who waits. A page that is held stays. Pages that changed are written
-//! when room is short, before a flush that others build on, and some seconds after they changed: so that a crash
-//! finds old checksums only of what was written lately.
+//! A *holder* pins the pages that it needs. Pin all pages or none, so that holders cannot deadlock: a
+//! holder that gets only some waits in line without any. A pinned page stays in memory. Pages that changed
+//! are written when room is short, before a flush that others build on, and some seconds after they
+//! changed. So after a crash only blocks that were written lately have old checksums on the members.
 
 use crate::{
     RangeId,
@@ -59,7 +59,7 @@ pub(crate) struct Frame {
     pub(crate) changed: PageParts,
     /// Writes of it under way: to its member, and to the device that is to replace that.
     pub(crate) flying: u8,
-    /// Somebody wanted it since the hand came by.
+    /// Whether it was wanted since the clock hand last passed it.
     referenced: bool,
     /// The first of the holders that wait for it.
     pub(crate) waiter: u32,
@@ -102,7 +102,7 @@ pub(crate) struct Want {
     last: u64,
 }
 
-/// Who needs pages: a stripe range, or a member whose rows are being made zeros.
+/// What needs pages: a stripe range, or a member whose rows are being made zeros.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Holder {
     /// The slots of which it has pages.
@@ -160,7 +160,7 @@ pub(crate) struct Pages {
     pub(crate) holders: Vec<Holder>,
     /// Holders that wait for room, in line.
     pub(crate) waiting: VecDeque<u32>,
-    /// Something changed for who waits for room.
+    /// Whether a holder that waits for room may find some now.
     pub(crate) room: bool,
     /// For each holder and slot.
     held: Vec<[u32; PINNED_MAX]>,
@@ -169,11 +169,11 @@ pub(crate) struct Pages {
     pub(crate) loads: Vec<u32>,
     /// The checksum of a block of zeros.
     pub(crate) of_zeros: u32,
-    /// Whether a block without a checksum can't be.
+    /// Whether every block must have a checksum.
     pub(crate) complete: bool,
 }
 
-/// What an attempt to hold pages came to.
+/// The outcome of an attempt to pin pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Pinned {
     All,

@@ -1,5 +1,5 @@
-//! Members that can't read some places: the places are written anew from redundancy, what refuses
-//! that is kept in a list, and who has too many errors goes out.
+//! Members that can't read some places: the places are rewritten from redundancy. A place that can't be
+//! rewritten goes into the bad-block list, and a member with too many errors goes out.
 
 use crate::{
     Engine, RangeId,
@@ -39,7 +39,7 @@ impl Engine {
             rotten: false,
         };
         let scrubs = range.ask == Ask::Scrub;
-        // Who looks closer meets the same error again and again.
+        // A scrub that repeats the rows in smaller pieces meets the same error again: report it once.
         let closer = scrubs && (place.low > range.start || range.low + place.blocks < range.end);
         if closer || range.owner == Owner::Repair || self.grow.is_staged(range.group) {
             return;
@@ -61,7 +61,7 @@ impl Engine {
         }
     }
 
-    /// The rows under way of a slot of a stripe range are rotten: they shall be written anew.
+    /// The rows under way of a slot of a stripe range are rotten: queues a rewrite of them.
     #[cold]
     pub(crate) fn repair_rot(&mut self, id: RangeId, slot: u8) {
         let range = &self.ranges[id];
@@ -91,7 +91,7 @@ impl Engine {
         is_new
     }
 
-    /// Begins to write the next place anew. Whether there was one, and room for it.
+    /// Begins to rewrite the next place. Returns false if none is queued or no stripe range is free.
     pub(crate) fn pump_repairs(&mut self) -> bool {
         let open = matches!(self.closing, Closing::Open | Closing::Draining);
         if !self.faults.has_repairs()
@@ -106,7 +106,7 @@ impl Engine {
         };
         self.jobs.nobody_waits();
         if !self.regions.is_live(place.group) {
-            return true; // What was there is moved.
+            return true; // A growth has moved these rows elsewhere.
         }
         let id = self.free_job_ranges.pop().expect("there is one");
         self.take_group(id, place.group);
@@ -128,7 +128,7 @@ impl Engine {
         true
     }
 
-    /// Whether places wait to be written anew.
+    /// Whether places wait to be rewritten.
     pub(crate) fn has_repairs(&self) -> bool {
         self.faults.has_repairs()
     }
@@ -137,15 +137,15 @@ impl Engine {
         self.free_job_ranges.push(id);
     }
 
-    /// Whether all that a member holds can be told without it: parity that is not settled does not, and
-    /// an array that goes without a member then is not opened again after a crash.
+    /// Whether the others can reconstruct all that a member holds. Parity in doubt can't, and an array that
+    /// lost a member in that state is refused at the opening after a crash.
     fn can_spare(&self, member: MemberIndex) -> bool {
         let settled = self.all_settled || self.shape.copies;
         settled && self.geometry.survives(self.lost.with(member))
     }
 
-    /// A member did not take what was to repair the rows under way of one of its chunks. Whether
-    /// the array can live with that.
+    /// A member refused the rewrite of the rows under way of one of its chunks. Returns false if it is
+    /// gone; otherwise the rows go into the bad-block list, or the member out if the list is full.
     pub(crate) fn rewrite_refused(&mut self, id: RangeId, slot: u8, error: MemberError) -> bool {
         if error == MemberError::Gone {
             return false;
@@ -167,8 +167,8 @@ impl Engine {
         true
     }
 
-    /// Slots of a stripe range with bad blocks in the rows under way count as unreadable. Whether a scrub
-    /// is to look for them in shorter pieces first.
+    /// Counts slots with bad blocks in the rows under way as unreadable. Returns true if a scrub is to
+    /// repeat the rows in shorter pieces first.
     #[cold]
     pub(crate) fn mark_bad_slots(&mut self, id: RangeId) -> bool {
         let bad = self.bad_slots(id).minus(self.missing_slots(id));
@@ -177,8 +177,8 @@ impl Engine {
         !bad.is_empty() && range.ask == Ask::Scrub && self.narrow(id)
     }
 
-    /// Slots of a stripe range with bad blocks in the rows under way. What a growth staged is not in its
-    /// place: nothing is known of where it is, and what is written there says nothing of the place.
+    /// Slots of a stripe range with bad blocks in the rows under way. None for what a growth staged: staged
+    /// blocks are elsewhere; the bad-block list does not apply.
     pub(crate) fn bad_slots(&self, id: RangeId) -> SlotSet {
         let range = &self.ranges[id];
         if self.grow.is_staged(range.group) {
@@ -196,17 +196,17 @@ impl Engine {
             .fold(SlotSet::EMPTY, |set, (slot, _)| set.with(slot))
     }
 
-    /// Which members are not read without a look at what is known of them.
+    /// Updates the set of members that are never read directly: those with bad blocks, and slow ones.
     pub(crate) fn choose_direct(&mut self) {
         self.indirect = self.bad.members().union(self.slow.avoided());
     }
 
-    /// Another device has the position: what went wrong on the one before is not its doing.
+    /// Another device has the position: clears the error counts of the one before it.
     pub(crate) fn forget_device(&mut self, member: MemberIndex) {
         self.faults.forget_counts(member);
     }
 
-    /// A member is out: what takes its place is another device.
+    /// A member is out: forgets its bad blocks, errors and latency, which belong to its device.
     pub(crate) fn forget_faults(&mut self, member: MemberIndex) {
         self.bad.forget_member(member);
         self.write_bad_blocks();

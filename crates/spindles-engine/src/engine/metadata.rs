@@ -81,7 +81,7 @@ impl Engine {
             return;
         }
         if self.metadata.broken {
-            // Who takes superblocks still must not get ahead of who does not.
+            // Stop: no member may overtake one whose superblock write failed.
             self.metadata.wanted = false;
             return;
         }

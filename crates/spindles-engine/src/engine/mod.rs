@@ -108,12 +108,13 @@ pub struct Engine {
     shape: Shape,
     block_size: BlockSize,
     read_only: bool,
-    /// Neither a growth nor a rebuild goes on by itself.
+    /// A growth or rebuild that was interrupted does not continue by itself.
     only_recovers: bool,
-    /// A crash left the array with writes in its journals, which can't be read: what is not there can't be
-    /// reconstructed from redundancy.
+    /// A crash left writes in the journals that can't be replayed: too few members are there, or the
+    /// journals' device failed. Redundancy may disagree with data, so it reconstructs nothing.
     unreplayed: bool,
-    /// What is read is believed, whatever its checksum: a replay would tell which are out of date.
+    /// `Config::look_only` after a crash: reads skip verification, since without a replay checksums may be out
+    /// of date.
     trusts_reads: bool,
     trust_unsettled: bool,
     policy: &'static Policy,
@@ -126,9 +127,9 @@ pub struct Engine {
     missing: MemberSet,
     /// Those, and positions whose device is still being filled.
     lost: MemberSet,
-    /// Members that no read goes straight to: something is the matter with some of their places.
+    /// Members that are never read directly: they have bad blocks, or are slow.
     indirect: MemberSet,
-    /// When the input came that is being dealt with.
+    /// The time of the current input.
     now: Instant,
     faults: Faults,
     bad: BadList,
@@ -431,7 +432,7 @@ impl Engine {
             return self.geometry.survives(self.lost);
         }
         if reason == OutReason::Error(MemberError::NoSpace) && !self.is_settled() {
-            // What it alone holds of rows in doubt would be given up, and there may be room again.
+            // Of rows in doubt it may hold the only good blocks, and there may be room again later.
             let error = MemberError::NoSpace;
             self.output(Output::Event(Event::MemberFault { member, error }));
             self.stop_writing();

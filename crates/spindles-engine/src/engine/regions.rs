@@ -43,7 +43,8 @@ impl Engine {
         if !self.regions.recent.get(region) {
             self.regions.recent.set(region);
             if self.lost.is_empty() {
-                self.look_ahead(id, region); // What is marked is what who is missing lacks.
+                // Not while a member is missing: when back, it gets all regions that are marked.
+                self.look_ahead(id, region);
             }
             self.begin_zeroing();
         }
@@ -54,7 +55,7 @@ impl Engine {
             self.regions.sweep = Sweep::Wanted;
         }
         if unneeded {
-            return true; // Until a member goes out.
+            return true; // Dirty in memory only; it becomes durable when a member goes out.
         }
         self.write_bitmaps();
         self.metadata.is_broken() || self.mutated(Mutation::SkipRegionMark)
@@ -72,7 +73,7 @@ impl Engine {
         let (group, ask) = (range.group, range.ask);
         let region = self.regions.of(group);
         if self.metadata.is_broken() || self.read_only {
-            return true; // Nothing is written any more, bits neither.
+            return true; // No bit is written any more: do not wait for one.
         }
         if self.regions.releasing.contains(&region) {
             return false;
@@ -81,10 +82,10 @@ impl Engine {
             return self.regions.written.durable.get(region);
         }
         if ask != Ask::Write {
-            return true; // Zeros, or nothing to settle.
+            return true; // Never written: a read returns zeros, and a resync has nothing to do.
         }
         if self.writes_zeros(id) {
-            // There is nothing to do once that is so for good.
+            // A region that is not written reads as zeros: only its cleared bit must be durable.
             return self.regions.written.is_stored(region);
         }
         if !self.zeroing.is_asked(region) && self.lost.is_empty() {

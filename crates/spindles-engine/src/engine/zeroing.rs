@@ -101,7 +101,8 @@ impl Engine {
         }
     }
 
-    /// Makes the next run of a member's rows zeros, or all of them blank. Whether anything is under way.
+    /// Makes the next run of a member's rows zeros, or all of them blank. Returns true if an operation is
+    /// under way.
     fn zero_on(&mut self, member: MemberIndex) -> bool {
         while self.next_zeros(member) {
             let held = !self.has_checksums() || self.pin_pages_for(self.zeroing_holder(member));
@@ -161,7 +162,7 @@ impl Engine {
         true
     }
 
-    /// Who holds the pages of checksums for the rows that a member makes zeros.
+    /// The holder of the checksum pages for the rows that a member makes zeros.
     fn zeroing_holder(&self, member: MemberIndex) -> u32 {
         self.ranges.count() + u32::from(member.0)
     }
@@ -173,8 +174,8 @@ impl Engine {
         }
     }
 
-    /// Makes rows of a member zeros, after their checksums, or only removes those. Whether anything is
-    /// under way.
+    /// Makes rows of a member zeros, after their checksums, or only removes those. Returns true if an
+    /// operation is under way.
     fn zero_run(&mut self, member: MemberIndex) -> bool {
         let at = usize::from(member.0);
         let holder = self.zeroing_holder(member);
@@ -188,8 +189,8 @@ impl Engine {
                 let (buffer, of) = (&mut self.metadata_buffer, (holder, 0, first));
                 if blank {
                     for block in (first.0..).map(BlockIndex).take(index(blocks)) {
-                        // What lay there must be gone before the region is written. What says that nothing
-                        // was follows later: until then the region counts as begun.
+                        // Old checksums must be gone before the region counts as written. The marks of blank
+                        // rows may become durable later: until then the region counts as begun.
                         let kept = pages.kept_at(buffer, of, block);
                         self.zeroing.changed |= ![CHECKSUM_NONE, CHECKSUM_BLANK].contains(&kept);
                         pages.set_at(buffer, of, block, Entry::BLANK);
@@ -266,16 +267,16 @@ impl Engine {
         let released = both.any(|(zeroed, released)| zeroed & released != 0);
         let holds = released && !self.metadata.is_broken();
         if holds && self.journal_restarts() {
-            // What it holds of before they were given back must never be replayed over them.
+            // Records from before the region was given back must never be replayed over the new contents.
             self.zeroing.held = true;
             return;
         }
-        // Who is out has no zeros there: the region is not written before it is durable that it is out.
+        // A member that is out did not get the zeros: that must be durable before the region is written.
         if self.metadata.may_count_on(self.missing) && !self.metadata.is_broken() {
             self.zeroing.held = true;
             return self.want_update(); // A failed array has no next one: then nothing is written.
         }
-        // Only of an array that is not clean are regions settled that were begun.
+        // An opening resyncs begun regions only if the array is not clean: that must be durable first.
         if self.makes_rows_blank() && !self.may_commit() {
             self.zeroing.held = true;
             return;
@@ -301,7 +302,7 @@ impl Engine {
         self.extend();
     }
 
-    /// The journal holds nothing of before, or counts no more; or superblocks are durable.
+    /// The old records of the journal are void, or superblocks are durable.
     pub(crate) fn zeroing_goes_on(&mut self) {
         if take(&mut self.zeroing.held) {
             self.regions_ready();

@@ -6,18 +6,21 @@
 //!      ──▶ flushing ──▶ listing what is not lost any more ──▶ a new log, in which nothing of this counts
 //! ```
 //!
-//! Of each block only what was logged last goes to its place (`recovery/log_index`). All batches but the
-//! last are durable: a batch is begun when the one before is. A block of theirs that can't be read back
-//! rotted; its place keeps the checksum that was logged, or none if that rotted too. What is there does not
-//! fit that, and settling makes the block from the rest of its row; what has no checksum then, and does not
-//! follow from the rest, is lost. The last batch may not be durable. A record of it that is not whole was
-//! never acknowledged, and nothing of it went to its place, or a part of it rotted since. It counts if
-//! redundancy gives what it lacks, and its row sums prove that (`relog`).
+//! Of each block only what was logged last goes to its place (`recovery/log_index`).
 //!
-//! Open read only nothing is placed: what counts is read from the log (`recovery/overlay`).
+//! *All batches but the last* are durable, since a batch is begun only when the one before is. If one of their
+//! blocks can't be read back from the log, it has rotted there. Its place then gets the logged checksum, or
+//! the mark of a lost checksum if that has rotted too. The old block in the place does not fit it, so
+//! settling reconstructs the block from the rest of its row. If the rest does not prove it, it is lost.
 //!
-//! Replay may be ended at any moment and be begun anew. Who was missing is durable before the first block
-//! goes to its place, so that the same is decided again.
+//! *The last batch* may not be durable. A record of it that is not whole was either never acknowledged, and
+//! nothing of it went to its place, or has rotted in part since. It counts if redundancy gives the missing
+//! parts, and its row sums prove that (`relog`).
+//!
+//! Open read only nothing is placed: reads take the contents from the log (`recovery/overlay`).
+//!
+//! A replay may be cut off at any moment and is then repeated. Which members are missing is durable before
+//! the first block goes to its place, so that the repetition decides the same.
 
 use crate::{
     Engine, Mutation, RangeId, index,
@@ -106,8 +109,8 @@ impl Engine {
         })
     }
 
-    /// Whether nothing says what was logged of this member. On a device of its own its journal lies
-    /// there still: a batch may have its only header in it.
+    /// Whether a member's journal is missing with it. On a device of its own the ring of a missing member is
+    /// still there, and may have the only header of a batch.
     fn journal_is_missing(&self, member: MemberIndex) -> bool {
         self.missing.contains(member) && !self.logs_on_device()
     }
@@ -154,8 +157,8 @@ impl Engine {
         match result {
             Ok(()) => self.look_for_headers(member, header_blocks),
             Err(error) if error == MemberError::Gone || self.logs_on_device() => {
-                // This journal is not to be had, also where the last copies stay. On a device of its
-                // own, where all of them lie, what can't be read may be any of them.
+                // Skip the rest of this journal, even if its member stays as the last copy. On a device
+                // of its own the unreadable block may be the only header of a batch: that fails the log.
                 self.replay().scans[usize::from(member.0)].next = u32::MAX;
                 self.log_failed(member, result);
             }
@@ -227,8 +230,8 @@ impl Engine {
         self.replay_recorded();
     }
 
-    /// Goes on when it is durable who is missing: what is decided without them must not be decided with
-    /// them again.
+    /// Goes on when it is durable which members are missing: after another crash, the replay must not decide
+    /// with them what this one decided without them.
     pub(crate) fn replay_recorded(&mut self) {
         let Some(replay) = self.opening.replay_mut() else {
             return;
@@ -326,7 +329,7 @@ impl Engine {
         (range.low, range.blocks, range.end) = (low, blocks, low + blocks);
         range.rows.zeros = zeros;
         range.log.data = data.minus(missing);
-        // Of what the log lacks the checksums are corrected, as of all that was logged.
+        // Slots that the log lacks count as writes too: their checksums are corrected.
         let writes = data.or(zeros).or(lacks).minus(missing);
         range.plan = Plan {
             strategy: Strategy::Reconstruct,
@@ -411,7 +414,7 @@ impl Engine {
         let range = &self.ranges[id];
         let unreadable = range.rows.unreadable.minus(self.missing_slots(id));
         if !unreadable.is_empty() && range.blocks > 1 {
-            // Each row is decided by what can be read of that row.
+            // After a read error, retry row by row.
             self.ranges[id].blocks = 1;
             self.ranges[id].rows.unreadable = SlotSet::EMPTY;
             return self.read_log(id);
@@ -471,8 +474,8 @@ impl Engine {
         self.place_rows();
     }
 
-    /// What is kept of the blocks that were logged is what the log says, of those too that can't be
-    /// read back from it: what is in their place is not what it should be.
+    /// Sets the checksums of all logged blocks to those in the log. Blocks that can't be read back from the
+    /// log get them too: then the old contents in their places do not fit.
     fn keep_logged_checksums(&mut self, id: RangeId) {
         if !self.has_checksums() || self.mutated(Mutation::SkipReplayedChecksums) {
             return;
@@ -505,8 +508,7 @@ impl Engine {
         }
         let recorded = !self.metadata.busy() || self.mutated(Mutation::ReplayUnrecorded);
         if !recorded && !self.metadata.is_broken() {
-            // Somebody went out: until that is durable, nothing that was decided without goes to its
-            // place.
+            // A member went out: until that is durable, nothing that was decided without it is placed.
             self.replay().waits = true;
             return;
         }
@@ -533,13 +535,13 @@ impl Engine {
         self.next_rows();
     }
 
-    /// What was carried out is not lost any more.
+    /// Blocks that were replayed are no longer lost.
     fn list_replayed(&mut self) {
         self.unlist_logged();
         self.flush_replayed();
     }
 
-    /// What the log has is taken from the list of lost blocks, in memory.
+    /// Removes the logged blocks from the list of lost ones, in memory.
     pub(crate) fn unlist_logged(&mut self) {
         let replay = self.opening.replay().expect("a replay is under way");
         if self.bad.any_lost() {
@@ -559,14 +561,14 @@ impl Engine {
         }
     }
 
-    /// What the journals hold may be needed when the members are back: nothing is voided.
+    /// Ends the replay without a new log: the journals may be needed when the members are back.
     pub(super) fn abandon_replay(&mut self) {
         if self.read_only {
             self.unreplayed = true;
             return self.end_replay();
         }
         let replay = self.replay();
-        (replay.stage, replay.waits) = (Stage::Ended, false); // Nobody who is told goes on with it.
+        (replay.stage, replay.waits) = (Stage::Ended, false); // Answers still to come must not continue it.
         self.stop_writing();
         self.end_replay();
     }
@@ -600,7 +602,7 @@ impl Engine {
         self.replay_listed();
     }
 
-    /// What is carried out is durable, and what is lost still is: a new log begins.
+    /// All that was replayed, and the list of lost blocks, is durable: a new log begins.
     pub(crate) fn replay_listed(&mut self) {
         if !self.replay_is(Stage::Listing) || !self.bad_blocks_are_stored() {
             return;

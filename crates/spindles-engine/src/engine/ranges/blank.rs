@@ -8,13 +8,12 @@
 //!            marked some seconds later
 //! ```
 //!
-//! Until its marks are durable a region is *begun*, and dirty: there blocks that nothing was kept of count as
-//! marked. Anywhere else such blocks have lost what was kept of them.
+//! Until its marks are durable a region is *begun*, and dirty: there a block with neither checksum nor mark
+//! counts as marked. Anywhere else such a block has lost its checksum.
 //!
-//! What one member says is not enough, since a write of its checksums may be lost: rows are blank where some
-//! member has the mark, and none has a checksum. So a stripe range whose first block has none looks at
-//! the checksums of the whole row before it goes on, and a level that can be read from one member alone has no
-//! blank rows.
+//! The mark on one member is not enough, since a write of its checksums may be lost. A row is blank where some
+//! member has the mark, and none has a checksum. So a stripe range whose first block has no checksum looks at
+//! those of the whole row before it goes on. Levels that read a block from one member alone have no blank rows.
 //!
 //! The first write to a row writes all of it: the rest of its data as zeros, and parity. All of that is
 //! one record of the log, so that a crash leaves the row blank or makes it what was written. Where
@@ -38,7 +37,8 @@ impl Engine {
             && !self.grow.is_staged(range.group)
     }
 
-    /// Whether a stripe range, about to read or write, must look whether its rows are blank. It has its pages.
+    /// Whether a stripe range, about to read or write, must find out whether its rows are blank. Its pages are
+    /// pinned.
     #[inline]
     pub(super) fn may_be_blank(&mut self, id: RangeId) -> bool {
         let unknown = self.ranges[id].rows.state == RowState::Unknown;
@@ -49,7 +49,7 @@ impl Engine {
     #[inline(never)]
     fn lacks_checksum(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
-        // What a growth moves goes to places of which checksums say nothing.
+        // A growth writes to staged places, which the checksums do not describe.
         let moves = range.ask == Ask::Write && range.owner == Owner::Request(self.own_request());
         if moves || !self.knows_blank_rows(range) {
             return false;
@@ -99,7 +99,7 @@ impl Engine {
         self.looked_at_rows(id);
     }
 
-    /// They are: the stripe range goes on with the rows from the first on that are alike.
+    /// They are there: the stripe range goes on with the leading rows that are all blank, or all written.
     pub(crate) fn looked_at_rows(&mut self, id: RangeId) {
         let range = &self.ranges[id];
         let (shape, end, blocks) = (range.shape, range.low + range.blocks, range.blocks);
@@ -127,15 +127,15 @@ impl Engine {
         self.plan_range(id);
     }
 
-    /// Rows are blank: that is kept for devices that are being filled, or copied to, and for members that
-    /// lost their checksums, as long as others know.
+    /// Rows are blank: marks them on devices that are being filled, or copied to, and on members that lost
+    /// their checksums.
     fn keep_blank(&mut self, id: RangeId) {
         let range = &self.ranges[id];
         let looks = self.read_only || self.only_looks(id) || !range.is_locked();
         if looks || self.writes_nothing() {
             return;
         }
-        // The pages of these go to the new device.
+        // Set their marks again: changed pages are written to the replacement device too.
         let copied = match range.ask {
             Ask::Replace => range.touched,
             Ask::Read | Ask::Write | Ask::Settle | Ask::Rebuild | Ask::Scrub => SlotSet::EMPTY,
@@ -151,14 +151,14 @@ impl Engine {
         }
     }
 
-    /// Whether a stripe range writes to blank rows. Zeros they are already, unless a list is to be told.
+    /// Whether a stripe range writes to blank rows. Zeros need no write, since blank rows read as zeros, unless
+    /// the bad-block list has entries: then the write takes blocks off it.
     pub(super) fn fills_blank_rows(&self, id: RangeId) -> bool {
         let asks = self.ranges[id].ask == Ask::Write;
         asks && (!self.writes_zeros(id) || self.bad.any())
     }
 
-    /// The data that a stripe range does not touch is zeros, and goes to its places too, but where it is known
-    /// that they refuse it.
+    /// The data that a stripe range does not touch is zeros, and is written too, except to bad blocks.
     pub(super) fn fill_blank_rows(&mut self, id: RangeId, plan: &mut Plan) {
         let shape = self.shape(id);
         let untouched = shape.all_data().minus(self.ranges[id].touched);

@@ -13,14 +13,14 @@ use spindles_layout::GroupIndex;
 
 impl Engine {
     pub(crate) fn plan_range(&mut self, id: RangeId) {
-        // Whoever has a page waits for nobody who may wait for one.
+        // Planning may wait for others, which may wait for pages: pin none meanwhile.
         self.unpin_pages(id);
         let range = &mut self.ranges[id];
         if range.rows.settling.is_under_way() {
             if self.read_only {
                 return self.settling_fails(id);
             }
-            range.rows.settling = Settling::No; // It begins anew, if it still must.
+            range.rows.settling = Settling::No; // The plan below begins it again if it must.
         }
         if self.bad.any_unread() && self.mark_bad_slots(id) {
             return self.plan_range(id);
@@ -105,7 +105,7 @@ impl Engine {
         }
         if alone && self.regions.are_stored() && !self.region_is_open(id) {
             self.ranges[id].move_to(Phase::Preparing);
-            // The region may be given back and begun anew meanwhile.
+            // Meanwhile the region may be given back, and written for the first time again.
             self.ranges[id].rows.state = RowState::Unknown;
             self.waits.wait(id, WaitFor::Region);
             return self.pump_releases();

@@ -12,14 +12,14 @@
 //! lock: for the first read of a region in doubt, for a write of a part of the rows, and for the resync
 //! job. It is durable before the stripe range goes on, so that a second crash can't change what was read once.
 //!
-//! A write of a part of rows goes the same way where nothing is in doubt, but more rotted than redundancy makes
-//! good: what rotted is lost and listed, and the write is done.
+//! A write of a part of rows goes the same way where nothing is in doubt, but more blocks are rotten than
+//! redundancy can reconstruct: the rotten blocks are lost and listed, and the write is done.
 //!
 //! Open read only nothing is written. A read that finds blocks which do not fit their checksums, and can't
 //! reconstruct them, is answered where a row sum proves the row, or where nothing of the row is lacking and all
 //! its redundancy agrees. Anything else is an error.
 //!
-//! Members that are missing, or being filled, have no say. Who is being filled is written to.
+//! Members that are missing or being filled give no evidence. Those being filled are written to.
 
 use crate::{
     Engine, Mutation, RangeId,
@@ -50,17 +50,18 @@ enum Outcome {
 }
 
 impl Engine {
-    /// Whether rows of a region in doubt must be put in order before the stripe range goes on. Who writes them
-    /// as a whole needs no look at what was there.
+    /// Whether rows of a region in doubt must be put in order before the stripe range goes on. A write of
+    /// whole rows replaces everything, so it need not.
     pub(crate) fn must_settle(&self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let whole = range.shape.copies || range.touched == range.shape.all_data();
         self.has_checksums() && !self.read_only && !(range.ask == Ask::Write && whole)
     }
 
-    /// Whether a write can be done only where rot is taken for lost, and with it what is in the list of bad
-    /// blocks. What can't be read for another reason may come back; and what was put in order and rotted at once will
-    /// do so again.
+    /// Whether a write that can't be planned is to give up rotten blocks as lost, and then be done. Only if:
+    ///
+    /// - each unreadable slot is rotten or in the bad-block list: blocks of other slots may be readable later;
+    /// - it is the first attempt: blocks that rot right after they were put in order would do so again.
     pub(crate) fn may_lose_rotten(&self, id: RangeId, unreadable: SlotSet) -> bool {
         let range = &self.ranges[id];
         let rotten = unreadable.and(range.rows.rotten);
@@ -73,7 +74,7 @@ impl Engine {
     /// Reads what is there of the rows under way.
     pub(crate) fn begin_settling(&mut self, id: RangeId) {
         if !self.bad_blocks_are_stored() {
-            // What is lost is durable in the list before anything is written in its place.
+            // Lost blocks must be durable in the list before anything is written in their place.
             self.ranges[id].move_to(Phase::Preparing);
             self.waits.wait(id, WaitFor::BadBlocks);
             return;
@@ -136,7 +137,7 @@ impl Engine {
         range.rows.read_checksums == range.shape.all()
     }
 
-    /// Open read only, it is known what the rows under way hold. It is in scratch space.
+    /// Open read only, the contents of the rows under way are proved. They are in scratch space.
     fn deliver(&mut self, id: RangeId) {
         self.ranges[id].rows.settling = Settling::Delivering;
         self.work_step(id, Work::Deliver);
@@ -191,7 +192,7 @@ impl Engine {
     /// What was read of the rows under way has checksums.
     pub(crate) fn settling_verified(&mut self, id: RangeId) {
         if !self.ranges[id].rows.rotten.is_empty() {
-            // Nothing is in doubt: what else does not fit is rotten too.
+            // The region is not in doubt: any other block that does not fit its checksum is rotten too.
             let rotten = self.rotten_slots(id);
             if !rotten.is_empty() {
                 self.found_rotten(id, rotten);
@@ -337,8 +338,7 @@ impl Engine {
         self.work_step(id, Work::Recover);
     }
 
-    /// Data that nothing proves is lost. It goes into the list of bad blocks, and when that is durable
-    /// zeros take its place.
+    /// Data that nothing proves is lost: lists it as bad blocks, and when that is durable writes zeros.
     fn settle_lost(&mut self, id: RangeId, gone: SlotSet) {
         let shape = self.shape(id);
         let parity = self.ranges[id].rows.read_checksums.and(shape.redundant());
@@ -388,7 +388,7 @@ impl Engine {
                     return self.encode_settled(id, proved);
                 }
                 if blocks > 1 {
-                    // What is true of one row may not be of another.
+                    // Other rows may have another verdict: decide them one by one.
                     let range = &mut self.ranges[id];
                     range.blocks = 1;
                     return self.read_again(id, disproved);
@@ -517,7 +517,7 @@ impl Engine {
         let range = &mut self.ranges[id];
         range.rows.settling = Settling::Done;
         range.rows.zeros = SlotSet::EMPTY;
-        // What could not be read was written anew.
+        // Unreadable blocks were rewritten.
         range.rows.unreadable = SlotSet::EMPTY;
         range.rows.rotten = SlotSet::EMPTY;
         range.plan.writes = SlotSet::EMPTY;
