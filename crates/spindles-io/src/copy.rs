@@ -91,7 +91,7 @@ pub enum CopyError {
         is_file: bool,
     },
     /// The target holds something.
-    #[error("{name} holds {what}; use --force to overwrite it")]
+    #[error("{name} holds {what}; use --force to overwrite it, or take another")]
     Occupied {
         /// The target.
         name: String,

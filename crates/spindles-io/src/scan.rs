@@ -211,6 +211,27 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
     })
 }
 
+/// The array that is called so, or has that identity, in these places, as `resolve` takes them. `None`
+/// where there is none, and for what is a device.
+#[must_use]
+pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
+    if is_device(name) {
+        return None;
+    }
+    let mut scan = Scan::new(places);
+    scan.look();
+    choose(name, &scan.arrays(), &scan).ok().cloned()
+}
+
+/// The array in these places that a device belongs to, as `resolve` takes them.
+#[must_use]
+pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {
+    let mut scan = Scan::new(places);
+    scan.look();
+    let has = |array: &FoundArray| array.devices.iter().any(|own| share_bytes(own, device));
+    scan.arrays().into_iter().find(has)
+}
+
 /// Refuses a name for an array where another one in these places has it, as `resolve` takes them.
 /// `gives_way` says which do not count: the array itself, or one that is about to be overwritten.
 ///

@@ -1,6 +1,6 @@
 //! How arrays and sizes are described to people and to programs, alike in all commands.
 
-use crate::failure::Usage;
+use crate::failure::{self, Usage};
 use crate::ui::Ui;
 use clap::Args;
 use serde_json::{Value, json};
@@ -120,6 +120,16 @@ pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let lists = arguments.iter().map(|argument| scan::split(argument));
     let lists: Result<Vec<_>, _> = lists.collect();
     Ok(lists.map_err(Usage::error)?.concat())
+}
+
+/// What there is to say of a device that was not found, and is the name of an array.
+pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Option<anyhow::Error> {
+    let name = failure::absent_device(error)?;
+    let array = scan::called(name, places)?;
+    Some(Usage::error(format!(
+        "{name} is an array, and only devices can be given here: its devices are {}",
+        array.devices.join(", ")
+    )))
 }
 
 /// What takes a place: a device, or an array of devices.

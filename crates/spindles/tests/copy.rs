@@ -103,7 +103,7 @@ fn what_holds_something_is_not_overwritten() {
     };
     refused(
         &["data.bin", "a.img"],
-        "a.img holds a member of the Spindles array 'box'; use --force to overwrite it",
+        "a.img holds a member of the Spindles array 'box'; use --force to overwrite it, or take another",
     );
     let mut image = vec![0; 1 << 20];
     image[1080] = 0x53;

@@ -216,7 +216,13 @@ fn a_scrub_of_too_few_members_is_refused() {
         for options in ["", " --check", " --restart", " --trust-data", " --force"] {
             if !too_few.is_empty() {
                 let scrub = format!("scrub {}{options}", list(too_few));
-                folder.refuses(&scrub, 1, &["can't be opened", "more than ", " survives"]);
+                let texts = [
+                    "can't be opened",
+                    "more than ",
+                    " survives",
+                    "copy --rescue",
+                ];
+                folder.refuses(&scrub, 1, &texts);
             }
             let run = folder.run(&format!("scrub {}{options}", list(enough)));
             let wrong = run.out.contains("nothing is wrong");
