@@ -144,6 +144,23 @@ fn what_holds_something_is_not_overwritten() {
     assert!(String::from_utf8_lossy(&status.stdout).contains("healthy, clean"));
     let (status, _, err) = copy(folder.path(), &["data.bin", array, "--force", "--verify"]);
     assert_eq!(status, Some(0), "{err}");
+
+    // Forced to, it tells whose member it overwrote, or began to.
+    for (from, told) in [
+        (
+            "data.bin",
+            "a.img holds a member of the Spindles array 'box' still",
+        ),
+        (
+            "ext.img",
+            "a.img held a member of the Spindles array 'box'; that is overwritten; array 'box'",
+        ),
+    ] {
+        let (status, _, err) = copy(folder.path(), &[from, "a.img", "--force"]);
+        assert_eq!(status, Some(0), "{err}");
+        assert!(err.contains(told), "{err}");
+        assert_eq!(err.contains("lost member 0"), from == "ext.img", "{err}");
+    }
 }
 
 #[test]

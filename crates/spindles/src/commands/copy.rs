@@ -17,6 +17,7 @@ use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::notice::percent;
 use spindles_io::reading::assemble_to_read;
 use spindles_io::scan;
+use spindles_io::wipe::{Labelled, overwritten};
 use spindles_io::{Backend, Incident, OpenOptions, Target};
 
 use std::ops::{ControlFlow, Range};
@@ -114,6 +115,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         checked = to.check_unoccupied();
     }
 
+    let before = (arguments.force && checked.is_ok() && is_place(&arguments.to))
+        .then(|| overwritten(&arguments.to))
+        .flatten();
     let started = Instant::now();
     let copied = match checked {
         Ok(()) => transfer(&arguments, &mut from, &mut to, bytes, ui, &interrupted),
@@ -146,6 +150,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             "{}: what is rotten stays so, as it was only read; spindles scrub repairs it",
             arguments.from
         ));
+    }
+    if let Some(before) = before {
+        note_overwritten(&before, ui);
     }
     let left_out = from.left_out().to_vec();
     let io = to.target().map(|target| target.facts().io);
@@ -203,6 +210,30 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// Says what the target held, and what arrays lack for that.
+fn note_overwritten(before: &Labelled, ui: &Ui) {
+    let Labelled {
+        device,
+        holds,
+        lacking,
+    } = before;
+    let is_ours = !lacking.is_empty();
+    match overwritten(device) {
+        Some(after) if is_ours && after.holds == *holds => {
+            ui.note(format!(
+                "{device} holds {holds} still, and a part of that may be overwritten"
+            ));
+        }
+        _ => {
+            let lacking: Vec<_> = lacking.iter().map(|it| format!("; {it}")).collect();
+            ui.note(format!(
+                "{device} held {holds}; that is overwritten{}",
+                lacking.concat()
+            ));
+        }
+    }
 }
 
 fn note_left_out(name: &str, left_out: &[Range<u64>], ui: &Ui) {
