@@ -145,7 +145,12 @@ pub fn grow(
     let mut wiped = Vec::new();
     for device in &added {
         let overwrite = options.overwrite || is_left_over(&report, device)?;
-        wiped.extend(attach::may_overwrite(&[device], overwrite, &[report.uuid])?);
+        wiped.extend(attach::may_overwrite(
+            &[device],
+            overwrite,
+            &[report.uuid],
+            Use::Place,
+        )?);
     }
     assembling.open.read_only = options.assemble.open.read_only;
     if let Some(change) = change {

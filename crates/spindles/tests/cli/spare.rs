@@ -208,6 +208,28 @@ fn a_shared_spare_serves_who_comes_first() {
     assert!(spare_on(&folder, "big").is_some_and(|spare| spare.is_shared()));
 }
 
+/// Whichever way it is asked for: without being forced, as it takes its place by itself too.
+#[test]
+fn a_rebuild_onto_a_spare_takes_it() {
+    for whose in ["--shared", "--array @c,@d"] {
+        let folder = filled("raid5(@a,@b,@gone)", "a b gone", 8 * MIB);
+        for device in ["c", "d", "s"] {
+            folder.make(device, 8 * MIB);
+        }
+        folder.run("create other raid1(@c,@d)").ok();
+        folder.run(&format!("spare add @s {whose}")).ok();
+        if whose != "--shared" {
+            folder.refuses("rebuild @a @b --onto @s", 1, &["holds a spare"]);
+            folder.run("spare add @s --array @a,@b,@gone").ok();
+        }
+        fs::remove_file(folder.path("gone")).expect("it is there");
+        let run = folder.run("rebuild @a @b --onto @s").ok();
+        assert!(run.out.contains("member 2 is active again"), "{}", run.out);
+        assert_eq!(spare_on(&folder, "s"), None, "{whose}");
+        same(&folder, "a s");
+    }
+}
+
 /// A crash after an array laid its hand on a spare leaves one of that array alone. What is torn is
 /// neither spare nor member.
 #[test]
@@ -316,7 +338,7 @@ fn what_can_not_be_a_spare_is_refused() {
     folder.make("shared", 8 * MIB);
     folder.run("spare add @shared --shared").ok();
     folder.refuses(
-        "rebuild @a @b --onto @shared",
+        "replace @a --onto @shared @b @c",
         1,
         &["a spare of Spindles arrays", "--force"],
     );
