@@ -28,6 +28,7 @@ pub mod journal;
 #[cfg(test)]
 mod killed;
 mod labels;
+mod left_over;
 mod lost;
 mod members;
 pub mod notice;

@@ -3,6 +3,7 @@
 
 use crate::attach::{self, ChangeError};
 use crate::errors::failed;
+use crate::left_over::newest;
 use crate::probe::Probe;
 use crate::report::survives_more;
 use crate::{OpenOptions, backends, positioned, scan};
@@ -147,7 +148,7 @@ fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<S
     let Ok((own, device)) = found.record() else {
         return Vec::new();
     };
-    let array = scan::newest(known, own.uuid).unwrap_or(own);
+    let array = newest(known, own.uuid).unwrap_or(own);
     let name = format!("array '{}' ({})", array.name, array.uuid);
     let member = device.member;
     if !is_counted_on(found, array) {
