@@ -143,7 +143,7 @@ pub enum CopyError {
         offset_bytes: u64,
     },
     /// The caller asked for the end.
-    #[error("interrupted after {}", SizeBytes(*bytes))]
+    #[error("interrupted after {}", SizeBytes(*bytes).rounded())]
     Interrupted {
         /// That many are there.
         bytes: u64,

@@ -149,7 +149,7 @@ pub(crate) fn is_out_of_space(status: &MemberStatus) -> bool {
 /// What went wrong on a member, each thing by itself.
 fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
     let faults = &status.faults;
-    let bytes = |blocks: u64| SizeBytes(blocks * u64::from(block_bytes));
+    let bytes = |blocks: u64| SizeBytes(blocks * u64::from(block_bytes)).rounded();
     let mut parts = Vec::new();
     if let Member::Missing {
         reason: Some(reason),

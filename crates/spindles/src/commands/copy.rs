@@ -184,7 +184,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let copied_bytes = bytes - lost_bytes;
     ui.line(format!(
         "{} copied{verified} in {:.1} s, {} MiB/s",
-        SizeBytes(copied_bytes),
+        arrays::size(copied_bytes),
         elapsed.as_secs_f64(),
         rate >> 20,
     ));
@@ -206,7 +206,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if lost_bytes > 0 {
         bail!(
             "{from_name}: {} could not be read and was left out",
-            SizeBytes(lost_bytes)
+            arrays::size(lost_bytes)
         );
     }
     Ok(())

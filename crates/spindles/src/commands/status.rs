@@ -88,7 +88,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
     let bad = target.and_then(Target::status);
-    let bad = bad.map(|status| show_bad_blocks(&status, ui));
+    let bad = bad.zip(survey.reports.first());
+    let bad = bad.map(|(status, report)| show_bad_blocks(&status, report, ui));
     for warning in &warnings {
         ui.note(warning);
     }
@@ -141,13 +142,13 @@ fn user_line(user: &User) -> String {
 
 /// What the list of bad blocks says: how many blocks are lost, and how many each member refused
 /// to write.
-fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
+fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
     let members = status.members.iter().map(|member| {
         let blocks = member.faults.bad_blocks;
         if blocks > 0 {
             ui.line(format!(
-                "  {blocks} blocks of member {} refused to be written, and are read from the others",
-                member.member
+                "  {blocks} blocks of {} refused to be written, and are read from the others",
+                report.name_of(member.member)
             ));
         }
         blocks
