@@ -246,3 +246,34 @@ fn an_interrupt_ends_it_in_good_order() {
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("interrupted after "), "{err}");
 }
+
+/// The kernel would end the command where a file gets longer than the limit.
+#[test]
+fn a_file_that_may_not_be_so_long_is_not_made() {
+    let folder = folder(3_000_001);
+    let out = folder.path().join("out.bin");
+    for limited in ["ulimit -f 100", "trap '' XFSZ; ulimit -f 100"] {
+        for is_there in [false, true] {
+            if is_there {
+                std::fs::File::create(&out).expect("out.bin");
+            }
+            let output = Command::new("sh")
+                .args([
+                    "-c",
+                    &format!("{limited}; exec \"$0\" copy data.bin out.bin"),
+                ])
+                .arg(env!("CARGO_BIN_EXE_spindles"))
+                .current_dir(folder.path())
+                .output()
+                .expect("a shell is everywhere");
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{err}");
+            assert!(
+                err.contains("at most: raise that limit (ulimit -f)"),
+                "{err}"
+            );
+            assert_eq!(out.exists(), is_there);
+        }
+        std::fs::remove_file(&out).expect("out.bin");
+    }
+}

@@ -160,8 +160,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     // Closed in any case, so that an array is marked clean.
     let closed = to.close().and(from.close());
     if let Err(error) = copied {
-        if created && let Err(error) = std::fs::remove_file(&arguments.to) {
-            ui.note(format!("{}: can't be removed: {error}", arguments.to));
+        if created {
+            remove_created(&arguments.to, ui);
         }
         let read = matches!(&error, CopyError::Read { name, .. } if name == &from_name);
         return Err(if read && !arguments.rescue {
@@ -210,6 +210,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         );
     }
     Ok(())
+}
+
+/// A file that this command made and could not fill is no use to anybody.
+fn remove_created(name: &str, ui: &Ui) {
+    if let Err(error) = std::fs::remove_file(name) {
+        ui.note(format!("{name}: can't be removed: {error}"));
+    }
 }
 
 /// Says what the target held, and what arrays lack for that.
@@ -399,6 +406,13 @@ fn open_target(
 ) -> anyhow::Result<(CopyEnd, bool)> {
     let name = arguments.to.as_str();
     let created = is_place(name) && CopyEnd::prepare_file(name, bytes)?;
-    let to = open(name, devices, false, arguments, warnings, ui)?;
-    Ok((to, created))
+    match open(name, devices, false, arguments, warnings, ui) {
+        Ok(to) => Ok((to, created)),
+        Err(error) => {
+            if created {
+                remove_created(name, ui);
+            }
+            Err(error)
+        }
+    }
 }
