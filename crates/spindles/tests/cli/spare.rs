@@ -104,6 +104,28 @@ fn a_copy_lets_a_spare_take_its_place() {
     same(&folder, "c s");
 }
 
+/// A copy does not wait until the spare is filled, and says what finishes that.
+#[test]
+fn a_copy_that_ends_before_a_spare_is_filled_says_so() {
+    let folder = with_spare("raid5(@a,@b,@c)", "a b c", 128 * MIB, "s");
+    fs::remove_file(folder.path("b")).expect("it is there");
+    let copy = "copy @data array:@a,@c,@s --bytes 4K --force";
+    let error = folder.run(copy).ok().error;
+    for text in [
+        "/s takes the place of member 1",
+        ": a device that takes a place is filled to ",
+        " %: spindles rebuild finishes that, or it goes on when the array is written again",
+    ] {
+        assert!(error.contains(text), "no {text:?} in {error}");
+    }
+    let status = folder.run("status @a @c @s --json").json();
+    assert_eq!(status["members"][1]["state"], "rebuilding");
+    let run = folder.run("rebuild @a @c @s").ok();
+    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    let error = folder.run(copy).ok().error;
+    assert!(!error.contains("is filled to"), "{error}");
+}
+
 /// It is taken for the places that it has room for.
 #[test]
 fn a_spare_that_is_too_small_for_some_members_says_for_which() {
