@@ -56,6 +56,18 @@ impl Incident {
         matches!(self, Self::Member { status, .. } if status.faults.rotten_blocks > 0)
     }
 
+    /// Whether a device or bytes on it were lost to the array, be it for a moment: it was not just slow.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::Member { status, .. } => {
+                let out = matches!(status.state, Member::Missing { .. });
+                out || status.faults.rotten_blocks > 0 || status.faults.read_errors > 0
+            }
+            Self::NoSpace { .. } | Self::JournalDevice { .. } => true,
+        }
+    }
+
     /// The device, if there was no space where it lies.
     fn without_space(&self) -> Option<&str> {
         match self {
