@@ -52,6 +52,13 @@ impl SizeBytes {
         TypedSize(self.0)
     }
 
+    /// For people who read it and type it nowhere: to a tenth of the largest unit, rounded down, such
+    /// as `62.4 MiB`.
+    #[must_use]
+    pub const fn rounded(self) -> RoundedSize {
+        RoundedSize(self.0)
+    }
+
     /// The largest unit of which it is a whole number, and how many.
     fn in_units(self) -> Option<(u64, &'static str)> {
         let units = UNITS
@@ -81,6 +88,23 @@ impl fmt::Display for TypedSize {
         match SizeBytes(self.0).in_units() {
             Some((count, unit)) => write!(f, "{count}{unit}"),
             None => write!(f, "{}", self.0),
+        }
+    }
+}
+
+/// A size to a tenth of its unit.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RoundedSize(u64);
+
+impl fmt::Display for RoundedSize {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Some((unit, shift)) = UNITS.into_iter().find(|(_, shift)| self.0 >> shift > 0) else {
+            return write!(f, "{} bytes", self.0);
+        };
+        let tenths = (u128::from(self.0) * 10) >> shift;
+        match tenths % 10 {
+            0 => write!(f, "{} {unit}iB", tenths / 10),
+            tenth => write!(f, "{}.{tenth} {unit}iB", tenths / 10),
         }
     }
 }
@@ -124,6 +148,22 @@ mod tests {
             assert_eq!(size.to_string(), printed, "{text}");
             assert_eq!(size.typed().to_string(), typed, "{text}");
             assert_eq!(typed.parse(), Ok(size), "{typed}");
+        }
+    }
+
+    #[test]
+    fn rounded_sizes_are_short() {
+        for (bytes, text) in [
+            (0, "0 bytes"),
+            (1023, "1023 bytes"),
+            (1024, "1 KiB"),
+            (1536, "1.5 KiB"),
+            ((1 << 20) - 1, "1023.9 KiB"),
+            (63_872 << 10, "62.3 MiB"),
+            (5 << 30, "5 GiB"),
+            (u64::MAX, "16777215.9 TiB"),
+        ] {
+            assert_eq!(SizeBytes(bytes).rounded().to_string(), text);
         }
     }
 

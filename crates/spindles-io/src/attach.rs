@@ -7,7 +7,7 @@ use crate::probe::Probe;
 use crate::{OpenOptions, Target, create, identity};
 use spindles_block::MemberIndex;
 use spindles_engine::Event;
-use spindles_format::{Found, Uuid};
+use spindles_format::{Found, SpareRecord, Uuid};
 use std::time::Duration;
 
 /// What an array does with devices that come to it.
@@ -134,17 +134,22 @@ fn role_in(
 
 /// What devices hold that are to come to an array, which is an error unless it may be overwritten, or
 /// the device is a spare of one of these arrays alone, or was never full as a member of one: of that array,
-/// or of those inside it.
+/// or of those inside it. A rebuild takes any spare that the array would take by itself.
 pub(crate) fn may_overwrite(
     new: &[&str],
     overwrite: bool,
     arrays: &[Uuid],
+    to: Use,
 ) -> Result<Vec<(String, String)>, ChangeError> {
     let is_reserved = |device: &&&str| {
         let found = Probe::glance(device).map(|probe| probe.found());
         let spare = found.as_ref().and_then(Found::spare);
         let record = found.as_ref().and_then(|found| found.record().ok());
-        spare.is_some_and(|spare| matches!(&spare.arrays[..], [array] if arrays.contains(array)))
+        let serves = |spare: &SpareRecord| match &spare.arrays[..] {
+            [array] => arrays.contains(array),
+            _ => to == Use::Rebuild && arrays.iter().any(|array| spare.serves(*array)),
+        };
+        spare.is_some_and(serves)
             || record.is_some_and(|(array, device)| {
                 arrays.contains(&array.uuid) && array.was_never_full(device.member)
             })

@@ -9,6 +9,7 @@ use crate::signatures::look;
 use crate::{
     CloseError, Incident, OpenError, OpenOptions, Target, no_space, open_device, positioned,
 };
+use rustix::process::{Resource, getrlimit};
 use spindles_block::{BlockSize, Operation, RequestError, SizeBytes};
 use std::fs::{File, OpenOptions as FileOptions};
 use std::io;
@@ -91,7 +92,7 @@ pub enum CopyError {
         is_file: bool,
     },
     /// The target holds something.
-    #[error("{name} holds {what}; use --force to overwrite it")]
+    #[error("{name} holds {what}; use --force to overwrite it, or take another")]
     Occupied {
         /// The target.
         name: String,
@@ -143,7 +144,7 @@ pub enum CopyError {
         offset_bytes: u64,
     },
     /// The caller asked for the end.
-    #[error("interrupted after {}", SizeBytes(*bytes))]
+    #[error("interrupted after {}", SizeBytes(*bytes).rounded())]
     Interrupted {
         /// That many are there.
         bytes: u64,
@@ -237,6 +238,7 @@ impl CopyEnd {
         }
         match std::fs::metadata(name) {
             Ok(metadata) if metadata.is_file() && metadata.len() == 0 => {
+                check_limit(name, bytes)?;
                 let file = FileOptions::new().write(true).open(name);
                 let file = file.map_err(refused("open"))?;
                 file.set_len(bytes).map_err(refused("make room in"))?;
@@ -244,8 +246,13 @@ impl CopyEnd {
             }
             Ok(_) => Ok(false),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                check_limit(name, bytes)?;
                 let file = File::create_new(name).map_err(refused("create"))?;
-                file.set_len(bytes).map_err(refused("make room in"))?;
+                file.set_len(bytes).map_err(|source| {
+                    // Nobody else has seen it.
+                    drop(std::fs::remove_file(name));
+                    refused("make room in")(source)
+                })?;
                 Ok(true)
             }
             Err(error) => Err(refused("look at")(error)),
@@ -957,6 +964,18 @@ fn clamped(end: u64, offset: u64) -> usize {
 
 fn count(bytes: usize) -> u64 {
     u64::try_from(bytes).expect("64 bits")
+}
+
+/// Whether this process may make a file so long: beyond that the kernel ends it.
+fn check_limit(name: &str, bytes: u64) -> Result<(), OpenError> {
+    match getrlimit(Resource::Fsize).current {
+        Some(limit_bytes) if bytes > limit_bytes => Err(OpenError::FileLimit {
+            device: name.to_owned(),
+            bytes: SizeBytes(bytes),
+            limit_bytes: SizeBytes(limit_bytes),
+        }),
+        Some(_) | None => Ok(()),
+    }
 }
 
 fn open_tail(name: &str, options: &OpenOptions) -> Result<File, OpenError> {

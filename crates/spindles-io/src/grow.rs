@@ -6,10 +6,10 @@ use crate::assemble::{
     assemble_to_change,
 };
 use crate::attach::{self, ChangeError, Use};
-use crate::errors::OwnRole;
+use crate::errors::{OwnRole, replace_first};
 use crate::report::positions;
 use crate::{OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
-use spindles_block::{BlockSize, MemberIndex};
+use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
 use spindles_format::{ArrayRecord, DeviceRecord};
 use spindles_layout::{Layout, Level, chunk_blocks};
@@ -53,7 +53,7 @@ pub struct Grown {
     /// Whether it had become that before: nothing was written.
     pub already: bool,
     /// Why it gets no larger, where its size was asked for.
-    pub as_large: Option<PlanError>,
+    pub as_large: Option<String>,
     /// Whether it went through; otherwise `progress` stopped it, and it goes on there next time.
     pub through: bool,
     /// The block of the array that can't be moved, where there is one.
@@ -145,7 +145,12 @@ pub fn grow(
     let mut wiped = Vec::new();
     for device in &added {
         let overwrite = options.overwrite || is_left_over(&report, device)?;
-        wiped.extend(attach::may_overwrite(&[device], overwrite, &[report.uuid])?);
+        wiped.extend(attach::may_overwrite(
+            &[device],
+            overwrite,
+            &[report.uuid],
+            Use::Place,
+        )?);
     }
     assembling.open.read_only = options.assemble.open.read_only;
     if let Some(change) = change {
@@ -208,12 +213,34 @@ fn enlarge(
     match assemble_to_change(devices, &looking, &change) {
         Ok(_) => {}
         Err(AssembleError::CantGrow {
-            reason: reason @ PlanError::AsLarge { .. },
+            reason:
+                PlanError::AsLarge {
+                    bytes,
+                    bytes_max,
+                    least,
+                },
             ..
         }) => {
             grown.already = true;
+            let least = if bytes == bytes_max {
+                let replace = replace_first(&named(&grown.report, least));
+                format!(", and its members have no room for more: {replace}")
+            } else {
+                String::new()
+            };
+            let reason = format!("it holds {} already{least}", SizeBytes(bytes).rounded());
             grown.as_large = Some(reason);
             return Ok(grown);
+        }
+        Err(AssembleError::CantGrow {
+            reason: PlanError::NoRoom { bytes_max, least },
+            ..
+        }) => {
+            return Err(ChangeError::NoRoom {
+                array,
+                bytes_max: SizeBytes(bytes_max),
+                least: named(&grown.report, least),
+            });
         }
         Err(error) => return Err(error.into()),
     }
@@ -232,6 +259,14 @@ fn enlarge(
         return Err(ChangeError::NotRecorded { array });
     }
     Ok(grown)
+}
+
+/// Members of an array by the names of their devices.
+fn named(report: &ArrayReport, members: MemberSet) -> Vec<String> {
+    members
+        .iter()
+        .map(|member| report.name_of(member))
+        .collect()
 }
 
 /// Parts the new devices into those that took their places already, in a growth that was stopped, and

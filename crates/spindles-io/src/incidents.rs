@@ -69,6 +69,18 @@ impl Incident {
         }
     }
 
+    /// Whether a device or bytes on it were lost to the array, be it for a moment: it was not just slow.
+    #[must_use]
+    pub fn is_loss(&self) -> bool {
+        match self {
+            Self::Member { status, .. } => {
+                let out = matches!(status.state, Member::Missing { .. });
+                out || status.faults.rotten_blocks > 0 || status.faults.read_errors > 0
+            }
+            Self::NoSpace { .. } | Self::JournalDevice { .. } => true,
+        }
+    }
+
     /// The device, if there was no space where it lies.
     fn without_space(&self) -> Option<&str> {
         match self {
@@ -162,7 +174,7 @@ pub(crate) fn is_out_of_space(status: &MemberStatus) -> bool {
 /// What went wrong on a member, each thing by itself.
 fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
     let faults = &status.faults;
-    let bytes = |blocks: u64| SizeBytes(blocks * u64::from(block_bytes));
+    let bytes = |blocks: u64| SizeBytes(blocks * u64::from(block_bytes)).rounded();
     let mut parts = Vec::new();
     if let Member::Missing {
         reason: Some(reason),

@@ -28,6 +28,7 @@ pub mod journal;
 #[cfg(test)]
 mod killed;
 mod labels;
+mod left_over;
 mod lost;
 mod members;
 pub mod notice;
@@ -74,4 +75,4 @@ pub use options::{Direct, IoChoice, OpenOptions};
 pub use room::TooSmall;
 pub use stack::{NodeId, Stack, open_device};
 pub use target::{Busy, Counters, DeviceCounters, Target, await_resync};
-pub use waiting::report_waits;
+pub use waiting::{report_waits, stop_waiting_for_space};

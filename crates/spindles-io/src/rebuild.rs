@@ -100,7 +100,7 @@ pub fn rebuild(
     let wiped = match &replacement {
         Replacement::None => Vec::new(),
         Replacement::Device(onto) => {
-            attach::may_overwrite(&[onto.as_str()], options.overwrite, &uuids)?
+            attach::may_overwrite(&[onto.as_str()], options.overwrite, &uuids, Use::Rebuild)?
         }
         Replacement::Array(inner, _) => inner.occupied.clone(),
     };

@@ -66,7 +66,12 @@ pub fn replace(
     let wiped = if is_left_over(old, onto) {
         Vec::new()
     } else {
-        attach::may_overwrite(&[onto], options.overwrite, &looked.report.uuids())?
+        attach::may_overwrite(
+            &[onto],
+            options.overwrite,
+            &looked.report.uuids(),
+            Use::Place,
+        )?
     };
     drop(looked);
     let assembled = assemble(&devices, &options.assemble)?;

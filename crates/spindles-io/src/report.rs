@@ -129,6 +129,17 @@ impl ArrayReport {
             .collect()
     }
 
+    /// A member by the name of its device, or else by its number.
+    #[must_use]
+    pub fn name_of(&self, member: MemberIndex) -> String {
+        match self.members.get(usize::from(member.0)) {
+            Some(MemberReport::Device { name, .. }) => name.clone(),
+            Some(MemberReport::Array(_) | MemberReport::Missing { .. }) | None => {
+                format!("member {member}")
+            }
+        }
+    }
+
     /// Which members are not there, or not filled yet.
     #[must_use]
     pub fn lacking(&self) -> MemberSet {
@@ -498,7 +509,7 @@ impl ArrayReport {
                 "array '{}' is degraded: {} that was found wrong could not be repaired; spindles \
                  scrub names the places and looks again: {first}write anew from a backup what is lost",
                 array.name,
-                SizeBytes(array.scrub_left_bytes)
+                SizeBytes(array.scrub_left_bytes).rounded()
             )
         })
         .collect()
@@ -538,7 +549,7 @@ impl ArrayReport {
                 "array '{}' is degraded: {} of it lost, which can't be read until it is written: \
                  {remedy}",
                 self.name,
-                SizeBytes(self.lost_bytes)
+                SizeBytes(self.lost_bytes).rounded()
             ));
         }
         let is_redundant = self.level.redundancy != Redundancy::None;

@@ -4,6 +4,7 @@
 use crate::assemble::outermost;
 pub use crate::errors::{FoundArray, ScanError};
 use crate::identity::{Identity, file_below, identity, share_bytes};
+use crate::left_over::{self, is_member, newest};
 use crate::probe::{self, Probe};
 pub use crate::shell::shell_word;
 use spindles_block::MemberIndex;
@@ -194,6 +195,19 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         .filter_map(|found| Some(&found.record().ok()?.0));
     let arrays = records.flat_map(|array| [array.uuid, array.parent]);
     let arrays: BTreeSet<Uuid> = arrays.filter(|uuid| *uuid != Uuid::NIL).collect();
+    let of_these = scan.left_over.iter().filter_map(|found| {
+        let (array, _) = found.record().ok()?;
+        let is_given = devices.iter().any(|name| share_bytes(name, &found.name));
+        (arrays.contains(&array.uuid) && !is_given).then(|| {
+            let device = shell_word(&found.name);
+            format!(
+                "left out: {}: array '{}' has another device in its position by now; \
+                 `spindles wipe {device}` makes it nobody's",
+                found.name, array.name
+            )
+        })
+    });
+    scan.skipped.extend(of_these);
     let mut unreadable = Vec::new();
     if !scan.unreadable.is_empty() && lacks_members(&given) {
         // Files of files, block devices of block devices.
@@ -209,6 +223,27 @@ pub fn resolve(arguments: &[&str], apart: &[&str], places: &[String]) -> Result<
         devices,
         skipped: scan.skipped,
     })
+}
+
+/// The array that is called so, or has that identity, in these places, as `resolve` takes them. `None`
+/// where there is none, and for what is a device.
+#[must_use]
+pub fn called(name: &str, places: &[String]) -> Option<FoundArray> {
+    if is_device(name) {
+        return None;
+    }
+    let mut scan = Scan::new(places);
+    scan.look();
+    choose(name, &scan.arrays(), &scan).ok().cloned()
+}
+
+/// The array in these places that a device belongs to, as `resolve` takes them.
+#[must_use]
+pub fn array_of(device: &str, places: &[String]) -> Option<FoundArray> {
+    let mut scan = Scan::new(places);
+    scan.look();
+    let has = |array: &FoundArray| array.devices.iter().any(|own| share_bytes(own, device));
+    scan.arrays().into_iter().find(has)
 }
 
 /// Refuses a name for an array where another one in these places has it, as `resolve` takes them.
@@ -320,6 +355,8 @@ struct Scan {
     devices: bool,
     /// What carries something of ours.
     found: Vec<Found>,
+    /// Others have their places.
+    left_over: Vec<Found>,
     seen: BTreeSet<Identity>,
     skipped: Vec<String>,
     /// What this user may not read.
@@ -343,6 +380,7 @@ impl Scan {
             places,
             devices,
             found: Vec::new(),
+            left_over: Vec::new(),
             seen: BTreeSet::new(),
             skipped: Vec::new(),
             unreadable: Vec::new(),
@@ -384,6 +422,7 @@ impl Scan {
             .collect();
         self.found
             .retain(|found| identity(&found.name).is_none_or(|it| !beneath.contains(&it)));
+        self.left_over = left_over::set_apart(&mut self.found);
     }
 
     fn look_in(&mut self, folder: &str, started: Instant) {
@@ -576,16 +615,6 @@ pub(crate) fn all() -> Vec<Found> {
     scan.found
 }
 
-/// The newest record of an array.
-pub(crate) fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
-    let records = found
-        .iter()
-        .filter_map(|found| Some(&found.record().ok()?.0));
-    records
-        .filter(|array| array.uuid == uuid)
-        .max_by_key(|array| array.generation)
-}
-
 /// Whether the arrays on these devices count on members that are not among them.
 fn lacks_members(given: &[Found]) -> bool {
     let records: Vec<&ArrayRecord> = (given.iter())
@@ -614,12 +643,6 @@ fn lacks_members(given: &[Found]) -> bool {
         })
     };
     lacks_some || !parents.is_empty() && lacks_arrays()
-}
-
-fn is_member(found: &Found, uuid: Uuid, own: Uuid) -> bool {
-    found.record().is_ok_and(|(array, device)| {
-        array.uuid == uuid && array.member[usize::from(device.member.0)].device_uuid == own
-    })
 }
 
 fn has_journal(given: &[Found], array: &ArrayRecord) -> bool {

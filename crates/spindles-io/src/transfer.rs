@@ -3,6 +3,7 @@
 
 use crate::buffers::Memory;
 use crate::positioned::Retries;
+use crate::waiting::waits_for_space;
 use rustix::fs::{FileType, SeekFrom, fstat, seek};
 use rustix::io::Errno;
 use spindles_block::{MemberError, MemberResult, Operation};
@@ -257,7 +258,7 @@ impl Transfer {
             })),
             // Somebody may be freeing some space. Behind its end a device has none either.
             _ if matches!(errno, Errno::NOSPC | Errno::DQUOT) && !file.is_cut_off() => {
-                if self.retries.again() {
+                if waits_for_space() && self.retries.again() {
                     After::Later
                 } else {
                     After::Done(Err(MemberError::NoSpace))

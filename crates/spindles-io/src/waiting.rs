@@ -1,7 +1,8 @@
-//! Messages about waiting: which device is in use, and by whom.
+//! Messages about waiting: which device is in use, and by whom; and an end to waiting for space.
 
 use crate::holders::holders;
 use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 /// A shorter wait is not worth a message.
@@ -13,6 +14,19 @@ static REPORT: OnceLock<fn(&str)> = OnceLock::new();
 /// calls change nothing. Without one, waits are silent.
 pub fn report_waits(report: fn(&str)) {
     REPORT.get_or_init(|| report);
+}
+
+static WAITS_FOR_SPACE: AtomicBool = AtomicBool::new(true);
+
+/// From here on no write of this process waits for somebody to free space where its device lies: for a
+/// process that is asked to end.
+pub fn stop_waiting_for_space() {
+    WAITS_FOR_SPACE.store(false, Ordering::Relaxed);
+}
+
+/// Whether a write may wait for space.
+pub(crate) fn waits_for_space() -> bool {
+    WAITS_FOR_SPACE.load(Ordering::Relaxed)
 }
 
 /// Shows that a device is in use, by whom as far as that is known, and how long it is waited for at most.

@@ -1,7 +1,9 @@
-//! Takes our superblocks off devices, so that nothing takes them for members, spares or journals.
+//! Takes our superblocks off devices, so that nothing takes them for members, spares or journals; and tells
+//! what is lost with them.
 
 use crate::attach::{self, ChangeError};
 use crate::errors::failed;
+use crate::left_over::newest;
 use crate::probe::Probe;
 use crate::report::survives_more;
 use crate::{OpenOptions, backends, positioned, scan};
@@ -11,15 +13,38 @@ use spindles_format::{ArrayRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
 use std::io;
 
-/// A device that has our superblocks, or had them.
+/// A device that has our superblocks, or had them, or something else that is known.
 #[derive(Clone, Debug)]
 pub struct Labelled {
     /// The device.
     pub device: String,
-    /// What it is by its superblocks, with its article.
+    /// What it is by that, with its article.
     pub holds: String,
     /// The arrays that lack it then, and what that means for them.
     pub lacking: Vec<String>,
+}
+
+/// How it is said what an array loses: before that, and after it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tense {
+    Future,
+    Past,
+}
+
+impl Tense {
+    const fn loses(self) -> &'static str {
+        match self {
+            Self::Future => "loses",
+            Self::Past => "lost",
+        }
+    }
+
+    const fn then(self) -> &'static str {
+        match self {
+            Self::Future => "then",
+            Self::Past => "now",
+        }
+    }
 }
 
 /// What would be wiped. Nothing is written.
@@ -28,6 +53,10 @@ pub struct Labelled {
 ///
 /// A device has nothing of ours, is given twice or can't be read.
 pub fn look(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
+    look_at(devices, Tense::Future)
+}
+
+fn look_at(devices: &[&str], tense: Tense) -> Result<Vec<Labelled>, ChangeError> {
     attach::are_others(&[], devices)?;
     let mut found = Vec::new();
     for device in devices {
@@ -41,11 +70,27 @@ pub fn look(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
     // What the other members say may be newer.
     let known = [all.clone(), scan::all()].concat();
     let labelled = found.into_iter().map(|(found, holds)| Labelled {
-        lacking: lacking(&found, &all, &known),
+        lacking: lacking(&found, &all, &known, tense),
         device: found.name,
         holds,
     });
     Ok(labelled.collect())
+}
+
+/// What a device that is about to be overwritten holds of a known kind, as it is told when that is done.
+/// `None` where it holds nothing of the kind, or can't be looked at.
+#[must_use]
+pub fn overwritten(device: &str) -> Option<Labelled> {
+    let probe = Probe::glance(device)?;
+    let holds = probe.holds(&probe.sightings().ok()?)?;
+    let found = probe.found();
+    let all = [found.clone()];
+    let known = [all.to_vec(), scan::all()].concat();
+    Some(Labelled {
+        lacking: lacking(&found, &all, &known, Tense::Past),
+        device: found.name,
+        holds,
+    })
 }
 
 /// Takes the superblocks off devices, durably. What else is on them stays.
@@ -61,7 +106,7 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
         held.push(backends::open(device, &OpenOptions::default())?);
     }
     // Nobody else writes to them from here on.
-    let labelled = look(devices)?;
+    let labelled = look_at(devices, Tense::Past)?;
     for device in devices {
         clear(device).map_err(|source| failed(device, "clear", source))?;
     }
@@ -82,29 +127,33 @@ pub(crate) fn clear(device: &str) -> io::Result<()> {
 
 /// What the arrays of a device are without it, and without the others that go with it, as far as that
 /// is `known`.
-fn lacking(found: &Found, all: &[Found], known: &[Found]) -> Vec<String> {
+fn lacking(found: &Found, all: &[Found], known: &[Found], tense: Tense) -> Vec<String> {
+    let (loses, then) = (tense.loses(), tense.then());
     if let Some(spare) = found.spare() {
         let arrays = spare.arrays.iter();
         return arrays
-            .map(|uuid| format!("array {uuid} loses a spare"))
+            .map(|uuid| format!("array {uuid} {loses} a spare"))
             .collect();
     }
     if let Some(journal) = found.journal_device() {
         let uuid = journal.array;
+        let in_order = match tense {
+            Tense::Future => ": `spindles journal remove` takes it away in order",
+            Tense::Past => "",
+        };
         return vec![format!(
-            "array {uuid} loses the device of its journal: `spindles journal remove` takes it away in \
-             order"
+            "array {uuid} {loses} the device of its journal{in_order}"
         )];
     }
     let Ok((own, device)) = found.record() else {
         return Vec::new();
     };
-    let array = scan::newest(known, own.uuid).unwrap_or(own);
+    let array = newest(known, own.uuid).unwrap_or(own);
     let name = format!("array '{}' ({})", array.name, array.uuid);
     let member = device.member;
     if !is_counted_on(found, array) {
         return vec![format!(
-            "{name} goes on without it as member {member} already, and loses nothing"
+            "{name} goes on without it as member {member} already, and {loses} nothing"
         )];
     }
     let of_array = all.iter().filter(|other| is_counted_on(other, array));
@@ -114,13 +163,13 @@ fn lacking(found: &Found, all: &[Found], known: &[Found]) -> Vec<String> {
     let geometry = geometry_of(array).ok();
     let left = geometry.and_then(|it| it.survives_more(array.missing().union(going)));
     let fate = if let Some(more) = left {
-        format!("; the array is degraded then: {}", survives_more(more))
+        format!("; the array is degraded {then}: {}", survives_more(more))
     } else if going.iter().count() == array.members().len() {
-        ", and all others: the array is gone then, with all that it holds".to_owned()
+        format!(", and all others: the array is gone {then}, with all that it holds")
     } else {
-        ", and too many others: the array can't be read then".to_owned()
+        format!(", and too many others: the array can't be read {then}")
     };
-    vec![format!("{name} loses member {member}{fate}")]
+    vec![format!("{name} {loses} member {member}{fate}")]
 }
 
 /// Whether the array has that device as a member, and not as one that is out.

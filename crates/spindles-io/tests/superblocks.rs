@@ -514,13 +514,13 @@ fn mistakes_are_refused_and_nothing_is_changed() {
     for (expression, texts) in [
         (
             "raid1(d,blank)",
-            &["/d holds an ext4 file system; use --force to overwrite it"][..],
+            &["/d holds an ext4 file system; use --force to overwrite it, or take another"][..],
         ),
         (
             "raid1(a,x)",
             &[
                 "the Spindles array 'test'",
-                "'other'; use --force to overwrite them",
+                "'other'; use --force to overwrite them, or take others",
             ],
         ),
         (

@@ -14,7 +14,7 @@ use crate::records::RecordsError;
 use crate::schedule::Draw;
 use crate::targets::{self, Pool, Site};
 use crate::whole::{MEMORY, Whole};
-use spindles_io::{OpenOptions, Target, TargetFacts};
+use spindles_io::{Incident, OpenOptions, Target, TargetFacts};
 use spindles_layout::LEVELS;
 use spindles_measure::{JobShare, Record, Run, Stage};
 use spindles_workload::{Plan, Streams};
@@ -46,6 +46,11 @@ pub trait Observer {
 
     /// So many of so many runs are done; what comes now.
     fn progress(&mut self, done: u64, total: u64, what: &str);
+
+    /// What went wrong on the devices of a system while workloads ran on it.
+    fn incidents(&mut self, system: &str, incidents: &[Incident]) {
+        let _ = (system, incidents);
+    }
 }
 
 /// How an experiment ended.
@@ -438,6 +443,7 @@ impl<'a> Runner<'a> {
             self.outcome.runs += 1;
         }
         if let Some(target) = open {
+            self.observer.incidents(&spec.name, &target.incidents());
             drop(target.close());
         }
         Ok(())

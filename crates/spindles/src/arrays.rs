@@ -1,10 +1,10 @@
 //! How arrays and sizes are described to people and to programs, alike in all commands.
 
-use crate::failure::Usage;
+use crate::failure::{self, Usage};
 use crate::ui::Ui;
 use clap::Args;
 use serde_json::{Value, json};
-use spindles_block::{MemberSet, SizeBytes};
+use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
@@ -17,18 +17,8 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// A size for people: `1.5 GiB`, `512 bytes`.
-pub(crate) fn size(bytes: u64) -> String {
-    const UNITS: [(&str, u32); 4] = [("TiB", 40), ("GiB", 30), ("MiB", 20), ("KiB", 10)];
-    for (unit, shift) in UNITS {
-        if bytes >> shift > 0 {
-            let tenths = (u128::from(bytes) * 10) >> shift;
-            return match tenths % 10 {
-                0 => format!("{} {unit}", tenths / 10),
-                tenth => format!("{}.{tenth} {unit}", tenths / 10),
-            };
-        }
-    }
-    format!("{bytes} bytes")
+pub(crate) fn size(bytes: u64) -> RoundedSize {
+    SizeBytes(bytes).rounded()
 }
 
 // No doc comment: it would stand for that of the commands that take it.
@@ -120,6 +110,16 @@ pub(crate) fn devices(arguments: &[String]) -> anyhow::Result<Vec<String>> {
     let lists = arguments.iter().map(|argument| scan::split(argument));
     let lists: Result<Vec<_>, _> = lists.collect();
     Ok(lists.map_err(Usage::error)?.concat())
+}
+
+/// What there is to say of a device that was not found, and is the name of an array.
+pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Option<anyhow::Error> {
+    let name = failure::absent_device(error)?;
+    let array = scan::called(name, places)?;
+    Some(Usage::error(format!(
+        "{name} is an array, and only devices can be given here: its devices are {}",
+        array.devices.join(", ")
+    )))
 }
 
 /// What takes a place: a device, or an array of devices.
@@ -358,21 +358,6 @@ mod tests {
             (200_000, "2 days"),
         ] {
             assert_eq!(duration(seconds), text);
-        }
-    }
-
-    #[test]
-    fn sizes_are_short() {
-        for (bytes, text) in [
-            (0, "0 bytes"),
-            (1023, "1023 bytes"),
-            (1024, "1 KiB"),
-            (1536, "1.5 KiB"),
-            ((1 << 20) - 1, "1023.9 KiB"),
-            (5 << 30, "5 GiB"),
-            (u64::MAX, "16777215.9 TiB"),
-        ] {
-            assert_eq!(size(bytes), text);
         }
     }
 }

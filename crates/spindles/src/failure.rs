@@ -6,8 +6,10 @@ use spindles_io::attach::{AttachError, ChangeError};
 use spindles_io::copy::CopyError;
 use spindles_io::create::CreateError;
 use spindles_io::scratch::ScratchError;
+use spindles_io::scrub::ScrubError;
 use std::error::Error;
 use std::fmt;
+use std::io::ErrorKind;
 
 /// Exit status of a command that did what it was asked.
 pub(crate) const STATUS_DONE: u8 = 0;
@@ -52,9 +54,15 @@ impl std::error::Error for Usage {}
 
 /// Whether an error is one of the command line, whichever command found it.
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
+    if let Some(error) = assembling(error) {
+        return match error {
+            AssembleError::Open(error) => is_usage(error),
+            AssembleError::SameDevice { .. } => true,
+            _ => false,
+        };
+    }
     if let Some(error) = error.downcast_ref::<ChangeError>() {
         return match error {
-            ChangeError::Assemble(error) => is_usage(error),
             ChangeError::Attach(error) => is_usage(error),
             ChangeError::Device(error) => is_usage(error),
             ChangeError::Open(error) => is_usage(error),
@@ -72,13 +80,6 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
             | CreateError::SameDevice { .. }
             | CreateError::Inexact { .. }
             | CreateError::Geometry(_) => true,
-            _ => false,
-        };
-    }
-    if let Some(error) = error.downcast_ref::<AssembleError>() {
-        return match error {
-            AssembleError::Open(error) => is_usage(error),
-            AssembleError::SameDevice { .. } => true,
             _ => false,
         };
     }
@@ -111,6 +112,61 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
     }
 }
 
+/// What to do about an array that lacks more than it survives, where that is what went wrong.
+fn rescue(error: &anyhow::Error) -> Option<&'static str> {
+    let mut errors = error.chain().filter_map(assembling);
+    let is_lost = errors.any(|error| matches!(error, AssembleError::Incomplete { .. }));
+    is_lost.then_some(
+        "bring back enough of them, or copy what can still be read with `spindles copy --rescue`, if it was \
+         closed in order",
+    )
+}
+
+/// Why no array came of devices, where that is what an error says.
+fn assembling<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a AssembleError> {
+    if let Some(ChangeError::Assemble(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    if let Some(ScrubError::Assemble(error)) = error.downcast_ref() {
+        return Some(error);
+    }
+    error.downcast_ref()
+}
+
+/// The device that a command did not find, where that is what went wrong.
+pub(crate) fn absent_device(error: &anyhow::Error) -> Option<&str> {
+    error.chain().find_map(absent_in)
+}
+
+fn absent_in<'a>(error: &'a (dyn Error + 'static)) -> Option<&'a str> {
+    if let Some(AssembleError::Open(error)) = assembling(error) {
+        return absent_in(error);
+    }
+    if let Some(error) = error.downcast_ref::<ChangeError>() {
+        return match error {
+            ChangeError::Attach(error) => absent_in(error),
+            ChangeError::Device(error) => absent_in(error),
+            ChangeError::Open(error) => absent_in(error),
+            _ => None,
+        };
+    }
+    match error.downcast_ref::<CreateError>() {
+        Some(CreateError::NotThere { device }) => return Some(device),
+        Some(CreateError::Open(error)) => return absent_in(error),
+        Some(_) => return None,
+        None => {}
+    }
+    if let Some(AttachError::Open(error)) = error.downcast_ref::<AttachError>() {
+        return absent_in(error);
+    }
+    match error.downcast_ref::<OpenError>() {
+        Some(OpenError::Io { device, source, .. }) if source.kind() == ErrorKind::NotFound => {
+            Some(device)
+        }
+        _ => None,
+    }
+}
+
 /// The exit status and the text, without the leading `spindles: `, for an error of a command.
 ///
 /// Causes follow after a colon each, unless the text before already says what they say.
@@ -128,6 +184,9 @@ pub(crate) fn describe(error: &anyhow::Error) -> (u8, String) {
         } else if !text.contains(&cause) {
             text = format!("{text}: {cause}");
         }
+    }
+    if let Some(rescue) = rescue(error) {
+        text = format!("{text}; {rescue}");
     }
     (status, text)
 }

@@ -15,6 +15,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
         reason = "whoever presses it twice does not want to wait"
     )]
     ctrlc::set_handler(move || {
+        spindles_io::stop_waiting_for_space();
         if seen.swap(true, Ordering::SeqCst) {
             spindles_lab::remove_all();
             std::process::exit(STATUS_INTERRUPTED);

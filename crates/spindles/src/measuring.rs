@@ -10,7 +10,7 @@ use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use serde_json::Value;
-use spindles_io::{IoChoice, OpenOptions};
+use spindles_io::{Incident, IoChoice, OpenOptions};
 use spindles_lab::{
     Experiment, Observer, Options, Outcome, RECORDS_FILE, RecordsError, RecordsFile,
 };
@@ -93,6 +93,7 @@ fn form(name: &str) -> &'static Output {
 pub(crate) struct Measured {
     pub(crate) outcome: Outcome,
     pub(crate) records: Vec<Record>,
+    pub(crate) incidents: Vec<Incident>,
 }
 
 /// Runs an experiment; its records also go to a new file in `out`.
@@ -114,6 +115,7 @@ pub(crate) fn run(
         out,
         file: None,
         records: Vec::new(),
+        incidents: Vec::new(),
     };
     let options = Options {
         force: device.force,
@@ -125,6 +127,7 @@ pub(crate) fn run(
     Ok(Measured {
         outcome,
         records: screen.records,
+        incidents: screen.incidents,
     })
 }
 
@@ -150,6 +153,8 @@ struct Screen<'a> {
     out: Option<&'a Path>,
     file: Option<RecordsFile>,
     records: Vec<Record>,
+    /// What was lost on devices meanwhile.
+    incidents: Vec<Incident>,
 }
 
 impl Observer for Screen<'_> {
@@ -171,6 +176,14 @@ impl Observer for Screen<'_> {
             .get_or_insert_with(|| ui.progress(name, total, Unit::Steps));
         progress.message(what);
         progress.set(done);
+    }
+
+    fn incidents(&mut self, system: &str, incidents: &[Incident]) {
+        // Of members that were slow the report speaks.
+        for incident in incidents.iter().filter(|incident| incident.is_loss()) {
+            self.ui.note(format!("{system}: {incident}"));
+            self.incidents.push(incident.clone());
+        }
     }
 }
 

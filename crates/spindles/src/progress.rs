@@ -1,9 +1,9 @@
 //! The progress of long work, on standard error: a bar on a terminal, a line every few seconds
 //! elsewhere.
 
+use crate::arrays::size;
 use crate::ui::write_error;
 use indicatif::{ProgressBar, ProgressStyle};
-use spindles_block::SizeBytes;
 use spindles_io::notice::Notice;
 use std::time::{Duration, Instant};
 
@@ -13,7 +13,7 @@ const LINE_INTERVAL: Duration = Duration::from_secs(5);
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Unit {
-    /// Printed as MiB, with a rate.
+    /// Printed as sizes, with a rate.
     Bytes,
     /// Printed as they are.
     Steps,
@@ -95,9 +95,8 @@ impl Progress {
             0 => 100,
             total => u128::from(done.min(total)) * 100 / u128::from(total),
         };
-        let mib = |bytes: u64| SizeBytes(bytes >> 20 << 20);
         let counts = match self.unit {
-            Unit::Bytes => format!("{} of {}", mib(done), mib(self.total)),
+            Unit::Bytes => format!("{} of {}", size(done), size(self.total)),
             Unit::Steps => format!("{done} of {}", self.total),
         };
         let message = match self.message.as_str() {

@@ -65,10 +65,7 @@ fn data_goes_in_and_comes_out() {
         &["data.bin", "array:c.img,a.img,b.img", "--verify"],
     );
     assert_eq!((status, err.as_str()), (Some(0), ""));
-    assert!(
-        out.starts_with("3000001 bytes copied and verified in "),
-        "{out}"
-    );
+    assert!(out.starts_with("2.8 MiB copied and verified in "), "{out}");
 
     let arguments = [
         "array:b.img,a.img",
@@ -103,7 +100,7 @@ fn what_holds_something_is_not_overwritten() {
     };
     refused(
         &["data.bin", "a.img"],
-        "a.img holds a member of the Spindles array 'box'; use --force to overwrite it",
+        "a.img holds a member of the Spindles array 'box'; use --force to overwrite it, or take another",
     );
     let mut image = vec![0; 1 << 20];
     image[1080] = 0x53;
@@ -144,6 +141,23 @@ fn what_holds_something_is_not_overwritten() {
     assert!(String::from_utf8_lossy(&status.stdout).contains("healthy, clean"));
     let (status, _, err) = copy(folder.path(), &["data.bin", array, "--force", "--verify"]);
     assert_eq!(status, Some(0), "{err}");
+
+    // Forced to, it tells whose member it overwrote, or began to.
+    for (from, told) in [
+        (
+            "data.bin",
+            "a.img holds a member of the Spindles array 'box' still",
+        ),
+        (
+            "ext.img",
+            "a.img held a member of the Spindles array 'box'; that is overwritten; array 'box'",
+        ),
+    ] {
+        let (status, _, err) = copy(folder.path(), &[from, "a.img", "--force"]);
+        assert_eq!(status, Some(0), "{err}");
+        assert!(err.contains(told), "{err}");
+        assert_eq!(err.contains("lost member 0"), from == "ext.img", "{err}");
+    }
 }
 
 #[test]
@@ -231,4 +245,35 @@ fn an_interrupt_ends_it_in_good_order() {
     let err = String::from_utf8(output.stderr).expect("UTF-8");
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(err.contains("interrupted after "), "{err}");
+}
+
+/// The kernel would end the command where a file gets longer than the limit.
+#[test]
+fn a_file_that_may_not_be_so_long_is_not_made() {
+    let folder = folder(3_000_001);
+    let out = folder.path().join("out.bin");
+    for limited in ["ulimit -f 100", "trap '' XFSZ; ulimit -f 100"] {
+        for is_there in [false, true] {
+            if is_there {
+                std::fs::File::create(&out).expect("out.bin");
+            }
+            let output = Command::new("sh")
+                .args([
+                    "-c",
+                    &format!("{limited}; exec \"$0\" copy data.bin out.bin"),
+                ])
+                .arg(env!("CARGO_BIN_EXE_spindles"))
+                .current_dir(folder.path())
+                .output()
+                .expect("a shell is everywhere");
+            let err = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(output.status.code(), Some(1), "{err}");
+            assert!(
+                err.contains("at most: raise that limit (ulimit -f)"),
+                "{err}"
+            );
+            assert_eq!(out.exists(), is_there);
+        }
+        std::fs::remove_file(&out).expect("out.bin");
+    }
 }

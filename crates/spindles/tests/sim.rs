@@ -45,12 +45,21 @@ fn many_seeds_are_summed_up() {
 
 #[test]
 fn one_seed_is_told_and_replays() {
-    let arguments = ["--seed", "5", "--no-faults", "--ending", "power-loss"];
+    let run = ["--seed", "5", "--no-faults", "--ending", "power-loss"];
+    let (status, end, _) = sim(&run);
+    assert_eq!(status, Some(0));
+    let arguments = [&run[..], &["--trace"]].concat();
     let (status, out, _) = sim(&arguments);
     assert_eq!(status, Some(0));
     assert!(out.contains("-- power loss\n"), "{out}");
     assert!(out.contains("request 1: ") && out.ends_with("all promises were kept\n"));
     assert_eq!(sim(&arguments).1, out);
+    let (first, last) = end.split_once('\n').expect("many lines");
+    assert!(
+        first.ends_with(" lines before these: --trace tells all)"),
+        "{first}"
+    );
+    assert!(out.ends_with(last) && last.lines().count() < 50, "{last}");
 }
 
 #[test]

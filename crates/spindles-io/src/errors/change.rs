@@ -238,6 +238,19 @@ pub enum ChangeError {
         /// The array.
         array: String,
     },
+    /// Its members have no room for so much.
+    #[error(
+        "array '{array}' can't grow that way: its members have room for {bytes_max} at most: {}",
+        replace_first(least)
+    )]
+    NoRoom {
+        /// The array.
+        array: String,
+        /// What they have room for.
+        bytes_max: SizeBytes,
+        /// The devices that have the least.
+        least: Vec<String>,
+    },
     /// The superblocks could not be written.
     #[error("array '{array}': its superblocks could not be written; nothing else was changed")]
     NotRecorded {
@@ -308,6 +321,24 @@ impl fmt::Display for OwnRole {
             Self::Journal => f.write_str("the journal"),
             Self::Spare => f.write_str("a spare"),
         }
+    }
+}
+
+/// What gives an array more room.
+pub(crate) fn replace_first(least: &[String]) -> String {
+    let devices = if least.len() == 1 {
+        "a larger device"
+    } else {
+        "larger devices"
+    };
+    format!("replace {} by {devices} first", all_of(least))
+}
+
+/// "a.img", "a.img and b.img".
+fn all_of(names: &[String]) -> String {
+    match names {
+        [first @ .., last] if !first.is_empty() => format!("{} and {last}", first.join(", ")),
+        names => names.concat(),
     }
 }
 

@@ -61,7 +61,7 @@ pub enum CreateError {
     #[error(transparent)]
     Open(#[from] OpenError),
     /// Devices hold something.
-    #[error("{}; use --force to overwrite {}", occupied(devices), if devices.len() == 1 { "it" } else { "them" })]
+    #[error("{}; use --force to overwrite {}", occupied(devices), if devices.len() == 1 { "it, or take another" } else { "them, or take others" })]
     Occupied {
         /// Each device, and what it holds.
         devices: Vec<(String, String)>,

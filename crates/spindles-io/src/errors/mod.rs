@@ -11,6 +11,7 @@ mod scan;
 pub use assemble::AssembleError;
 pub(crate) use assemble::because;
 pub use attach::AttachError;
+pub(crate) use change::replace_first;
 pub use change::{ChangeError, OwnRole};
 pub use create::CreateError;
 pub(crate) use create::NAME_BYTES_MAX;

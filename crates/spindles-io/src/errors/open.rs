@@ -1,5 +1,6 @@
 //! Why a target could not be opened or closed.
 
+use spindles_block::SizeBytes;
 use std::io;
 use thiserror::Error;
 
@@ -43,6 +44,18 @@ pub enum OpenError {
         above: Option<String>,
         /// Who has it, where that can be known.
         users: Option<String>,
+    },
+    /// No file may be so long.
+    #[error(
+        "{device} would have {bytes}, and a file of this process has {limit_bytes} at most: raise that limit (ulimit -f), or copy less"
+    )]
+    FileLimit {
+        /// The file.
+        device: String,
+        /// How long it would be.
+        bytes: SizeBytes,
+        /// How long it may be.
+        limit_bytes: SizeBytes,
     },
     /// The name of a device is empty.
     #[error(

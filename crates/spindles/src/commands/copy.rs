@@ -17,6 +17,7 @@ use spindles_io::copy::{self, CopyEnd, CopyError, Phase, Progress};
 use spindles_io::notice::percent;
 use spindles_io::reading::assemble_to_read;
 use spindles_io::scan;
+use spindles_io::wipe::{Labelled, overwritten};
 use spindles_io::{Backend, Incident, OpenOptions, Target};
 
 use std::ops::{ControlFlow, Range};
@@ -114,6 +115,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         checked = to.check_unoccupied();
     }
 
+    let before = (arguments.force && checked.is_ok() && is_place(&arguments.to))
+        .then(|| overwritten(&arguments.to))
+        .flatten();
     let started = Instant::now();
     let copied = match checked {
         Ok(()) => transfer(&arguments, &mut from, &mut to, bytes, ui, &interrupted),
@@ -147,14 +151,17 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             arguments.from
         ));
     }
+    if let Some(before) = before {
+        note_overwritten(&before, ui);
+    }
     let left_out = from.left_out().to_vec();
     let io = to.target().map(|target| target.facts().io);
     let from_name = from.name().to_owned();
     // Closed in any case, so that an array is marked clean.
     let closed = to.close().and(from.close());
     if let Err(error) = copied {
-        if created && let Err(error) = std::fs::remove_file(&arguments.to) {
-            ui.note(format!("{}: can't be removed: {error}", arguments.to));
+        if created {
+            remove_created(&arguments.to, ui);
         }
         let read = matches!(&error, CopyError::Read { name, .. } if name == &from_name);
         return Err(if read && !arguments.rescue {
@@ -177,7 +184,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let copied_bytes = bytes - lost_bytes;
     ui.line(format!(
         "{} copied{verified} in {:.1} s, {} MiB/s",
-        SizeBytes(copied_bytes),
+        arrays::size(copied_bytes),
         elapsed.as_secs_f64(),
         rate >> 20,
     ));
@@ -199,10 +206,41 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if lost_bytes > 0 {
         bail!(
             "{from_name}: {} could not be read and was left out",
-            SizeBytes(lost_bytes)
+            arrays::size(lost_bytes)
         );
     }
     Ok(())
+}
+
+/// A file that this command made and could not fill is no use to anybody.
+fn remove_created(name: &str, ui: &Ui) {
+    if let Err(error) = std::fs::remove_file(name) {
+        ui.note(format!("{name}: can't be removed: {error}"));
+    }
+}
+
+/// Says what the target held, and what arrays lack for that.
+fn note_overwritten(before: &Labelled, ui: &Ui) {
+    let Labelled {
+        device,
+        holds,
+        lacking,
+    } = before;
+    let is_ours = !lacking.is_empty();
+    match overwritten(device) {
+        Some(after) if is_ours && after.holds == *holds => {
+            ui.note(format!(
+                "{device} holds {holds} still, and a part of that may be overwritten"
+            ));
+        }
+        _ => {
+            let lacking: Vec<_> = lacking.iter().map(|it| format!("; {it}")).collect();
+            ui.note(format!(
+                "{device} held {holds}; that is overwritten{}",
+                lacking.concat()
+            ));
+        }
+    }
 }
 
 fn note_left_out(name: &str, left_out: &[Range<u64>], ui: &Ui) {
@@ -368,6 +406,13 @@ fn open_target(
 ) -> anyhow::Result<(CopyEnd, bool)> {
     let name = arguments.to.as_str();
     let created = is_place(name) && CopyEnd::prepare_file(name, bytes)?;
-    let to = open(name, devices, false, arguments, warnings, ui)?;
-    Ok((to, created))
+    match open(name, devices, false, arguments, warnings, ui) {
+        Ok(to) => Ok((to, created)),
+        Err(error) => {
+            if created {
+                remove_created(name, ui);
+            }
+            Err(error)
+        }
+    }
 }

@@ -23,6 +23,7 @@ mod spare;
 mod status;
 mod wipe;
 
+use crate::arrays;
 use crate::failure::{self, Answer, STATUS_DONE, STATUS_USAGE};
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches};
@@ -148,6 +149,7 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let Err(error) = result else {
         return STATUS_DONE;
     };
+    let error = arrays::instead_of_device(&error, &places(&matches)).unwrap_or(error);
     if let Some(error) = error.downcast_ref::<clap::Error>() {
         return refuse(&ui, error);
     }
@@ -157,6 +159,18 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     let (status, text) = failure::describe(&error);
     ui.error(status, &text);
     status
+}
+
+/// Where the command that was named looks for arrays.
+fn places(matches: &ArgMatches) -> Vec<String> {
+    let mut below = Some(matches);
+    while let Some(matches) = below {
+        if let Ok(Some(places)) = matches.try_get_many::<String>("places") {
+            return places.cloned().collect();
+        }
+        below = matches.subcommand().map(|(_, matches)| matches);
+    }
+    Vec::new()
 }
 
 /// What the JSON document of the command that was named is called: `spindles.lab.run`.

@@ -8,8 +8,10 @@ use crate::rate::Rate;
 use crate::ui::Ui;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::assemble::AssembleOptions;
+use spindles_format::Uuid;
+use spindles_io::assemble::{AssembleOptions, examine};
 use spindles_io::replace::{ReplaceOptions, replace};
+use spindles_io::scan::{self, shell_word};
 use spindles_layout::Expression;
 
 pub(crate) static COMMAND: Command = Command {
@@ -65,6 +67,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
              others, as long as they are enough, with spindles rebuild --onto '{onto}'"
         )));
     }
+    if arguments.devices.is_empty()
+        && let Some(error) = lacks_array(&arguments)
+    {
+        return Err(error);
+    }
     let apart = [arguments.old.as_str(), arguments.onto.as_str()];
     let devices = (arguments.scan).devices(&arguments.devices, &apart, ui)?;
     let options = ReplaceOptions {
@@ -117,4 +124,33 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "not_cleared": replaced.not_cleared,
     }));
     Ok(())
+}
+
+/// What is missing where only the member was given, and its array counts on others.
+fn lacks_array(arguments: &Arguments) -> Option<anyhow::Error> {
+    let (old, onto) = (&arguments.old, &arguments.onto);
+    let places = arguments.scan.places();
+    if let Some(array) = scan::called(old, places) {
+        let name = shell_word(old);
+        return Some(Usage::error(format!(
+            "{old} is an array, and the member that is to be replaced is missing: give one of {} in front, as in \
+             `spindles replace DEV --onto {} {name}`",
+            array.devices.join(", "),
+            shell_word(onto),
+        )));
+    }
+    let examined = examine(old).ok()?;
+    let (record, _) = examined.found.record().ok()?;
+    let active = record.members().iter().filter(|it| it.state.takes_part());
+    if record.parent == Uuid::NIL && active.count() <= 1 {
+        return None;
+    }
+    let array = scan::array_of(old, places).and_then(|array| array.name);
+    let array = array.map_or_else(|| "ARRAY".to_owned(), |name| shell_word(&name).into_owned());
+    Some(Usage::error(format!(
+        "the array is missing: give its name, or its other devices, as in `spindles replace {} --onto {} \
+         {array}`",
+        shell_word(old),
+        shell_word(onto),
+    )))
 }

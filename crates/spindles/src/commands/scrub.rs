@@ -151,7 +151,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     if left && arguments.check {
         bail!(
-            "array '{name}': something is wrong; without --check what redundancy still knows is repaired"
+            "array '{name}': something is wrong, and `spindles status` does not show that, as a check notes \
+             nothing down: `spindles scrub {}` repairs what redundancy still knows",
+            scrubbed.report.as_written()
         );
     }
     if left {

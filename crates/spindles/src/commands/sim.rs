@@ -28,7 +28,8 @@ pub(crate) static COMMAND: Command = Command {
               is read or written outside this process.\n\n\
               spindles sim                                a thousand runs\n\
               spindles sim --seeds 5000..9000 --level raid6\n\
-              spindles sim --seed 42                      one run, told line by line\n\
+              spindles sim --seed 42                      one run, and how it ended\n\
+              spindles sim --seed 42 --trace              the same, told line by line\n\
               spindles sim --seed 42 --shrink             the same, as short as it still fails",
     hidden: false,
     arguments: |command| {
@@ -57,13 +58,16 @@ pub(crate) static COMMAND: Command = Command {
 #[derive(Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is an option")]
 struct Arguments {
-    /// Run this seed alone, and tell what happens
+    /// Run this seed alone, and tell what happens at its end
     #[arg(long, value_name = "N", conflicts_with = "seeds")]
     seed: Option<u64>,
     /// Run these seeds, the last one not included
     #[arg(long, value_name = "A..B", default_value = "0..1000", value_parser = parse_seeds)]
     seeds: Range<u64>,
-    /// Make a failing run of --seed smaller before it is told
+    /// Tell all that happens in the run of --seed, line by line
+    #[arg(long, requires = "seed")]
+    trace: bool,
+    /// Make a failing run of --seed smaller before it is told line by line
     #[arg(long, requires = "seed")]
     shrink: bool,
     /// Run every seed twice and compare what happened
@@ -224,6 +228,9 @@ fn run_seed(options: &Options, story: bool) -> Outcome {
     outcome
 }
 
+/// Lines of a run that are told unless all are asked for: the last ones.
+const LINES_SHOWN: usize = 40;
+
 /// One seed, told.
 fn tell(seed: u64, fixed: &Fixed, arguments: &Arguments, ui: &Ui) -> anyhow::Result<()> {
     let mut options = Options::swarm(seed, fixed);
@@ -231,7 +238,13 @@ fn tell(seed: u64, fixed: &Fixed, arguments: &Arguments, ui: &Ui) -> anyhow::Res
         options = shrink(&options);
     }
     let outcome = run_seed(&options, true);
-    for line in &outcome.story {
+    let whole = arguments.trace || arguments.shrink;
+    let shown = if whole { usize::MAX } else { LINES_SHOWN };
+    let before = outcome.story.len().saturating_sub(shown);
+    if before > 0 {
+        ui.line(format!("({before} lines before these: --trace tells all)"));
+    }
+    for line in &outcome.story[before..] {
         ui.line(line);
     }
     ui.line(format!(

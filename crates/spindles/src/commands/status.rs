@@ -88,7 +88,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
     let bad = target.and_then(Target::status);
-    let bad = bad.map(|status| show_bad_blocks(&status, ui));
+    let bad = bad.zip(survey.reports.first());
+    let bad = bad.map(|(status, report)| show_bad_blocks(&status, report, ui));
     for warning in &warnings {
         ui.note(warning);
     }
@@ -140,15 +141,14 @@ fn user_line(user: &User) -> String {
 }
 
 /// What the list of bad blocks says: how many blocks are lost, and how many of each member hold nothing.
-fn show_bad_blocks(status: &Status, ui: &Ui) -> Value {
+fn show_bad_blocks(status: &Status, report: &ArrayReport, ui: &Ui) -> Value {
     let members = status.members.iter().map(|member| {
         let blocks = member.faults.bad_blocks;
         if blocks > 0 {
             let s = if blocks == 1 { " holds" } else { "s hold" };
             ui.line(format!(
-                "  {blocks} block{s} nothing on member {}, and what belongs there is read from the others where that \
-                 can be",
-                member.member
+                "  {blocks} block{s} nothing on {}, and what belongs there is read from the others where that can be",
+                report.name_of(member.member)
             ));
         }
         blocks

@@ -1,5 +1,6 @@
 //! `lab` and `bench`: what they print, keep and leave behind, however they end.
 
+use crate::arrays::{Folder, MIB};
 use crate::binary::spindles;
 use crate::loop_devices::Loops;
 use spindles_measure::Record;
@@ -224,4 +225,28 @@ fn an_interrupted_run_keeps_its_records_and_leaves_no_files() {
         assert!(printed.contains("block-write"), "{signal}: {printed}");
         assert!(is_empty(&folder.path().join("files")), "{signal}");
     }
+}
+
+/// Figures of an array that lost something meanwhile are told as that.
+#[test]
+fn bench_tells_what_went_wrong_on_devices_meanwhile() {
+    let folder = Folder::new("a b data", 32 * MIB);
+    folder.run("create pool raid1(@a,@b)").ok();
+    fs::write(folder.path("data"), vec![7; 16 << 20]).expect("room");
+    folder.run("copy @data array:@a,@b").ok();
+    let bench = "bench dd-read array:@a,@b --size 16M --runs 1";
+    let run = folder.run(bench).ok();
+    assert!(!run.error.contains("rotten"), "{}", run.error);
+    // Whichever member is asked for a block, there are some that are rotten on it.
+    for (member, half) in [("a", 0), ("b", 1)] {
+        let (_, device) = folder.newest(member);
+        let start = device.data_start().0 * 4096 + half * 8 * MIB;
+        for at in 0..8 {
+            folder.write(member, start + at * MIB, &vec![9; 64 << 10]);
+        }
+    }
+    let run = folder.run(&format!("{bench} --json")).ok();
+    assert!(run.error.contains("found rotten"), "{}", run.error);
+    let json = run.json();
+    assert_ne!(json["incidents"][0]["rotten_bytes"], 0, "{json}");
 }

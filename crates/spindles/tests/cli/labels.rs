@@ -66,7 +66,11 @@ fn wiping_takes_two_runs_and_the_superblocks_only() {
     drop(reader);
     assert!(contents(&devices) == before, "something was written");
 
-    spindles(&["wipe", &a, &shared, &fast, "--force"]).ok();
+    let wiped = spindles(&["wipe", &a, &shared, &fast, "--force"]).ok();
+    let told = "lost member 0; the array is degraded now: it is not safe from further losses";
+    for words in [told, "lost the device of its journal\n"] {
+        assert!(wiped.out.contains(words), "no {words} in {}", wiped.out);
+    }
     let mut expected = before;
     for device in [0, 3, 4] {
         expected[device][4096..8192].fill(0);
@@ -109,7 +113,8 @@ fn wiping_what_is_no_member_any_more_takes_nothing_from_its_array() {
             "before {command}: {}",
             wiped.out
         );
-        run(command).ok();
+        let done = run(command).ok();
+        assert!(!done.out.contains("loses"), "{}", done.out);
     }
     assert_eq!(run("status pool").status, 0);
 }

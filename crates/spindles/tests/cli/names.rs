@@ -370,3 +370,33 @@ fn a_copy_of_a_member_hides_no_name() {
     }
     here(&folder, "create pool concat(e)").fails(1, &["there is an array 'pool' already"]);
 }
+
+/// Devices that were away while others took their places, one after another, are attached again after more
+/// openings than a record remembers.
+#[test]
+fn what_others_have_the_places_of_does_not_make_a_name_ambiguous() {
+    let folder = Folder::new("a b c d", 8 * MIB);
+    folder.make("data", MIB);
+    here(&folder, "create pool raid1(a,b) --degraded-writes allow").ok();
+    std::fs::create_dir(folder.path("away")).expect("room");
+    let away = |name: &str| folder.path(&format!("away/{name}"));
+    for (gone, new) in [("b", "c"), ("a", "d")] {
+        std::fs::rename(folder.path(gone), away(gone)).expect("it is there");
+        here(&folder, &format!("rebuild pool --onto {new}")).ok();
+        for _ in 0..9 {
+            here(&folder, "copy data array:pool").ok();
+        }
+    }
+    for gone in ["b", "a"] {
+        std::fs::rename(away(gone), folder.path(gone)).expect("it is there");
+        let status = here(&folder, "status pool --json").ok();
+        assert_eq!(devices(&status.json()), ["d", "c"]);
+        let told = format!("left out: {gone}: array 'pool' has another device in its position");
+        assert!(status.error.contains(&told), "{}", status.error);
+    }
+    // With one of each side only, either may be what went on.
+    for gone in ["a", "d"] {
+        std::fs::remove_file(folder.path(gone)).expect("it is there");
+    }
+    here(&folder, "status pool").fails(1, &["have no record of each other"]);
+}

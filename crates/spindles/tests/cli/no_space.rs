@@ -6,8 +6,8 @@ use crate::arrays::MIB;
 use crate::binary::{Run, spindles_in};
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Command;
-use std::time::Duration;
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 /// A small file system in memory; gone when dropped.
 struct Mounted(tempfile::TempDir);
@@ -107,6 +107,36 @@ fn space_that_comes_in_time_is_used() {
     run.ok();
     let status = mounted.run("status a b --json").ok().json();
     assert_eq!(status["state"], "healthy");
+}
+
+/// Who asks a command to end does not wait until it gives up waiting for space.
+#[test]
+fn a_command_that_waits_for_space_ends_when_it_is_asked_to() {
+    let Some((mounted, elsewhere)) = full() else {
+        return;
+    };
+    let copy = Command::new(env!("CARGO_BIN_EXE_spindles"))
+        .args(["copy", &elsewhere.path().join("data").display().to_string()])
+        .arg("array:a,b")
+        .current_dir(mounted.at())
+        .env("SPINDLES_SCAN", ".")
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary was built");
+    std::thread::sleep(Duration::from_secs(1));
+    let asked = Instant::now();
+    let kill = Command::new("kill").arg(copy.id().to_string()).status();
+    assert!(kill.is_ok_and(|status| status.success()), "it waits");
+    let output = copy.wait_with_output().expect("it ends");
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{error}");
+    let last = error.lines().last().unwrap_or_default();
+    assert!(
+        last.contains("no space is left") || last.contains("interrupted after"),
+        "{error}"
+    );
+    // Otherwise four seconds more.
+    assert!(asked.elapsed() < Duration::from_millis(2_500), "{error}");
 }
 
 /// What a writer that ran out of space left in doubt is not given up because there is still none when

@@ -177,7 +177,8 @@ fn a_rebuild_that_can_not_be_is_refused() {
         );
     }
     folder.refuses("rebuild @a @c --member 1", 2, &["--onto"]);
-    folder.refuses("rebuild @a --onto @new", 1, &["can't be opened"]);
+    let rescue = "`spindles copy --rescue`, if it was closed in order";
+    folder.refuses("rebuild @a --onto @new", 1, &["can't be opened", rescue]);
     folder.refuses(
         "rebuild @a @c --onto @new --rebuild-rate fast",
         2,

@@ -55,7 +55,11 @@ fn a_replacement_that_can_not_be_is_refused() {
     folder.refuses("replace @b --onto @a @a @c", 2, &["is given twice"]);
     folder.refuses("replace @b --onto @b @a @c", 2, &["is given twice"]);
     folder.refuses("replace @b @a @c", 2, &["--onto"]);
-    folder.refuses("replace @b --onto @new", 1, &["can't be opened"]);
+    folder.refuses("replace @b --onto @new", 2, &["the array is missing"]);
+    // One that is all of its array needs no other.
+    let single = Folder::new("old new", 4 * MIB);
+    single.run("create single concat(@old)").ok();
+    single.run("replace @old --onto @new").ok();
     let left = Folder::new("a b c old new", 4 * MIB);
     left.run("create left raid5(@a,@b,@c) --spare @old").ok();
     let active = [left.path("a"), left.path("b"), left.path("c")].join(", ");

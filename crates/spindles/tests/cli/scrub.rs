@@ -128,7 +128,11 @@ fn flipped_bytes_are_found_and_repaired_at_exactly_their_places() {
         let flipped = flip(&folder, devices, 40);
         let rotten = data(&folder, devices);
         let check = folder.run(&format!("{scrub} --check --json"));
-        assert_eq!(check.status, 1, "{}", check.error);
+        let texts = [
+            "`spindles status` does not show that",
+            "`spindles scrub data`",
+        ];
+        check.fails(1, &texts);
         assert_eq!(check.json()["left_bytes"], 40 * BLOCK);
         assert!(data(&folder, devices) == rotten, "{expression}: --check");
         let run = folder.run(&format!("{scrub} --json")).ok();
@@ -216,7 +220,13 @@ fn a_scrub_of_too_few_members_is_refused() {
         for options in ["", " --check", " --restart", " --trust-data", " --force"] {
             if !too_few.is_empty() {
                 let scrub = format!("scrub {}{options}", list(too_few));
-                folder.refuses(&scrub, 1, &["can't be opened", "more than ", " survives"]);
+                let texts = [
+                    "can't be opened",
+                    "more than ",
+                    " survives",
+                    "copy --rescue",
+                ];
+                folder.refuses(&scrub, 1, &texts);
             }
             let run = folder.run(&format!("scrub {}{options}", list(enough)));
             let wrong = run.out.contains("nothing is wrong");

@@ -104,6 +104,28 @@ fn a_copy_lets_a_spare_take_its_place() {
     same(&folder, "c s");
 }
 
+/// A copy does not wait until the spare is filled, and says what finishes that.
+#[test]
+fn a_copy_that_ends_before_a_spare_is_filled_says_so() {
+    let folder = with_spare("raid5(@a,@b,@c)", "a b c", 128 * MIB, "s");
+    fs::remove_file(folder.path("b")).expect("it is there");
+    let copy = "copy @data array:@a,@c,@s --bytes 4K --force";
+    let error = folder.run(copy).ok().error;
+    for text in [
+        "/s takes the place of member 1",
+        ": a device that takes a place is filled to ",
+        " %: spindles rebuild finishes that, or it goes on when the array is written again",
+    ] {
+        assert!(error.contains(text), "no {text:?} in {error}");
+    }
+    let status = folder.run("status @a @c @s --json").json();
+    assert_eq!(status["members"][1]["state"], "rebuilding");
+    let run = folder.run("rebuild @a @c @s").ok();
+    assert!(run.out.contains("member 1 is active again"), "{}", run.out);
+    let error = folder.run(copy).ok().error;
+    assert!(!error.contains("is filled to"), "{error}");
+}
+
 /// It is taken for the places that it has room for.
 #[test]
 fn a_spare_that_is_too_small_for_some_members_says_for_which() {
@@ -206,6 +228,28 @@ fn a_shared_spare_serves_who_comes_first() {
     let run = folder.run("rebuild @c @big @less").ok();
     assert!(run.error.contains("/less takes the place"), "{}", run.error);
     assert!(spare_on(&folder, "big").is_some_and(|spare| spare.is_shared()));
+}
+
+/// Whichever way it is asked for: without being forced, as it takes its place by itself too.
+#[test]
+fn a_rebuild_onto_a_spare_takes_it() {
+    for whose in ["--shared", "--array @c,@d"] {
+        let folder = filled("raid5(@a,@b,@gone)", "a b gone", 8 * MIB);
+        for device in ["c", "d", "s"] {
+            folder.make(device, 8 * MIB);
+        }
+        folder.run("create other raid1(@c,@d)").ok();
+        folder.run(&format!("spare add @s {whose}")).ok();
+        if whose != "--shared" {
+            folder.refuses("rebuild @a @b --onto @s", 1, &["holds a spare"]);
+            folder.run("spare add @s --array @a,@b,@gone").ok();
+        }
+        fs::remove_file(folder.path("gone")).expect("it is there");
+        let run = folder.run("rebuild @a @b --onto @s").ok();
+        assert!(run.out.contains("member 2 is active again"), "{}", run.out);
+        assert_eq!(spare_on(&folder, "s"), None, "{whose}");
+        same(&folder, "a s");
+    }
 }
 
 /// A crash after an array laid its hand on a spare leaves one of that array alone. What is torn is
@@ -316,7 +360,7 @@ fn what_can_not_be_a_spare_is_refused() {
     folder.make("shared", 8 * MIB);
     folder.run("spare add @shared --shared").ok();
     folder.refuses(
-        "rebuild @a @b --onto @shared",
+        "replace @a --onto @shared @b @c",
         1,
         &["a spare of Spindles arrays", "--force"],
     );

@@ -373,6 +373,11 @@ impl Engine {
     /// and where all that waits is of requests that read for another part, which are not answered before that part
     /// is logged, that does.
     fn others_join(&self) -> bool {
+        let journal = self.journal.as_ref().expect("the caller looked");
+        let in_use = index(self.client_ranges()) - self.free_ranges.len();
+        if in_use == journal.waiting.len() {
+            return false; // All of them wait.
+        }
         let of_write = |range: &&StripeRange| {
             range.ask == Ask::Write && range.log.segment.is_none() && !range.shape.copies
         };
@@ -386,7 +391,6 @@ impl Engine {
                 |range: &StripeRange| range.phase() == Phase::Reading && range.owner == owner;
             self.ranges.iter().filter(of_write).any(reads)
         };
-        let journal = self.journal.as_ref().expect("the caller looked");
         journal.waiting.iter().all(reads_more)
     }
 

@@ -1,6 +1,7 @@
 //! `spindles bench WORKLOAD TARGET`: one workload on one target.
 
 use super::Command;
+use crate::arrays;
 use crate::failure::Usage;
 use crate::measuring;
 use crate::ui::Ui;
@@ -142,8 +143,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if measured.outcome.runs == 0 {
         return Err(anyhow!("interrupted before the first run was done"));
     }
-    let (text, value) = measuring::report(&Analysis::of(&measured.records)?, &arguments.view)?;
+    let (text, mut value) = measuring::report(&Analysis::of(&measured.records)?, &arguments.view)?;
     ui.line(text.trim_end());
+    value["incidents"] = arrays::incidents(&measured.incidents);
     ui.json(&value);
     match measured.outcome.failed {
         0 if measured.outcome.interrupted => Err(anyhow!("interrupted")),

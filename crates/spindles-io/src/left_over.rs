@@ -1,0 +1,91 @@
+//! Devices that another one has the place of, and that are attached still. What they say of their array is
+//! old; so long ago that no record remembers the other, assembly could not tell that from two histories.
+
+use spindles_format::{ArrayRecord, Found, Uuid};
+
+/// Takes out the devices that are left over, as far as that is known. Those that the records of their array
+/// remember stay: assembly says what they are.
+pub(crate) fn set_apart(found: &mut Vec<Found>) -> Vec<Found> {
+    let mut left_over = take(found, is_outlived);
+    left_over.extend(take(found, is_a_remainder));
+    left_over
+}
+
+fn take(found: &mut Vec<Found>, is_old: fn(&Found, &ArrayRecord, &[Found]) -> bool) -> Vec<Found> {
+    let all = found.clone();
+    let is_left_over = |device: &mut Found| {
+        device.record().is_ok_and(|(own, _)| {
+            let newest = newest(&all, own.uuid).unwrap_or(own);
+            newest.common_generation(own).is_none() && is_old(device, own, &all)
+        })
+    };
+    found.extract_if(.., is_left_over).collect()
+}
+
+/// Whether the array went on without it: a newer record counts on a device that its own counts on too, and
+/// not on it. Each record is durable on all that it counts on before the next one is written, so that device
+/// had both, one after the other.
+fn is_outlived(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
+    let records = all.iter().filter_map(|found| Some(&found.record().ok()?.0));
+    let mut newer = records.filter(|other| {
+        other.uuid == own.uuid && other.generation > own.generation && !has_place(device, other)
+    });
+    newer.any(|other| {
+        let mut places = own.members().iter().zip(other.members());
+        places.any(|(one, other)| {
+            one.device_uuid == other.device_uuid
+                && one.state.takes_part()
+                && other.state.takes_part()
+        })
+    })
+}
+
+/// Whether a newer record has all devices that it counts on, and another one in this place, and its own
+/// lacks some: it is not the other half of an array that went on in two places.
+fn is_a_remainder(device: &Found, own: &ArrayRecord, all: &[Found]) -> bool {
+    let Some(newest) = newest(all, own.uuid) else {
+        return false;
+    };
+    newest.generation > own.generation
+        && newest.last_written_s >= own.last_written_s
+        && !has_place(device, newest)
+        && is_whole(newest, all)
+        && !is_whole(own, all)
+}
+
+/// Whether a record counts on that device.
+fn has_place(device: &Found, record: &ArrayRecord) -> bool {
+    device.record().is_ok_and(|(own, it)| {
+        let place = usize::from(it.member.0);
+        let there = record.members().get(place);
+        there.is_some_and(|there| {
+            there.device_uuid == own.member[place].device_uuid && there.state.takes_part()
+        })
+    })
+}
+
+/// Whether all devices are there that a record counts on.
+fn is_whole(record: &ArrayRecord, all: &[Found]) -> bool {
+    let mut counted_on = record.members().iter().filter(|it| it.state.takes_part());
+    counted_on.all(|it| {
+        all.iter()
+            .any(|found| is_member(found, record.uuid, it.device_uuid))
+    })
+}
+
+/// The newest record of an array.
+pub(crate) fn newest(found: &[Found], uuid: Uuid) -> Option<&ArrayRecord> {
+    let records = found
+        .iter()
+        .filter_map(|found| Some(&found.record().ok()?.0));
+    records
+        .filter(|array| array.uuid == uuid)
+        .max_by_key(|array| array.generation)
+}
+
+/// Whether a device is a member of that array, under that identity.
+pub(crate) fn is_member(found: &Found, uuid: Uuid, own: Uuid) -> bool {
+    found.record().is_ok_and(|(array, device)| {
+        array.uuid == uuid && array.member[usize::from(device.member.0)].device_uuid == own
+    })
+}
