@@ -142,6 +142,8 @@ pub struct Engine {
     ranges: Ranges,
     /// How many stripe ranges of `Owner::Answered` there are.
     answered: u32,
+    /// Whether stripe ranges may wait to be logged while no batch is under way.
+    wants_batch: bool,
     groups: Vec<Group>,
     operands: Vec<Operand>,
     free_ranges: Vec<RangeId>,
@@ -497,12 +499,11 @@ impl Engine {
             || self.holds_back()
             || self.closing != Closing::Open
             || self.pages.as_ref().is_some_and(Pages::wants_pump)
-            || self
-                .journal
-                .as_ref()
-                .is_some_and(|journal| journal.wants_batch())
         {
             self.pump_all(now);
+        }
+        if self.wants_batch {
+            self.begin_batch();
         }
     }
 
@@ -523,7 +524,6 @@ impl Engine {
                 break;
             }
         }
-        self.begin_batch();
         self.pump_closing();
         self.write_pages();
     }

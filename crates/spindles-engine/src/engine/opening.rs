@@ -236,6 +236,7 @@ impl Engine {
             free_requests: (0..config.limits.requests).rev().collect(),
             ranges: Ranges::new(all_ranges, shape),
             answered: 0,
+            wants_batch: false,
             groups: vec![Group::empty(); index(all_ranges)],
             operands: vec![
                 Operand {

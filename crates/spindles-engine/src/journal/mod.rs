@@ -111,8 +111,6 @@ pub(crate) struct Journal {
     pub(crate) segments: [Segment; 2],
     /// The segment that is filled.
     pub(crate) current: usize,
-    /// Nothing that waits fits in what is left of it, and the other is not free yet.
-    pub(crate) is_full: bool,
     /// Blocks of it that batches have taken.
     pub(crate) used: u32,
     pub(crate) live: Live,
@@ -169,7 +167,6 @@ impl Journal {
             sequence: 0,
             segments: [Segment::FREE; 2],
             current: 0,
-            is_full: false,
             used: 0,
             live: Live::new(),
             waiting: VecDeque::with_capacity(index(ranges)),
@@ -179,12 +176,6 @@ impl Journal {
             row_sums: Vec::with_capacity(JournalWriter::blocks_max()),
             unlogged: 0,
         })
-    }
-
-    /// Whether a batch is to be begun.
-    #[inline]
-    pub(crate) fn wants_batch(&self) -> bool {
-        self.batch.is_none() && !self.waiting.is_empty() && self.state == State::On && !self.is_full
     }
 
     /// How long a stripe range may be so that it fits into a batch.
@@ -211,7 +202,6 @@ impl Journal {
         };
         self.segments = [segment(SegmentState::InUse), segment(SegmentState::Free)];
         self.current = 0;
-        self.is_full = false;
         self.used = 0;
         self.live.clear(0);
         self.live.clear(1);

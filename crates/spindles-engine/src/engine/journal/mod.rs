@@ -65,6 +65,7 @@ impl Engine {
         self.ranges[id].move_to(Phase::Logging);
         let journal = self.journal.as_mut().expect("there is a journal");
         journal.waiting.push_back(id);
+        self.wants_batch = true;
     }
 
     /// Whether the log may hold something of a group that replay would carry out.
@@ -317,7 +318,7 @@ impl Engine {
             journal.segments[other].state = SegmentState::Free;
             journal.live.clear(other);
         }
-        journal.is_full = false;
+        self.wants_batch = true;
         if restarted {
             self.regions.forget_released();
             self.zeroing_goes_on();
@@ -340,11 +341,15 @@ impl Engine {
     /// Forms a batch of all stripe ranges that wait, as many as fit, where none is under way and no other is
     /// about to join.
     pub(crate) fn begin_batch(&mut self) {
-        let wants = self
-            .journal
-            .as_ref()
-            .is_some_and(|journal| journal.wants_batch());
-        if !wants || self.others_join() {
+        self.wants_batch = false;
+        let Some(journal) = &self.journal else {
+            return;
+        };
+        if journal.batch.is_some() || journal.waiting.is_empty() || journal.state != State::On {
+            return;
+        }
+        if self.others_join() {
+            self.wants_batch = true; // After the next input.
             return;
         }
         if self.choose_batch() == 0 {
@@ -352,8 +357,7 @@ impl Engine {
             let journal = self.journal.as_mut().expect("looked at");
             let other = 1 - journal.current;
             if journal.segments[other].state != SegmentState::Free {
-                journal.is_full = true; // Until the other is free.
-                return;
+                return; // It is being made free.
             }
             journal.current = other;
             journal.used = 0;
@@ -375,8 +379,8 @@ impl Engine {
     fn others_join(&self) -> bool {
         let journal = self.journal.as_ref().expect("the caller looked");
         let in_use = index(self.client_ranges()) - self.free_ranges.len();
-        if in_use == journal.waiting.len() {
-            return false; // All of them wait.
+        if in_use == journal.waiting.len() + index(self.answered) {
+            return false; // All others wait too, or were logged before.
         }
         let of_write = |range: &&StripeRange| {
             range.ask == Ask::Write && range.log.segment.is_none() && !range.shape.copies
