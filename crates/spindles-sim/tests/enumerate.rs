@@ -141,6 +141,49 @@ const BEYOND: &[(&str, u8)] = &[
     ),
 ];
 
+/// What it explores on arrays of one member more than the smallest of their level, how many crashes one after
+/// another, and of how many states. Three copies are there beside two in any case.
+const LARGER: &[(&str, u8, u64)] = &[
+    ("raid4(4) resync regions: write 0+1, flush", 2, u64::MAX),
+    (
+        "raid5:left-symmetric(4) resync without {0}: member 0 is rebuilt, write 0+1",
+        2,
+        u64::MAX,
+    ),
+    (
+        "raid5:left-symmetric(4) resync without {0}: member 0 is rebuilt, discard 0+2",
+        2,
+        u64::MAX,
+    ),
+    (
+        "raid5:left-symmetric(4) resync regions: write 0+1, write 0+1",
+        2,
+        u64::MAX,
+    ),
+    (
+        "raid5:left-symmetric(4) journal regions checksums: write 0+1, close",
+        2,
+        u64::MAX,
+    ),
+    (
+        "raid6:left-symmetric(5) resync: write 0+1, flush",
+        1,
+        u64::MAX,
+    ),
+    (
+        "raid6:left-symmetric(5) journal regions checksums: write 0+1, flush",
+        1,
+        u64::MAX,
+    ),
+    // With all sets of three members that may be missing.
+    ("raid7(6) resync: write 0+1, flush", 1, 2_000),
+    (
+        "raid10:near 2(4) journal regions checksums: write 0+1, close",
+        2,
+        u64::MAX,
+    ),
+];
+
 /// The scenario of these words.
 fn named(name: &str, bounds: &Bounds) -> Scenario {
     let bounds = Bounds {
@@ -156,8 +199,9 @@ fn named(name: &str, bounds: &Bounds) -> Scenario {
 /// holds checksums only, by themselves and on an array that is degraded already, where a small durable
 /// write comes into the same rows (with members missing after the crash some blocks answer errors);
 /// an array that logs its writes and is being rebuilt; one with a device of its own for that, which is
-/// lost too; and with checksums members that drop out in the
-/// middle of a write, copies and rows that are written twice, discards, and two parities.
+/// lost too; with checksums members that drop out in the
+/// middle of a write, copies and rows that are written twice, discards, and two parities; and a little of each
+/// level on one member more.
 #[test]
 fn small_arrays_keep_all_promises() {
     let short = Bounds {
@@ -172,6 +216,15 @@ fn small_arrays_keep_all_promises() {
         (named(name, &bounds), bounds)
     });
     let mut all: Vec<_> = beyond.collect();
+    all.extend(LARGER.iter().map(|(name, crashes, states_max)| {
+        let bounds = Bounds {
+            crashes: *crashes,
+            states_max: *states_max,
+            all_arrays: true,
+            ..short
+        };
+        (named(name, &bounds), bounds)
+    }));
     // Of new arrays some are named above; the fleet takes all of them.
     let is_new = |scenario: &Scenario| scenario.to_string().contains(" new");
     let within = scenarios(&short).into_iter();
@@ -291,6 +344,39 @@ fn every_level_with_redundancy_and_every_policy_is_enumerated() {
                 assert!(has, "{level}{kind}");
             }
         }
+    }
+}
+
+/// The fleet has all kinds of arrays of one member more, and all layouts; the test command some of each level.
+#[test]
+fn every_level_with_redundancy_is_enumerated_with_one_member_more() {
+    let long = scenarios(&Bounds {
+        requests: 2,
+        ..Bounds::LONG
+    });
+    let names: Vec<_> = long.iter().map(Scenario::to_string).collect();
+    for level in LEVELS {
+        let fewest = match level.redundancy {
+            Redundancy::None => continue,
+            Redundancy::CopyOnEveryMember => level.members_min,
+            Redundancy::Copies => level.members_min + 1,
+            Redundancy::Parity(chunks) => chunks + 2,
+        };
+        for layout in level.layouts {
+            let array =
+                [level.name, layout.name].join(if layout.name.is_empty() { "" } else { ":" });
+            for members in [fewest, fewest + 1] {
+                let size = format!("({members}) journal regions");
+                let mut names = names.iter();
+                let has = names.any(|name| name.starts_with(&array) && name.contains(&size));
+                assert!(has, "{array} of {members}");
+            }
+        }
+        let larger = format!("({}) ", fewest + 1);
+        let here = |name: &str| name.starts_with(level.name) && name.contains(&larger);
+        let copies = level.redundancy == Redundancy::CopyOnEveryMember;
+        let has = LARGER.iter().any(|(name, ..)| here(name));
+        assert!(copies || has, "{level}");
     }
 }
 

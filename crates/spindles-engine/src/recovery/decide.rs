@@ -177,16 +177,43 @@ mod tests {
 
     const ALL: [Left; 4] = [Left::Old, Left::New, Left::Torn, Left::Gone];
 
-    /// What a slot holds in each of these states, in place of a checksum. Parity is the exclusive or of
-    /// data, so that it is right for the checksums too, as with a CRC.
-    fn sum(slot: u8, left: Left, data: u8) -> Option<u32> {
+    /// A row of so many data blocks and so many parities.
+    const fn row(data: u8, parities: u8) -> Shape {
+        Shape {
+            data,
+            slots: data + parities,
+            copies: false,
+        }
+    }
+
+    /// What these slots of a row hold, made of others by the code that arrays have.
+    fn solved(shape: Shape, wanted: SlotSet, known: &[(u8, u32)]) -> Vec<(u8, u32)> {
+        let code = spindles_parity::by_parity_chunks(shape.slots - shape.data);
+        let known: Vec<_> = known.iter().map(|(s, v)| (*s, v.to_le_bytes())).collect();
+        let sources: Vec<_> = known.iter().map(|(s, bytes)| (*s, &bytes[..])).collect();
+        let mut made: Vec<_> = wanted.iter().map(|slot| (slot, [0; 4])).collect();
+        let mut targets: Vec<_> = made.iter_mut().map(|(s, of)| (*s, &mut of[..])).collect();
+        spindles_parity::solve(code, shape.data, &sources, &mut targets);
+        let made = made.into_iter();
+        made.map(|(slot, bytes)| (slot, u32::from_le_bytes(bytes)))
+            .collect()
+    }
+
+    /// What a slot holds in each of these states. Blocks are so short that each is its own checksum, and with one
+    /// parity, which is their exclusive or, that is right for the checksums too, as with a CRC.
+    fn sum(slot: u8, left: Left, shape: Shape) -> Option<u32> {
         let of = |slot: u8, new: bool| {
             let old = 0x1001_0413 * (u32::from(slot) + 3);
             let change = 0x0ab7_90c1 * (7 - u32::from(slot));
             if new { old ^ change } else { old }
         };
-        let row = |new| (0..data).fold(0, |sum, slot| sum ^ of(slot, new));
-        let whole = |new| if slot < data { of(slot, new) } else { row(new) };
+        let whole = |new| {
+            if slot < shape.data {
+                return of(slot, new);
+            }
+            let data: Vec<_> = (0..shape.data).map(|slot| (slot, of(slot, new))).collect();
+            solved(shape, SlotSet::one(slot), &data)[0].1
+        };
         match left {
             Left::Old => Some(whole(false)),
             Left::New => Some(whole(true)),
@@ -195,9 +222,9 @@ mod tests {
         }
     }
 
-    fn row_sum(new: bool, data: u8) -> RowSum {
+    fn row_sum(new: bool, shape: Shape) -> RowSum {
         let left = if new { Left::New } else { Left::Old };
-        RowSum::of((0..data).map(|slot| (slot, sum(slot, left, data).unwrap())))
+        RowSum::of((0..shape.data).map(|slot| (slot, sum(slot, left, shape).unwrap())))
     }
 
     /// What is in the place of a block, and whether its entry is the new one.
@@ -213,59 +240,89 @@ mod tests {
         }
     }
 
-    fn evidence(states: &[State], data: u8) -> Vec<BlockEvidence> {
+    /// What is known of a row in which this slot, if any, lost its entry.
+    fn evidence(states: &[State], shape: Shape, lost: Option<u8>) -> Vec<BlockEvidence> {
         let of = |(slot, &(left, new)): (u8, &State)| {
             let entry = if new { Left::New } else { Left::Old };
+            let has_entry = lost != Some(slot);
             BlockEvidence {
-                lost_checksum: false,
-                read: sum(slot, left, data),
-                kept: sum(slot, entry, data),
-                row_sum: (slot >= data).then(|| row_sum(new, data)),
+                lost_checksum: !has_entry,
+                read: sum(slot, left, shape),
+                kept: sum(slot, entry, shape).filter(|_| has_entry),
+                row_sum: (has_entry && slot >= shape.data).then(|| row_sum(new, shape)),
             }
         };
         (0..).zip(states).map(of).collect()
     }
 
-    fn told(states: &[State], data: u8) -> String {
+    fn told(states: &[State], data: u8, lost: Option<u8>) -> String {
         let of = |(slot, (left, new)): (u8, &State)| {
-            let name = if slot < data {
-                format!("d{slot}")
-            } else {
-                "p".to_string()
+            let name = match slot.checked_sub(data) {
+                None => format!("d{slot}"),
+                Some(parity) => "pqr"[usize::from(parity)..][..1].to_string(),
             };
-            let entry = if *new { "new" } else { "old" };
+            let entry = match (lost == Some(slot), new) {
+                (true, _) => "lost",
+                (_, true) => "new",
+                (_, false) => "old",
+            };
             format!("{name}={left:?}/{entry}").to_lowercase()
         };
         let all: Vec<_> = (0..).zip(states).map(of).collect();
         all.join(" ")
     }
 
-    /// What becomes of a row with one parity: its data, or nothing for what is lost.
-    fn settle(data: u8, row: &[BlockEvidence]) -> (String, Vec<Option<u32>>) {
-        let shape = Shape {
-            data,
-            slots: data + 1,
-            copies: false,
-        };
+    /// What becomes of a row with parity.
+    struct Settled {
+        how: &'static str,
+        proved: bool,
+        /// What is lost of it.
+        lost: SlotSet,
+        /// The data; nothing for what is lost.
+        values: Vec<Option<u32>>,
+    }
+
+    fn settle(shape: Shape, row: &[BlockEvidence]) -> Settled {
         let mut disproved = 0;
         loop {
             let verdict = decide_row(shape, row, disproved);
-            let mut values: Vec<_> = row[..usize::from(data)].iter().map(|b| b.read).collect();
+            let read = row[..usize::from(shape.data)].iter().map(|b| b.read);
+            let mut settled = Settled {
+                how: "as read",
+                proved: false,
+                lost: SlotSet::EMPTY,
+                values: read.collect(),
+            };
             match verdict {
-                Verdict::AsRead { proved } => {
-                    let how = if proved { "as read, proved" } else { "as read" };
-                    return (how.to_string(), values);
+                Verdict::AsRead { proved: false } => return settled,
+                Verdict::AsRead { proved: true } => {
+                    (settled.how, settled.proved) = ("as read, proved", true);
+                    return settled;
                 }
-                Verdict::Lost(_) => return ("lost".to_string(), values),
+                Verdict::Lost(gone) => {
+                    gone.iter()
+                        .for_each(|slot| settled.values[usize::from(slot)] = None);
+                    (settled.how, settled.lost) = ("lost", gone);
+                    return settled;
+                }
                 Verdict::Try { erased, sources } => {
-                    assert_eq!(erased.count() + sources.count(), u32::from(data) + 1);
+                    assert_eq!(sources.count(), u32::from(shape.data));
                     let value = |slot: u8| row[usize::from(slot)].read.expect("it was read");
-                    let recovered = sources.iter().fold(0, |sum, slot| sum ^ value(slot));
-                    let slot = erased.first().expect("one at least");
-                    values[usize::from(slot)] = Some(recovered);
-                    let all = (0..).zip(values.iter().map(|value| value.expect("all are known")));
+                    let known: Vec<_> = sources.iter().map(|slot| (slot, value(slot))).collect();
+                    for (slot, value) in solved(shape, erased, &known) {
+                        settled.values[usize::from(slot)] = Some(value);
+                    }
+                    let all = (0..).zip(
+                        settled
+                            .values
+                            .iter()
+                            .map(|value| value.expect("all are known")),
+                    );
                     if proves(shape, row, RowSum::of(all)) {
-                        return (format!("reconstructed d{slot}"), values);
+                        let names = ["", "reconstructed one", "reconstructed two"];
+                        settled.how = names[usize::try_from(erased.count()).unwrap()];
+                        settled.proved = true;
+                        return settled;
                     }
                     disproved += 1;
                 }
@@ -273,49 +330,108 @@ mod tests {
         }
     }
 
-    /// Every state of a row with one parity. Nothing comes of it but what was there, old or new; what
-    /// is reconstructed is all old or all new; and what is all there is not lost.
+    /// What becomes of every state of a row, in which one slot, if any, lost its entry: how often what.
+    fn decided(shape: Shape, lost: Option<u8>, prints: bool) -> BTreeMap<&'static str, u32> {
+        let data = shape.data;
+        let parities = shape.slots - data;
+        let mut outcomes = BTreeMap::new();
+        each(shape.slots, |states| {
+            if lost.is_some_and(|slot| states[usize::from(slot)].1) {
+                return; // An entry that is lost is neither old nor new.
+            }
+            let row = evidence(states, shape, lost);
+            let settled = settle(shape, &row);
+            let how = settled.how;
+            let told = told(states, data, lost);
+            let what = format!("{data} data, {parities} parities: {told} → {how}");
+            if prints {
+                println!("{what}");
+            }
+            let is = |left| {
+                let all = (0..data).map(|slot| sum(slot, left, shape));
+                all.eq(settled.values.iter().copied())
+            };
+            assert!(
+                !settled.proved || is(Left::Old) || is(Left::New),
+                "{what}: what is proved is all old or all new"
+            );
+            for (slot, value) in (0..).zip(&settled.values) {
+                let (left, _) = states[usize::from(slot)];
+                let legal = [Left::Old, Left::New, left].map(|left| sum(slot, left, shape));
+                let legal = legal.contains(value) && value.is_some();
+                let is_lost = settled.lost.contains(slot) && value.is_none();
+                assert!(legal || is_lost, "{what}: d{slot}");
+                let may_be_lost = left == Left::Gone || lost == Some(slot);
+                assert!(
+                    may_be_lost || !settled.lost.contains(slot),
+                    "{what}: d{slot}"
+                );
+            }
+            // All that is there is of one time, is enough, and a row sum beside a parity is of that time.
+            let all_of = |left: Left| {
+                let there = |is: Left| is == left || is == Left::Gone;
+                let gone = states.iter().filter(|(is, _)| *is == Left::Gone).count();
+                let sums = (data..shape.slots).filter(|slot| lost != Some(*slot));
+                let mut sums = sums.map(|slot| states[usize::from(slot)]);
+                states.iter().all(|(is, _)| there(*is))
+                    && gone <= usize::from(parities)
+                    && sums.any(|(_, new)| new == (left == Left::New))
+            };
+            for left in [Left::Old, Left::New] {
+                let proved = settled.proved && is(left);
+                assert!(!all_of(left) || proved, "{what}: all was there");
+            }
+            *outcomes.entry(how).or_default() += 1;
+        });
+        outcomes
+    }
+
+    /// How often a row with so many data blocks and parities, in which this slot, if any, lost its entry, comes
+    /// out as read, as read and proved, with one or two blocks reconstructed, and with some that are lost.
+    const OUTCOMES: &[(u8, u8, Option<u8>, [u32; 5])] = &[
+        (1, 1, None, [26, 16, 10, 0, 12]),
+        (2, 1, None, [232, 32, 40, 0, 208]),
+        (3, 1, None, [1592, 64, 120, 0, 2320]),
+        (1, 2, None, [102, 192, 166, 0, 52]),
+        (2, 2, None, [1398, 384, 808, 170, 1336]),
+        (1, 1, Some(0), [0, 8, 6, 0, 18]),
+        (1, 1, Some(1), [24, 0, 0, 0, 8]),
+        (2, 1, Some(0), [0, 16, 22, 0, 218]),
+        (2, 1, Some(1), [0, 16, 22, 0, 218]),
+        (2, 1, Some(2), [144, 0, 0, 0, 112]),
+        (3, 1, Some(0), [0, 32, 64, 0, 1952]),
+        (3, 1, Some(1), [0, 32, 64, 0, 1952]),
+        (3, 1, Some(2), [0, 32, 64, 0, 1952]),
+        (3, 1, Some(3), [864, 0, 0, 0, 1184]),
+    ];
+
+    /// Every state of rows with parity. Nothing comes of it but what was there, old or new; what is
+    /// proved is all old or all new; what is all there is not lost; and lost is nothing but what can't be
+    /// read or has lost its checksum. Of how much comes out in which way nothing changes unnoticed.
     #[test]
     fn every_row_with_parity_is_decided() {
-        for data in [1, 2, 3] {
-            let mut outcomes = BTreeMap::<String, u32>::new();
-            each(data + 1, |states| {
-                let row = evidence(states, data);
-                let (how, values) = settle(data, &row);
-                let what = format!("raid5 {}: {} → {how}", data + 1, told(states, data));
-                if data < 3 {
-                    println!("{what}");
-                }
-                let is = |left| {
-                    let all = (0..data).map(|slot| sum(slot, left, data));
-                    all.eq(values.iter().copied())
-                };
-                let proved = how.starts_with("reconstructed") || how.ends_with("proved");
-                assert!(!proved || is(Left::Old) || is(Left::New), "{what}");
-                for (slot, value) in (0..).zip(&values) {
-                    let (left, _) = states[usize::from(slot)];
-                    let legal = [Left::Old, Left::New, left].map(|left| sum(slot, left, data));
-                    assert!(legal.contains(value), "{what}: d{slot}");
-                }
-                let all_of = |left: Left| {
-                    let there = states
-                        .iter()
-                        .all(|(is, _)| *is == left || *is == Left::Gone);
-                    let gone = states.iter().filter(|(is, _)| *is == Left::Gone).count();
-                    there && gone <= 1 && states[usize::from(data)] == (left, left == Left::New)
-                };
-                for left in [Left::Old, Left::New] {
-                    assert!(!all_of(left) || is(left), "{what}: all was there");
-                }
-                let gone = states[..usize::from(data)]
-                    .iter()
-                    .any(|(is, _)| *is == Left::Gone);
-                assert!(gone || how != "lost", "{what}");
-                *outcomes.entry(how).or_default() += 1;
-            });
-            println!("{data} data blocks: {outcomes:?}");
-            assert!(outcomes.len() > 3, "{outcomes:?}");
+        let names = [
+            "as read",
+            "as read, proved",
+            "reconstructed one",
+            "reconstructed two",
+            "lost",
+        ];
+        let shapes = [(1, 1), (2, 1), (3, 1), (1, 2), (2, 2)];
+        let whole = shapes.map(|(data, parities)| (data, parities, None));
+        let lost = [1, 2, 3].into_iter();
+        let lost = lost.flat_map(|data| (0..=data).map(move |slot| (data, 1, Some(slot))));
+        let mut all = Vec::new();
+        for (data, parities, lost) in whole.into_iter().chain(lost) {
+            let prints = data < 3 && parities < 2 && lost.is_none();
+            let outcomes = decided(row(data, parities), lost, prints);
+            let count = |name| outcomes.get(name).copied().unwrap_or(0);
+            let counts = names.map(count);
+            assert_eq!(counts.iter().sum::<u32>(), outcomes.values().sum());
+            println!("({data}, {parities}, {lost:?}, {counts:?}),");
+            all.push((data, parities, lost, counts));
         }
+        assert_eq!(all, OUTCOMES);
     }
 
     /// What is tried of a row of which none of these data blocks fits, and nothing is proved.
@@ -376,13 +492,13 @@ mod tests {
                     let entry = if new { Left::New } else { Left::Old };
                     BlockEvidence {
                         lost_checksum: false,
-                        read: sum(0, left, 1),
-                        kept: sum(0, entry, 1),
+                        read: sum(0, left, row(1, 1)),
+                        kept: sum(0, entry, row(1, 1)),
                         row_sum: None,
                     }
                 };
                 let row: Vec<_> = states.iter().map(of).collect();
-                let what = told(states, copies);
+                let what = told(states, copies, None);
                 let Some(truth) = decide_copies(&row) else {
                     assert!(row.iter().all(|copy| copy.read.is_none()), "{what}");
                     return;

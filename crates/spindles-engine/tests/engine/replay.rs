@@ -1,6 +1,6 @@
 //! Replays: of logs that are damaged, and beside members that go out or are being filled.
 
-use crate::world::{BLOCK, Setup, World};
+use crate::world::{BLOCK, Kept, Setup, World};
 use spindles_block::{BlockIndex, MemberIndex, MemberSet, Operation, RequestError};
 use spindles_engine::{ArrayState, Event, Member};
 use spindles_format::{AreaKind, CHECKSUM_PAGE_BYTES, JOURNAL_HEADER_BYTES, JournalHeader};
@@ -1123,4 +1123,208 @@ fn a_close_comes_to_its_end_whoever_goes() {
         let closed = |event: &Event| matches!(event, Event::Closed { .. });
         assert!(world.events.iter().any(closed), "{:?}", world.events);
     }
+}
+
+/// The array on what a loss of power left: as the newest superblock says.
+fn after_power_loss(mut world: World, setup: &Setup, keeps: Option<Kept>) -> World {
+    world.lose_power(|rng| {
+        let drawn = [Kept::Nothing, Kept::All][usize::try_from(rng.below(2)).unwrap()];
+        keeps.unwrap_or(drawn)
+    });
+    let records = (0..world.members.len()).flat_map(|member| world.superblocks(member));
+    let newest = records.max_by_key(|record| record.generation);
+    let mut world = world.reopen_as(setup, newest.expect("one is whole at least"), None);
+    world.run();
+    world
+}
+
+/// Blocks of a region of an array with four members, and of the array that is looked at.
+const REGION: u64 = 24;
+const LOOKED_AT: u64 = 2 * REGION;
+
+/// An array full of something, the journals of which hold writes of parts of the first rows still, durably. Besides
+/// what its blocks hold.
+fn with_live_records(setup: &Setup) -> (World, Vec<u8>) {
+    let mut contents: Vec<u8> = (100..).take(usize::try_from(LOOKED_AT).unwrap()).collect();
+    let bytes: Vec<u8> = contents.iter().flat_map(|&byte| [byte; BLOCK]).collect();
+    let mut world = setup.open().unwrap();
+    world.write(0, &bytes).unwrap();
+    assert!(world.close());
+    let mut world = world.reopen(setup);
+    world.run();
+    for (at, byte) in [(1, 1), (5, 2), (14, 3), (1, 4)] {
+        world.write_and_no_more(at, &[byte; BLOCK]);
+        contents[usize::try_from(at).unwrap()] = byte;
+    }
+    world.flush_and_no_more();
+    let log = world.engine.record().expect("it has superblocks").journal;
+    let (member, _) = place_of(&world, 1);
+    let (_, at) = last_header(&world, member).expect("it was logged");
+    let header = &world.members[member][at..at + JOURNAL_HEADER_BYTES];
+    let batch = JournalHeader::decode(header).unwrap().batch;
+    assert!(
+        batch.nonce == log.nonce && batch.sequence >= log.tail,
+        "the log is live"
+    );
+    (world, contents)
+}
+
+/// Blocks that the log holds writes of become zeros, by `operation`. The power is lost after every step, and what
+/// is there then is read, without a member too: each block of what was to be zeros holds what was there or zeros,
+/// and zeros where that was answered as durable, or flushed; everything else is as it was. That stays so
+/// after another loss of power.
+fn no_replay_brings_back(operation: Operation) {
+    let durably = operation == Operation::WriteZeroes { fua: true };
+    let (mut before, mut after, mut between, mut errors) = (0, 0, 0, 0);
+    // A whole region, all blocks of some rows, and parts of rows.
+    for (first, blocks) in [(0, 24), (0, 12), (0, 36), (1, 9), (5, 1)] {
+        for (seed, keeps, zeroes) in [
+            (1, Some(Kept::Nothing), false),
+            (2, Some(Kept::All), false),
+            (3, None, true),
+        ] {
+            for stop in 0.. {
+                let mut setup = wide("raid5", 4, true);
+                setup.spec.member_blocks = vec![600; 4];
+                (setup.seed, setup.zeroes) = (seed, zeroes);
+                let (mut world, contents) = with_live_records(&setup);
+                let token = world.submit(operation, first, Vec::new(), blocks);
+                let mut flush = None;
+                let is_answered = |world: &World, token: u64| {
+                    world
+                        .replies
+                        .iter()
+                        .any(|reply| reply.token == token && reply.result.is_ok())
+                };
+                let mut steps = 0;
+                while steps < stop && !world.idle() {
+                    world.step();
+                    steps += 1;
+                    if flush.is_none() && is_answered(&world, token) {
+                        flush = Some(world.submit(Operation::Flush, 0, Vec::new(), 0));
+                    }
+                }
+                if steps < stop {
+                    break; // There are no more.
+                }
+                let answered = is_answered(&world, token);
+                let flushed = flush.is_some_and(|flush| is_answered(&world, flush));
+                let durable = flushed || durably && answered;
+                let without = [None, Some(0), Some(1), Some(2), Some(3)][stop % 5];
+                let mut again = setup.clone();
+                if let Some(member) = without {
+                    again.missing = MemberSet::EMPTY.with(MemberIndex(member));
+                }
+                let what = format!(
+                    "{operation:?} of {first}+{blocks}, seed {seed}, power lost after {stop} steps, answered \
+                     {answered}, durable {durable}, without {without:?}"
+                );
+                let all: Vec<_> = (0..LOOKED_AT).collect();
+                let mut world = after_power_loss(world, &again, keeps);
+                let read = first_bytes(&mut world, &all);
+                let changed = usize::try_from(first).unwrap()
+                    ..usize::try_from(first).unwrap() + usize::try_from(blocks).unwrap();
+                for (block, read) in read.iter().enumerate() {
+                    let changes = changed.contains(&block);
+                    let old = !(durable && changes) && *read == Ok(contents[block]);
+                    let zeros = changes && *read == Ok(0);
+                    // Stripes as a whole that the log has nothing of are not logged.
+                    let stripe = block / 12;
+                    let whole = changed.start <= stripe * 12 && (stripe + 1) * 12 <= changed.end;
+                    let unlogged = whole && stripe > 1;
+                    let (member, _) = place_of(&world, block as u64);
+                    let gone = again
+                        .missing
+                        .contains(MemberIndex(u8::try_from(member).unwrap()));
+                    let lost = unlogged && !durable && gone && read.is_err();
+                    errors += u32::from(lost);
+                    assert!(old || zeros || lost, "{what}: block {block} is {read:?}");
+                }
+                let zeros = changed
+                    .clone()
+                    .filter(|block| read[*block] == Ok(0))
+                    .count();
+                match zeros {
+                    0 => before += 1,
+                    zeros if zeros == changed.len() => after += 1,
+                    _ => between += 1,
+                }
+                let mut world = after_power_loss(world, &again, None);
+                assert_eq!(first_bytes(&mut world, &all), read, "{what}: and again");
+            }
+        }
+    }
+    let came = format!("{before} before, {after} after, {between} between, {errors} errors");
+    println!("{operation:?}: {came}");
+    assert!(before > 50 && after > 50, "{came}");
+}
+
+#[test]
+fn what_was_discarded_over_live_records_does_not_come_back() {
+    no_replay_brings_back(Operation::Discard);
+}
+
+#[test]
+fn what_was_made_zeros_over_live_records_does_not_come_back() {
+    no_replay_brings_back(Operation::WriteZeroes { fua: false });
+}
+
+#[test]
+fn what_was_made_zeros_durably_over_live_records_does_not_come_back() {
+    no_replay_brings_back(Operation::WriteZeroes { fua: true });
+}
+
+/// A block is lost. The power goes after every step of a write over it: where the log has that write, it is there
+/// again, and not lost any more, though nobody was told that it was written.
+#[test]
+fn what_a_replay_writes_is_not_lost_any_more() {
+    let (mut lost, mut replayed) = (0, 0);
+    for (level, members) in [("raid5", 4), ("raid6", 5)] {
+        let mut setup = wide(level, members, true);
+        setup.spec.member_blocks = vec![600; members];
+        for stop in 0.. {
+            let mut world = with_three_blocks(&setup);
+            // More of a row rots than redundancy makes good: a write beside that takes it for lost.
+            let row = place_of(&world, 1).1;
+            let others = [5, 9].map(|block| place_of(&world, block).0);
+            for member in (0..members).filter(|member| !others.contains(member)) {
+                world.members[member][row..row + BLOCK].fill(0xdd);
+            }
+            world.write(5, &[5; BLOCK]).unwrap();
+            world.read(1, 1).expect_err("it is lost");
+            let mut world = after_power_loss(world, &setup, Some(Kept::Nothing));
+            world.read(1, 1).expect_err("it is lost still");
+
+            let token = world.submit(Operation::Write { fua: false }, 1, vec![7; BLOCK], 1);
+            let more = step(&mut world, stop);
+            let answered = world.replies.iter().any(|reply| reply.token == token);
+            if !more || answered {
+                break;
+            }
+            let mut world = after_power_loss(world, &setup, Some(Kept::Nothing));
+            let writes = |event: &Event| matches!(event, Event::Replayed { writes: 1.. });
+            let what = format!("{level}, power lost after {stop} steps");
+            let there = first_bytes(&mut world, &[1, 5, 9]);
+            assert_eq!(there[1..], [Ok(5), Ok(19)], "{what}");
+            if world.events.iter().any(writes) {
+                replayed += 1;
+                assert_eq!(there[0], Ok(7), "{what}");
+                assert_eq!(world.engine.status().lost_blocks, 0, "{what}");
+            } else {
+                lost += u32::from(there[0].is_err());
+                assert!(
+                    there[0].is_err() || there[0] == Ok(7),
+                    "{what}: {:?}",
+                    there[0]
+                );
+            }
+            let mut world = after_power_loss(world, &setup, None);
+            assert_eq!(
+                first_bytes(&mut world, &[1, 5, 9]),
+                there,
+                "{what}: and again"
+            );
+        }
+    }
+    assert!(lost > 5 && replayed > 5, "{lost} lost, {replayed} replayed");
 }

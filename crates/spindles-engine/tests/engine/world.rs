@@ -679,12 +679,13 @@ impl World {
         extends: Option<Extent>,
     ) -> Self {
         let persistence = Persistence {
+            // No other opening that logged anything had it.
+            nonce: 8 + record.generation,
             array: Box::new(record),
             devices: self.devices.iter().copied().map(Some).collect(),
             changed: extends.is_some(),
             extends,
             journal_device: None,
-            nonce: 8,
             opened_s: Some(1_700_000_000),
         };
         let mut world = setup

@@ -1,4 +1,4 @@
-//! What is enumerated: every level with redundancy on as few members as it can have, every
+//! What is enumerated: every level with redundancy on as few members as it can have, or on one more, every
 //! policy, and a few requests that meet.
 
 use super::Bounds;
@@ -272,7 +272,8 @@ pub fn scenarios(bounds: &Bounds) -> Vec<Scenario> {
     all
 }
 
-/// The smallest arrays of a level, each layout; and whether it is the level's first of its size.
+/// The smallest arrays of a level, and those of one member more if they are to be, each layout; and whether it is the
+/// level's first of its size.
 fn arrays(level: &'static Level, larger: bool) -> Vec<(Geometry, Vec<DeviceRecord>, bool)> {
     let fewest = level.members_min;
     let members = match level.redundancy {
@@ -280,7 +281,7 @@ fn arrays(level: &'static Level, larger: bool) -> Vec<(Geometry, Vec<DeviceRecor
         Redundancy::CopyOnEveryMember => fewest..=fewest + 1,
         Redundancy::Copies => fewest + 1..=fewest + 1 + u8::from(larger),
         // At least two data chunks: with one, parity is a copy.
-        Redundancy::Parity(chunks) => (chunks + 2)..=(chunks + 2),
+        Redundancy::Parity(chunks) => chunks + 2..=chunks + 2 + u8::from(larger),
     };
     let mut all = Vec::new();
     for members in members {
@@ -354,8 +355,14 @@ fn add(all: &mut Vec<Scenario>, whole: &Scenario, bounds: &Bounds, first: bool) 
             ..whole.clone()
         });
     };
-    // Other layouts differ in the places only: fewer requests.
-    let step = if first || bounds.all_arrays { 1 } else { 9 };
+    // Other layouts differ in the places only, and what logs writes does nothing else with copies than what
+    // does not: fewer requests.
+    let repeats = !whole.has_parity() && whole.policy.write_hole == WriteHole::Refused;
+    let step = match (bounds.all_arrays, first) {
+        (true, _) => 1,
+        (false, false) => 9,
+        (false, true) => 1 + usize::from(repeats),
+    };
     let mut lists: Vec<Vec<Event>> = vec![Vec::new()];
     for _ in 0..bounds.requests {
         let longer = lists.iter().flat_map(|list| {
