@@ -1174,7 +1174,7 @@ fn with_live_records(setup: &Setup) -> (World, Vec<u8>) {
 /// and zeros where that was answered as durable, or flushed; everything else is as it was. That stays so
 /// after another loss of power.
 fn no_replay_brings_back(operation: Operation) {
-    let durably = operation == Operation::WriteZeroes { fua: true };
+    let fua = operation == Operation::WriteZeroes { fua: true };
     let (mut before, mut after, mut between, mut errors) = (0, 0, 0, 0);
     // A whole region, all blocks of some rows, and parts of rows.
     for (first, blocks) in [(0, 24), (0, 12), (0, 36), (1, 9), (5, 1)] {
@@ -1209,7 +1209,7 @@ fn no_replay_brings_back(operation: Operation) {
                 }
                 let answered = is_answered(&world, token);
                 let flushed = flush.is_some_and(|flush| is_answered(&world, flush));
-                let durable = flushed || durably && answered;
+                let durable = flushed || fua && answered;
                 let without = [None, Some(0), Some(1), Some(2), Some(3)][stop % 5];
                 let mut again = setup.clone();
                 if let Some(member) = without {
@@ -1222,15 +1222,15 @@ fn no_replay_brings_back(operation: Operation) {
                 let all: Vec<_> = (0..LOOKED_AT).collect();
                 let mut world = after_power_loss(world, &again, keeps);
                 let read = first_bytes(&mut world, &all);
-                let changed = usize::try_from(first).unwrap()
+                let range = usize::try_from(first).unwrap()
                     ..usize::try_from(first).unwrap() + usize::try_from(blocks).unwrap();
                 for (block, read) in read.iter().enumerate() {
-                    let changes = changed.contains(&block);
+                    let changes = range.contains(&block);
                     let old = !(durable && changes) && *read == Ok(contents[block]);
                     let zeros = changes && *read == Ok(0);
                     // Stripes as a whole that the log has nothing of are not logged.
                     let stripe = block / 12;
-                    let whole = changed.start <= stripe * 12 && (stripe + 1) * 12 <= changed.end;
+                    let whole = range.start <= stripe * 12 && (stripe + 1) * 12 <= range.end;
                     let unlogged = whole && stripe > 1;
                     let (member, _) = place_of(&world, block as u64);
                     let gone = again
@@ -1240,13 +1240,10 @@ fn no_replay_brings_back(operation: Operation) {
                     errors += u32::from(lost);
                     assert!(old || zeros || lost, "{what}: block {block} is {read:?}");
                 }
-                let zeros = changed
-                    .clone()
-                    .filter(|block| read[*block] == Ok(0))
-                    .count();
+                let zeros = range.clone().filter(|block| read[*block] == Ok(0)).count();
                 match zeros {
                     0 => before += 1,
-                    zeros if zeros == changed.len() => after += 1,
+                    zeros if zeros == range.len() => after += 1,
                     _ => between += 1,
                 }
                 let mut world = after_power_loss(world, &again, None);
@@ -1255,8 +1252,7 @@ fn no_replay_brings_back(operation: Operation) {
         }
     }
     let came = format!("{before} before, {after} after, {between} between, {errors} errors");
-    println!("{operation:?}: {came}");
-    assert!(before > 50 && after > 50, "{came}");
+    assert!(before > 50 && after > 50, "{operation:?}: {came}");
 }
 
 #[test]
