@@ -107,7 +107,7 @@ fn first_seed(mutation: Mutation) -> u64 {
     match mutation {
         Mutation::CloseUnflushed => 180,
         Mutation::EntriesEarly => 240,
-        Mutation::AnswerListed => 120,
+        Mutation::AnswerListed => 740,
         Mutation::FilledUnlogged => 450,
         _ => 0,
     }

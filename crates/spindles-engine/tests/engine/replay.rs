@@ -1324,3 +1324,48 @@ fn what_a_replay_writes_is_not_lost_any_more() {
     }
     assert!(lost > 5 && replayed > 5, "{lost} lost, {replayed} replayed");
 }
+
+/// What rotted beyond redundancy is lost when its row is written in part. A replay does not put older contents there again,
+/// which would not belong to the parity that was made since: also where the crash comes late, and the region is not dirty
+/// any more.
+#[test]
+fn what_is_lost_in_a_row_that_the_log_has_stays_lost() {
+    let mut setup = wide("raid5", 3, true);
+    setup.spec.member_blocks = vec![600; 3];
+    for quiet in [false, true] {
+        for out in [None, Some(0), Some(1), Some(2)] {
+            let mut world = setup.open().unwrap();
+            for (at, byte) in [(1, 11), (5, 15)] {
+                world.write(at, &[byte; BLOCK]).unwrap();
+            }
+            assert!(world.close());
+            let mut world = world.reopen(&setup);
+            world.run();
+            world.write(1, &[1; BLOCK]).unwrap();
+            let (first, at) = place_of(&world, 1);
+            let parity = 3 - first - place_of(&world, 5).0;
+            for member in [first, parity] {
+                world.members[member][at..at + BLOCK].fill(0xdd);
+            }
+            world.write_and_no_more(5, &[2; BLOCK]);
+            let lost = Event::Lost {
+                block: BlockIndex(1),
+                blocks: 1,
+            };
+            assert!(world.events.contains(&lost));
+            if quiet {
+                world.read(1, 1).expect_err("it is lost");
+            }
+            let mut world = world.reopen(&setup);
+            world.run();
+            let what = format!("quiet {quiet}, then without {out:?}");
+            assert!(world.read(1, 1).is_err(), "{what}");
+            assert_eq!(world.read(5, 1).unwrap(), [2; BLOCK], "{what}");
+            if let Some(out) = out {
+                world.fail(out);
+            }
+            assert!(world.read(1, 1).is_err(), "{what}");
+            assert_eq!(world.read(5, 1).unwrap(), [2; BLOCK], "{what}");
+        }
+    }
+}

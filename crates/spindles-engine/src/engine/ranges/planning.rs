@@ -146,7 +146,7 @@ impl Engine {
                 return self.fill_gives_up(id);
             }
             if self.may_lose_rotten(id, unreadable) {
-                return self.begin_settling(id);
+                return self.lose_rotten(id);
             }
             let error = if self.ranges[id].seen.corrupt {
                 if self.in_doubt(id) && ask == Ask::Read {

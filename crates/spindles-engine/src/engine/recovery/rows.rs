@@ -71,6 +71,19 @@ impl Engine {
         rots && once && range.ask == Ask::Write && !range.shape.copies && !self.read_only
     }
 
+    /// What rotted is lost, and zeros take its place. They are not logged: so the log must hold nothing of these rows
+    /// that a replay would put there again.
+    pub(crate) fn lose_rotten(&mut self, id: RangeId) {
+        let logged = self.logged_lately(self.ranges[id].group);
+        let waits = self.journal_undecided() || logged && self.journal_restarts();
+        if waits && !self.writes_nothing() {
+            self.ranges[id].move_to(Phase::Preparing);
+            self.waits.wait(id, WaitFor::Superblocks);
+            return;
+        }
+        self.begin_settling(id);
+    }
+
     /// Reads what is there of the rows under way.
     pub(crate) fn begin_settling(&mut self, id: RangeId) {
         if !self.bad_blocks_are_stored() {
