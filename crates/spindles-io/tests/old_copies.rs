@@ -69,7 +69,7 @@ impl Folder {
 
 /// An array with a device of its own for its journal, which a crash left with what was written then. What
 /// is logged is in its place already: parity of one row, or a copy, is made what a crash might leave.
-fn crashed(level: &str, checksum: ChecksumKind) -> Folder {
+fn crashed(level: &str, checksum: ChecksumKind, at_once: u32) -> Folder {
     let folder = Folder(tempfile::tempdir().unwrap());
     let journal = folder.path("j");
     File::create(&journal).unwrap().set_len(8 * MIB).unwrap();
@@ -79,7 +79,9 @@ fn crashed(level: &str, checksum: ChecksumKind) -> Folder {
     folder.create(level, &options);
     folder.write_with(&["a", "b", "c", "j"], 1, true);
     folder.copy("j", "old");
-    folder.write_with(&["a", "b", "c", "j"], 2, false);
+    let mut target = folder.open(&["a", "b", "c", "j"]).unwrap().target;
+    each_of(target.as_mut(), Operation::Write { fua: false }, 2, at_once).unwrap();
+    drop(target);
     let file = File::options()
         .read(true)
         .write(true)
@@ -137,8 +139,19 @@ fn options(policy: &str) -> CreateOptions {
 
 /// Goes through all blocks of a target.
 fn each(target: &mut dyn Target, operation: Operation, what: u8) -> Result<(), u64> {
-    // No whole stripes: parts of rows are logged.
-    let at_once = target.facts().request_blocks_max.min(60);
+    each_of(target, operation, what, AT_ONCE)
+}
+
+/// No whole stripes: parts of rows are logged.
+const AT_ONCE: u32 = 60;
+
+fn each_of(
+    target: &mut dyn Target,
+    operation: Operation,
+    what: u8,
+    at_once: u32,
+) -> Result<(), u64> {
+    let at_once = target.facts().request_blocks_max.min(at_once);
     let buffer = target.allocate(at_once);
     let end = target.facts().blocks;
     let mut block = 0;
@@ -245,7 +258,7 @@ fn a_journal_that_is_old_or_rotten_counts_as_missing() {
         ("raid5", ChecksumKind::Crc32c),
     ] {
         let case = format!("{level}, {}, an old copy", checksum.name());
-        let folder = crashed(level, checksum);
+        let folder = crashed(level, checksum, AT_ONCE);
         let warnings = is_resynchronised(&folder, &["a", "b", "c", "old"], &case);
         assert!(
             warnings.contains("/old: outdated: an old copy"),
@@ -253,7 +266,7 @@ fn a_journal_that_is_old_or_rotten_counts_as_missing() {
         );
 
         let case = format!("{level}, {}, rot", checksum.name());
-        let folder = crashed(level, checksum);
+        let folder = crashed(level, checksum, AT_ONCE);
         let file = File::options().write(true).open(folder.path("j")).unwrap();
         let garbage = vec![0xa5; usize::try_from(8 * MIB - LOG_BYTES).unwrap()];
         file.write_all_at(&garbage, LOG_BYTES).unwrap();
@@ -262,8 +275,8 @@ fn a_journal_that_is_old_or_rotten_counts_as_missing() {
 
         let case = format!("{level}, {}, one batch rots", checksum.name());
         // A crash right after the log was cleared leaves one batch alone, before which nothing counts.
-        let folder = (0..20).find_map(|_| {
-            let folder = crashed(level, checksum);
+        let folder = (0..20).find_map(|fewer| {
+            let folder = crashed(level, checksum, AT_ONCE - fewer);
             rot_one_batch(&folder).then_some(folder)
         });
         let folder = folder.expect("a crash that leaves two batches");
@@ -309,7 +322,7 @@ fn rot_one_batch(folder: &Folder) -> bool {
 /// The true device and an old copy of it are a mistake, before anything is written.
 #[test]
 fn two_devices_with_the_same_journal_are_refused() {
-    let folder = crashed("raid5", ChecksumKind::Crc32c);
+    let folder = crashed("raid5", ChecksumKind::Crc32c, AT_ONCE);
     let before = DEVICES.map(|name| fs::read(folder.path(name)).unwrap());
     for given in [["a", "b", "c", "j", "old"], ["old", "j", "a", "b", "c"]] {
         let refusal = folder.open(&given).unwrap_err();
