@@ -109,6 +109,8 @@ pub struct SystemSpec {
     /// What jobs are guaranteed, in bytes of each member per second; `None` for what the command
     /// line says.
     pub rebuild_rate: Option<u64>,
+    /// Name of the system that it is compared with besides the baseline of the experiment.
+    pub baseline: Option<String>,
     /// Its line in the file.
     pub line: usize,
 }
@@ -185,6 +187,7 @@ impl Experiment {
                 checksum: None,
                 journal: None,
                 rebuild_rate: None,
+                baseline: None,
                 line: 0,
             }],
             baseline: target.to_owned(),
@@ -242,6 +245,7 @@ struct RawSystem {
     checksum: Option<Spanned<String>>,
     journal: Option<String>,
     rebuild_rate: Option<Spanned<Value>>,
+    baseline: Option<Spanned<String>>,
 }
 
 #[derive(Deserialize)]
@@ -300,6 +304,15 @@ impl Experiment {
                 baseline.get_ref().clone()
             }
         };
+        for (raw, name) in raw.system.iter().zip(&names) {
+            if let Some(own) = &raw.get_ref().baseline {
+                reader.one_of(own.get_ref(), &names, "baseline", &own.span())?;
+                if own.get_ref() == name {
+                    let what = format!("baseline \"{name}\" is the system itself: name another");
+                    return Err(reader.at(&own.span(), what));
+                }
+            }
+        }
         reader.unique("system", raw.system.iter().map(Spanned::span), &names)?;
         let workload_names: Vec<&str> = workloads.iter().map(|spec| spec.name.as_str()).collect();
         let spans = raw.workload.iter().map(Spanned::span);
@@ -592,6 +605,7 @@ impl Reader<'_> {
             checksum,
             journal: raw.journal.as_ref().or(file.journal.as_ref()).cloned(),
             rebuild_rate,
+            baseline: raw.baseline.as_ref().map(|it| it.get_ref().clone()),
             line: self.line_of(&span),
         })
     }

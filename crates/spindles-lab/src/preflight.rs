@@ -39,6 +39,7 @@ pub(crate) fn sides(experiment: &Experiment) -> (Vec<Side>, Option<String>) {
         if experiment.control && spec.name == experiment.baseline {
             let again = SystemSpec {
                 name: format!("{}{CONTROL_SUFFIX}", spec.name),
+                baseline: None,
                 ..spec.clone()
             };
             control = Some(again.name.clone());
@@ -158,6 +159,7 @@ pub(crate) fn described(spec: &SystemSpec, facts: &TargetFacts) -> System {
     let mut system = System {
         name: spec.name.clone(),
         options: options(spec),
+        baseline: spec.baseline.clone(),
         expression: spec.target.clone(),
         level: "single".to_owned(),
         members: 1,

@@ -78,6 +78,14 @@ fn messages_name_the_thing_the_line_and_the_remedy() {
             "x.toml, line 3: baseline \"raid0\" is none of the systems: use one of single",
         ),
         (
+            system("target = \"single\"\nbaseline = \"raid0\""),
+            "x.toml, line 5: baseline \"raid0\" is none of the systems: use one of single",
+        ),
+        (
+            system("target = \"single\"\nbaseline = \"single\""),
+            "x.toml, line 5: baseline \"single\" is the system itself: name another",
+        ),
+        (
             system("name = \"y\""),
             "x.toml, line 3: `target` is missing: add it",
         ),

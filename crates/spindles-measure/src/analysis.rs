@@ -33,6 +33,8 @@ pub struct Analysis {
     pub cells: Vec<Cell>,
     /// Each cell against the baseline's, the control's among them.
     pub comparisons: Vec<Comparison>,
+    /// Each cell of a system that has a baseline of its own against that one's.
+    pub own_comparisons: Vec<Comparison>,
     /// What to doubt, worst first.
     pub findings: Vec<Finding>,
     /// Every run, as it was recorded.
@@ -134,12 +136,14 @@ impl Verdict {
     }
 }
 
-/// A cell against the cell of the baseline in the same repetition blocks. The estimates are
+/// A cell against the cell of a baseline in the same repetition blocks. The estimates are
 /// natural logarithms of the ratio of rates: 0 is equal, above 0 faster.
 #[derive(Clone, Debug, Serialize)]
 pub struct Comparison {
     /// Name of the system.
     pub system: String,
+    /// Name of the system that it is compared with.
+    pub baseline: String,
     /// Name of the workload.
     pub workload: String,
     /// Whether the system is the baseline once more (the A/A pair).
@@ -240,12 +244,13 @@ impl Analysis {
         }
         let experiment = completed(experiment, &runs);
         let cells = cells_of(&experiment, &runs);
-        let comparisons = comparisons_of(&experiment, &cells);
+        let (comparisons, own_comparisons) = comparisons_of(&experiment, &cells);
         let mut analysis = Self {
             experiment,
             environment,
             cells,
             comparisons,
+            own_comparisons,
             findings: Vec::new(),
             runs,
         };
@@ -458,59 +463,74 @@ fn latency_of(histogram: Histogram) -> Latency {
     }
 }
 
-fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> Vec<Comparison> {
-    let mut comparisons: Vec<Comparison> = cells
-        .iter()
-        .filter(|cell| cell.system != experiment.baseline)
-        .filter_map(|cell| {
-            let baseline = cells.iter().find(|other| {
-                other.workload == cell.workload && other.system == experiment.baseline
-            })?;
-            Some(compared(experiment, cell, baseline))
-        })
-        .collect();
+/// The comparisons with the baseline of the experiment, and those with baselines of their own.
+fn comparisons_of(experiment: &Experiment, cells: &[Cell]) -> (Vec<Comparison>, Vec<Comparison>) {
+    let mut comparisons = compared_with(experiment, cells, |system| {
+        (*system != experiment.baseline).then_some(experiment.baseline.as_str())
+    });
+    let mut own = compared_with(experiment, cells, |name| {
+        let mut systems = experiment.systems.iter();
+        let system = systems.find(|system| system.name == *name);
+        system.and_then(|system| system.baseline.as_deref())
+    });
 
     let errors = design_errors(experiment, cells);
     // The A/A pairs are a measure of the others, not questions beside them: corrected apart.
-    let asked: Vec<usize> = (0..comparisons.len())
-        .filter(|&i| !comparisons[i].control)
-        .collect();
-    let controls: Vec<usize> = (0..comparisons.len())
-        .filter(|&i| comparisons[i].control)
-        .collect();
-    for indices in [&asked, &controls] {
-        let p_values: Vec<f64> = indices
-            .iter()
-            .map(|&index| {
-                let comparison = &comparisons[index];
-                match errors.get(&comparison.workload) {
-                    Some(error) => error.p_value(comparison.log_ratio.value),
-                    None => comparison.log_ratio.p_value,
-                }
-            })
-            .collect();
-        for (&index, p) in indices.iter().zip(holm(&p_values)) {
-            comparisons[index].p_corrected = p;
-        }
-    }
+    correct(&mut comparisons, &errors, |c| !c.control);
+    correct(&mut comparisons, &errors, |c| c.control);
+    correct(&mut own, &errors, |_| true);
     let floors: BTreeMap<String, f64> = comparisons
         .iter()
         .filter(|c| c.control && c.log_ratio.blocks > 0)
         .map(|c| (c.workload.clone(), c.log_ratio.value.abs()))
         .collect();
-    let corrected = asked.len() > UNCORRECTED_COMPARISONS_MAX;
-    for comparison in &mut comparisons {
-        if !comparison.control {
-            comparison.noise_floor = floors.get(&comparison.workload).copied();
+    for comparisons in [&mut comparisons, &mut own] {
+        let asked = comparisons.iter().filter(|c| !c.control).count();
+        let corrected = asked > UNCORRECTED_COMPARISONS_MAX;
+        for comparison in comparisons {
+            if !comparison.control {
+                comparison.noise_floor = floors.get(&comparison.workload).copied();
+            }
+            let p = (corrected && !comparison.control).then_some(comparison.p_corrected);
+            comparison.verdict = verdict(&comparison.log_ratio, p, comparison.noise_floor);
         }
-        let p = if corrected && !comparison.control {
-            Some(comparison.p_corrected)
-        } else {
-            None
-        };
-        comparison.verdict = verdict(&comparison.log_ratio, p, comparison.noise_floor);
     }
-    comparisons
+    (comparisons, own)
+}
+
+/// Every cell against that of the system that `baseline` names for its own.
+fn compared_with<'a>(
+    experiment: &Experiment,
+    cells: &[Cell],
+    baseline: impl Fn(&String) -> Option<&'a str>,
+) -> Vec<Comparison> {
+    let compared = cells.iter().filter_map(|cell| {
+        let name = baseline(&cell.system)?;
+        let mut others = cells.iter();
+        let other = others.find(|it| it.workload == cell.workload && it.system == name)?;
+        Some(compared(experiment, cell, other))
+    });
+    compared.collect()
+}
+
+/// Holm's correction over those that are asked for.
+fn correct(
+    comparisons: &mut [Comparison],
+    errors: &BTreeMap<String, DesignError>,
+    is_asked: impl Fn(&Comparison) -> bool,
+) {
+    let mut asked: Vec<&mut Comparison> =
+        comparisons.iter_mut().filter(|it| is_asked(it)).collect();
+    let p_values: Vec<f64> = asked
+        .iter()
+        .map(|comparison| match errors.get(&comparison.workload) {
+            Some(error) => error.p_value(comparison.log_ratio.value),
+            None => comparison.log_ratio.p_value,
+        })
+        .collect();
+    for (comparison, p) in asked.iter_mut().zip(holm(&p_values)) {
+        comparison.p_corrected = p;
+    }
 }
 
 /// For each workload the error of its blocks × systems, over the blocks that are complete.
@@ -563,6 +583,7 @@ fn compared(experiment: &Experiment, cell: &Cell, baseline: &Cell) -> Comparison
     let log_ratio = mean_of_blocks(&logs, seed);
     Comparison {
         system: cell.system.clone(),
+        baseline: baseline.system.clone(),
         workload: cell.workload.clone(),
         control: Some(&cell.system) == experiment.control.as_ref(),
         log_ratio_median: median_of_blocks(&logs, seed),

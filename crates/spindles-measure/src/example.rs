@@ -245,6 +245,7 @@ fn system(&(name, level, members, survives, ..): &SystemRow) -> System {
         chunk_bytes: if members > 2 { 65_536 } else { 0 },
         capacity_bytes: 512 << 20,
         survives,
+        baseline: (level == "raid5").then(|| "raid0".to_owned()),
         ..System::default()
     }
 }

@@ -81,6 +81,9 @@ pub struct System {
     /// What was chosen beside that, by name: `consistency`, `checksum`, `journal`, `rebuild rate`.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub options: BTreeMap<String, String>,
+    /// Name of the system that it is compared with besides the baseline of the experiment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
 }
 
 /// What was run.

@@ -4,8 +4,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests, which may panic")]
 
 use spindles_measure::{
-    Analysis, AnalysisError, Difference, Doubt, Environment, Experiment, Histogram, Io, LateMember,
-    Record, Run, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
+    Analysis, AnalysisError, Comparison, Difference, Doubt, Environment, Experiment, Histogram, Io,
+    LateMember, Record, Run, Traffic, Verdict, Verdicts, change, doubts, example, from_lines,
     statistics::Random, to_line,
 };
 
@@ -501,12 +501,16 @@ fn a_change_is_found_and_a_moved_yardstick_is_doubted() {
 #[test]
 fn a_difference_is_the_ratio_of_the_rates_shown() {
     let analysis = Analysis::of(&example::records(7)).unwrap();
-    for comparison in &analysis.comparisons {
+    let own = &analysis.own_comparisons;
+    let is_own = |it: &Comparison| (&*it.system, &*it.baseline) == ("raid5", "raid0");
+    assert!(own.iter().all(is_own));
+    assert_eq!(own.len(), analysis.experiment.workloads.len());
+    for comparison in analysis.comparisons.iter().chain(own) {
         let rate = |system: &str| {
             let cell = analysis.cell(system, &comparison.workload);
             cell.unwrap().geometric_mean
         };
-        let shown = (rate(&comparison.system) / rate("single") - 1.0) * 100.0;
+        let shown = (rate(&comparison.system) / rate(&comparison.baseline) - 1.0) * 100.0;
         assert!((comparison.percent().0 - shown).abs() < 1e-9);
     }
     let after = Analysis::of(&example::records(6)).unwrap();

@@ -13,6 +13,7 @@ mod charts;
 mod figures;
 mod jobs;
 pub mod outputs;
+mod own_baselines;
 mod sections;
 mod svg;
 mod words;

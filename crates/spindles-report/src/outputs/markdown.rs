@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use spindles_measure::{Analysis, Change, Finding, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, words};
+use crate::{figures, headline, jobs, own_baselines, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "markdown",
@@ -30,10 +30,28 @@ fn report(analysis: &Analysis, _: &Options) -> String {
     for workload in &analysis.experiment.workloads {
         workload_table(analysis, workload, &mut text);
     }
+    beside_own_baselines(analysis, &mut text);
     beside_jobs(analysis, &mut text);
     doubts(&analysis.findings, &mut text);
     environment(analysis, &mut text);
     text
+}
+
+fn beside_own_baselines(analysis: &Analysis, text: &mut String) {
+    let rows = own_baselines::rows(analysis);
+    if rows.is_empty() {
+        return;
+    }
+    let caption = own_baselines::CAPTION;
+    line(
+        text,
+        &format!("\n## Beside their own baselines\n\n{caption}\n"),
+    );
+    table_head(text, own_baselines::COLUMNS, &[]);
+    for row in rows {
+        let cells = row.map(|text| cell(&text));
+        line(text, &format!("| {} |", cells.join(" | ")));
+    }
 }
 
 fn beside_jobs(analysis: &Analysis, text: &mut String) {

@@ -8,7 +8,7 @@ use comfy_table::{CellAlignment, LineStyle, Table, TableStyle};
 use spindles_measure::{Analysis, Change, Finding, Stage, Verdict, Workload};
 
 use super::{Options, Output};
-use crate::{figures, headline, jobs, words};
+use crate::{figures, headline, jobs, own_baselines, words};
 
 pub(super) static OUTPUT: Output = Output {
     name: "terminal",
@@ -46,6 +46,7 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         text.push_str(&drawn(columns(analysis, workload, options), options));
         text.push('\n');
     }
+    beside_own_baselines(analysis, options, &mut text);
     beside_jobs(analysis, options, &mut text);
     overview(analysis, options, &mut text);
     doubts(&analysis.findings, options, &mut text);
@@ -59,6 +60,29 @@ fn report(analysis: &Analysis, options: &Options) -> String {
         wrapped(&mut text, sentence, "", options.width);
     }
     coloured(text, options)
+}
+
+/// Systems beside baselines of their own.
+fn beside_own_baselines(analysis: &Analysis, options: &Options, text: &mut String) {
+    let rows = own_baselines::rows(analysis);
+    if rows.is_empty() {
+        return;
+    }
+    wrapped(text, own_baselines::CAPTION, "  ", options.width);
+    let columns = own_baselines::COLUMNS.iter().enumerate();
+    let columns = columns.map(|(at, title)| Column {
+        title: (*title).to_owned(),
+        texts: rows.iter().map(|row| row[at].clone()).collect(),
+        figures: own_baselines::FIGURES.contains(&at),
+        // The interval goes first where there is no room, then the verdict.
+        expendable: match at {
+            3 => 2,
+            4 => 1,
+            _ => 0,
+        },
+    });
+    text.push_str(&drawn(columns.collect(), options));
+    text.push('\n');
 }
 
 /// What clients saw before, during and after jobs: a table for each workload and system, since a

@@ -7,6 +7,7 @@ mod environment;
 mod headline;
 mod jobs;
 mod overview;
+mod own_baselines;
 mod records;
 
 pub(crate) use doubts::listed as listed_doubts;
@@ -91,6 +92,7 @@ pub(crate) static SECTIONS: &[&Section] = &[
     &overview::SECTION,
     &charts::SECTION,
     &comparison::SECTION,
+    &own_baselines::SECTION,
     &jobs::SECTION,
     &doubts::SECTION,
     &environment::SECTION,
