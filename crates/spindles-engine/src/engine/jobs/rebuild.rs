@@ -19,7 +19,7 @@ use crate::{
     system_io::Purpose,
 };
 use core::ops::Range;
-use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet, RequestError};
+use spindles_block::{BlockIndex, MemberIndex, MemberResult, MemberSet};
 use spindles_format::{AreaKind, BITMAPS, BadBlockKind, DeviceRecord, Uuid, room_for_checksums};
 use spindles_layout::{Geometry, GroupIndex};
 
@@ -347,28 +347,23 @@ impl Engine {
     }
 
     /// Too little of the rows under way can be read to fill them. Nothing of them is given up: the device that is
-    /// being filled goes without, and they are bad blocks of it until they are written, or can be read again.
-    pub(crate) fn fill_gives_up(&mut self, id: RangeId) {
+    /// being filled goes without, and they are bad blocks of it until they are written, or can be read again. Returns
+    /// false if it is not to be counted on without them.
+    pub(crate) fn goes_without(&mut self, id: RangeId) -> bool {
         let range = &self.ranges[id];
         let (low, blocks) = (u64::from(range.low), range.blocks);
         let not_held = self.slots_not_held(id, range.low + blocks);
         let places = !range.rows.unreadable.minus(not_held).is_empty();
         if places && self.halve(id) {
-            return self.plan_range(id);
+            self.plan_range(id);
+            return true;
         }
         let filled = not_held.minus(self.missing_slots(id));
         for slot in filled.iter() {
             let place = self.groups[id.index()].slots()[usize::from(slot)];
             let start = place.offset.0 + low;
             if !places || !self.may_go_without(place.member, start..start + u64::from(blocks)) {
-                let range = &mut self.ranges[id];
-                let error = if range.seen.corrupt {
-                    RequestError::Corrupt
-                } else {
-                    RequestError::BeyondTolerance
-                };
-                range.error.get_or_insert(error);
-                return self.finish(id);
+                return false;
             }
             self.faults.not_filled(place.member, blocks);
             let data_start = self.members[usize::from(place.member.0)].data_start;
@@ -385,6 +380,7 @@ impl Engine {
         self.choose_direct();
         self.write_bad_blocks();
         self.acknowledge(id);
+        true
     }
 
     /// These blocks of a device that is being filled are to be in the list of bad blocks. Whether the members

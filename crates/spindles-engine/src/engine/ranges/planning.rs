@@ -142,8 +142,8 @@ impl Engine {
             if ask == Ask::Scrub {
                 return self.scrub_gives_up(id);
             }
-            if ask == Ask::Rebuild {
-                return self.fill_gives_up(id);
+            if ask == Ask::Rebuild && self.goes_without(id) {
+                return;
             }
             if self.may_lose_rotten(id, unreadable) {
                 return self.lose_rotten(id);
