@@ -1,4 +1,4 @@
-//! Systems beside baselines of their own, as rows of texts that every output shows.
+//! Systems that have a baseline of their own, each compared with that: rows of texts for every output.
 
 use spindles_measure::{Analysis, Comparison, Verdict};
 

@@ -2,9 +2,8 @@
 
 use spindles_measure::Analysis;
 
-use super::{Body, Section, cell, section, table};
+use super::{Body, Section, section, table_of_texts};
 use crate::jobs;
-use crate::svg::escape;
 
 pub(super) static SECTION: Section = Section {
     name: "jobs",
@@ -20,24 +19,7 @@ fn body(analysis: &Analysis) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let class = |column: usize| match column {
-        0..TEXTS => "",
-        _ => " class=\"n\"",
-    };
-    let head: String = (jobs::COLUMNS.iter().enumerate())
-        .map(|(at, title)| format!("<th scope=\"col\"{}>{title}</th>", class(at)))
-        .collect();
-    let rows: String = rows
-        .iter()
-        .map(|row| {
-            let cells = row.iter().enumerate().map(|(at, text)| match at {
-                0 => format!("<th scope=\"row\">{}</th>", escape(text)),
-                _ => cell(jobs::COLUMNS[at], class(at), &escape(text)),
-            });
-            format!("<tr>{}</tr>", cells.collect::<String>())
-        })
-        .collect();
-    let body = format!("<tbody>{rows}</tbody>");
-    let table = table(SECTION.title, "full loose", &head, &body);
+    let is_figure = |column: usize| column >= TEXTS;
+    let table = table_of_texts(SECTION.title, "full loose", jobs::COLUMNS, is_figure, &rows);
     section(SECTION.name, SECTION.title, jobs::CAPTION, &table)
 }

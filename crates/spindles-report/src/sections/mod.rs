@@ -126,6 +126,35 @@ pub(crate) fn table(title: &str, class: &str, head: &str, bodies: &str) -> Strin
     )
 }
 
+/// A table of texts, each row with its name first. Figures, by their columns, are aligned to the right.
+pub(crate) fn table_of_texts(
+    title: &str,
+    class: &str,
+    columns: &[&str],
+    is_figure: impl Fn(usize) -> bool,
+    rows: &[impl AsRef<[String]>],
+) -> String {
+    let of = |column: usize| {
+        if is_figure(column) {
+            " class=\"n\""
+        } else {
+            ""
+        }
+    };
+    let head: String = (columns.iter().enumerate())
+        .map(|(at, title)| format!("<th scope=\"col\"{}>{title}</th>", of(at)))
+        .collect();
+    let rows = rows.iter().map(|row| {
+        let cells = row.as_ref().iter().enumerate().map(|(at, text)| match at {
+            0 => format!("<th scope=\"row\">{}</th>", escape(text)),
+            _ => cell(columns[at], of(at), &escape(text)),
+        });
+        format!("<tr>{}</tr>", cells.collect::<String>())
+    });
+    let body = format!("<tbody>{}</tbody>", rows.collect::<String>());
+    table(title, class, &head, &body)
+}
+
 /// A cell of a table: its column, its classes and style as attributes, and what is in it.
 pub(crate) fn cell(column: &str, attributes: &str, content: &str) -> String {
     let column = escape(column);

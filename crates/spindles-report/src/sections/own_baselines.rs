@@ -1,10 +1,9 @@
-//! Systems beside baselines of their own.
+//! Systems that have a baseline of their own, each compared with that.
 
 use spindles_measure::Analysis;
 
-use super::{Body, Section, cell, section, table};
+use super::{Body, Section, section, table_of_texts};
 use crate::own_baselines::{CAPTION, COLUMNS, FIGURES, rows};
-use crate::svg::escape;
 
 pub(super) static SECTION: Section = Section {
     name: "own-baselines",
@@ -17,27 +16,7 @@ fn body(analysis: &Analysis) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let class = |column: usize| {
-        if FIGURES.contains(&column) {
-            " class=\"n\""
-        } else {
-            ""
-        }
-    };
-    let head: String = (COLUMNS.iter().enumerate())
-        .map(|(at, title)| format!("<th scope=\"col\"{}>{title}</th>", class(at)))
-        .collect();
-    let rows: String = rows
-        .iter()
-        .map(|row| {
-            let cells = row.iter().enumerate().map(|(at, text)| match at {
-                0 => format!("<th scope=\"row\">{}</th>", escape(text)),
-                _ => cell(COLUMNS[at], class(at), &escape(text)),
-            });
-            format!("<tr>{}</tr>", cells.collect::<String>())
-        })
-        .collect();
-    let body = format!("<tbody>{rows}</tbody>");
-    let table = table(SECTION.title, "full", &head, &body);
+    let is_figure = |column: usize| FIGURES.contains(&column);
+    let table = table_of_texts(SECTION.title, "full", COLUMNS, is_figure, &rows);
     section(SECTION.name, SECTION.title, CAPTION, &table)
 }
