@@ -142,7 +142,7 @@ const BEYOND: &[(&str, u8)] = &[
 ];
 
 /// What it explores on arrays of one member more than the smallest of their level, how many crashes one after
-/// another, and of how many states. Three copies are there beside two in any case.
+/// another, and of how many states. Arrays of two copies have three beside them already.
 const LARGER: &[(&str, u8, u64)] = &[
     ("raid4(4) resync regions: write 0+1, flush", 2, u64::MAX),
     (

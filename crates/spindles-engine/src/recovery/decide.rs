@@ -367,7 +367,7 @@ mod tests {
                     "{what}: d{slot}"
                 );
             }
-            // All that is there is of one time, is enough, and a row sum beside a parity is of that time.
+            // Enough blocks are there, all old or all new, and so is a row sum beside a parity.
             let all_of = |left: Left| {
                 let there = |is: Left| is == left || is == Left::Gone;
                 let gone = states.iter().filter(|(is, _)| *is == Left::Gone).count();

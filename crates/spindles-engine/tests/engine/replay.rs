@@ -1280,7 +1280,7 @@ fn what_a_replay_writes_is_not_lost_any_more() {
         setup.spec.member_blocks = vec![600; members];
         for stop in 0.. {
             let mut world = with_three_blocks(&setup);
-            // More of a row rots than redundancy makes good: a write beside that takes it for lost.
+            // More blocks of a row rot than redundancy can reconstruct: a write to another block gives them up.
             let row = place_of(&world, 1).1;
             let others = [5, 9].map(|block| place_of(&world, block).0);
             for member in (0..members).filter(|member| !others.contains(member)) {

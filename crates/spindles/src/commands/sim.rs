@@ -29,7 +29,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles sim                                a thousand runs\n\
               spindles sim --seeds 5000..9000 --level raid6\n\
               spindles sim --seed 42                      one run, and how it ended\n\
-              spindles sim --seed 42 --trace              the same, told line by line\n\
+              spindles sim --seed 42 --trace              the same, with every line of the run\n\
               spindles sim --seed 42 --shrink             the same, as short as it still fails",
     hidden: false,
     arguments: |command| {
@@ -67,7 +67,7 @@ struct Arguments {
     /// Tell all that happens in the run of --seed, line by line
     #[arg(long, requires = "seed")]
     trace: bool,
-    /// Make a failing run of --seed smaller before it is told line by line
+    /// Shorten a failing run of --seed, then print every line of it
     #[arg(long, requires = "seed")]
     shrink: bool,
     /// Run every seed twice and compare what happened
@@ -228,7 +228,7 @@ fn run_seed(options: &Options, story: bool) -> Outcome {
     outcome
 }
 
-/// Lines of a run that are told unless all are asked for: the last ones.
+/// How many of the last lines of a run are printed without `--trace`.
 const LINES_SHOWN: usize = 40;
 
 /// One seed, told.
