@@ -237,25 +237,67 @@ pub fn areas_for(
     block_size: BlockSize,
     member: MemberIndex,
 ) -> Result<DeviceRecord, TooSmall> {
-    areas_with(device_bytes, block_size, member, &SharedAreas::default())
+    let shared = SharedAreas::default();
+    let alignment = alignment_for(device_bytes);
+    areas_with(device_bytes, block_size, member, &shared, alignment)
+}
+
+/// What the start and the end of the data of a fresh member are multiples of.
+fn alignment_for(device_bytes: u64) -> u64 {
+    match device_bytes {
+        ..0x40_0000 => superblock_bytes(),
+        0x40_0000..0x400_0000 => 64 * KIB,
+        _ => MIB,
+    }
 }
 
 /// The areas of a device that becomes another member of an array that there is and has room for so much
-/// data: each area has room for what that array uses.
+/// data: each area has room for what that array uses. Where the alignment of a fresh member of that size
+/// leaves too little room, data is aligned as on smaller ones: a device takes the place of any that is not
+/// larger.
 pub fn areas_to_hold(
     array: &ArrayRecord,
     device_bytes: u64,
     member: MemberIndex,
     data_blocks: u64,
 ) -> Result<DeviceRecord, TooSmall> {
-    let device = areas_with(device_bytes, array.block_size, member, &array.shared).ok();
     let data_bytes = data_blocks * u64::from(array.block_size.bytes());
-    device
-        .filter(|device| device.data_blocks() >= data_blocks)
-        .ok_or_else(|| TooSmall {
-            device_bytes,
-            needed_bytes: device_bytes_for(data_bytes, array.block_size, &array.shared),
+    let alignments = [MIB, 64 * KIB, superblock_bytes()];
+    let areas = |device_bytes| {
+        let first = alignment_for(device_bytes);
+        let finer = alignments.into_iter().filter(move |&other| other < first);
+        let all = core::iter::once(first).chain(finer);
+        all.map(move |alignment| {
+            areas_with(
+                device_bytes,
+                array.block_size,
+                member,
+                &array.shared,
+                alignment,
+            )
         })
+    };
+    let holds = |device: &DeviceRecord| device.data_blocks() >= data_blocks;
+    let fitting = areas(device_bytes).flatten().find(holds);
+    fitting.ok_or_else(|| TooSmall {
+        device_bytes,
+        needed_bytes: least_device(data_bytes, |device_bytes| {
+            let lacking =
+                areas(device_bytes).map(|areas| lacking(data_bytes, device_bytes, &areas));
+            lacking.min().expect("there is one alignment at least")
+        }),
+    })
+}
+
+/// How many bytes at least a device lacks for so many bytes of data, if these would be its areas.
+fn lacking(data_bytes: u64, device_bytes: u64, areas: &Result<DeviceRecord, TooSmall>) -> u64 {
+    match areas {
+        Ok(device) => {
+            let data = device.area(AreaKind::DATA);
+            data_bytes.saturating_sub(data.map_or(0, |data| data.length_bytes))
+        }
+        Err(small) => small.needed_bytes.saturating_sub(device_bytes).max(1),
+    }
 }
 
 /// The areas of a fresh member, those that members use alike no shorter than `shared`.
@@ -264,6 +306,7 @@ fn areas_with(
     block_size: BlockSize,
     member: MemberIndex,
     shared: &SharedAreas,
+    alignment: u64,
 ) -> Result<DeviceRecord, TooSmall> {
     if device_bytes < DEVICE_BYTES_MIN {
         return Err(TooSmall {
@@ -274,11 +317,6 @@ fn areas_with(
     let whole_bytes = device_bytes;
     let device_bytes = device_bytes.min(MEMBER_BLOCKS_MAX * u64::from(block_size.bytes()));
     let page = superblock_bytes();
-    let alignment = match device_bytes {
-        ..0x40_0000 => page,
-        0x40_0000..0x400_0000 => 64 * KIB,
-        _ => MIB,
-    };
     // What data can't use sets nothing aside: otherwise a device a little larger might hold less.
     let device_bytes = device_bytes / alignment * alignment;
     // A part of the device, in whole pages and within bounds.
@@ -332,17 +370,19 @@ fn areas_with(
     )
 }
 
-/// The least device, to the page, on which so much data has room; a whole number of MiB where that is
-/// enough too. Larger devices set more aside, so this is found step by step.
+/// The least device, to the page, that holds so much data as a fresh member; a whole number of MiB where that
+/// is enough too.
 #[must_use]
-pub fn device_bytes_for(data_bytes: u64, block_size: BlockSize, shared: &SharedAreas) -> u64 {
-    let lacks = |device_bytes| match areas_with(device_bytes, block_size, MemberIndex(0), shared) {
-        Ok(device) => {
-            let data = device.area(AreaKind::DATA);
-            data_bytes.saturating_sub(data.map_or(0, |data| data.length_bytes))
-        }
-        Err(small) => small.needed_bytes.saturating_sub(device_bytes).max(1),
-    };
+pub fn device_bytes_for(data_bytes: u64, block_size: BlockSize) -> u64 {
+    least_device(data_bytes, |device_bytes| {
+        let areas = areas_for(device_bytes, block_size, MemberIndex(0));
+        lacking(data_bytes, device_bytes, &areas)
+    })
+}
+
+/// The least device, to the page or to the MiB, of those that lack nothing. Larger ones set more aside, so it is
+/// found step by step.
+fn least_device(data_bytes: u64, lacks: impl Fn(u64) -> u64) -> u64 {
     let mut device_bytes = DEVICE_BYTES_MIN.max(data_bytes);
     loop {
         let lacking = lacks(device_bytes);
@@ -389,7 +429,7 @@ mod tests {
     extern crate std;
     use super::*;
 
-    /// A device that is larger takes the place of any that is aligned alike, from 4 MiB on.
+    /// A larger device holds no less than any that is aligned alike, from 4 MiB on.
     #[test]
     fn larger_devices_hold_no_less() {
         let page = superblock_bytes();
@@ -413,6 +453,36 @@ mod tests {
                     );
                     held = now;
                 }
+            }
+        }
+    }
+
+    /// A device takes the place of any that is not larger, also where a fresh one of its size would be aligned
+    /// otherwise; and one of the size that a refusal names is not refused.
+    #[test]
+    fn a_device_takes_the_place_of_any_that_is_not_larger() {
+        let page = superblock_bytes();
+        let edges = [MIB, 4 * MIB, 64 * MIB, 128 * MIB];
+        let near = |edge: u64| (0..12).map(move |at| edge - 6 * page * 5 + at * page * 5);
+        let sizes: std::vec::Vec<u64> = edges.into_iter().flat_map(near).collect();
+        let (sample, _) = crate::decode(include_bytes!("versions/v1.bin")).unwrap();
+        for block_size in [BlockSize::B512, BlockSize::B4096] {
+            for (at, &held) in sizes.iter().enumerate() {
+                let there = areas_for(held, block_size, MemberIndex(0)).unwrap();
+                let array = ArrayRecord {
+                    block_size,
+                    shared: SharedAreas::of(core::slice::from_ref(&there)),
+                    ..sample.clone()
+                };
+                let blocks = there.data_blocks();
+                for &larger in &sizes[at..] {
+                    let joins = areas_to_hold(&array, larger, MemberIndex(0), blocks);
+                    let joins = joins.unwrap_or_else(|small| panic!("{held}, {larger}: {small}"));
+                    assert!(joins.data_blocks() >= blocks);
+                }
+                let small = areas_to_hold(&array, held / 2, MemberIndex(0), blocks).unwrap_err();
+                assert!(small.needed_bytes <= held.next_multiple_of(MIB), "{held}");
+                areas_to_hold(&array, small.needed_bytes, MemberIndex(0), blocks).unwrap();
             }
         }
     }
@@ -448,11 +518,10 @@ mod tests {
     /// What is named as needed is enough, and little more.
     #[test]
     fn the_least_device_is_the_least() {
-        let shared = SharedAreas::default();
         let sizes = (12..=47).flat_map(|bit| [1_u64 << bit, (1 << bit) + 4096, 3 << bit]);
         for data_bytes in sizes.chain((0..9).map(|eighth| 4 * MIB + eighth * 123 * 4096)) {
             for block_size in [BlockSize::B512, BlockSize::B4096] {
-                let least = device_bytes_for(data_bytes, block_size, &shared);
+                let least = device_bytes_for(data_bytes, block_size);
                 let room = |bytes| {
                     let device = areas_for(bytes, block_size, MemberIndex(0));
                     device.map_or(0, |it| it.area(AreaKind::DATA).unwrap().length_bytes)

@@ -179,7 +179,8 @@ impl World {
                         record.level, record.members, record.chunk_blocks
                     ));
                     for position in there..there + count {
-                        self.add_disk(array, position, bytes, &assembly.array);
+                        let blocks = record.member[position].data_blocks;
+                        self.add_disk(array, position, bytes, &assembly.array, blocks);
                     }
                     return Some(record);
                 }
@@ -189,8 +190,15 @@ impl World {
         None
     }
 
-    /// A blank disk for a position that there is not yet.
-    fn add_disk(&mut self, array: usize, position: usize, bytes: u64, record: &ArrayRecord) {
+    /// A blank disk for a position that there is not yet, which is to hold so many blocks of data.
+    fn add_disk(
+        &mut self,
+        array: usize,
+        position: usize,
+        bytes: u64,
+        record: &ArrayRecord,
+        blocks: u64,
+    ) {
         let member = MemberIndex(u8::try_from(position).expect("few"));
         let this = &mut self.stack.arrays[array];
         if position == this.members.len() {
@@ -206,7 +214,7 @@ impl World {
         }
         this.lost = this.lost.with(member);
         this.blank = this.blank.with(member);
-        let areas = areas_to_hold(record, bytes, member, 0).expect("it was planned with that");
+        let areas = areas_to_hold(record, bytes, member, blocks).expect("it was planned with that");
         this.put_places(member, Places::of(&areas));
     }
 

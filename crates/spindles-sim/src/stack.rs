@@ -180,6 +180,9 @@ impl Stack {
     /// Bytes of a block of an array, from redundancy where a member is lost. False when that does
     /// not suffice to tell.
     pub fn array_block(&self, array: usize, block: BlockIndex, view: View, out: &mut [u8]) -> bool {
+        if self.lost_blocks.contains(&(array, block.0)) {
+            return false; // Reads of it fail, whatever lies there.
+        }
         let Array { geometry, lost, .. } = &self.arrays[array];
         let location = geometry.locate(block);
         if !self.is_written(array, location.group, view) {

@@ -363,6 +363,34 @@ fn nothing_is_moved_onto_a_device_that_is_out_again() {
     check_seed(8555, &fixed);
 }
 
+/// A disk takes the place of one that is a little smaller, and was aligned otherwise.
+#[test]
+fn a_larger_disk_takes_a_place_whatever_its_alignment() {
+    let fixed = Fixed {
+        level: Level::by_name("raid5"),
+        members: Some(3),
+        ..Fixed::default()
+    };
+    check_seed(9797, &fixed);
+}
+
+/// A place that can't be read is put back in a row whose device is being filled: nothing changes there, so the
+/// log has no part in it.
+#[test]
+fn what_is_put_back_needs_no_log() {
+    let fixed = Fixed {
+        level: Level::by_name("raid6"),
+        ..Fixed::default()
+    };
+    check_seed(10832, &fixed);
+}
+
+/// An array below lost blocks that hold checksums of the one above.
+#[test]
+fn checksums_may_lie_on_blocks_that_are_lost_below() {
+    check_seed(6946, &Fixed::default());
+}
+
 #[test]
 fn parts_of_a_run_can_be_fixed() {
     let fixed = Fixed {

@@ -266,7 +266,7 @@ impl<'a> Planner<'a> {
             Ok(_) => 1,
         };
         let data_bytes = blocks * u64::from(block_size.bytes());
-        let needed_bytes = device_bytes_for(data_bytes, block_size, &SharedAreas::default());
+        let needed_bytes = device_bytes_for(data_bytes, block_size);
         let part = format!(
             " for a member of {} with chunks of {}",
             level.name,
