@@ -23,8 +23,26 @@ const STALL: Duration = Duration::from_secs(30);
 /// So long reads go on, before, during and after a stall.
 const PERIOD: Duration = Duration::from_millis(300);
 
-/// Until when the first file answers nothing; shared with the test.
-type Until = Arc<Mutex<Instant>>;
+/// Until when files answer nothing.
+#[derive(Clone, Copy, Debug)]
+struct Stalls {
+    first: Instant,
+    all: Instant,
+}
+
+impl Stalls {
+    /// For how long a file goes on to answer nothing.
+    fn left(&self, file: FileIndex) -> Duration {
+        let until = match file {
+            FileIndex(0) => self.first.max(self.all),
+            _ => self.all,
+        };
+        until.saturating_duration_since(Instant::now())
+    }
+}
+
+/// Shared with the test.
+type Until = Arc<Mutex<Stalls>>;
 
 #[derive(Debug)]
 struct Stalling {
@@ -34,9 +52,8 @@ struct Stalling {
 }
 
 impl Stalling {
-    fn left(&self) -> Duration {
-        let until = *self.until.lock().unwrap();
-        until.saturating_duration_since(Instant::now())
+    fn left(&self, transfer: &Transfer) -> Duration {
+        self.until.lock().unwrap().left(transfer.file)
     }
 }
 
@@ -55,7 +72,7 @@ impl Queue for Stalling {
 
     fn start(&mut self, transfer: Transfer) {
         let reads = matches!(transfer.call(), Call::Read);
-        if transfer.file == FileIndex(0) && reads && !self.left().is_zero() {
+        if reads && !self.left(&transfer).is_zero() {
             self.held.push(transfer);
         } else {
             self.inner.start(transfer);
@@ -71,15 +88,16 @@ impl Queue for Stalling {
     }
 
     fn turn(&mut self, wait: Wait) {
-        let left = self.left();
-        if left.is_zero() {
-            self.held.drain(..).for_each(|held| self.inner.start(held));
+        let held = std::mem::take(&mut self.held);
+        for transfer in held {
+            self.start(transfer);
         }
-        self.inner.turn(match wait {
-            _ if self.held.is_empty() => wait,
-            Wait::No => Wait::No,
-            Wait::Forever => Wait::AtMost(left),
-            Wait::AtMost(time) => Wait::AtMost(time.min(left)),
+        let left = self.held.iter().map(|held| self.left(held)).min();
+        self.inner.turn(match (wait, left) {
+            (wait, None) => wait,
+            (Wait::No, _) => Wait::No,
+            (Wait::Forever, Some(left)) => Wait::AtMost(left),
+            (Wait::AtMost(time), Some(left)) => Wait::AtMost(time.min(left)),
         });
     }
 
@@ -120,7 +138,11 @@ fn open(folder: &std::path::Path, level: &'static Level) -> (Box<dyn Target>, Un
     };
     let members: Vec<_> = members.into_iter().map(Some).collect();
     let root = stack.add_array(level.name, config, &members).unwrap();
-    let until = Arc::new(Mutex::new(Instant::now()));
+    let now = Instant::now();
+    let until = Arc::new(Mutex::new(Stalls {
+        first: now,
+        all: now,
+    }));
     let shared = Arc::clone(&until);
     stack.wrap_queue(|inner| {
         Box::new(Stalling {
@@ -199,13 +221,13 @@ fn a_read_that_a_member_keeps_waiting_is_answered_by_the_others() {
         let blocks = usize::try_from(export.bytes()).unwrap() / BLOCK;
         // How long reads take is known then.
         read_for(&mut export, Instant::now() + PERIOD, blocks);
-        *until.lock().unwrap() = Instant::now() + STALL;
+        until.lock().unwrap().first = Instant::now() + STALL;
         let longest = read_for(&mut export, Instant::now() + PERIOD, blocks);
         assert!(longest < STALL / 2, "{level}: {longest:?}");
         let counts = hedged(export.target());
         assert!(counts[0] > 0, "{level}: {counts:?}");
         // What is late comes back while others use the memory.
-        *until.lock().unwrap() = Instant::now();
+        until.lock().unwrap().first = Instant::now();
         read_for(&mut export, Instant::now() + PERIOD, blocks);
         let told: Vec<Event> = std::iter::from_fn(|| export.target_mut().next_event())
             .map(|(_, event)| event)
@@ -290,7 +312,7 @@ fn whoever_reads_through_a_target_is_served_so_too() {
         let (mut target, until) = open(folder.path(), level);
         target = fill_all(target).into_target();
         read_directly(&mut *target, Instant::now() + PERIOD, 1);
-        let stall = |time| *until.lock().unwrap() = Instant::now() + time;
+        let stall = |time| until.lock().unwrap().first = Instant::now() + time;
         stall(STALL);
         // One after the other, as workloads: what is late of one comes while the next goes on.
         let mut counts = vec![hedged(&*target)];
@@ -313,4 +335,30 @@ fn whoever_reads_through_a_target_is_served_so_too() {
         read_all(&mut export);
         export.close().unwrap();
     }
+}
+
+/// Where all members keep reads waiting for a moment, the one that stalls goes on to: nothing new is sent to it,
+/// where it would have to be hedged as well.
+#[test]
+fn a_member_stalls_on_while_all_are_busy() {
+    let folder = tempfile::tempdir().unwrap();
+    let level = Level::by_name("raid5").unwrap();
+    let (mut target, until) = open(folder.path(), level);
+    target = fill_all(target).into_target();
+    read_directly(&mut *target, Instant::now() + PERIOD, 1);
+    until.lock().unwrap().first = Instant::now() + STALL;
+    read_directly(&mut *target, Instant::now() + PERIOD, 1);
+    let before = hedged(&*target)[0];
+    assert!(before > 0, "nothing was hedged");
+    until.lock().unwrap().all = Instant::now() + 10 * PERIOD;
+    let longest = read_directly(&mut *target, Instant::now() + PERIOD, 1);
+    assert!(
+        longest > 5 * PERIOD,
+        "they were not kept waiting: {longest:?}"
+    );
+    let longest = read_directly(&mut *target, Instant::now() + PERIOD, 1);
+    assert!(longest < STALL / 2, "{longest:?}");
+    assert_eq!(hedged(&*target)[0], before);
+    until.lock().unwrap().first = Instant::now();
+    export(target).close().unwrap();
 }

@@ -385,6 +385,17 @@ fn what_is_put_back_needs_no_log() {
     check_seed(10832, &fixed);
 }
 
+/// A lost block was being written when the process ended, and a part of the last batch of the log rotted: the record
+/// does not count, and the block is lost still.
+#[test]
+fn what_a_record_that_does_not_count_writes_stays_lost() {
+    let fixed = Fixed {
+        level: Level::by_name("raid4"),
+        ..Fixed::default()
+    };
+    check_seed(7776, &fixed);
+}
+
 /// An array below lost blocks that hold checksums of the one above.
 #[test]
 fn checksums_may_lie_on_blocks_that_are_lost_below() {

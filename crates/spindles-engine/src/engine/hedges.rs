@@ -111,15 +111,19 @@ impl Engine {
         }
     }
 
-    /// The members that keep reads waiting for the longest, as many as there is a way around; none
-    /// where all do.
+    /// The members that keep reads waiting for the longest, as many as there is a way around. Where all do,
+    /// the fault is not theirs alone: only those that stalled already go on to.
     fn choose_stalled(&self, overdue: &mut [Option<Instant>; MEMBERS_MAX as usize]) -> MemberSet {
-        let count = overdue.iter().flatten().count();
         let there = self.geometry.members() - u8::try_from(self.lost.count()).expect("few");
-        let mut stalled = MemberSet::EMPTY;
-        if count == usize::from(there) {
-            return stalled;
+        if overdue.iter().flatten().count() == usize::from(there) {
+            let before = self.slow.stalled();
+            let waits = (0..).map(MemberIndex).zip(overdue.iter_mut());
+            waits
+                .filter(|(member, _)| !before.contains(*member))
+                .for_each(|(_, since)| *since = None);
         }
+        let count = overdue.iter().flatten().count();
+        let mut stalled = MemberSet::EMPTY;
         for _ in 0..count {
             let waits = (0..).map(MemberIndex).zip(overdue.iter());
             let waits = waits.filter_map(|(member, since)| Some((since.as_ref()?, member)));

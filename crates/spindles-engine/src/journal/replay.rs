@@ -37,7 +37,9 @@ pub(crate) enum Stage {
     /// Records that are not whole are made whole, where that can be proved, and logged anew.
     Proving,
     /// What is not lost any more leaves the list of bad blocks.
-    Listing,
+    Listing {
+        resumes: bool,
+    },
     Flushing {
         pending: u32,
         resumes: bool,

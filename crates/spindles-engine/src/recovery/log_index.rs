@@ -193,6 +193,12 @@ impl LogIndex {
         entries.map(|entry| (entry.slot, entry.kind))
     }
 
+    /// All of these slots.
+    pub(crate) fn all_slots(&self, run: &Run) -> SlotSet {
+        self.slots(run)
+            .fold(SlotSet::EMPTY, |all, (slot, _)| all.with(slot))
+    }
+
     /// The part of a slot, one of those.
     pub(crate) fn part(&self, run: &Run, slot: u8) -> &Part {
         let part = self.find(run, slot);

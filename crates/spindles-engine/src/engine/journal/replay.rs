@@ -2,8 +2,9 @@
 //!
 //! ```text
 //!  waiting ──▶ scanning ──▶ recording who is missing ──▶ checking the last batch ──▶ placing, rows by rows
-//!      ──▶ (proving records that are not whole ──▶ logging them anew ──▶ placing)
 //!      ──▶ flushing ──▶ listing what is not lost any more ──▶ a new log, in which nothing of this counts
+//!                        └──▶ where records are not whole: the log goes on without what is placed
+//!      ──▶ proving them ──▶ logging them anew ──▶ placing, and so on from there
 //! ```
 //!
 //! Of each block only what was logged last goes to its place (`recovery/log_index`).
@@ -287,7 +288,7 @@ impl Engine {
         let Some(run) = replay.runs.get(replay.next).cloned() else {
             match replay.stage {
                 Stage::Placing if !replay.broken.is_empty() => return self.resume_log(),
-                Stage::Placing | Stage::Proving => return self.list_replayed(),
+                Stage::Placing | Stage::Proving => return self.flush_replayed(),
                 _ => {}
             }
             replay.runs = replay.log.runs();
@@ -342,6 +343,9 @@ impl Engine {
         range.move_to(Phase::Paging);
         if self.replay_is(Stage::Proving) {
             return self.prove_record(id);
+        }
+        if writes.is_empty() && placing {
+            return self.rows_placed();
         }
         if writes.is_empty() {
             return self.rows_replayed();
@@ -406,7 +410,7 @@ impl Engine {
             return;
         }
         if writing {
-            return self.rows_replayed();
+            return self.rows_placed();
         }
         if self.replay().proving != Proving::Log {
             return self.record_io_done(id);
@@ -519,7 +523,7 @@ impl Engine {
         range.move_to(Phase::Writing);
         range.pending = writes.count();
         if writes.is_empty() {
-            return self.rows_replayed();
+            return self.rows_placed();
         }
         for slot in writes.iter() {
             let place = self.read_place(id, slot);
@@ -535,29 +539,40 @@ impl Engine {
         self.next_rows();
     }
 
-    /// Blocks that were replayed are no longer lost.
-    fn list_replayed(&mut self) {
-        self.unlist_logged();
-        self.flush_replayed();
+    /// The rows under way are in their places as they were logged: none of these blocks is lost any more.
+    fn rows_placed(&mut self) {
+        let id = self.replay().range;
+        let replay = self.opening.replay().expect("a replay is under way");
+        let run = &replay.runs[replay.next];
+        let logged = match replay.stage {
+            Stage::Proving => replay.log.record_slots(run),
+            _ => replay.log.all_slots(run),
+        };
+        self.unlist(id, logged);
+        self.rows_replayed();
     }
 
-    /// Removes the logged blocks from the list of lost ones, in memory.
+    /// Removes blocks of rows from the list of lost ones, in memory.
+    fn unlist(&mut self, id: RangeId, slots: SlotSet) {
+        if self.bad.any_lost() {
+            for slot in slots.and(self.shape(id).all_data()).iter() {
+                let blocks = self.array_blocks(id, slot);
+                self.bad.remove(BadBlockKind::Lost, &blocks);
+            }
+        }
+    }
+
+    /// Removes all blocks that the log has from the list of lost ones, in memory.
     pub(crate) fn unlist_logged(&mut self) {
         let replay = self.opening.replay().expect("a replay is under way");
-        if self.bad.any_lost() {
-            let (id, runs) = (replay.range, replay.runs.clone());
-            for run in runs {
-                self.take_group(id, GroupIndex(run.group));
-                let range = &mut self.ranges[id];
-                (range.low, range.blocks) = (run.rows.start, run.rows.end - run.rows.start);
-                let data = self.shape(id).all_data();
-                let replay = self.opening.replay().expect("a replay is under way");
-                let logged: Vec<u8> = replay.log.slots(&run).map(|(slot, _)| slot).collect();
-                for slot in logged.into_iter().filter(|&slot| data.contains(slot)) {
-                    let blocks = self.array_blocks(id, slot);
-                    self.bad.remove(BadBlockKind::Lost, &blocks);
-                }
-            }
+        let (id, runs) = (replay.range, replay.runs.clone());
+        for run in runs {
+            self.take_group(id, GroupIndex(run.group));
+            let range = &mut self.ranges[id];
+            (range.low, range.blocks) = (run.rows.start, run.rows.end - run.rows.start);
+            let replay = self.opening.replay().expect("a replay is under way");
+            let logged = replay.log.all_slots(&run);
+            self.unlist(id, logged);
         }
     }
 
@@ -594,18 +609,24 @@ impl Engine {
         if *pending > 0 {
             return;
         }
-        if *resumes {
-            return self.resume_flushed();
-        }
-        self.replay().stage = Stage::Listing;
+        let resumes = *resumes;
+        self.replay().stage = Stage::Listing { resumes };
         self.write_bad_blocks();
         self.replay_listed();
     }
 
-    /// All that was replayed, and the list of lost blocks, is durable: a new log begins.
+    /// All that was replayed, and the list of lost blocks, is durable: a new log begins, or the log goes on
+    /// without that.
     pub(crate) fn replay_listed(&mut self) {
-        if !self.replay_is(Stage::Listing) || !self.bad_blocks_are_stored() {
+        let stage = self.opening.replay().map(|replay| replay.stage);
+        let Some(Stage::Listing { resumes }) = stage else {
             return;
+        };
+        if !self.bad_blocks_are_stored() {
+            return;
+        }
+        if resumes {
+            return self.resume_flushed();
         }
         if !self.geometry.survives(self.lost) {
             return self.abandon_replay();
