@@ -5,9 +5,11 @@ use crate::errors::AttachError;
 use crate::incidents::no_space;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
+use crate::queues::{Watch, WatchId};
 use crate::report::Taken;
 use crate::{
-    ArrayFacts, Busy, CloseError, Counters, Incident, LostBytes, Target, TargetFacts, TooSmall,
+    ArrayFacts, Busy, CloseError, Counters, Incident, LostBytes, OpenError, Target, TargetFacts,
+    TooSmall,
 };
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
@@ -201,6 +203,21 @@ impl Target for Driver {
             if !wait && !self.core.carry.has_replies() {
                 return None;
             }
+        }
+    }
+
+    fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
+        self.core.carry.members_mut().watch(watch)
+    }
+
+    fn next_ready(&mut self) -> Option<WatchId> {
+        self.core.carry.members_mut().next_ready()
+    }
+
+    fn wait(&mut self) {
+        let busy = self.core.carry.busy() || self.core.carry.members().watches();
+        if busy && !self.core.carry.has_replies() {
+            self.core.turn(true);
         }
     }
 

@@ -5,7 +5,7 @@
 //! from: whole blocks are never copied), submits it, and gives it back after the
 //! answer. Everything is reserved when the export is made.
 
-use crate::{Areas, Busy, CloseError, Target};
+use crate::{Areas, Busy, CloseError, OpenError, Target, Watch, WatchId};
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request, RequestError};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -22,6 +22,14 @@ pub struct ExportLimits {
 /// Names an access from `take` to `give_back`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SlotId(u16);
+
+impl SlotId {
+    /// Which of an export's slots it is.
+    #[must_use]
+    pub fn index(self) -> usize {
+        self.0.into()
+    }
+}
 
 /// What a user asks, in bytes. A flush has neither place nor length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,6 +57,7 @@ pub struct Export {
     block_bytes: u32,
     /// For the payload of each slot.
     areas: Areas,
+    limits: ExportLimits,
     /// Two blocks a slot: what lies around a payload that does not begin or end with a block.
     edges: BufferId,
     slots: Vec<Slot>,
@@ -157,6 +166,7 @@ impl Export {
             target,
             block_bytes,
             areas,
+            limits,
             edges,
             slots: (0..limits.slots).map(slot).collect(),
             free: (0..limits.slots).rev().map(SlotId).collect(),
@@ -262,6 +272,51 @@ impl Export {
             self.areas.take_over(usize::from(id.0), &reply);
             self.reply(id, reply.result);
         }
+    }
+
+    /// Looks out for a descriptor, until `next_ready` gives its id.
+    ///
+    /// # Errors
+    ///
+    /// The target can't look out for any.
+    pub fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
+        self.target.watch(watch)
+    }
+
+    /// The next descriptor that was found ready.
+    pub fn next_ready(&mut self) -> Option<WatchId> {
+        self.target.next_ready()
+    }
+
+    /// Waits until something that is in flight has come a step further, or a descriptor is ready.
+    pub fn wait(&mut self) {
+        self.push_pieces();
+        if self.answers.is_empty() {
+            self.target.wait();
+        }
+    }
+
+    /// Its room.
+    pub fn limits(&self) -> ExportLimits {
+        self.limits
+    }
+
+    /// Slots that `take` would give.
+    pub fn free_slots(&self) -> usize {
+        self.free.len()
+    }
+
+    /// What an access that is answered has read.
+    pub fn read_payload(&self, id: SlotId) -> &[u8] {
+        &self.target.buffer(self.areas.buffer())[self.payload_range(id)]
+    }
+
+    /// Frees a slot that was taken and is not submitted.
+    pub fn abandon(&mut self, id: SlotId) {
+        let slot = &mut self.slots[usize::from(id.0)];
+        assert_eq!(slot.phase, Phase::Taken);
+        slot.phase = Phase::Idle;
+        self.free.push(id);
     }
 
     /// Frees a slot whose answer has been used.

@@ -4,7 +4,7 @@
 use crate::assemble::{ArrayReport, AssembleOptions, assemble};
 use crate::create::{CreateOptions, create};
 use crate::grow::{GrowOptions, grow};
-use crate::queues::{Queue, Wait};
+use crate::queues::{Queue, Wait, Watch, WatchId};
 use crate::rebuild::{RebuildOptions, Rebuilt, rebuild};
 use crate::rename::rename;
 use crate::replace::{ReplaceOptions, replace};
@@ -56,6 +56,18 @@ impl Queue for Mortal {
             }
         }
         self.0.start(transfer);
+    }
+
+    fn watch(&mut self, watch: Watch) -> io::Result<()> {
+        self.0.watch(watch)
+    }
+
+    fn next_ready(&mut self) -> Option<WatchId> {
+        self.0.next_ready()
+    }
+
+    fn watches(&self) -> bool {
+        self.0.watches()
     }
 
     fn hand_over(&mut self) {

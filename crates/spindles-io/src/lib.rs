@@ -72,6 +72,7 @@ pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use incidents::{Incident, no_space};
 pub use lost::LostBytes;
 pub use options::{Direct, IoChoice, OpenOptions};
+pub use queues::{Readiness, Watch, WatchId};
 pub use room::TooSmall;
 pub use stack::{NodeId, Stack, open_device};
 pub use target::{Busy, Counters, DeviceCounters, Target, await_resync};

@@ -2,7 +2,7 @@
 
 use crate::backends::{self, Inline, Medium};
 use crate::buffers::Buffers;
-use crate::queues::{self, Chosen, Wait};
+use crate::queues::{self, Chosen, Wait, Watch, WatchId};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use spindles_block::{
@@ -289,6 +289,27 @@ impl Members {
             (None, Wait::AtMost(time)) => std::thread::sleep(time),
             (None, Wait::No | Wait::Forever) => {}
         }
+    }
+
+    /// Looks out for a descriptor with the turns that follow, until it is ready.
+    pub(crate) fn watch(&mut self, watch: Watch) -> Result<(), OpenError> {
+        let watched = self.queue()?.queue.watch(watch);
+        watched.map_err(|source| OpenError::Io {
+            device: "a connection".to_owned(),
+            action: "look out for",
+            source,
+        })
+    }
+
+    /// The next descriptor that a turn has found ready.
+    pub(crate) fn next_ready(&mut self) -> Option<WatchId> {
+        self.queue.as_mut()?.queue.next_ready()
+    }
+
+    /// Whether a descriptor is looked out for, or one is ready.
+    pub(crate) fn watches(&self) -> bool {
+        let chosen = self.queue.as_ref();
+        chosen.is_some_and(|chosen| chosen.queue.watches())
     }
 
     /// Whether an operation was started and not yet given back by `next_done`.

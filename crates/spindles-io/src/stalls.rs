@@ -3,7 +3,7 @@
 
 use crate::Stack;
 use crate::export::{Access, Export, ExportLimits};
-use crate::queues::{Queue, Wait};
+use crate::queues::{Queue, Wait, Watch, WatchId};
 use crate::tests::plain_config;
 use crate::transfer::{Call, FileIndex, Tag, Transfer};
 use crate::{Areas, OpenOptions, Target};
@@ -77,6 +77,18 @@ impl Queue for Stalling {
         } else {
             self.inner.start(transfer);
         }
+    }
+
+    fn watch(&mut self, watch: Watch) -> io::Result<()> {
+        self.inner.watch(watch)
+    }
+
+    fn next_ready(&mut self) -> Option<WatchId> {
+        self.inner.next_ready()
+    }
+
+    fn watches(&self) -> bool {
+        self.inner.watches()
     }
 
     fn hand_over(&mut self) {

@@ -3,8 +3,9 @@
 
 use crate::errors::AttachError;
 use crate::progress::{RebuildProgress, ScrubProgress};
+use crate::queues::{Watch, WatchId};
 use crate::report::Taken;
-use crate::{CloseError, Incident, LostBytes, TargetFacts, TooSmall};
+use crate::{CloseError, Incident, LostBytes, OpenError, TargetFacts, TooSmall};
 use spindles_block::{BlockIndex, BufferId, BufferSlice, MemberIndex, Reply, Request};
 use spindles_engine::{Command, CommandError, Event, Scrub, Status};
 
@@ -60,6 +61,28 @@ pub trait Target {
     /// Does what is to be done and gives the next reply, in the order in which requests end. With
     /// `wait` it returns `None` only when no request is in flight.
     fn poll(&mut self, wait: bool) -> Option<Reply>;
+
+    /// Looks out for a descriptor, until `next_ready` gives its id: so that one thread waits for what the
+    /// target does and for its clients.
+    ///
+    /// # Errors
+    ///
+    /// It can't look out for any.
+    fn watch(&mut self, _watch: Watch) -> Result<(), OpenError> {
+        Err(OpenError::Io {
+            device: self.facts().name.clone(),
+            action: "look out for connections with",
+            source: std::io::ErrorKind::Unsupported.into(),
+        })
+    }
+
+    /// The next descriptor that was found ready.
+    fn next_ready(&mut self) -> Option<WatchId> {
+        None
+    }
+
+    /// Waits until something that is in flight has come a step further, or a descriptor is ready.
+    fn wait(&mut self) {}
 
     /// What the member devices were asked since the target was opened.
     fn counters(&self) -> Counters;

@@ -10,6 +10,13 @@ const STATUS_INTERRUPTED: i32 = 130;
 pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     let seen = Arc::clone(&flag);
+    call(move || seen.store(true, Ordering::SeqCst))?;
+    Ok(flag)
+}
+
+/// From now on the first Ctrl-C calls this, instead of ending the process. Call it once.
+pub(crate) fn call(first: impl Fn() + Send + 'static) -> anyhow::Result<()> {
+    let seen = AtomicBool::new(false);
     #[expect(
         clippy::exit,
         reason = "whoever presses it twice does not want to wait"
@@ -20,6 +27,7 @@ pub(crate) fn flag() -> anyhow::Result<Arc<AtomicBool>> {
             spindles_lab::remove_all();
             std::process::exit(STATUS_INTERRUPTED);
         }
+        first();
     })?;
-    Ok(flag)
+    Ok(())
 }

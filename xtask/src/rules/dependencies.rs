@@ -31,6 +31,11 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         ],
     ),
     (
+        "spindles-serve",
+        &["block", "io", "nbd"],
+        &["rustix", "thiserror"],
+    ),
+    (
         "spindles-workload",
         &["block"],
         &["rand_chacha", "rand_core"],
@@ -75,7 +80,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
         "spindles",
         &[
             "block", "parity", "layout", "format", "engine", "io", "workload", "sim", "measure",
-            "report", "lab",
+            "report", "lab", "serve",
         ],
         &[
             "anyhow",

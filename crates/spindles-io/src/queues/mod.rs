@@ -6,6 +6,7 @@ mod threads;
 mod uring;
 
 pub(crate) use queue::{Queue, Wait};
+pub use queue::{Readiness, Watch, WatchId};
 
 use crate::buffers::Memory;
 use crate::{IoChoice, OpenError};

@@ -6,17 +6,18 @@
     reason = "system calls on memory that is shared with other threads"
 )]
 
-use super::queue::{Queue, Wait};
+use super::queue::{Queue, Readiness, Wait, Watch, WatchId};
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};
+use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::Errno;
 use spindles_block::{BufferId, MemberResult};
 use std::collections::VecDeque;
-use std::os::fd::{AsRawFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Instant;
 use std::{io, mem, thread};
 
@@ -34,6 +35,8 @@ struct Shared {
     /// Something was done.
     done: Condvar,
     zeros: Memory,
+    /// Written to when descriptors are to be looked out for; made with the first.
+    wake: OnceLock<OwnedFd>,
 }
 
 // SAFETY: `zeros` is only an address of memory that nobody writes; the rest is made to be shared.
@@ -44,6 +47,9 @@ struct State {
     files: Vec<(Arc<OpenFile>, Abilities)>,
     todo: VecDeque<Transfer>,
     done: VecDeque<(Tag, MemberResult)>,
+    /// Descriptors that are looked out for, and those that were found ready.
+    watched: Vec<Watch>,
+    ready: VecDeque<WatchId>,
     closing: bool,
 }
 
@@ -58,6 +64,9 @@ pub(super) struct Threads {
     collected: VecDeque<(Tag, MemberResult)>,
     files: usize,
     in_flight: usize,
+    /// Descriptors that are looked out for, and those that a turn found ready.
+    watched: usize,
+    ready: VecDeque<WatchId>,
 }
 
 impl Threads {
@@ -68,17 +77,22 @@ impl Threads {
                     files: Vec::new(),
                     todo: VecDeque::with_capacity(ROOM),
                     done: VecDeque::with_capacity(ROOM),
+                    watched: Vec::new(),
+                    ready: VecDeque::new(),
                     closing: false,
                 }),
                 work: Condvar::new(),
                 done: Condvar::new(),
                 zeros,
+                wake: OnceLock::new(),
             }),
             workers: Vec::new(),
             started: Vec::with_capacity(ROOM),
             collected: VecDeque::with_capacity(ROOM),
             files: 0,
             in_flight: 0,
+            watched: 0,
+            ready: VecDeque::new(),
         }
     }
 }
@@ -112,6 +126,53 @@ impl Shared {
                     .wait(state)
                     .unwrap_or_else(PoisonError::into_inner);
             }
+        }
+    }
+
+    /// Looks out for descriptors.
+    fn look_out(&self, wake: &OwnedFd) {
+        loop {
+            let watched = {
+                let state = self.state();
+                if state.closing {
+                    return;
+                }
+                state.watched.clone()
+            };
+            let descriptors = watched.iter().map(|watch| {
+                let events = match watch.readiness {
+                    Readiness::Read => PollFlags::IN,
+                    Readiness::Write => PollFlags::OUT,
+                };
+                // SAFETY: who watches a descriptor keeps it open until it is ready; were it not, another of
+                // that number would be found ready, and `poll` does nothing else to it.
+                let descriptor = unsafe { BorrowedFd::borrow_raw(watch.descriptor) };
+                PollFd::from_borrowed_fd(descriptor, events)
+            });
+            let mut descriptors: Vec<PollFd<'_>> = descriptors.collect();
+            descriptors.push(PollFd::new(wake, PollFlags::IN));
+            match poll(&mut descriptors, None) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => panic!("descriptors can't be looked out for: {error}"),
+            }
+            let is_ready = |at: &usize| !descriptors[*at].revents().is_empty();
+            let ready = (0..watched.len()).filter(is_ready);
+            let ready: Vec<WatchId> = ready.map(|at| watched[at].id).collect();
+            if !descriptors[watched.len()].revents().is_empty() {
+                // It only wakes; how often does not matter.
+                let _: Result<usize, Errno> = rustix::io::read(wake, &mut [0; 8]);
+            }
+            let mut state = self.state();
+            state.watched.retain(|watch| !ready.contains(&watch.id));
+            state.ready.extend(ready);
+            self.done.notify_one();
+        }
+    }
+
+    fn wake(&self) {
+        if let Some(wake) = self.wake.get() {
+            // It fails where it was written to 2^64 times since it was read.
+            let _: Result<usize, Errno> = rustix::io::write(wake, &1_u64.to_ne_bytes());
         }
     }
 
@@ -192,7 +253,7 @@ impl Queue for Threads {
 
     fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex> {
         let index = u16::try_from(self.files).map_err(|_| io::ErrorKind::OutOfMemory)?;
-        while self.workers.len() < THREADS {
+        while self.files == 0 && self.workers.len() < THREADS {
             let shared = Arc::clone(&self.shared);
             let thread = thread::Builder::new()
                 .name("spindles-io".to_owned())
@@ -224,6 +285,32 @@ impl Queue for Threads {
         }
     }
 
+    fn watch(&mut self, watch: Watch) -> io::Result<()> {
+        if self.shared.wake.get().is_none() {
+            let wake = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
+            let shared = Arc::clone(&self.shared);
+            let looks = wake.try_clone()?;
+            let thread = thread::Builder::new()
+                .name("spindles-watch".to_owned())
+                .stack_size(128 << 10)
+                .spawn(move || shared.look_out(&looks))?;
+            self.workers.push(thread);
+            self.shared.wake.set(wake).expect("it was looked");
+        }
+        self.shared.state().watched.push(watch);
+        self.watched += 1;
+        self.shared.wake();
+        Ok(())
+    }
+
+    fn next_ready(&mut self) -> Option<WatchId> {
+        self.ready.pop_front()
+    }
+
+    fn watches(&self) -> bool {
+        self.watched > 0 || !self.ready.is_empty()
+    }
+
     fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
         let done = self.collected.pop_front()?;
         self.in_flight -= 1;
@@ -231,7 +318,7 @@ impl Queue for Threads {
     }
 
     fn turn(&mut self, wait: Wait) {
-        if self.in_flight == 0 {
+        if self.in_flight == 0 && !self.watches() {
             if let Wait::AtMost(time) = wait {
                 thread::sleep(time);
             }
@@ -243,7 +330,8 @@ impl Queue for Threads {
         };
         self.hand_over();
         let mut state = self.shared.state();
-        while state.done.is_empty() && self.collected.is_empty() {
+        let nothing = |state: &State| state.done.is_empty() && state.ready.is_empty();
+        while nothing(&state) && self.collected.is_empty() && self.ready.is_empty() {
             let time = match (wait, deadline) {
                 (Wait::No, _) => break,
                 (_, None) => None,
@@ -265,6 +353,8 @@ impl Queue for Threads {
             };
         }
         self.collected.extend(state.done.drain(..));
+        self.watched -= state.ready.len();
+        self.ready.extend(state.ready.drain(..));
     }
 
     fn in_flight(&self) -> usize {
@@ -277,6 +367,7 @@ impl Drop for Threads {
     fn drop(&mut self) {
         self.shared.state().closing = true;
         self.shared.work.notify_all();
+        self.shared.wake();
         for thread in mem::take(&mut self.workers) {
             // A thread that panicked has said so itself.
             drop(thread.join());

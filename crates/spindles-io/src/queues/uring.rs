@@ -3,11 +3,11 @@
 
 #![expect(unsafe_code, reason = "the kernel works on memory by address")]
 
-use super::queue::{Queue, Wait};
+use super::queue::{Queue, Readiness, Wait, Watch, WatchId};
 use crate::buffers::Memory;
 use crate::positioned::RETRY_DELAY;
 use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer};
-use io_uring::types::{Fixed, FsyncFlags, SubmitArgs, Timespec};
+use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
 use spindles_block::{BufferId, MemberResult};
@@ -25,6 +25,9 @@ const SLOTS: u16 = 1024;
 const FILES: u32 = 256;
 /// Buffers with a number below this are registered where the kernel lets us.
 const BUFFERS: u32 = 1024;
+
+/// Set in the number of what is no transfer, but a watch.
+const WATCH: u64 = 1 << 63;
 
 /// A buffer that may be registered. The kernel takes and pins all of its memory then, so it is registered
 /// when as many bytes went through it as it has: whoever reads a superblock and ends pays nothing.
@@ -55,6 +58,9 @@ pub(super) struct Uring {
     files: Vec<(OpenFile, Abilities)>,
     registrations: Vec<Registration>,
     in_flight: usize,
+    /// Descriptors that are looked out for, and those that were found ready.
+    watched: usize,
+    ready: VecDeque<WatchId>,
     zeros: Memory,
 }
 
@@ -85,6 +91,8 @@ impl Uring {
             files: Vec::new(),
             registrations: vec![Registration::None; buffers],
             in_flight: 0,
+            watched: 0,
+            ready: VecDeque::new(),
             zeros,
         })
     }
@@ -95,10 +103,15 @@ impl Uring {
             .as_ref()
             .expect("a slot in use");
         let entry = self.entry(transfer).user_data(u64::from(slot));
+        self.push_entry(&entry);
+    }
+
+    fn push_entry(&mut self, entry: &squeue::Entry) {
         loop {
-            // SAFETY: the memory of the call is the driver's, who leaves it to the transfer until
-            // it ends, and unmaps it only after this queue is gone; `drop` waits for all calls.
-            if unsafe { self.ring.0.submission().push(&entry) }.is_ok() {
+            // SAFETY: the memory of a call is the driver's, who leaves it to the transfer until
+            // it ends, and unmaps it only after this queue is gone; `drop` waits for all calls. A watch
+            // has no memory.
+            if unsafe { self.ring.0.submission().push(entry) }.is_ok() {
                 return;
             }
             enter(self.ring.0.submit());
@@ -147,6 +160,12 @@ impl Uring {
     /// Takes what the kernel has finished.
     fn reap(&mut self) {
         while let Some(entry) = { self.ring.0.completion().next() } {
+            if entry.user_data() & WATCH != 0 {
+                let id = u32::try_from(entry.user_data() & !WATCH).expect("we named it");
+                self.watched -= 1;
+                self.ready.push_back(WatchId(id));
+                continue;
+            }
             let slot = u16::try_from(entry.user_data()).expect("we named it");
             let transfer = self.slots[usize::from(slot)]
                 .as_mut()
@@ -306,6 +325,26 @@ impl Queue for Uring {
         }
     }
 
+    fn watch(&mut self, watch: Watch) -> io::Result<()> {
+        let events = match watch.readiness {
+            Readiness::Read => libc::POLLIN,
+            Readiness::Write => libc::POLLOUT,
+        };
+        let events = u32::try_from(events).expect("a bit");
+        let entry = opcode::PollAdd::new(Fd(watch.descriptor), events).build();
+        self.push_entry(&entry.user_data(WATCH | u64::from(watch.id.0)));
+        self.watched += 1;
+        Ok(())
+    }
+
+    fn next_ready(&mut self) -> Option<WatchId> {
+        self.ready.pop_front()
+    }
+
+    fn watches(&self) -> bool {
+        self.watched > 0 || !self.ready.is_empty()
+    }
+
     fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
         let done = self.done.pop_front()?;
         self.in_flight -= 1;
@@ -313,7 +352,7 @@ impl Queue for Uring {
     }
 
     fn turn(&mut self, wait: Wait) {
-        if !self.busy() {
+        if !self.busy() && !self.watches() {
             if let Wait::AtMost(time) = wait
                 && self.done.is_empty()
             {
@@ -327,7 +366,10 @@ impl Queue for Uring {
             (wait, _) => wait,
         };
         // With results at hand there is nothing to wait for.
-        let nothing = self.done.is_empty() && self.ring.0.completion().is_empty();
+        let nothing = self.done.is_empty() && self.ready.is_empty() && {
+            let arrived = self.ring.0.completion();
+            arrived.is_empty()
+        };
         let wait = if nothing { wait } else { Wait::No };
         match wait {
             Wait::No => enter(self.ring.0.submit()),

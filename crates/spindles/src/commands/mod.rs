@@ -17,6 +17,7 @@ mod rename;
 mod replace;
 mod resync;
 mod scrub;
+mod serve;
 mod set;
 mod sim;
 mod spare;
@@ -55,6 +56,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &lab::COMMAND,
     &create::COMMAND,
     &copy::COMMAND,
+    &serve::COMMAND,
     &status::COMMAND,
     &examine::COMMAND,
     &rebuild::COMMAND,

@@ -1,0 +1,142 @@
+//! Where a server listens.
+
+use std::fmt;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
+use std::path::PathBuf;
+use std::str::FromStr;
+use thiserror::Error;
+
+/// The port of the protocol.
+const PORT: u16 = 10809;
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A socket in the file system.
+    Unix(PathBuf),
+    /// A port of this machine.
+    Tcp(SocketAddr),
+}
+
+/// An address that is none.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum AddressError {
+    /// It has another form.
+    #[error("{0:?} is no address: unix:PATH, PORT, HOST, or HOST:PORT")]
+    Form(String),
+    /// Nobody knows the host.
+    #[error("{host}: there is no such host: {reason}")]
+    Host {
+        /// As it was given.
+        host: String,
+        /// What the system says.
+        reason: String,
+    },
+}
+
+impl Address {
+    /// Takes away what listening there left: a server has ended.
+    pub fn remove(&self) {
+        if let Self::Unix(path) = self {
+            // Somebody may have removed it already.
+            drop(std::fs::remove_file(path));
+        }
+    }
+
+    /// Whether only this machine can reach it.
+    #[must_use]
+    pub fn is_local(&self) -> bool {
+        match self {
+            Self::Unix(_) => true,
+            Self::Tcp(address) => address.ip().is_loopback(),
+        }
+    }
+}
+
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(text: &str) -> Result<Self, AddressError> {
+        let form = || AddressError::Form(text.to_owned());
+        if let Some(path) = text.strip_prefix("unix:") {
+            return if path.is_empty() {
+                Err(form())
+            } else {
+                Ok(Self::Unix(path.into()))
+            };
+        }
+        if let Ok(port) = text.parse() {
+            let host = IpAddr::V4(Ipv4Addr::LOCALHOST);
+            return Ok(Self::Tcp(SocketAddr::new(host, port)));
+        }
+        if let Ok(address) = text.parse() {
+            return Ok(Self::Tcp(address));
+        }
+        if let Ok(host) = text.parse() {
+            return Ok(Self::Tcp(SocketAddr::new(host, PORT)));
+        }
+        if text.is_empty() || text.contains('/') {
+            return Err(form());
+        }
+        let found = if text.contains(':') {
+            text.to_socket_addrs()
+        } else {
+            (text, PORT).to_socket_addrs()
+        };
+        let address = found.map_err(|error| AddressError::Host {
+            host: text.to_owned(),
+            reason: error.to_string(),
+        })?;
+        address.map(Self::Tcp).next().ok_or_else(form)
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix:{}", path.display()),
+            Self::Tcp(address) => address.fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_have_forms() {
+        let tcp = |text: &str| Ok(Address::Tcp(text.parse().unwrap()));
+        for (text, expected) in [
+            (
+                "unix:/run/pool.sock",
+                Ok(Address::Unix("/run/pool.sock".into())),
+            ),
+            ("10810", tcp("127.0.0.1:10810")),
+            ("127.0.0.1:0", tcp("127.0.0.1:0")),
+            ("192.0.2.7", tcp("192.0.2.7:10809")),
+            ("::1", tcp("[::1]:10809")),
+            ("[2001:db8::1]:99", tcp("[2001:db8::1]:99")),
+            ("unix:", Err(AddressError::Form("unix:".to_owned()))),
+            ("", Err(AddressError::Form(String::new()))),
+            (
+                "/run/pool.sock",
+                Err(AddressError::Form("/run/pool.sock".to_owned())),
+            ),
+        ] {
+            assert_eq!(text.parse::<Address>(), expected, "{text}");
+        }
+    }
+
+    #[test]
+    fn what_is_local_is_known() {
+        for (text, local) in [
+            ("unix:a", true),
+            ("99", true),
+            ("[::1]:9", true),
+            ("0.0.0.0:9", false),
+        ] {
+            assert_eq!(text.parse::<Address>().unwrap().is_local(), local, "{text}");
+        }
+    }
+}

@@ -1,0 +1,20 @@
+//! Arrays as block devices for other programs.
+//!
+//! ```text
+//!  clients ──▶ front: listens, shakes hands ──▶ server: requests ⇄ export ──▶ the array
+//! ```
+//!
+//! The *front* has threads of its own, so that a client that is slow, or hostile, keeps nobody waiting before it
+//! has chosen an export. The *server* is one thread for each array, which waits for its clients and for its members
+//! in one place, and is the only one that touches the array.
+
+mod address;
+mod front;
+mod nbd;
+mod server;
+mod socket;
+mod wake;
+
+pub use address::{Address, AddressError};
+pub use front::{Front, FrontError, Offer};
+pub use server::{Served, Server, ServerLimits, Stopper};

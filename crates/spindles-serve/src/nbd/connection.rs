@@ -1,0 +1,575 @@
+//! One client.
+
+use super::request::{Requests, Stage};
+use crate::front::Joining;
+use crate::socket::Socket;
+use spindles_block::Operation;
+use spindles_io::export::{Access, Export};
+use spindles_nbd::transmission::{Command, Extent, Failure, Headers, Replies, Request};
+use spindles_nbd::{CommandFlags, TransmissionFlags};
+use std::collections::VecDeque;
+use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
+
+/// Bytes that are received ahead, where no payload is about to come.
+const AHEAD_BYTES: usize = 8 << 10;
+/// So many requests of a connection are taken at once, before others have their turn.
+const TURN_REQUESTS: usize = 64;
+/// So many pieces are sent in one call.
+const PIECES_MAX: usize = 128;
+/// Longest payload that is taken, in bytes: what clients send that do not ask.
+pub(crate) const PAYLOAD_BYTES_MAX: u64 = 32 << 20;
+/// Zeros and discards go to the export in steps of so many bytes, one after the other.
+const STEP_BYTES: u64 = 16 << 20;
+
+/// What was moved on a connection.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    /// Payload that was received, in bytes.
+    pub(crate) payload_bytes: u64,
+    /// Of that, what was received elsewhere and copied to its place.
+    pub(crate) copied_bytes: u64,
+    /// Requests.
+    pub(crate) requests: u64,
+}
+
+/// How far a turn came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing more is there to be received now, or taken.
+    Drained,
+    /// More is there.
+    More,
+    /// The export has no room for the next request.
+    Full,
+}
+
+/// A client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    index: usize,
+    socket: Socket,
+    headers: Headers,
+    allocation: Option<u32>,
+    read_only: bool,
+    /// Received and not taken: from `start` to `end`.
+    input: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// The request whose payload comes, and how much of it is there.
+    receiving: Option<(usize, u64)>,
+    /// Payload of a request that was refused: so much is to be passed over.
+    skip_bytes: u64,
+    /// The last request was a write: a payload may follow the next header.
+    writes: bool,
+    /// Requests whose replies wait to be sent, in order, and how much of the first is sent.
+    replies: VecDeque<usize>,
+    sent: usize,
+    /// Requests that are not over.
+    pub(crate) requests: usize,
+    /// No more requests are taken.
+    pub(crate) ended: bool,
+    /// The client is gone, or has broken the protocol: nothing is received or sent any more.
+    pub(crate) gone: bool,
+    pub(crate) moved: Moved,
+}
+
+impl Connection {
+    pub(crate) fn new(index: usize, joining: Joining) -> Self {
+        let Joining {
+            socket,
+            agreed,
+            received,
+        } = joining;
+        let mut input = vec![0; AHEAD_BYTES].into_boxed_slice();
+        input[..received.len()].copy_from_slice(&received);
+        Self {
+            index,
+            socket,
+            headers: agreed.headers,
+            allocation: agreed.allocation,
+            read_only: agreed.flags.contains(TransmissionFlags::READ_ONLY),
+            input,
+            start: 0,
+            end: received.len(),
+            receiving: None,
+            skip_bytes: 0,
+            writes: true,
+            replies: VecDeque::new(),
+            sent: 0,
+            requests: 0,
+            ended: false,
+            gone: false,
+            moved: Moved::default(),
+        }
+    }
+
+    pub(crate) fn socket(&self) -> &Socket {
+        &self.socket
+    }
+
+    /// Whether replies wait to be sent.
+    pub(crate) fn has_replies(&self) -> bool {
+        !self.replies.is_empty() && !self.gone
+    }
+
+    /// The client is gone.
+    pub(crate) fn end(&mut self, export: &mut Export, requests: &mut Requests) {
+        self.gone = true;
+        self.ended = true;
+        self.socket.shutdown();
+        if let Some((index, _)) = self.receiving.take() {
+            self.abandon(index, export, requests);
+        }
+        for index in std::mem::take(&mut self.replies) {
+            self.over(index, export, requests);
+        }
+        self.sent = 0;
+    }
+
+    /// The payload of a request does not come any more.
+    fn abandon(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
+        let pending = requests.get_mut(index);
+        assert_eq!(pending.stage, Stage::Receiving);
+        for slot in pending.parts.drain(..) {
+            export.abandon(slot);
+        }
+        pending.unanswered = 0;
+        self.over(index, export, requests);
+    }
+
+    fn over(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
+        requests.remove(index, export);
+        self.requests -= 1;
+    }
+
+    /// Takes what has come, as far as it goes; what needs room in the export only where it may.
+    pub(crate) fn receive(
+        &mut self,
+        may_take: bool,
+        export: &mut Export,
+        requests: &mut Requests,
+    ) -> Turn {
+        let mut drained = false;
+        for _ in 0..TURN_REQUESTS {
+            if self.gone || self.ended && self.receiving.is_none() {
+                return Turn::Drained;
+            }
+            match self.step(may_take, &mut drained, export, requests) {
+                Ok(None) => {}
+                Ok(Some(turn)) => return turn,
+                Err(_) => {
+                    self.end(export, requests);
+                    return Turn::Drained;
+                }
+            }
+        }
+        Turn::More
+    }
+
+    /// Takes a request that is there, or receives more where there is more.
+    fn step(
+        &mut self,
+        may_take: bool,
+        drained: &mut bool,
+        export: &mut Export,
+        requests: &mut Requests,
+    ) -> io::Result<Option<Turn>> {
+        self.skip();
+        if self.receiving.is_none() && self.skip_bytes == 0 {
+            let bytes = &self.input[self.start..self.end];
+            let request = Request::decode(self.headers, bytes).map_err(io::Error::other)?;
+            if let Some(request) = request {
+                return self.take(request, may_take, export, requests);
+            }
+        }
+        if *drained {
+            return Ok(Some(Turn::Drained));
+        }
+        // Less than there was room for: there is no more.
+        *drained = !self.fill(export, requests)?;
+        if let Some((index, there)) = self.receiving
+            && there == requests.get(index).request.bytes
+        {
+            self.receiving = None;
+            self.submit(index, export, requests);
+        }
+        Ok(None)
+    }
+
+    /// Passes over payload of a request that was refused.
+    fn skip(&mut self) {
+        let there = self.end - self.start;
+        let skipped = usize::try_from(self.skip_bytes).map_or(there, |bytes| bytes.min(there));
+        self.start += skipped;
+        self.skip_bytes -= u64::try_from(skipped).expect("64 bits");
+    }
+
+    /// Receives, payload to its place. Whether as much came as there was room for.
+    fn fill(&mut self, export: &mut Export, requests: &Requests) -> io::Result<bool> {
+        self.input.copy_within(self.start..self.end, 0);
+        (self.start, self.end) = (0, self.end - self.start);
+        let header = Request::encoded_bytes(self.headers);
+        let payload = self.receiving.map(|(index, there)| {
+            let access = access_bytes(export);
+            let part = usize::try_from(there / access).expect("few");
+            let slot = requests.get(index).parts[part];
+            let done = usize::try_from(there % access).expect("a part is short");
+            &mut export.payload(slot)[done..]
+        });
+        let is_last = |payload: &[u8]| {
+            let (index, there) = self.receiving.expect("there is a payload");
+            let left = requests.get(index).request.bytes - there;
+            u64::try_from(payload.len()).expect("64 bits") == left
+        };
+        let ahead = match &payload {
+            Some(payload) if !is_last(payload) => 0,
+            Some(_) => header,
+            // Were more received, it might be payload.
+            None if self.writes && self.skip_bytes == 0 => header - self.end,
+            None => self.input.len() - self.end,
+        };
+        let (payload, payload_bytes) = match payload {
+            Some(payload) => {
+                let bytes = payload.len();
+                (payload, bytes)
+            }
+            None => (&mut [][..], 0),
+        };
+        let ahead = &mut self.input[self.end..self.end + ahead];
+        let room = payload_bytes + ahead.len();
+        let mut places = [IoSliceMut::new(payload), IoSliceMut::new(ahead)];
+        let places = if payload_bytes == 0 {
+            &mut places[1..]
+        } else {
+            &mut places[..]
+        };
+        let count = match self.socket.read_vectored(places) {
+            Ok(0) => return Err(ErrorKind::UnexpectedEof.into()),
+            Ok(count) => count,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => return Ok(false),
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
+            Err(error) => return Err(error),
+        };
+        let of_payload = count.min(payload_bytes);
+        if let Some((_, there)) = &mut self.receiving {
+            let bytes = u64::try_from(of_payload).expect("64 bits");
+            *there += bytes;
+            self.moved.payload_bytes += bytes;
+        }
+        self.end += count - of_payload;
+        Ok(count == room)
+    }
+
+    /// Takes a request, where the export has room for it.
+    fn take(
+        &mut self,
+        request: Request,
+        may_take: bool,
+        export: &mut Export,
+        requests: &mut Requests,
+    ) -> io::Result<Option<Turn>> {
+        let header = Request::encoded_bytes(self.headers);
+        let refusal = self.refusal(&request, export);
+        let access = access_bytes(export);
+        let slots = match request.command {
+            _ if refusal.is_some() => 0,
+            Command::Read | Command::Write => request.bytes.div_ceil(access),
+            Command::Flush | Command::Trim | Command::WriteZeroes => 1,
+            Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => 0,
+        };
+        let free = u64::try_from(export.free_slots()).expect("64 bits");
+        if slots > if may_take { free } else { 0 } {
+            return Ok(Some(Turn::Full));
+        }
+        self.start += header;
+        self.writes = request.command == Command::Write;
+        if request.command == Command::Disconnect {
+            self.ended = true;
+            return Ok(Some(Turn::Drained));
+        }
+        self.moved.requests += 1;
+        self.requests += 1;
+        let index = requests.add(self.index, request);
+        let has_payload = request.command == Command::Write;
+        if let Some((failure, why)) = refusal {
+            if has_payload {
+                if request.bytes > PAYLOAD_BYTES_MAX {
+                    return Err(io::Error::other("a payload that is too long"));
+                }
+                self.skip_bytes = request.bytes;
+            }
+            requests.get_mut(index).failed = Some((failure, why));
+            self.reply(index, requests);
+            return Ok(None);
+        }
+        match request.command {
+            Command::Read | Command::Write => {
+                let fua = request.flags.contains(CommandFlags::FUA);
+                let operation = if has_payload {
+                    Operation::Write { fua }
+                } else {
+                    Operation::Read
+                };
+                self.take_parts(index, operation, export, requests);
+                if has_payload && slots > 0 {
+                    self.begin_receiving(index, export, requests);
+                } else {
+                    self.submit(index, export, requests);
+                }
+            }
+            Command::Flush | Command::Trim | Command::WriteZeroes => {
+                self.next_step(index, export, requests);
+            }
+            Command::Cache | Command::BlockStatus => self.reply(index, requests),
+            Command::Disconnect | Command::Unknown(_) => unreachable!("it was looked at before"),
+        }
+        Ok(None)
+    }
+
+    /// Why a request is refused, if it is.
+    fn refusal(&self, request: &Request, export: &Export) -> Option<(Failure, &'static str)> {
+        let end = request.offset_bytes.checked_add(request.bytes);
+        let is_outside = end.is_none_or(|end| end > export.bytes());
+        let writes = matches!(
+            request.command,
+            Command::Write | Command::Trim | Command::WriteZeroes
+        );
+        let known = match request.command {
+            Command::Read => CommandFlags::DF.with(CommandFlags::FUA),
+            Command::Write if self.headers == Headers::Extended => {
+                CommandFlags::FUA.with(CommandFlags::PAYLOAD_LEN)
+            }
+            Command::WriteZeroes => CommandFlags::FUA
+                .with(CommandFlags::NO_HOLE)
+                .with(CommandFlags::FAST_ZERO),
+            Command::BlockStatus => CommandFlags::REQ_ONE.with(CommandFlags::FUA),
+            _ => CommandFlags::FUA,
+        };
+        match request.command {
+            Command::Disconnect => None,
+            Command::Unknown(_) => Some((Failure::Invalid, "there is no such command")),
+            _ if !known.contains(request.flags) => {
+                Some((Failure::Invalid, "the command has no such flag"))
+            }
+            Command::Flush => None,
+            _ if writes && self.read_only => Some((Failure::Permission, "the export is read only")),
+            Command::Write if is_outside => Some((Failure::NoSpace, "it ends behind the export")),
+            _ if is_outside => Some((Failure::Invalid, "it ends behind the export")),
+            Command::Read | Command::Write if request.bytes > PAYLOAD_BYTES_MAX => {
+                Some((Failure::Overflow, "it is longer than 32 MiB"))
+            }
+            Command::WriteZeroes if request.flags.contains(CommandFlags::FAST_ZERO) => {
+                Some((Failure::NotSupported, "it may be no faster than a write"))
+            }
+            Command::BlockStatus if self.allocation.is_none() => {
+                Some((Failure::Invalid, "no context was chosen"))
+            }
+            Command::BlockStatus if request.bytes == 0 => {
+                Some((Failure::Invalid, "it has no length"))
+            }
+            _ => None,
+        }
+    }
+
+    /// Takes slots for what has a payload.
+    fn take_parts(
+        &mut self,
+        index: usize,
+        operation: Operation,
+        export: &mut Export,
+        requests: &mut Requests,
+    ) {
+        let request = requests.get(index).request;
+        let access = access_bytes(export);
+        let mut done = 0;
+        while done < request.bytes {
+            let bytes = access.min(request.bytes - done);
+            let slot = export.take(Access {
+                operation,
+                offset_bytes: request.offset_bytes + done,
+                bytes: u32::try_from(bytes).expect("a part is short"),
+            });
+            requests.add_part(index, slot.expect("it was looked"));
+            done += bytes;
+        }
+    }
+
+    /// The payload of a request comes. What of it came with its header is copied to its place.
+    fn begin_receiving(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
+        let pending = requests.get_mut(index);
+        pending.stage = Stage::Receiving;
+        let mut there = 0;
+        for &slot in &pending.parts {
+            let payload = export.payload(slot);
+            let bytes = payload.len().min(self.end - self.start);
+            payload[..bytes].copy_from_slice(&self.input[self.start..self.start + bytes]);
+            self.start += bytes;
+            there += u64::try_from(bytes).expect("64 bits");
+        }
+        self.moved.payload_bytes += there;
+        self.moved.copied_bytes += there;
+        if there == pending.request.bytes {
+            return self.submit(index, export, requests);
+        }
+        self.receiving = Some((index, there));
+    }
+
+    /// The export gets all parts of a request.
+    fn submit(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
+        let pending = requests.get_mut(index);
+        pending.stage = Stage::Served;
+        pending.unanswered = pending.parts.len();
+        if pending.parts.is_empty() {
+            return self.reply(index, requests);
+        }
+        for &slot in &pending.parts {
+            export.submit(slot);
+        }
+    }
+
+    /// The export gets the next step of what has no payload.
+    fn next_step(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
+        let pending = requests.get_mut(index);
+        let request = pending.request;
+        let fua = request.flags.contains(CommandFlags::FUA);
+        let operation = match request.command {
+            Command::Flush => Operation::Flush,
+            Command::Trim => Operation::Discard,
+            _ => Operation::WriteZeroes { fua },
+        };
+        let bytes = STEP_BYTES.min(request.bytes - pending.next_bytes);
+        let is_flush = operation == Operation::Flush;
+        let access = Access {
+            operation,
+            offset_bytes: if is_flush {
+                0
+            } else {
+                request.offset_bytes + pending.next_bytes
+            },
+            bytes: if is_flush {
+                0
+            } else {
+                u32::try_from(bytes).expect("a step is short")
+            },
+        };
+        pending.next_bytes += bytes;
+        if is_flush {
+            pending.next_bytes = request.bytes;
+        }
+        for slot in pending.parts.drain(..) {
+            export.give_back(slot);
+        }
+        let slot = export.take(access).expect("one was free");
+        requests.add_part(index, slot);
+        self.submit(index, export, requests);
+    }
+
+    /// A part of a request was answered, and it was the last.
+    pub(crate) fn answered(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
+        let pending = requests.get(index);
+        let request = pending.request;
+        let has_steps = matches!(request.command, Command::Trim | Command::WriteZeroes);
+        if self.gone {
+            self.over(index, export, requests);
+        } else if has_steps && pending.failed.is_none() && pending.next_bytes < request.bytes {
+            self.next_step(index, export, requests);
+        } else {
+            self.reply(index, requests);
+        }
+    }
+
+    /// All is known of a request: its reply is to be sent.
+    fn reply(&mut self, index: usize, requests: &mut Requests) {
+        let pending = requests.get_mut(index);
+        pending.stage = Stage::Replying;
+        let replies = Replies {
+            headers: self.headers,
+        };
+        let (request, head) = (pending.request, &mut pending.head);
+        match (pending.failed, request.command) {
+            (Some((failure, why)), _) => replies.failed(&request, failure, why, head),
+            (None, Command::Read) => replies.data(&request, head),
+            (None, Command::BlockStatus) => {
+                let longest = match self.headers {
+                    Headers::Extended => u64::MAX,
+                    _ => u64::from(u32::MAX),
+                };
+                let all = Extent {
+                    bytes: request.bytes.min(longest),
+                    hole: false,
+                    zero: false,
+                };
+                let context = self.allocation.expect("it was looked");
+                replies.status(&request, context, &[all], head);
+            }
+            (None, _) => replies.done(&request, head),
+        }
+        self.replies.push_back(index);
+    }
+
+    /// Sends replies, as many as the socket takes. Whether it took all.
+    pub(crate) fn send(&mut self, export: &mut Export, requests: &mut Requests) -> bool {
+        while !self.replies.is_empty() {
+            let (sent, offered) = match self.send_some(export, requests) {
+                Ok(both) => both,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => {
+                    self.end(export, requests);
+                    return true;
+                }
+            };
+            self.sent += sent;
+            while let Some(&first) = self.replies.front() {
+                let bytes = requests.get(first).reply_bytes();
+                if self.sent < bytes {
+                    break;
+                }
+                self.sent -= bytes;
+                self.replies.pop_front();
+                self.over(first, export, requests);
+            }
+            if sent < offered {
+                return false;
+            }
+        }
+        true
+    }
+
+    /// Sends the beginning of what waits. How much was sent, and of how much.
+    fn send_some(&mut self, export: &Export, requests: &Requests) -> io::Result<(usize, usize)> {
+        let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
+        let (mut count, mut offered, mut skip) = (0, 0, self.sent);
+        let mut add = |piece| -> bool {
+            let piece: &[u8] = piece;
+            let passed = skip.min(piece.len());
+            skip -= passed;
+            if passed < piece.len() {
+                pieces[count] = IoSlice::new(&piece[passed..]);
+                offered += piece.len() - passed;
+                count += 1;
+            }
+            count < PIECES_MAX
+        };
+        'all: for &index in &self.replies {
+            let pending = requests.get(index);
+            if !add(&pending.head) {
+                break;
+            }
+            if pending.replies_with_data() {
+                for &slot in &pending.parts {
+                    if !add(export.read_payload(slot)) {
+                        break 'all;
+                    }
+                }
+            }
+        }
+        let sent = self.socket.write_vectored(&pieces[..count])?;
+        Ok((sent, offered))
+    }
+}
+
+/// The most bytes of one access.
+fn access_bytes(export: &Export) -> u64 {
+    export.limits().access_bytes_max.into()
+}

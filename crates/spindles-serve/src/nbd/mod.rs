@@ -1,0 +1,17 @@
+//! Clients that speak NBD, after the handshake.
+//!
+//! ```text
+//!  socket ──▶ connection: takes requests ──▶ export ──▶ answers ──▶ connection: sends replies ──▶ socket
+//!                  ▲                                                      │
+//!                  └──────────── slots of the export are free ◀───────────┘
+//! ```
+//!
+//! A connection takes a request only when the export has room for all of it: until then it is not read from, and
+//! the client waits. What is written is received into the memory that goes to the members; only what came together
+//! with an earlier request is copied there, and counted.
+
+mod connection;
+mod request;
+
+pub(crate) use connection::{Connection, PAYLOAD_BYTES_MAX, Turn};
+pub(crate) use request::Requests;

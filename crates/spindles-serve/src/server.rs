@@ -1,0 +1,418 @@
+//! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
+//! the others.
+
+use crate::front::{Joining, Offer, joining};
+use crate::nbd::{Connection, PAYLOAD_BYTES_MAX, Requests, Turn};
+use crate::wake::Waker;
+use spindles_io::export::{Export, ExportLimits};
+use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
+use spindles_nbd::TransmissionFlags;
+use spindles_nbd::handshake;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::mpsc::Receiver;
+use std::thread;
+use std::time::Duration;
+use thiserror::Error;
+
+/// Longest access, in bytes: longer requests have several.
+const ACCESS_BYTES_MAX: u32 = 1 << 20;
+/// How long clients may take to read their replies when the server ends.
+const GRACE: Duration = Duration::from_secs(5);
+/// The watch of the waker.
+const WOKEN: WatchId = WatchId(0);
+
+/// What a server allows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerLimits {
+    /// Clients at once; others are sent away.
+    pub connections: usize,
+    /// Accesses at once, of all clients: each has memory of 1 MiB. At least 32, for the longest request.
+    pub accesses: u16,
+}
+
+impl Default for ServerLimits {
+    fn default() -> Self {
+        Self {
+            connections: 256,
+            accesses: 128,
+        }
+    }
+}
+
+/// The server can't begin.
+#[derive(Debug, Error)]
+pub enum ServerError {
+    /// There is nothing to be woken by.
+    #[error("can't serve: {0}")]
+    Io(#[from] io::Error),
+    /// The target can't look out for clients.
+    #[error(transparent)]
+    Watch(#[from] OpenError),
+}
+
+/// Ends a server, from a signal handler or another thread.
+#[derive(Clone, Debug)]
+pub struct Stopper {
+    waker: Waker,
+    state: Arc<AtomicU8>,
+}
+
+/// It goes on, it ends, or it waits for nobody any more.
+const GOES_ON: u8 = 0;
+const STOPS: u8 = 1;
+const HURRIES: u8 = 2;
+
+impl Stopper {
+    /// What is under way is answered, then the server ends.
+    pub fn stop(&self) {
+        self.state.fetch_max(STOPS, Ordering::SeqCst);
+        self.waker.wake();
+    }
+
+    fn hurry(&self) {
+        self.state.fetch_max(HURRIES, Ordering::SeqCst);
+        self.waker.wake();
+    }
+
+    fn is_stopping(&self) -> bool {
+        self.state.load(Ordering::SeqCst) >= STOPS
+    }
+
+    fn is_hurried(&self) -> bool {
+        self.state.load(Ordering::SeqCst) == HURRIES
+    }
+}
+
+/// What a server did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Served {
+    /// Clients.
+    pub connections: u64,
+    /// Their requests.
+    pub requests: u64,
+    /// What they sent to be written, in bytes.
+    pub payload_bytes: u64,
+    /// Of that, what was not received into the memory that goes to the members, but copied there.
+    pub copied_bytes: u64,
+}
+
+/// A client, and what is waited for.
+#[derive(Debug)]
+struct Client {
+    connection: Connection,
+    reads: bool,
+    writes: bool,
+    /// It waits for room in the export.
+    starved: bool,
+    /// It has more to be taken.
+    more: bool,
+}
+
+/// Serves one array.
+#[derive(Debug)]
+pub struct Server {
+    export: Export,
+    requests: Requests,
+    clients: Vec<Option<Client>>,
+    /// Those that wait for room in the export, the first first.
+    starved: VecDeque<usize>,
+    joined: Receiver<Joining>,
+    stopper: Stopper,
+    limits: ServerLimits,
+    served: Served,
+}
+
+impl Server {
+    /// A server of that target, and what clients are offered.
+    ///
+    /// # Errors
+    ///
+    /// The system has no room for it.
+    pub fn new(
+        target: Box<dyn Target>,
+        name: &str,
+        description: String,
+        limits: ServerLimits,
+    ) -> Result<(Self, Offer), ServerError> {
+        let waker = Waker::new()?;
+        let export = Export::new(
+            target,
+            ExportLimits {
+                slots: limits.accesses.max(32),
+                access_bytes_max: ACCESS_BYTES_MAX,
+            },
+        );
+        let (offer, joined) = joining(offered(&export, name, description), &waker);
+        let stopper = Stopper {
+            waker,
+            state: Arc::new(AtomicU8::new(GOES_ON)),
+        };
+        let server = Self {
+            export,
+            requests: Requests::default(),
+            clients: Vec::new(),
+            starved: VecDeque::new(),
+            joined,
+            stopper,
+            limits,
+            served: Served::default(),
+        };
+        Ok((server, offer))
+    }
+
+    /// What ends it.
+    #[must_use]
+    pub fn stopper(&self) -> Stopper {
+        self.stopper.clone()
+    }
+
+    /// Serves until it is stopped. `look` is called whenever the target may have something to tell.
+    ///
+    /// # Errors
+    ///
+    /// The target can't look out for clients.
+    pub fn run(&mut self, mut look: impl FnMut(&mut dyn Target)) -> Result<(), ServerError> {
+        self.watch_waker()?;
+        let mut ends = false;
+        loop {
+            let mut idle = true;
+            while let Some(answer) = self.export.poll(false) {
+                idle = false;
+                let index = self.requests.of_slot(answer.slot);
+                let pending = self.requests.get_mut(index);
+                pending.answered(answer.result);
+                if pending.unanswered == 0 {
+                    let at = pending.connection;
+                    let client = self.clients[at].as_mut().expect("it has requests");
+                    client
+                        .connection
+                        .answered(index, &mut self.export, &mut self.requests);
+                }
+            }
+            while let Some(id) = self.export.next_ready() {
+                idle = false;
+                self.ready(id)?;
+            }
+            for at in 0..self.clients.len() {
+                idle &= !self.serve(at)?;
+            }
+            idle &= !self.feed();
+            look(self.export.target_mut());
+            if self.stopper.is_stopping() {
+                if !ends {
+                    (ends, idle) = (true, false);
+                    self.begin_end()?;
+                }
+                if self.stopper.is_hurried() {
+                    self.end_all();
+                }
+                if self.clients.iter().all(Option::is_none) {
+                    return Ok(());
+                }
+            }
+            if idle {
+                self.export.wait();
+            }
+        }
+    }
+
+    /// Makes everything durable and closes the array.
+    ///
+    /// # Errors
+    ///
+    /// When not everything became durable.
+    pub fn close(self) -> Result<Served, CloseError> {
+        let served = self.served;
+        self.export.close()?;
+        Ok(served)
+    }
+
+    fn watch_waker(&mut self) -> Result<(), ServerError> {
+        Ok(self.export.watch(Watch {
+            descriptor: self.stopper.waker.descriptor(),
+            readiness: Readiness::Read,
+            id: WOKEN,
+        })?)
+    }
+
+    fn ready(&mut self, id: WatchId) -> Result<(), ServerError> {
+        if id == WOKEN {
+            self.stopper.waker.heard();
+            self.watch_waker()?;
+            while let Ok(joining) = self.joined.try_recv() {
+                self.join(joining);
+            }
+            return Ok(());
+        }
+        let number = usize::try_from(id.0).expect("64 bits") - 1;
+        let (at, writes) = (number / 2, number % 2 == 1);
+        let client = self.clients[at].as_mut().expect("it is looked out for");
+        if writes {
+            client.writes = false;
+        } else {
+            client.reads = false;
+            client.more = true;
+        }
+        Ok(())
+    }
+
+    fn look_out(&mut self, at: usize, readiness: Readiness) -> Result<(), ServerError> {
+        let client = self.clients[at].as_mut().expect("it is there");
+        let (watched, which) = match readiness {
+            Readiness::Read => (&mut client.reads, 0),
+            Readiness::Write => (&mut client.writes, 1),
+        };
+        if std::mem::replace(watched, true) {
+            return Ok(());
+        }
+        let id = 1 + 2 * at + which;
+        Ok(self.export.watch(Watch {
+            descriptor: client.connection.socket().descriptor(),
+            readiness,
+            id: WatchId(u32::try_from(id).expect("few")),
+        })?)
+    }
+
+    fn join(&mut self, joining: Joining) {
+        let free = self.clients.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.clients.len());
+        if at >= self.limits.connections || self.stopper.is_stopping() {
+            return; // Its socket is closed.
+        }
+        self.served.connections += 1;
+        let client = Client {
+            connection: Connection::new(at, joining),
+            reads: false,
+            writes: false,
+            starved: false,
+            more: true,
+        };
+        if at == self.clients.len() {
+            self.clients.push(None);
+        }
+        self.clients[at] = Some(client);
+    }
+
+    /// Receives from a client and sends to it, as far as both go. Whether anything was done.
+    fn serve(&mut self, at: usize) -> Result<bool, ServerError> {
+        let Some(client) = &mut self.clients[at] else {
+            return Ok(false);
+        };
+        let mut did = client.more && !client.starved;
+        if did {
+            let may_take = self.starved.is_empty();
+            let connection = &mut client.connection;
+            let turn = connection.receive(may_take, &mut self.export, &mut self.requests);
+            client.more = turn == Turn::More;
+            client.starved = turn == Turn::Full;
+            if client.starved {
+                self.starved.push_back(at);
+            }
+        }
+        if client.connection.has_replies() && !client.writes {
+            did = true;
+            let connection = &mut client.connection;
+            if !connection.send(&mut self.export, &mut self.requests) {
+                self.look_out(at, Readiness::Write)?;
+            }
+        }
+        self.settle(at)?;
+        Ok(did)
+    }
+
+    /// Those that waited for room in the export take what they waited for, in order. Whether one did.
+    fn feed(&mut self) -> bool {
+        let mut did = false;
+        while let Some(&at) = self.starved.front() {
+            let client = self.clients[at].as_mut().expect("it is not over");
+            let connection = &mut client.connection;
+            let turn = connection.receive(true, &mut self.export, &mut self.requests);
+            if turn == Turn::Full {
+                break;
+            }
+            did = true;
+            client.starved = false;
+            client.more = turn == Turn::More;
+            self.starved.pop_front();
+        }
+        did
+    }
+
+    /// Looks out for more of a client, or forgets one that is over.
+    fn settle(&mut self, at: usize) -> Result<(), ServerError> {
+        let client = self.clients[at].as_mut().expect("it is there");
+        let connection = &mut client.connection;
+        if connection.ended && connection.requests == 0 {
+            connection.socket().shutdown();
+            if !client.reads && !client.writes && !client.starved {
+                let moved = connection.moved;
+                self.served.requests += moved.requests;
+                self.served.payload_bytes += moved.payload_bytes;
+                self.served.copied_bytes += moved.copied_bytes;
+                self.clients[at] = None;
+            }
+            return Ok(());
+        }
+        if client.more || client.starved || connection.gone {
+            return Ok(());
+        }
+        self.look_out(at, Readiness::Read)
+    }
+
+    /// No client gets more done than what is under way.
+    fn begin_end(&mut self) -> Result<(), ServerError> {
+        for client in self.clients.iter_mut().flatten() {
+            client.connection.ended = true;
+            client.more = true;
+        }
+        let stopper = self.stopper.clone();
+        thread::Builder::new().spawn(move || {
+            thread::sleep(GRACE);
+            stopper.hurry();
+        })?;
+        Ok(())
+    }
+
+    /// Who has not read its replies by now does not get them.
+    fn end_all(&mut self) {
+        for client in self.clients.iter_mut().flatten() {
+            if !client.connection.gone {
+                client.connection.end(&mut self.export, &mut self.requests);
+            }
+        }
+    }
+}
+
+/// What clients see of an export.
+fn offered(export: &Export, name: &str, description: String) -> handshake::Export {
+    let facts = export.target().facts();
+    let all = [
+        TransmissionFlags::SEND_FLUSH,
+        TransmissionFlags::SEND_FUA,
+        TransmissionFlags::SEND_TRIM,
+        TransmissionFlags::SEND_WRITE_ZEROES,
+        TransmissionFlags::SEND_DF,
+        TransmissionFlags::CAN_MULTI_CONN,
+        TransmissionFlags::SEND_CACHE,
+        TransmissionFlags::SEND_FAST_ZERO,
+    ];
+    let none = TransmissionFlags::HAS_FLAGS;
+    let mut flags = all.into_iter().fold(none, TransmissionFlags::with);
+    if facts.read_only {
+        flags = flags.with(TransmissionFlags::READ_ONLY);
+    }
+    handshake::Export {
+        name: name.to_owned(),
+        description,
+        bytes: facts.bytes(),
+        flags,
+        block_sizes: handshake::BlockSizes {
+            min_bytes: 1,
+            preferred_bytes: facts.block_size.bytes().max(4096),
+            payload_bytes_max: u32::try_from(PAYLOAD_BYTES_MAX).expect("32 MiB"),
+        },
+    }
+}

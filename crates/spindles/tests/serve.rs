@@ -1,0 +1,460 @@
+//! `spindles serve`, with the clients that people have: libnbd's tools, QEMU's, fio; and with clients that mean harm.
+
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const MIB: usize = 1 << 20;
+
+/// An array of files in a folder.
+struct Pool(TempDir);
+
+impl Pool {
+    fn new(level: &str, members: &str, bytes: usize) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for member in members.split(',') {
+            let file = std::fs::File::create(folder.path().join(member)).expect("a file");
+            file.set_len(u64::try_from(bytes).expect("64 bits"))
+                .expect("its length");
+        }
+        let pool = Self(folder);
+        let created = pool.spindles(&["create", "pool", &format!("{level}({members})")]);
+        assert!(created.status.success(), "{created:?}");
+        pool
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn spindles(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let command = command.args(arguments).current_dir(self.0.path());
+        command.output().expect("the command runs")
+    }
+
+    /// Serves it on a socket in its folder.
+    fn serve(&self, more: &[&str]) -> Served<'_> {
+        let socket = self.path("socket");
+        let address = format!("unix:{}", socket.display());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let command = command
+            .args(["serve", "pool", "--nbd", &address])
+            .args(more);
+        let command = command.current_dir(self.0.path());
+        let spawned = command
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut server = spawned.expect("the command runs");
+        let mut lines = BufReader::new(server.stdout.take().expect("it is piped"));
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("a line");
+        if line.is_empty() {
+            let output = server.wait_with_output().expect("it ends");
+            panic!(
+                "it does not serve: {}",
+                String::from_utf8_lossy(&output.stderr)
+            );
+        }
+        assert!(
+            line.starts_with("array 'pool' is served: nbd+unix:///pool?socket="),
+            "{line}"
+        );
+        Served {
+            pool: self,
+            server: Some(server),
+            lines,
+            socket,
+        }
+    }
+}
+
+struct Served<'a> {
+    pool: &'a Pool,
+    server: Option<Child>,
+    lines: BufReader<std::process::ChildStdout>,
+    socket: PathBuf,
+}
+
+impl Served<'_> {
+    fn uri(&self) -> String {
+        format!("nbd+unix:///pool?socket={}", self.socket.display())
+    }
+
+    fn connect(&self) -> UnixStream {
+        let stream = UnixStream::connect(&self.socket).expect("it listens");
+        stream
+            .set_read_timeout(Some(Duration::from_secs(20)))
+            .expect("a limit");
+        stream
+    }
+
+    /// Runs a program on it; `@` in an argument stands for its URI, `%` for the folder.
+    fn run(&self, line: &str) -> Output {
+        let folder = self.pool.0.path().to_str().expect("UTF-8");
+        let words = line
+            .split(' ')
+            .map(|word| word.replace('@', &self.uri()).replace('%', folder));
+        let words: Vec<String> = words.collect();
+        let limit = ["--kill-after=5", "100"];
+        let run = Command::new("timeout").args(limit).args(&words).output();
+        let run = run.expect("the program runs");
+        assert!(
+            run.status.success(),
+            "{line}: {}{}{}",
+            run.status,
+            String::from_utf8_lossy(&run.stdout),
+            String::from_utf8_lossy(&run.stderr)
+        );
+        run
+    }
+
+    /// Stops it as an administrator does. What it said.
+    fn stop(mut self) -> String {
+        let server = self.server.take().expect("it was not stopped");
+        signal(&server, "TERM");
+        let mut said = String::new();
+        self.lines.read_to_string(&mut said).expect("text");
+        let output = server.wait_with_output().expect("it ends");
+        assert!(output.status.success(), "{output:?}");
+        said
+    }
+
+    fn kill(mut self) {
+        let mut server = self.server.take().expect("it was not stopped");
+        server.kill().expect("it runs");
+        server.wait().expect("it ends");
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            drop(server.kill());
+            drop(server.wait());
+        }
+    }
+}
+
+fn signal(process: &Child, name: &str) {
+    let id = process.id().to_string();
+    let sent = Command::new("kill").args(["-s", name, &id]).status();
+    assert!(sent.expect("kill runs").success());
+}
+
+/// Whether a program is there; says what is left out where it is not.
+fn has(program: &str, package: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: {program} is not installed (Debian: {package})");
+    }
+    found
+}
+
+/// Bytes that tell where they lie.
+fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
+    let words = u64::try_from(bytes / 8).expect("64 bits");
+    let word = |at: u64| {
+        (at + seed)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .to_le_bytes()
+    };
+    (0..words).flat_map(word).collect()
+}
+
+fn read(path: &Path) -> Vec<u8> {
+    std::fs::read(path).expect("it can be read")
+}
+
+#[test]
+fn libnbd_describes_and_copies() {
+    if !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    let served = pool.serve(&[]);
+    let info = served.run("nbdinfo @");
+    let info = String::from_utf8(info.stdout).expect("text");
+    for told in [
+        "using structured packets",
+        "description: raid5 of 3",
+        "can_multi_conn: true",
+        "can_fua: true",
+        "base:allocation",
+        "is_read_only: false",
+    ] {
+        assert!(info.contains(told), "{told}: {info}");
+    }
+    let list = served.run(&format!(
+        "nbdinfo --list nbd+unix:///?socket={}",
+        served.socket.display()
+    ));
+    assert!(String::from_utf8_lossy(&list.stdout).contains("export=\"pool\""));
+    let bytes = pattern(40 * MIB, 1);
+    std::fs::write(pool.path("in"), &bytes).expect("it is written");
+    served.run("nbdcopy --flush %/in @");
+    served.run("nbdcopy --connections=4 --requests=64 @ %/out");
+    assert!(
+        read(&pool.path("out")).starts_with(&bytes),
+        "it is not what was copied"
+    );
+    let said = served.stop();
+    assert!(said.contains("array 'pool' is closed"), "{said}");
+    // What others wrote is there, and the array was closed in order.
+    let copied = pool.spindles(&["copy", "array:pool", "back", "--bytes", "40M"]);
+    assert!(copied.status.success(), "{copied:?}");
+    assert!(
+        read(&pool.path("back")) == bytes,
+        "it is not what was copied"
+    );
+    let status = pool.spindles(&["status", "pool"]);
+    assert!(status.status.success(), "{status:?}");
+}
+
+#[test]
+fn payload_is_received_into_its_place() {
+    if !has("nbdcopy", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 24 * MIB);
+    let served = pool.serve(&["--json"]);
+    std::fs::write(pool.path("in"), pattern(16 * MIB, 2)).expect("it is written");
+    served.run("nbdcopy --connections=1 --requests=16 %/in @");
+    let said = served.stop();
+    let json: serde_json::Value = serde_json::from_str(&said).expect("JSON");
+    assert_eq!(json["payload_bytes"], 16 * MIB);
+    assert_eq!(json["copied_bytes"], 0, "{said}");
+}
+
+#[test]
+fn qemu_converts_compares_and_checks_patterns() {
+    if !has("qemu-img", "qemu-utils") {
+        return;
+    }
+    let pool = Pool::new("raid6", "a,b,c,d", 24 * MIB);
+    let served = pool.serve(&[]);
+    std::fs::write(pool.path("in"), pattern(32 * MIB, 3)).expect("it is written");
+    served.run("qemu-img convert -n -f raw -O raw %/in @");
+    served.run("qemu-img compare -f raw -F raw %/in @");
+    let script = [
+        "-c",
+        "write -P 0x5a 1M 64k",
+        "-c",
+        "write -z 1100k 9k",
+        "-c",
+        "write -P 7 -f 3000001 777",
+        "-c",
+        "discard 2M 512k",
+        "-c",
+        "flush",
+        "-c",
+        "read -P 0x5a 1M 64k",
+        "-c",
+        "read -P 0 1100k 9k",
+        "-c",
+        "read -P 7 3000001 777",
+    ];
+    let run = Command::new("qemu-io")
+        .args(["-f", "raw"])
+        .args(script)
+        .arg(served.uri())
+        .output();
+    let run = run.expect("qemu-io runs");
+    let said = String::from_utf8_lossy(&run.stdout);
+    assert!(
+        run.status.success() && !said.contains("failed") && !said.contains("error"),
+        "{said}"
+    );
+    served.stop();
+}
+
+#[test]
+fn fio_verifies_what_four_connections_wrote() {
+    if !has("fio", "fio") {
+        return;
+    }
+    let pool = Pool::new("raid5", "a,b,c,d", 16 * MIB);
+    let served = pool.serve(&[]);
+    let line = "fio --name=v --ioengine=nbd --uri=@ --rw=randwrite --bs=4k --iodepth=32 --numjobs=4 \
+                --offset_increment=8M --size=8M --verify=crc32c --verify_fatal=1 --do_verify=1 --group_reporting";
+    served.run(&line.split_whitespace().collect::<Vec<_>>().join(" "));
+    served.stop();
+}
+
+#[test]
+fn odd_requests_get_their_answers() {
+    if !has("nbdsh", "python3-libnbd") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = pool.serve(&[]);
+    let script = r#"
+import errno
+size = h.get_size()
+def fails(code, call):
+    try:
+        call()
+    except nbd.Error as error:
+        assert error.errnum == code, error
+    else:
+        raise AssertionError("it should fail")
+h.set_strict_mode(0)
+fails(errno.EINVAL, lambda: h.pread(4096, size - 100))
+fails(errno.ENOSPC, lambda: h.pwrite(b"x" * 4096, size - 100))
+fails(errno.EINVAL, lambda: h.trim(4096, size))
+fails(errno.ENOTSUP, lambda: h.zero(4096, 0, nbd.CMD_FLAG_FAST_ZERO))
+h.pwrite(b"abc" * 1000, 511, nbd.CMD_FLAG_FUA)
+assert h.pread(3000, 511) == b"abc" * 1000
+assert h.pread(511, 0) == bytes(511)
+h.zero(1000, 600, nbd.CMD_FLAG_NO_HOLE)
+assert h.pread(1000, 600) == bytes(1000)
+h.zero(size, 0)
+h.trim(size, 0)
+h.cache(4096, 0)
+assert h.pread(32 * 1024 * 1024 if size > 32 * 1024 * 1024 else size, 0, nbd.CMD_FLAG_DF) == bytes(size)
+h.flush()
+"#;
+    std::fs::write(pool.path("odd.py"), script).expect("it is written");
+    served.run("nbdsh -u @ %/odd.py");
+    served.stop();
+}
+
+#[test]
+fn a_read_only_export_is_not_written() {
+    if !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let before = read(&pool.path("a"));
+    let served = pool.serve(&["--read-only"]);
+    let info = served.run("nbdinfo @");
+    assert!(String::from_utf8_lossy(&info.stdout).contains("is_read_only: true"));
+    served.stop();
+    assert!(read(&pool.path("a")) == before, "it was written to");
+}
+
+/// While it is served nobody else gets it, and what was answered after a flush outlives a kill.
+#[test]
+fn a_killed_server_loses_nothing_that_was_flushed() {
+    if !has("nbdcopy", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    let served = pool.serve(&[]);
+    let bytes = pattern(24 * MIB, 4);
+    std::fs::write(pool.path("in"), &bytes).expect("it is written");
+    served.run("nbdcopy --flush %/in @");
+    let second = pool.spindles(&["serve", "pool", "--nbd", "0"]);
+    assert_eq!(second.status.code(), Some(1), "{second:?}");
+    assert!(
+        String::from_utf8_lossy(&second.stderr).contains("in use"),
+        "{second:?}"
+    );
+    served.kill();
+    // The socket that it left is replaced.
+    let served = pool.serve(&[]);
+    served.run("nbdcopy @ %/out");
+    assert!(
+        read(&pool.path("out")).starts_with(&bytes),
+        "it is not what was flushed"
+    );
+    served.stop();
+}
+
+#[test]
+fn addresses_that_others_can_reach_are_asked_for_twice() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let run = pool.spindles(&["serve", "pool", "--nbd", "0.0.0.0:0"]);
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+    assert!(
+        String::from_utf8_lossy(&run.stderr).contains("--allow-plaintext"),
+        "{run:?}"
+    );
+    let run = pool.spindles(&["serve", "pool", "--nbd", "unix:"]);
+    assert_eq!(run.status.code(), Some(2), "{run:?}");
+}
+
+/// The greeting, and a choice of the export.
+fn choose(stream: &mut UnixStream) {
+    let mut greeting = [0; 18];
+    stream.read_exact(&mut greeting).expect("it greets");
+    stream.write_all(&3_u32.to_be_bytes()).expect("it reads");
+    let mut option = b"IHAVEOPT".to_vec();
+    option.extend(1_u32.to_be_bytes());
+    option.extend(4_u32.to_be_bytes());
+    option.extend(b"pool");
+    stream.write_all(&option).expect("it reads");
+    stream.read_exact(&mut [0; 10]).expect("it answers");
+}
+
+fn request(command: u16, cookie: u64, offset: u64, bytes: u32) -> Vec<u8> {
+    let mut request = 0x2560_9513_u32.to_be_bytes().to_vec();
+    request.extend([0, 0]);
+    request.extend(command.to_be_bytes());
+    request.extend(cookie.to_be_bytes());
+    request.extend(offset.to_be_bytes());
+    request.extend(bytes.to_be_bytes());
+    request
+}
+
+/// Reads 4 KiB as a client does that keeps to the rules.
+fn is_served(stream: &mut UnixStream) {
+    stream
+        .write_all(&request(0, 77, 0, 4096))
+        .expect("it reads");
+    let mut reply = [0; 16 + 4096];
+    stream.read_exact(&mut reply).expect("it answers");
+    assert_eq!(reply[4..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 77]);
+}
+
+#[test]
+fn clients_that_mean_harm_do_not_keep_others_from_being_served() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = pool.serve(&[]);
+    let mut good = served.connect();
+    choose(&mut good);
+    is_served(&mut good);
+    // Nothing, half a handshake, and noise.
+    let silent: Vec<UnixStream> = (0..200).map(|_| served.connect()).collect();
+    for (at, mut stream) in silent.iter().enumerate() {
+        let noise = [b"IHAVEOPT".as_slice(), &[0xff; 300], &[0, 0, 0]][at % 3];
+        drop(stream.write_all(noise));
+    }
+    is_served(&mut good);
+    drop(silent);
+    let begin = Instant::now();
+    let evil = |message: &[u8]| {
+        let mut stream = served.connect();
+        choose(&mut stream);
+        drop(stream.write_all(message));
+        stream
+    };
+    // Another protocol, a length that nobody has, a payload that is too long, half a payload, and half a header.
+    let whole = request(1, 1, 0, 65536);
+    let kept = [
+        evil(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n"),
+        evil(&request(0, 1, 0, u32::MAX)),
+        evil(&request(1, 1, 0, u32::MAX)),
+        evil(&[&whole[..], &[1; 1000]].concat()),
+        evil(&whole[..20]),
+        evil(&request(99, 1, 0, 1)),
+    ];
+    is_served(&mut good);
+    // Those who read no replies: as many as the server has room for, and more.
+    let reads: Vec<u8> = (0..300)
+        .flat_map(|cookie| request(0, cookie, 0, 1 << 20))
+        .collect();
+    let deaf = evil(&reads);
+    let others: Vec<UnixStream> = (0..4).map(|_| evil(&reads)).collect();
+    drop((deaf, others, kept));
+    is_served(&mut good);
+    println!("served after {:?}", begin.elapsed());
+    let said = served.stop();
+    assert!(said.contains("is closed"), "{said}");
+}
