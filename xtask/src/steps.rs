@@ -80,6 +80,10 @@ const TOOLS: &[(&str, &str)] = &[
     ("chromium", "chromium"),
     ("groff", "groff"),
     ("lintian", "lintian"),
+    ("nbdcopy", "libnbd-bin"),
+    ("nbdsh", "python3-libnbd"),
+    ("qemu-img", "qemu-utils"),
+    ("fio", "fio"),
 ];
 
 /// Crates that must build without std.

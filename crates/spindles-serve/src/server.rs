@@ -3,26 +3,29 @@
 
 use crate::front::{Joining, Offer, joining};
 use crate::nbd::{Connection, PAYLOAD_BYTES_MAX, Requests, Turn};
-use crate::wake::Waker;
+use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
 use spindles_nbd::TransmissionFlags;
 use spindles_nbd::handshake;
 use std::collections::VecDeque;
 use std::io;
+use std::os::fd::RawFd;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
-use std::thread;
 use std::time::Duration;
 use thiserror::Error;
 
 /// Longest access, in bytes: longer requests have several.
 const ACCESS_BYTES_MAX: u32 = 1 << 20;
-/// How long clients may take to read their replies when the server ends.
-const GRACE: Duration = Duration::from_secs(5);
-/// The watch of the waker.
+/// The watches of the waker and the ticker.
 const WOKEN: WatchId = WatchId(0);
+const TICKED: WatchId = WatchId(1);
+/// The first watch of the first client.
+const CLIENTS: usize = 2;
+/// So many ticks are as long as `ServerLimits::stuck_timeout`.
+const TICKS: u32 = 4;
 
 /// What a server allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -31,6 +34,9 @@ pub struct ServerLimits {
     pub connections: usize,
     /// Accesses at once, of all clients: each has memory of 1 MiB. At least 32, for the longest request.
     pub accesses: u16,
+    /// A client that holds room and moves nothing for so long is sent away when another waits for room, or when the
+    /// server is to end.
+    pub stuck_timeout: Duration,
 }
 
 impl Default for ServerLimits {
@@ -38,6 +44,7 @@ impl Default for ServerLimits {
         Self {
             connections: 256,
             accesses: 128,
+            stuck_timeout: Duration::from_secs(20),
         }
     }
 }
@@ -57,32 +64,18 @@ pub enum ServerError {
 #[derive(Clone, Debug)]
 pub struct Stopper {
     waker: Waker,
-    state: Arc<AtomicU8>,
+    stops: Arc<AtomicBool>,
 }
-
-/// It goes on, it ends, or it waits for nobody any more.
-const GOES_ON: u8 = 0;
-const STOPS: u8 = 1;
-const HURRIES: u8 = 2;
 
 impl Stopper {
     /// What is under way is answered, then the server ends.
     pub fn stop(&self) {
-        self.state.fetch_max(STOPS, Ordering::SeqCst);
-        self.waker.wake();
-    }
-
-    fn hurry(&self) {
-        self.state.fetch_max(HURRIES, Ordering::SeqCst);
+        self.stops.store(true, Ordering::SeqCst);
         self.waker.wake();
     }
 
     fn is_stopping(&self) -> bool {
-        self.state.load(Ordering::SeqCst) >= STOPS
-    }
-
-    fn is_hurried(&self) -> bool {
-        self.state.load(Ordering::SeqCst) == HURRIES
+        self.stops.load(Ordering::SeqCst)
     }
 }
 
@@ -105,10 +98,10 @@ struct Client {
     connection: Connection,
     reads: bool,
     writes: bool,
-    /// It waits for room in the export.
-    starved: bool,
-    /// It has more to be taken.
-    more: bool,
+    /// How far it came: it has more to be taken, or waits for room in the export.
+    turn: Turn,
+    /// For so many ticks it has held room and moved nothing.
+    stuck_ticks: u32,
 }
 
 /// Serves one array.
@@ -121,6 +114,7 @@ pub struct Server {
     starved: VecDeque<usize>,
     joined: Receiver<Joining>,
     stopper: Stopper,
+    ticker: Ticker,
     limits: ServerLimits,
     served: Served,
 }
@@ -148,9 +142,11 @@ impl Server {
         let (offer, joined) = joining(offered(&export, name, description), &waker);
         let stopper = Stopper {
             waker,
-            state: Arc::new(AtomicU8::new(GOES_ON)),
+            stops: Arc::new(AtomicBool::new(false)),
         };
+        let ticker = Ticker::new(limits.stuck_timeout / TICKS)?;
         let server = Self {
+            ticker,
             export,
             requests: Requests::default(),
             clients: Vec::new(),
@@ -175,7 +171,8 @@ impl Server {
     ///
     /// The target can't look out for clients.
     pub fn run(&mut self, mut look: impl FnMut(&mut dyn Target)) -> Result<(), ServerError> {
-        self.watch_waker()?;
+        self.watch(self.stopper.waker.descriptor(), WOKEN)?;
+        self.watch(self.ticker.descriptor(), TICKED)?;
         let mut ends = false;
         loop {
             let mut idle = true;
@@ -204,10 +201,7 @@ impl Server {
             if self.stopper.is_stopping() {
                 if !ends {
                     (ends, idle) = (true, false);
-                    self.begin_end()?;
-                }
-                if self.stopper.is_hurried() {
-                    self.end_all();
+                    self.begin_end();
                 }
                 if self.clients.iter().all(Option::is_none) {
                     return Ok(());
@@ -230,31 +224,39 @@ impl Server {
         Ok(served)
     }
 
-    fn watch_waker(&mut self) -> Result<(), ServerError> {
+    fn watch(&mut self, descriptor: RawFd, id: WatchId) -> Result<(), ServerError> {
         Ok(self.export.watch(Watch {
-            descriptor: self.stopper.waker.descriptor(),
+            descriptor,
             readiness: Readiness::Read,
-            id: WOKEN,
+            id,
         })?)
     }
 
     fn ready(&mut self, id: WatchId) -> Result<(), ServerError> {
         if id == WOKEN {
             self.stopper.waker.heard();
-            self.watch_waker()?;
+            self.watch(self.stopper.waker.descriptor(), WOKEN)?;
             while let Ok(joining) = self.joined.try_recv() {
                 self.join(joining);
             }
             return Ok(());
         }
-        let number = usize::try_from(id.0).expect("64 bits") - 1;
+        if id == TICKED {
+            self.ticker.heard();
+            self.watch(self.ticker.descriptor(), TICKED)?;
+            self.tick();
+            return Ok(());
+        }
+        let number = usize::try_from(id.0).expect("64 bits") - CLIENTS;
         let (at, writes) = (number / 2, number % 2 == 1);
         let client = self.clients[at].as_mut().expect("it is looked out for");
         if writes {
             client.writes = false;
         } else {
             client.reads = false;
-            client.more = true;
+            if client.turn == Turn::Drained {
+                client.turn = Turn::More;
+            }
         }
         Ok(())
     }
@@ -268,7 +270,7 @@ impl Server {
         if std::mem::replace(watched, true) {
             return Ok(());
         }
-        let id = 1 + 2 * at + which;
+        let id = CLIENTS + 2 * at + which;
         Ok(self.export.watch(Watch {
             descriptor: client.connection.socket().descriptor(),
             readiness,
@@ -287,8 +289,8 @@ impl Server {
             connection: Connection::new(at, joining),
             reads: false,
             writes: false,
-            starved: false,
-            more: true,
+            turn: Turn::More,
+            stuck_ticks: 0,
         };
         if at == self.clients.len() {
             self.clients.push(None);
@@ -301,14 +303,13 @@ impl Server {
         let Some(client) = &mut self.clients[at] else {
             return Ok(false);
         };
-        let mut did = client.more && !client.starved;
+        let mut did = client.turn == Turn::More;
         if did {
             let may_take = self.starved.is_empty();
             let connection = &mut client.connection;
             let turn = connection.receive(may_take, &mut self.export, &mut self.requests);
-            client.more = turn == Turn::More;
-            client.starved = turn == Turn::Full;
-            if client.starved {
+            client.turn = turn;
+            if turn == Turn::Full {
                 self.starved.push_back(at);
             }
         }
@@ -323,20 +324,24 @@ impl Server {
         Ok(did)
     }
 
-    /// Those that waited for room in the export take what they waited for, in order. Whether one did.
+    /// Those that waited for room in the export take what they waited for, one after the other. Whether one did.
     fn feed(&mut self) -> bool {
         let mut did = false;
         while let Some(&at) = self.starved.front() {
             let client = self.clients[at].as_mut().expect("it is not over");
             let connection = &mut client.connection;
+            let before = connection.moved.requests;
             let turn = connection.receive(true, &mut self.export, &mut self.requests);
-            if turn == Turn::Full {
+            let took = connection.moved.requests > before;
+            if turn == Turn::Full && !took {
                 break;
             }
             did = true;
-            client.starved = false;
-            client.more = turn == Turn::More;
+            client.turn = turn;
             self.starved.pop_front();
+            if turn == Turn::Full {
+                self.starved.push_back(at); // Others have their turn.
+            }
         }
         did
     }
@@ -345,9 +350,9 @@ impl Server {
     fn settle(&mut self, at: usize) -> Result<(), ServerError> {
         let client = self.clients[at].as_mut().expect("it is there");
         let connection = &mut client.connection;
-        if connection.ended && connection.requests == 0 {
+        if connection.has_ended() && connection.requests == 0 {
             connection.socket().shutdown();
-            if !client.reads && !client.writes && !client.starved {
+            if !client.reads && !client.writes && client.turn != Turn::Full {
                 let moved = connection.moved;
                 self.served.requests += moved.requests;
                 self.served.payload_bytes += moved.payload_bytes;
@@ -356,30 +361,29 @@ impl Server {
             }
             return Ok(());
         }
-        if client.more || client.starved || connection.gone {
+        if client.turn != Turn::Drained || connection.is_gone() {
             return Ok(());
         }
         self.look_out(at, Readiness::Read)
     }
 
     /// No client gets more done than what is under way.
-    fn begin_end(&mut self) -> Result<(), ServerError> {
+    fn begin_end(&mut self) {
         for client in self.clients.iter_mut().flatten() {
-            client.connection.ended = true;
-            client.more = true;
+            client.connection.take_no_more();
+            if client.turn == Turn::Drained {
+                client.turn = Turn::More;
+            }
         }
-        let stopper = self.stopper.clone();
-        thread::Builder::new().spawn(move || {
-            thread::sleep(GRACE);
-            stopper.hurry();
-        })?;
-        Ok(())
     }
 
-    /// Who has not read its replies by now does not get them.
-    fn end_all(&mut self) {
+    /// Sends away who holds room and moves nothing, where that keeps others waiting.
+    fn tick(&mut self) {
+        let hinders = !self.starved.is_empty() || self.stopper.is_stopping();
         for client in self.clients.iter_mut().flatten() {
-            if !client.connection.gone {
+            let stuck = client.connection.is_stuck();
+            client.stuck_ticks = if stuck { client.stuck_ticks + 1 } else { 0 };
+            if hinders && client.stuck_ticks >= TICKS {
                 client.connection.end(&mut self.export, &mut self.requests);
             }
         }

@@ -1,10 +1,15 @@
-//! Wakes a server that waits, from another thread.
+//! Wakes a server that waits: from another thread, and from time to time.
 
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::io::Errno;
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create,
+    timerfd_settime,
+};
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
 use std::sync::Arc;
+use std::time::Duration;
 
 /// A descriptor that is ready to be read from when somebody woke its owner.
 #[derive(Clone, Debug)]
@@ -22,13 +27,46 @@ impl Waker {
 
     /// May be called in a signal handler.
     pub(crate) fn wake(&self) {
-        let one = 1_u64.to_ne_bytes();
-        // It fails where it was woken 2^64 times and not heard.
-        let _: Result<usize, Errno> = rustix::io::write(&*self.0, &one);
+        // Any number wakes. Where it was woken too often to count it is ready all the same.
+        passes(rustix::io::write(&*self.0, &[1; 8]));
     }
 
     /// It was heard: the next time it wakes again.
     pub(crate) fn heard(&self) {
-        let _: Result<usize, Errno> = rustix::io::read(&*self.0, &mut [0; 8]);
+        passes(rustix::io::read(&*self.0, &mut [0; 8]));
     }
+}
+
+/// A descriptor that is ready to be read from when its time has passed again.
+#[derive(Debug)]
+pub(crate) struct Ticker(OwnedFd);
+
+impl Ticker {
+    pub(crate) fn new(every: Duration) -> io::Result<Self> {
+        let flags = TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK;
+        let timer = timerfd_create(TimerfdClockId::Monotonic, flags)?;
+        let every = Timespec::try_from(every).map_err(io::Error::other)?;
+        let time = Itimerspec {
+            it_interval: every,
+            it_value: every,
+        };
+        timerfd_settime(&timer, TimerfdTimerFlags::empty(), &time)?;
+        Ok(Self(timer))
+    }
+
+    pub(crate) fn descriptor(&self) -> RawFd {
+        self.0.as_raw_fd()
+    }
+
+    /// It was heard.
+    pub(crate) fn heard(&self) {
+        passes(rustix::io::read(&self.0, &mut [0; 8]));
+    }
+}
+
+/// What such a descriptor may answer.
+fn passes(result: Result<usize, Errno>) {
+    let passing = [Errno::AGAIN, Errno::INTR];
+    let is_fine = result.map_or_else(|error| passing.contains(&error), |_| true);
+    assert!(is_fine, "a descriptor that wakes broke: {result:?}");
 }

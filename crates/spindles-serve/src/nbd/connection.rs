@@ -43,6 +43,16 @@ pub(crate) enum Turn {
     Full,
 }
 
+/// Whether requests are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Line {
+    Open,
+    /// No more are; those that were are answered.
+    Ended,
+    /// The client is gone, or has broken the protocol: nothing is received or sent any more.
+    Gone,
+}
+
 /// A client.
 #[derive(Debug)]
 pub(crate) struct Connection {
@@ -66,11 +76,11 @@ pub(crate) struct Connection {
     sent: usize,
     /// Requests that are not over.
     pub(crate) requests: usize,
-    /// No more requests are taken.
-    pub(crate) ended: bool,
-    /// The client is gone, or has broken the protocol: nothing is received or sent any more.
-    pub(crate) gone: bool,
+    line: Line,
     pub(crate) moved: Moved,
+    /// Bytes that were received or sent, now and when it was looked last.
+    bytes: u64,
+    bytes_before: u64,
 }
 
 impl Connection {
@@ -97,9 +107,10 @@ impl Connection {
             replies: VecDeque::new(),
             sent: 0,
             requests: 0,
-            ended: false,
-            gone: false,
+            line: Line::Open,
             moved: Moved::default(),
+            bytes: 0,
+            bytes_before: 0,
         }
     }
 
@@ -107,15 +118,36 @@ impl Connection {
         &self.socket
     }
 
+    /// Whether no more requests are taken.
+    pub(crate) fn has_ended(&self) -> bool {
+        self.line >= Line::Ended
+    }
+
+    /// Whether nothing is received or sent any more.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.line == Line::Gone
+    }
+
+    /// Those that were taken are answered, and no more are taken.
+    pub(crate) fn take_no_more(&mut self) {
+        self.line = self.line.max(Line::Ended);
+    }
+
     /// Whether replies wait to be sent.
     pub(crate) fn has_replies(&self) -> bool {
-        !self.replies.is_empty() && !self.gone
+        !self.replies.is_empty() && !self.is_gone()
+    }
+
+    /// Whether it holds room in the export, waits for the client, and nothing was moved since it was looked last.
+    pub(crate) fn is_stuck(&mut self) -> bool {
+        let waits = self.has_replies() || self.receiving.is_some();
+        let moved = std::mem::replace(&mut self.bytes_before, self.bytes) != self.bytes;
+        waits && !moved
     }
 
     /// The client is gone.
     pub(crate) fn end(&mut self, export: &mut Export, requests: &mut Requests) {
-        self.gone = true;
-        self.ended = true;
+        self.line = Line::Gone;
         self.socket.shutdown();
         if let Some((index, _)) = self.receiving.take() {
             self.abandon(index, export, requests);
@@ -151,7 +183,7 @@ impl Connection {
     ) -> Turn {
         let mut drained = false;
         for _ in 0..TURN_REQUESTS {
-            if self.gone || self.ended && self.receiving.is_none() {
+            if self.is_gone() || self.has_ended() && self.receiving.is_none() {
                 return Turn::Drained;
             }
             match self.step(may_take, &mut drained, export, requests) {
@@ -250,6 +282,7 @@ impl Connection {
             Err(error) if error.kind() == ErrorKind::Interrupted => return Ok(true),
             Err(error) => return Err(error),
         };
+        self.bytes += u64::try_from(count).expect("64 bits");
         let of_payload = count.min(payload_bytes);
         if let Some((_, there)) = &mut self.receiving {
             let bytes = u64::try_from(of_payload).expect("64 bits");
@@ -284,18 +317,18 @@ impl Connection {
         self.start += header;
         self.writes = request.command == Command::Write;
         if request.command == Command::Disconnect {
-            self.ended = true;
+            self.take_no_more();
             return Ok(Some(Turn::Drained));
+        }
+        let has_payload = request.command == Command::Write;
+        if has_payload && request.bytes > PAYLOAD_BYTES_MAX {
+            return Err(io::Error::other("a payload that is too long to pass over"));
         }
         self.moved.requests += 1;
         self.requests += 1;
         let index = requests.add(self.index, request);
-        let has_payload = request.command == Command::Write;
         if let Some((failure, why)) = refusal {
             if has_payload {
-                if request.bytes > PAYLOAD_BYTES_MAX {
-                    return Err(io::Error::other("a payload that is too long"));
-                }
                 self.skip_bytes = request.bytes;
             }
             requests.get_mut(index).failed = Some((failure, why));
@@ -310,7 +343,7 @@ impl Connection {
                 } else {
                     Operation::Read
                 };
-                self.take_parts(index, operation, export, requests);
+                take_parts(index, operation, export, requests);
                 if has_payload && slots > 0 {
                     self.begin_receiving(index, export, requests);
                 } else {
@@ -368,29 +401,6 @@ impl Connection {
                 Some((Failure::Invalid, "it has no length"))
             }
             _ => None,
-        }
-    }
-
-    /// Takes slots for what has a payload.
-    fn take_parts(
-        &mut self,
-        index: usize,
-        operation: Operation,
-        export: &mut Export,
-        requests: &mut Requests,
-    ) {
-        let request = requests.get(index).request;
-        let access = access_bytes(export);
-        let mut done = 0;
-        while done < request.bytes {
-            let bytes = access.min(request.bytes - done);
-            let slot = export.take(Access {
-                operation,
-                offset_bytes: request.offset_bytes + done,
-                bytes: u32::try_from(bytes).expect("a part is short"),
-            });
-            requests.add_part(index, slot.expect("it was looked"));
-            done += bytes;
         }
     }
 
@@ -469,7 +479,7 @@ impl Connection {
         let pending = requests.get(index);
         let request = pending.request;
         let has_steps = matches!(request.command, Command::Trim | Command::WriteZeroes);
-        if self.gone {
+        if self.is_gone() {
             self.over(index, export, requests);
         } else if has_steps && pending.failed.is_none() && pending.next_bytes < request.bytes {
             self.next_step(index, export, requests);
@@ -520,6 +530,7 @@ impl Connection {
                 }
             };
             self.sent += sent;
+            self.bytes += u64::try_from(sent).expect("64 bits");
             while let Some(&first) = self.replies.front() {
                 let bytes = requests.get(first).reply_bytes();
                 if self.sent < bytes {
@@ -572,4 +583,21 @@ impl Connection {
 /// The most bytes of one access.
 fn access_bytes(export: &Export) -> u64 {
     export.limits().access_bytes_max.into()
+}
+
+/// Takes slots for what has a payload.
+fn take_parts(index: usize, operation: Operation, export: &mut Export, requests: &mut Requests) {
+    let request = requests.get(index).request;
+    let access = access_bytes(export);
+    let mut done = 0;
+    while done < request.bytes {
+        let bytes = access.min(request.bytes - done);
+        let slot = export.take(Access {
+            operation,
+            offset_bytes: request.offset_bytes + done,
+            bytes: u32::try_from(bytes).expect("a part is short"),
+        });
+        requests.add_part(index, slot.expect("it was looked"));
+        done += bytes;
+    }
 }

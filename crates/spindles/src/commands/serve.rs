@@ -93,13 +93,14 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let stopper = server.stopper();
     interrupt::call(move || stopper.stop())?;
     for front in fronts {
-        ui.line(format!(
+        // With --json too: it says when clients can come.
+        ui.note(format!(
             "array '{name}' is served: {}",
             uri(front.address(), &name)
         ));
         front.open(vec![offer.clone()])?;
     }
-    let served = server.run(|target| {
+    let ended = server.run(|target| {
         while let Some((array, event)) = target.next_event() {
             if let Some(told) = told(&event) {
                 ui.note(format!("array '{array}': {told}"));
@@ -110,7 +111,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         address.remove();
     }
     let closed = server.close();
-    served?;
+    ended?;
     let closed = match closed {
         Ok(closed) => closed,
         Err(error) => bail!("array '{name}': {error}"),
