@@ -383,6 +383,8 @@ fn what_is_put_back_needs_no_log() {
         ..Fixed::default()
     };
     check_seed(10832, &fixed);
+    // Places that could not be filled are, when another device is.
+    check_seed(30823, &Fixed::default());
 }
 
 /// A lost block was being written when the process ended, and a part of the last batch of the log rotted: the record
