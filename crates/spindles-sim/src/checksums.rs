@@ -685,7 +685,9 @@ impl World {
         let in_flight = self.is_in_flight(disk, block);
         let may_be_torn = self.tears() && self.is_in_doubt(disk, block, &self.in_doubt.now);
         // A crash left it half written, and the array has not settled it yet.
-        let is_in_gap = self.gap(disk, block, &self.in_doubt.now).is_some();
+        let is_in_gap = [&self.in_doubt.now, &self.unflushed]
+            .into_iter()
+            .any(|unflushed| self.gap(disk, block, unflushed).is_some());
         let is = |view| {
             let mut bytes = vec![0; self.stack.block_bytes];
             self.stack.disk_block(disk, block, view, &mut bytes);

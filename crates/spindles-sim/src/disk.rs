@@ -80,8 +80,9 @@ pub struct Disk {
     current: Media,
     cache: BTreeMap<u64, Cached>,
     unreadable: BTreeSet<u64>,
-    /// Sectors that its array knows to hold nothing, until they are durably written.
-    unfilled: BTreeSet<u64>,
+    /// Sectors that its array knows to hold nothing, until they are durably written, and how many writes there
+    /// were when it said so.
+    unfilled: BTreeMap<u64, u64>,
     /// Counts writes.
     write: u64,
 }
@@ -96,7 +97,7 @@ impl Disk {
             current: Media::new(bytes),
             cache: BTreeMap::new(),
             unreadable: BTreeSet::new(),
-            unfilled: BTreeSet::new(),
+            unfilled: BTreeMap::new(),
             write: 0,
         }
     }
@@ -257,10 +258,12 @@ impl Disk {
             let count = cached
                 .versions
                 .partition_point(|&(write, _)| write <= covered);
-            if let Some((_, newest)) = cached.versions.drain(..count).next_back() {
+            if let Some((write, newest)) = cached.versions.drain(..count).next_back() {
                 cached.durable = newest;
                 cached.unreadable = false;
-                self.unfilled.remove(sector);
+                if self.unfilled.get(sector).is_some_and(|&told| told < write) {
+                    self.unfilled.remove(sector);
+                }
             }
             !cached.versions.is_empty()
         });
@@ -278,7 +281,8 @@ impl Disk {
 
     /// Its array could not fill these sectors, and knows that.
     pub fn not_filled(&mut self, sectors: std::ops::Range<u64>) {
-        self.unfilled.extend(sectors);
+        self.unfilled
+            .extend(sectors.map(|sector| (sector, self.write)));
     }
 
     /// Whether one of the sectors could not be filled, and was not written since.

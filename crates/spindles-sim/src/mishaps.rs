@@ -13,7 +13,7 @@ use spindles_engine::{Command, Engine, Member};
 use spindles_format::{
     DeviceRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, areas_to_join,
 };
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Gives a new disk what it holds. All else is zeros, and durably so.
 pub(crate) fn fill(disk: &mut Disk, device: &DeviceRecord, contents: &[u8]) {
@@ -344,8 +344,9 @@ impl World {
         }
         self.stop();
         self.note_rows_after_crash(power);
-        let unflushed = self.client.history.in_doubt(true).into_iter().collect();
+        let unflushed: BTreeSet<u64> = self.client.history.in_doubt(true).into_iter().collect();
         self.cure_gaps(&unflushed);
+        self.unflushed.extend(unflushed);
         let in_doubt = self.client.history.in_doubt(power);
         self.in_doubt.now.extend(in_doubt);
         if power {

@@ -205,6 +205,7 @@ impl Stack {
         for slot in group.slots() {
             let mut bytes = vec![0; self.block_bytes];
             if !lost.contains(slot.member)
+                && !self.is_unfilled(array, slot.member, place(slot.offset))
                 && self.member_block(array, slot.member, place(slot.offset), view, &mut bytes)
             {
                 if slot == wanted || group.parity_chunks == 0 {
@@ -447,7 +448,7 @@ impl Stack {
         if present.len() <= data_chunks {
             return Ok(()); // Nothing to compare with.
         }
-        for block in 0..u64::from(group.blocks) {
+        'rows: for block in 0..u64::from(group.blocks) {
             if self.is_blank_row(array, &group, block, view) {
                 continue;
             }
@@ -462,7 +463,7 @@ impl Stack {
                 let mut bytes = vec![0; self.block_bytes];
                 let offset = slot.offset.plus(block);
                 if !self.member_block(array, slot.member, offset, view, &mut bytes) {
-                    return Ok(());
+                    continue 'rows;
                 }
                 held.push(bytes);
             }

@@ -109,6 +109,9 @@ pub struct World {
     pub(crate) errors_excused: bool,
     /// Sectors that a crash caught being written.
     pub(crate) in_doubt: Doubt,
+    /// Sectors that were not flushed when a crash came, until all regions are settled: their checksums may be old,
+    /// and so nothing tells rot there from a write.
+    pub(crate) unflushed: BTreeSet<u64>,
     /// Of those, sectors of which the log is gone.
     pub(crate) without_log: Doubt,
     pub(crate) unlogged: Unlogged,
@@ -201,6 +204,7 @@ impl World {
             closed: vec![None; arrays],
             errors_excused: false,
             in_doubt: Doubt::default(),
+            unflushed: BTreeSet::new(),
             without_log: Doubt::default(),
             unlogged: Unlogged::default(),
             faults: Random::new(options.seed, "faults"),
@@ -578,6 +582,7 @@ impl World {
         self.note(&format!("array {array}: {event:?}"));
         match event {
             Event::Lost { block, blocks } => self.is_lost(array, block, blocks),
+            Event::ResyncDone { .. } if array == self.stack.top() => self.unflushed.clear(),
             Event::TooMuchLost => self.stalled("there is no room to note what is lost"),
             Event::Closed { clean } => self.closed[array] = Some(clean),
             Event::Found(_) | Event::Disagreement { .. } | Event::ScrubDone(_) => {

@@ -252,8 +252,9 @@ impl Order {
         }
         let mut is_unlogged = false;
         for (offset, bytes) in offsets.zip(bytes.chunks_exact(stack.block_bytes)) {
-            if stack.should_hold(disk, BlockIndex(start + offset), bytes) {
-                continue; // Nothing changes: what can't be read, or rotted, is put back.
+            let is_put_back = stack.should_hold(disk, BlockIndex(start + offset), bytes);
+            if is_put_back || stack.is_unfilled(place.array, place.member, BlockIndex(offset)) {
+                continue; // Nothing changes that counts: what can't be read, or rotted, or was not filled.
             }
             let found = this.geometry.find(place.member, BlockIndex(offset));
             let Some((group, _, row)) = found else {
