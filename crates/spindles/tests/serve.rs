@@ -314,6 +314,8 @@ h.zero(1000, 600, nbd.CMD_FLAG_NO_HOLE)
 assert h.pread(1000, 600) == bytes(1000)
 h.zero(size, 0)
 h.trim(size, 0)
+h.pwrite(b"t" * 4096, 8192)
+h.trim(4096, 8192, nbd.CMD_FLAG_FUA)
 h.cache(4096, 0)
 assert h.pread(32 * 1024 * 1024 if size > 32 * 1024 * 1024 else size, 0, nbd.CMD_FLAG_DF) == bytes(size)
 h.flush()
@@ -350,6 +352,14 @@ fn a_killed_server_loses_nothing_that_was_flushed() {
     served.run("nbdcopy --flush %/in @");
     let second = pool.spindles(&["serve", "pool", "--nbd", "0"]);
     assert_eq!(second.status.code(), Some(1), "{second:?}");
+    let other = pool.path("other");
+    let second = pool.spindles(&[
+        "serve",
+        "pool",
+        "--nbd",
+        &format!("unix:{}", other.display()),
+    ]);
+    assert!(!other.exists(), "a socket is left where nothing is served");
     assert!(
         String::from_utf8_lossy(&second.stderr).contains("in use"),
         "{second:?}"

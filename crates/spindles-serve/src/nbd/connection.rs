@@ -444,7 +444,8 @@ impl Connection {
         let fua = request.flags.contains(CommandFlags::FUA);
         let operation = match request.command {
             Command::Flush => Operation::Flush,
-            Command::Trim => Operation::Discard,
+            Command::Trim if !fua => Operation::Discard,
+            // What is trimmed may hold anything, and no discard is durable by itself.
             _ => Operation::WriteZeroes { fua },
         };
         let bytes = STEP_BYTES.min(request.bytes - pending.next_bytes);

@@ -85,7 +85,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let fronts = addresses.iter().map(Front::bind);
     let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
-    let array = assemble(&arrays::names(&devices), &options)?;
+    let array = assemble(&arrays::names(&devices), &options);
+    let array = array.inspect_err(|_| addresses.iter().for_each(Address::remove))?;
     let name = array.report.name.clone();
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
