@@ -97,7 +97,9 @@ impl Served<'_> {
             .map(|word| word.replace('@', &self.uri()).replace('%', folder));
         let words: Vec<String> = words.collect();
         let limit = ["--kill-after=5", "100"];
-        let run = Command::new("timeout").args(limit).args(&words).output();
+        let mut command = Command::new("timeout");
+        let command = command.args(limit).args(&words).current_dir(folder);
+        let run = command.output();
         let run = run.expect("the program runs");
         assert!(
             run.status.success(),
