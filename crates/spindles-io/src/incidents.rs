@@ -180,7 +180,7 @@ fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
         reason: Some(reason),
     } = status.state
     {
-        parts.push(format!("out of the array, {}", why(reason)));
+        parts.push(format!("out of the array, {}", why_out(reason)));
     }
     if faults.rotten_blocks > 0 {
         let bytes = bytes(faults.rotten_blocks);
@@ -213,7 +213,9 @@ fn parts(status: &MemberStatus, block_bytes: u32) -> Vec<String> {
     parts
 }
 
-fn why(reason: OutReason) -> &'static str {
+/// Why a member went out, for people.
+#[must_use]
+pub fn why_out(reason: OutReason) -> &'static str {
     match reason {
         OutReason::Error(MemberError::Gone) => "it does not answer any more",
         OutReason::Error(MemberError::Medium) => "it did not take a write",

@@ -69,7 +69,7 @@ pub use backends::{BACKENDS, Backend};
 pub use clock::{Clock, utc};
 pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
-pub use incidents::{Incident, no_space};
+pub use incidents::{Incident, no_space, why_out};
 pub use lost::LostBytes;
 pub use options::{Direct, IoChoice, OpenOptions};
 pub use queues::{Readiness, Watch, WatchId};

@@ -354,7 +354,7 @@ fn whoever_reads_through_a_target_is_served_so_too() {
 #[test]
 fn a_member_stalls_on_while_all_are_busy() {
     let folder = tempfile::tempdir().unwrap();
-    // Whoever goes around a member reads all others.
+    // With one parity, a read that goes around a member reads all others.
     let level = redundant().find(|level| level.redundancy == Redundancy::Parity(1));
     let level = level.expect("there is one");
     let (mut target, until) = open(folder.path(), level);

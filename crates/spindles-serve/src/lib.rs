@@ -8,13 +8,9 @@
 //! has chosen an export. The *server* is one thread for each array, which waits for its clients and for its members
 //! in one place, and is the only one that touches the array.
 
-mod address;
-mod front;
-mod nbd;
 mod server;
-mod socket;
+mod transports;
 mod wake;
 
-pub use address::{Address, AddressError};
-pub use front::{Front, FrontError, Offer};
-pub use server::{Served, Server, ServerLimits, Stopper};
+pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
+pub use transports::nbd::{Address, AddressError, Front, FrontError, Offer};

@@ -1,8 +1,9 @@
 //! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
 //! the others.
 
-use crate::front::{Joining, Offer, joining};
-use crate::nbd::{Connection, PAYLOAD_BYTES_MAX, Requests, Turn};
+use crate::transports::nbd::{
+    Connection, Joining, Offer, PAYLOAD_BYTES_MAX, Requests, Turn, joining,
+};
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};

@@ -17,14 +17,20 @@ struct Pool(TempDir);
 
 impl Pool {
     fn new(level: &str, members: &str, bytes: usize) -> Self {
+        Self::with(level, members, bytes, &[])
+    }
+
+    fn with(level: &str, members: &str, bytes: usize, more: &[&str]) -> Self {
         let folder = tempfile::tempdir().expect("a folder");
-        for member in members.split(',') {
+        // No two are equally long.
+        for (at, member) in members.split(',').enumerate() {
             let file = std::fs::File::create(folder.path().join(member)).expect("a file");
-            file.set_len(u64::try_from(bytes).expect("64 bits"))
-                .expect("its length");
+            let bytes = u64::try_from(bytes + at * 300_000).expect("64 bits");
+            file.set_len(bytes).expect("its length");
         }
         let pool = Self(folder);
-        let created = pool.spindles(&["create", "pool", &format!("{level}({members})")]);
+        let expression = format!("{level}({members})");
+        let created = pool.spindles(&[&["create", "pool", &expression], more].concat());
         assert!(created.status.success(), "{created:?}");
         pool
     }
@@ -233,7 +239,7 @@ fn qemu_converts_compares_and_checks_patterns() {
     if !has("qemu-img", "qemu-utils") {
         return;
     }
-    let pool = Pool::new("raid6", "a,b,c,d", 24 * MIB);
+    let pool = Pool::with("raid6", "a,b,c,d", 24 * MIB, &["--block-size", "512"]);
     let served = pool.serve(&[]);
     std::fs::write(pool.path("in"), pattern(32 * MIB, 3)).expect("it is written");
     served.run("qemu-img convert -n -f raw -O raw %/in @");

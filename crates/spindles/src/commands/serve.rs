@@ -10,10 +10,9 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_engine::{Event, OutReason};
-use spindles_io::OpenOptions;
+use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::scan;
+use spindles_io::{OpenOptions, scan, why_out};
 use spindles_serve::{Address, Front, Server, ServerLimits};
 
 pub(crate) static COMMAND: Command = Command {
@@ -135,12 +134,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 fn told(event: &Event) -> Option<String> {
     Some(match event {
         Event::MemberOut { member, reason } => {
-            let why = match reason {
-                OutReason::Error(error) => error.to_string(),
-                OutReason::Command => "it was put out".to_owned(),
-                OutReason::TooManyErrors => "too many reads failed in a short time".to_owned(),
-                OutReason::TooManyBadBlocks => "too many places refuse to be written".to_owned(),
-            };
+            let why = why_out(*reason);
             format!("member {member} is out: {why}; the array is degraded")
         }
         Event::ArrayFailed { missing } => {

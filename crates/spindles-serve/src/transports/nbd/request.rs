@@ -63,7 +63,7 @@ impl Pending {
     }
 }
 
-/// What a client is told.
+/// The error, and the words for people, that a client gets for what failed.
 fn failure(error: RequestError) -> (Failure, &'static str) {
     match error {
         RequestError::OutOfRange => (Failure::Invalid, "it ends behind the export"),

@@ -1,8 +1,8 @@
 //! One client.
 
+use super::front::Joining;
 use super::request::{Requests, Stage};
-use crate::front::Joining;
-use crate::socket::Socket;
+use super::socket::Socket;
 use spindles_block::Operation;
 use spindles_io::export::{Access, Export};
 use spindles_nbd::transmission::{Command, Extent, Failure, Headers, Replies, Request};

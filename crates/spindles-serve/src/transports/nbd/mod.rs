@@ -1,4 +1,6 @@
-//! Clients that speak NBD, after the handshake.
+//! Clients that speak NBD.
+//!
+//! The *front* listens and shakes hands. After that each client is a *connection*:
 //!
 //! ```text
 //!  socket ──▶ connection: takes requests ──▶ export ──▶ answers ──▶ connection: sends replies ──▶ socket
@@ -10,8 +12,14 @@
 //! the client waits. What is written is received into the memory that goes to the members; only what came together
 //! with an earlier request is copied there, and counted.
 
+mod address;
 mod connection;
+mod front;
 mod request;
+mod socket;
 
+pub use address::{Address, AddressError};
 pub(crate) use connection::{Connection, PAYLOAD_BYTES_MAX, Turn};
+pub use front::{Front, FrontError, Offer};
+pub(crate) use front::{Joining, joining};
 pub(crate) use request::Requests;

@@ -1,6 +1,6 @@
 //! Sockets of both kinds.
 
-use crate::Address;
+use super::address::Address;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};

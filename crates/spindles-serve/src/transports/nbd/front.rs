@@ -1,8 +1,8 @@
 //! Listens, and shakes hands with those who come: each in a thread of its own, with blocking calls and a limit on
 //! time, until it has chosen an export. Then its socket goes to the server of that.
 
-use crate::Address;
-use crate::socket::{Listener, Socket};
+use super::address::Address;
+use super::socket::{Listener, Socket};
 use crate::wake::Waker;
 use spindles_nbd::Violation;
 use spindles_nbd::handshake::{Agreed, Export, Server, Step, Tls};
