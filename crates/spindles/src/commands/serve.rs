@@ -8,12 +8,12 @@ use crate::interrupt;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, scan, why_out};
-use spindles_serve::{Address, Front, Server, ServerLimits};
+use spindles_io::{OpenOptions, why_out};
+use spindles_serve::{Door, DoorError, DoorOptions, Server, ServerLimits, TRANSPORTS, Transport};
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -31,15 +31,12 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve pool --nbd 10809\n\
               nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool",
     hidden: false,
-    arguments: Arguments::augment_args,
+    arguments: |command| Arguments::augment_args(with_transports(command)),
     run,
 };
 
 #[derive(Args)]
 struct Arguments {
-    /// Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT
-    #[arg(long, value_name = "ADDR", required = true)]
-    nbd: Vec<String>,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -58,20 +55,39 @@ struct Arguments {
     rate: Rate,
 }
 
+/// An option for each transport; at least one has to be given.
+fn with_transports(command: clap::Command) -> clap::Command {
+    let option = |transport: &&Transport| {
+        Arg::new(transport.name)
+            .long(transport.name)
+            .value_name(transport.value)
+            .help(transport.help)
+            .action(ArgAction::Append)
+    };
+    let names = TRANSPORTS.iter().map(|transport| transport.name);
+    let one = ArgGroup::new("transports").args(names);
+    let command = command.args(TRANSPORTS.iter().map(option));
+    command.group(one.multiple(true).required(true))
+}
+
+/// The doors that are asked for.
+fn bind(matches: &ArgMatches, options: &DoorOptions) -> anyhow::Result<Vec<Box<dyn Door>>> {
+    let of = |transport: &&'static Transport| {
+        let values = matches.get_many::<String>(transport.name);
+        let bind = transport.bind;
+        let values = values.into_iter().flatten();
+        let doors = values.map(|value| bind(value, options));
+        doors.collect::<Vec<_>>()
+    };
+    let doors: Result<Vec<_>, _> = TRANSPORTS.iter().flat_map(of).collect();
+    doors.map_err(|error| match error {
+        DoorError::Usage(what) => Usage::error(what),
+        DoorError::Refused(_) => error.into(),
+    })
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let addresses = arguments.nbd.iter().map(|text| text.parse::<Address>());
-    let addresses = addresses.collect::<Result<Vec<_>, _>>();
-    let addresses = addresses.map_err(Usage::error)?;
-    let open = addresses.iter().find(|address| !address.is_local());
-    if let Some(address) = open
-        && !arguments.allow_plaintext
-    {
-        return Err(Usage::error(format!(
-            "{address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
-             network is safe, or an address of this machine"
-        )));
-    }
     let devices = arguments.array.devices(&[], ui)?;
     let options = AssembleOptions {
         force: arguments.force,
@@ -82,23 +98,22 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         },
         ..AssembleOptions::default()
     };
-    let fronts = addresses.iter().map(Front::bind);
-    let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
+    let doors = DoorOptions {
+        allow_plaintext: arguments.allow_plaintext,
+    };
+    let mut doors = bind(matches, &doors)?;
     let array = assemble(&arrays::names(&devices), &options);
-    let array = array.inspect_err(|_| addresses.iter().for_each(Address::remove))?;
+    let array = array.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
     let name = array.report.name.clone();
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
     let (mut server, offer) = Server::new(array.target, &name, description, limits)?;
     let stopper = server.stopper();
     interrupt::call(move || stopper.stop())?;
-    for front in fronts {
+    for door in &mut doors {
         // With --json too: it says when clients can come.
-        ui.note(format!(
-            "array '{name}' is served: {}",
-            uri(front.address(), &name)
-        ));
-        front.open(vec![offer.clone()])?;
+        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
+        door.open(std::slice::from_ref(&offer))?;
     }
     let ended = server.run(|target| {
         while let Some((array, event)) = target.next_event() {
@@ -107,8 +122,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         }
     });
-    for address in &addresses {
-        address.remove();
+    for door in &mut doors {
+        door.close();
     }
     let closed = server.close();
     ended?;
@@ -157,15 +172,4 @@ fn told(event: &Event) -> Option<String> {
         }
         _ => return None,
     })
-}
-
-/// As programs take it.
-fn uri(address: &Address, export: &str) -> String {
-    match address {
-        Address::Unix(path) => {
-            let socket = scan::shell_word(&path.display().to_string()).into_owned();
-            format!("nbd+unix:///{export}?socket={socket}")
-        }
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
-    }
 }
