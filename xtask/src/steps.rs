@@ -84,6 +84,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("nbdsh", "python3-libnbd"),
     ("qemu-img", "qemu-utils"),
     ("fio", "fio"),
+    ("systemd-analyze", "systemd"),
 ];
 
 /// Crates that must build without std.

@@ -56,6 +56,7 @@ pub mod scrub;
 pub mod settings;
 mod shell;
 pub mod signatures;
+mod snapshot;
 pub mod spare;
 mod stack;
 #[cfg(test)]
@@ -80,7 +81,9 @@ pub use lost::LostBytes;
 pub use managed::{Managed, await_resync};
 pub use options::{Direct, IoChoice, OpenOptions};
 pub use queues::{Readiness, Watch, WatchId};
+pub use report::positions;
 pub use room::TooSmall;
+pub use snapshot::{ArraySnapshot, DeviceSnapshot, MemberSnapshot};
 pub use stack::{NodeId, Stack, open_device};
 pub use target::{Busy, Target};
 pub use waiting::{report_waits, stop_waiting_for_space};

@@ -1,32 +1,88 @@
 //! What happens to the arrays of a target, told to all who want to know.
 
+use spindles_block::MemberIndex;
 use spindles_engine::Event;
 use spindles_io::spare::Taken;
-use spindles_io::{Managed, Target};
+use spindles_io::{ArraySnapshot, Managed, Target};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Something that happened.
 #[derive(Clone, Debug)]
 pub enum News {
-    /// In the array of that name.
-    Event(String, Event),
+    /// In an array.
+    Event {
+        /// Its name.
+        array: String,
+        /// What.
+        event: Event,
+        /// The device that it happened to, where it is one.
+        device: Option<String>,
+    },
     /// A spare took a place.
     Taken(Taken),
 }
 
 impl News {
-    /// All there are now.
-    pub(crate) fn of(target: &mut dyn Target) -> Vec<Self> {
-        let mut news = Vec::new(); // Without news nothing is allocated.
-        while let Some((array, event)) = target.next_event() {
-            news.push(Self::Event(array, event));
+    /// All there are now. `arrays` is how the target was before them, and then how it is.
+    pub(crate) fn of(target: &mut dyn Target, arrays: &mut Vec<ArraySnapshot>) -> Vec<Self> {
+        let mut events = Vec::new(); // Without news nothing is allocated.
+        while let Some(event) = target.next_event() {
+            events.push(event);
+        }
+        if events.is_empty() {
+            return Vec::new();
         }
         let managed: &mut dyn Managed = target;
-        if !news.is_empty() {
-            news.extend(managed.spares_taken().into_iter().map(Self::Taken));
-        }
+        let taken = managed.spares_taken();
+        let before = std::mem::replace(arrays, managed.snapshot());
+        let events = events.into_iter().map(|(array, event)| {
+            // A spare may have the place already of a device that is out.
+            let arrays = if is_over(&event) { &before } else { &*arrays };
+            let device = device_of(&event, arrays.iter().find(|it| it.name == array));
+            Self::Event {
+                array,
+                event,
+                device,
+            }
+        });
+        let mut news: Vec<Self> = events.collect();
+        news.extend(taken.into_iter().map(Self::Taken));
         news
+    }
+}
+
+/// Whether the array has done with the device that it is about.
+fn is_over(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::MemberOut { .. } | Event::JournalDeviceOut { .. }
+    )
+}
+
+fn device_of(event: &Event, array: Option<&ArraySnapshot>) -> Option<String> {
+    let device = match event {
+        Event::JournalDeviceOut { .. } => array?.journal.as_ref(),
+        event => array?.device(member_of(event)?),
+    };
+    device.map(|device| device.name.clone())
+}
+
+/// The member that something happened to.
+pub(crate) fn member_of(event: &Event) -> Option<MemberIndex> {
+    match event {
+        Event::MemberOut { member, .. }
+        | Event::MemberFault { member, .. }
+        | Event::MemberSlow { member, .. }
+        | Event::MemberStalls { member, .. }
+        | Event::RebuildStarted { member }
+        | Event::NotFilled { member, .. }
+        | Event::RebuildDone { member }
+        | Event::ReplaceStarted { member }
+        | Event::ReplaceDone { member }
+        | Event::ReplaceEnded { member, .. } => Some(*member),
+        Event::Found(finding) => Some(finding.member),
+        _ => None,
     }
 }
 

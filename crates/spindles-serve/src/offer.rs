@@ -1,6 +1,7 @@
 //! An export that is offered to clients, and the way by which those who come reach its server.
 
 use crate::client::Client;
+use crate::server::ServerNumbers;
 use crate::wake::Waker;
 use spindles_io::Target;
 use spindles_io::export::Export;
@@ -41,6 +42,8 @@ pub(crate) enum Arrival {
     Client(Box<dyn Client>),
     /// Somebody does something with the target.
     Call(Call),
+    /// Somebody wants to know what the server did.
+    Numbers(Sender<ServerNumbers>),
     /// Somebody puts another target in the place of this one. Clients wait.
     Exchange(Exchange),
 }
@@ -111,6 +114,15 @@ impl Offer {
             drop(done.send(call(target)));
         });
         self.arrivals.send(Arrival::Call(call)).ok()?;
+        self.waker.wake();
+        result.recv().ok()
+    }
+
+    /// What the server did until now. `None` where it has ended.
+    #[must_use]
+    pub fn numbers(&self) -> Option<ServerNumbers> {
+        let (done, result) = channel();
+        self.arrivals.send(Arrival::Numbers(done)).ok()?;
         self.waker.wake();
         result.recv().ok()
     }

@@ -1,12 +1,12 @@
 //! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
 //! the others.
 
-use crate::client::{Client, Desk, Turn};
+use crate::client::{Client, Desk, Moved, Turn};
 use crate::news::{News, Newsroom};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
-use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
+use spindles_io::{ArraySnapshot, CloseError, OpenError, Readiness, Target, Watch, WatchId};
 use std::collections::VecDeque;
 use std::fmt::{self, Debug};
 use std::io;
@@ -14,7 +14,7 @@ use std::os::fd::RawFd;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
 /// Longest access, in bytes: longer requests have several.
@@ -93,6 +93,28 @@ pub struct Served {
     pub payload_bytes: u64,
     /// Of that, what was not received into the memory that goes to the members, but copied there.
     pub copied_bytes: u64,
+    /// What was read for them, in bytes.
+    pub read_bytes: u64,
+}
+
+impl Served {
+    fn add(&mut self, moved: Moved) {
+        self.requests += moved.requests;
+        self.payload_bytes += moved.payload_bytes;
+        self.copied_bytes += moved.copied_bytes;
+        self.read_bytes += moved.read_bytes;
+    }
+}
+
+/// A server's numbers until now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ServerNumbers {
+    /// Clients that are there.
+    pub clients: u64,
+    /// When it began, in seconds since 1970.
+    pub since_s: u64,
+    /// What it did, for those that are gone too.
+    pub served: Served,
 }
 
 /// A client, and what is waited for.
@@ -118,6 +140,10 @@ pub struct Server {
     ticker: Ticker,
     limits: ServerLimits,
     served: Served,
+    /// When it began, in seconds since 1970.
+    since_s: u64,
+    /// The arrays of the target after the last news.
+    arrays: Vec<ArraySnapshot>,
     facts: SharedFacts,
     news: Newsroom,
     /// Nothing more is taken until this is done.
@@ -152,6 +178,7 @@ impl Server {
         );
         let facts = ExportFacts::of(&export, name, description);
         let facts = Arc::new(Mutex::new(facts));
+        let arrays = export.target().snapshot();
         let (offer, arrived) = Offer::new(&facts, &waker);
         let stopper = Stopper {
             waker,
@@ -167,6 +194,10 @@ impl Server {
             stopper,
             limits,
             served: Served::default(),
+            since_s: SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |since| since.as_secs()),
+            arrays,
             facts,
             news: Newsroom::default(),
             exchange: None,
@@ -180,18 +211,38 @@ impl Server {
         self.stopper.clone()
     }
 
+    /// How the arrays of the target are.
+    #[must_use]
+    pub fn arrays(&self) -> &[ArraySnapshot] {
+        &self.arrays
+    }
+
+    fn numbers(&self) -> ServerNumbers {
+        let mut served = self.served;
+        let guests = || self.guests.iter().flatten();
+        guests().for_each(|guest| served.add(guest.client.moved()));
+        ServerNumbers {
+            clients: u64::try_from(guests().count()).expect("64 bits"),
+            since_s: self.since_s,
+            served,
+        }
+    }
+
     /// Where news of the target are heard.
     #[must_use]
     pub fn news(&self) -> Newsroom {
         self.news.clone()
     }
 
-    /// Serves until it is stopped. `told` gets what happens to the target.
+    /// Serves until it is stopped. `told` gets what happens to the target, and how its arrays are after that.
     ///
     /// # Errors
     ///
     /// The target can't look out for clients, or is lost.
-    pub fn run(mut self, mut told: impl FnMut(&News)) -> Result<Self, ServerError> {
+    pub fn run(
+        mut self,
+        mut told: impl FnMut(&News, &[ArraySnapshot]),
+    ) -> Result<Self, ServerError> {
         self.watch_own()?;
         let mut ends = false;
         loop {
@@ -211,8 +262,8 @@ impl Server {
                 idle &= !self.serve(at)?;
             }
             idle &= !self.feed();
-            for news in News::of(self.export.target_mut()) {
-                told(&news);
+            for news in News::of(self.export.target_mut(), &mut self.arrays) {
+                told(&news, &self.arrays);
                 self.news.tell(&news);
             }
             if self.stopper.is_stopping() {
@@ -260,6 +311,7 @@ impl Server {
         let exchange = self.exchange.take().expect("there is one");
         self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
         self.watch_own()?;
+        self.arrays = self.export.target().snapshot();
         for guest in self.guests.iter_mut().flatten() {
             (guest.reads, guest.writes) = (false, false);
             if guest.turn == Turn::Drained {
@@ -288,6 +340,8 @@ impl Server {
                 match arrival {
                     Arrival::Client(client) => self.join(client),
                     Arrival::Call(call) => call(self.export.target_mut()),
+                    // Who asked may be gone.
+                    Arrival::Numbers(asked) => drop(asked.send(self.numbers())),
                     // One at a time: who asks waits for it.
                     Arrival::Exchange(exchange) => self.exchange = Some(exchange),
                 }
@@ -408,9 +462,7 @@ impl Server {
             guest.client.shut_down();
             if !guest.reads && !guest.writes && guest.turn != Turn::Full {
                 let moved = guest.client.moved();
-                self.served.requests += moved.requests;
-                self.served.payload_bytes += moved.payload_bytes;
-                self.served.copied_bytes += moved.copied_bytes;
+                self.served.add(moved);
                 self.guests[at] = None;
             }
             return Ok(());

@@ -40,7 +40,7 @@ fn serve(socket: &Path) -> Served {
             .expect("a thread");
         send.send((server.stopper(), offer))
             .expect("it is waited for");
-        let ended = server.run(|_| {}).expect("it was stopped");
+        let ended = server.run(|_, _| {}).expect("it was stopped");
         ended.close().expect("all is durable");
     });
     let (stopper, offer) = receive.recv().expect("it serves");

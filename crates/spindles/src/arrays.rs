@@ -9,7 +9,7 @@ use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
-use spindles_io::host::Host;
+use spindles_io::host::{Host, report_of};
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
@@ -107,6 +107,17 @@ impl ArrayArguments {
     /// Its devices, as [`Scan::devices`] has them.
     pub(crate) fn devices(&self, apart: &[&str], ui: &Ui) -> anyhow::Result<Vec<String>> {
         self.scan.devices(&self.devices, apart, ui)
+    }
+
+    /// What the array lacks that its superblocks count on, for people, or why that is not known. Says nothing
+    /// itself.
+    pub(crate) fn awaited(&self) -> Option<String> {
+        let given = scan::resolve(&names(&self.devices), &[], &self.scan.places);
+        match given.map(|given| report_of(&given.devices)) {
+            Ok(Ok(report)) => report.awaited(),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// What it means, as [`Scan::given`] has it.

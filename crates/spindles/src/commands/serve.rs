@@ -7,19 +7,25 @@ use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
 use crate::served::Serving;
-use crate::ui::Ui;
+use crate::ui::{Ui, write_error};
 use anyhow::{Context as _, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, notice, why_out};
+use spindles_io::{OpenOptions, notice};
 use spindles_serve::control::{Control, OpenControl};
+use spindles_serve::metrics::MetricsServer;
 use spindles_serve::{
-    Door, DoorError, DoorOptions, Handle, News, Server, ServerLimits, TRANSPORTS, Transport,
+    Alarm, Door, DoorError, DoorOptions, Handle, Hook, Readiness, Server, ServerLimits, TRANSPORTS,
+    Transport, Watch, state_line,
 };
+use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Between two looks whether members have come.
+const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -48,6 +54,17 @@ struct Arguments {
     /// look by themselves that are given the array
     #[arg(long, value_name = "PATH")]
     control: Option<PathBuf>,
+    /// Run this program when an administrator must know something, such as that a member is out: with
+    /// the event, the array, and the device where it is about one, as mdadm's monitor does
+    #[arg(long, value_name = "PROGRAM")]
+    on_event: Option<OsString>,
+    /// Hand out metrics for Prometheus there, over HTTP: PORT, or HOST:PORT
+    #[arg(long, value_name = "ADDR")]
+    metrics: Option<String>,
+    /// Wait so long for members that the array counts on and that are not there yet; then it begins
+    /// without them, where that is allowed
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    wait: u64,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -91,14 +108,91 @@ fn bind(matches: &ArgMatches, options: &DoorOptions) -> anyhow::Result<Vec<Box<d
         doors.collect::<Vec<_>>()
     };
     let doors: Result<Vec<_>, _> = TRANSPORTS.iter().flat_map(of).collect();
-    doors.map_err(|error| match error {
+    doors.map_err(refused)
+}
+
+fn refused(error: DoorError) -> anyhow::Error {
+    match error {
         DoorError::Usage(what) => Usage::error(what),
         DoorError::Refused(_) => error.into(),
-    })
+    }
+}
+
+/// Waits for members that the array counts on. Whoever starts this is told.
+fn await_members(arguments: &Arguments, readiness: &Readiness, ui: &Ui) {
+    let limit = Duration::from_secs(arguments.wait);
+    let begun = Instant::now();
+    let mut told = None;
+    while let Some(absent) = arguments.array.awaited() {
+        if begun.elapsed() >= limit {
+            if arguments.wait > 0 {
+                let seconds = arguments.wait;
+                ui.note(format!("{absent}: that did not change in {seconds} s"));
+            }
+            return;
+        }
+        if told.as_ref() != Some(&absent) {
+            ui.note(format!("waiting: {absent}"));
+            readiness.status(&format!("waiting: {absent}"));
+            told = Some(absent);
+        }
+        std::thread::sleep(LOOK_INTERVAL.min(limit));
+    }
+}
+
+/// Tells alarms to people, and to the program that is run for them.
+struct Teller<'a> {
+    hook: Option<Hook>,
+    ui: &'a Ui,
+}
+
+impl Teller<'_> {
+    fn tell(&mut self, alarm: &Alarm) {
+        self.ui.note(&alarm.message);
+        if let Some(hook) = &mut self.hook {
+            hook.raise(alarm);
+        }
+    }
+
+    fn close(self) {
+        let dropped = self.hook.map_or(0, Hook::close);
+        if dropped > 0 {
+            self.ui.note(format!(
+                "for {dropped} events no program was run, because too many waited"
+            ));
+        }
+    }
+}
+
+fn hook(program: Option<&OsString>) -> anyhow::Result<Option<Hook>> {
+    let Some(program) = program else {
+        return Ok(None);
+    };
+    let path = Path::new(program);
+    // Another name is looked for in PATH.
+    if path.components().count() > 1 && !path.is_file() {
+        let path = path.display();
+        return Err(Usage::error(format!(
+            "{path}: there is no such program to run for events"
+        )));
+    }
+    let complain = |text: &str| write_error(&format!("spindles: {text}\n"));
+    Ok(Some(Hook::begin(program.clone(), complain)?))
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
+    let readiness = Readiness::from_environment();
+    let metrics = arguments.metrics.as_deref();
+    let metrics = metrics.map(|address| MetricsServer::bind(address, arguments.allow_plaintext));
+    let metrics = metrics.transpose().map_err(refused)?;
+    let mut teller = Teller {
+        hook: hook(arguments.on_event.as_ref())?,
+        ui,
+    };
+    if arguments.wait > 0 {
+        await_members(&arguments, &readiness, ui);
+    }
     let devices = arguments.array.devices(&[], ui)?;
     let options = AssembleOptions {
         force: arguments.force,
@@ -132,21 +226,41 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         ui.note(format!("array '{name}' is served: {}", door.address(&name)));
         door.open(std::slice::from_ref(&offer))?;
     }
-    let ended = server.run(|news| {
-        if let Some(told) = told(news) {
-            ui.note(told);
+    if let Some(metrics) = metrics {
+        ui.note(format!("array '{name}' has metrics: {}", metrics.url()));
+        metrics.open(&offer)?;
+    }
+    for alarm in Watch::begin(server.arrays()) {
+        teller.tell(&alarm);
+    }
+    let mut state = state_line(server.arrays());
+    readiness.ready(&state);
+    let mut watch = Watch::default();
+    let ended = server.run(|news, arrays| {
+        if let Some(alarm) = watch.hear(news, arrays) {
+            teller.tell(&alarm);
+        }
+        let now = state_line(arrays);
+        if now != state {
+            readiness.status(&now);
+            state = now;
         }
     });
+    readiness.stopping();
     for door in &mut doors {
         door.close();
     }
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
+    if let (Err(error), Some(hook)) = (&closed, &mut teller.hook) {
+        hook.raise(&Watch::unclean(&name, error));
+    }
     let closed = closed.map_err(|error| format!("array '{name}': {error}"));
     serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
     if let Some(control) = control {
         control.close();
     }
+    teller.close();
     let closed = match closed {
         Ok(closed) => closed,
         Err(error) => bail!("{error}"),
@@ -161,6 +275,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "requests": closed.requests,
         "payload_bytes": closed.payload_bytes,
         "copied_bytes": closed.copied_bytes,
+        "read_bytes": closed.read_bytes,
     }));
     Ok(())
 }
@@ -175,41 +290,4 @@ fn listen(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Option<Open
     let serving = serving.clone();
     let control = control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?;
     Ok(Some(control))
-}
-
-/// What an administrator is to know of what happened.
-fn told(news: &News) -> Option<String> {
-    let (array, event) = match news {
-        News::Taken(taken) => return Some(taken.to_string()),
-        News::Event(array, event) => (array, event),
-    };
-    told_of(event).map(|told| format!("array '{array}': {told}"))
-}
-
-fn told_of(event: &Event) -> Option<String> {
-    Some(match event {
-        Event::MemberOut { member, reason } => {
-            let why = why_out(*reason);
-            format!("member {member} is out: {why}; the array is degraded")
-        }
-        Event::ArrayFailed { missing } => {
-            format!("more members are out than it survives: {missing:?}; nothing more is written")
-        }
-        Event::JournalDeviceOut { error } => {
-            format!("the device of its journal is out: {error}; writes are logged on the members")
-        }
-        Event::Lost { block, blocks } => {
-            format!(
-                "a crash took {blocks} blocks from block {block} on: they answer errors until they are written"
-            )
-        }
-        Event::RebuildStarted { member } => format!("member {member} is being filled"),
-        Event::RebuildDone { member } => format!("member {member} is active again"),
-        Event::NotFilled { member, blocks, .. } => {
-            format!(
-                "{blocks} blocks of member {member} can't be filled: other members can't be read there"
-            )
-        }
-        _ => return None,
-    })
 }
