@@ -17,4 +17,6 @@ mod wake;
 
 pub use offer::{ExportFacts, Offer};
 pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
-pub use transports::{Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport};
+pub use transports::{
+    Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport, WatcherCommand, watch,
+};

@@ -19,6 +19,10 @@ pub struct ExportFacts {
     pub block_bytes: u32,
     /// Nothing is written.
     pub read_only: bool,
+    /// The longest access, in bytes.
+    pub access_bytes_max: u32,
+    /// Accesses at once, of all clients.
+    pub accesses_max: u16,
 }
 
 impl ExportFacts {
@@ -30,6 +34,8 @@ impl ExportFacts {
             bytes: facts.bytes(),
             block_bytes: facts.block_size.bytes(),
             read_only: facts.read_only,
+            access_bytes_max: export.limits().access_bytes_max,
+            accesses_max: export.limits().slots,
         }
     }
 }
@@ -68,6 +74,11 @@ impl Offer {
     #[must_use]
     pub fn export(&self) -> &ExportFacts {
         &self.export
+    }
+
+    /// What wakes the server.
+    pub(crate) fn waker(&self) -> &Waker {
+        &self.waker
     }
 
     /// A client has come. Where the server has ended it is dropped.

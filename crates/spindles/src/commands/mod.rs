@@ -18,6 +18,7 @@ mod replace;
 mod resync;
 mod scrub;
 mod serve;
+mod serve_watch;
 mod set;
 mod sim;
 mod spare;
@@ -57,6 +58,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &create::COMMAND,
     &copy::COMMAND,
     &serve::COMMAND,
+    &serve_watch::COMMAND,
     &status::COMMAND,
     &examine::COMMAND,
     &rebuild::COMMAND,

@@ -1,6 +1,6 @@
 //! `spindles serve`: presents an array to other programs.
 
-use super::Command;
+use super::{Command, serve_watch};
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
@@ -100,10 +100,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let doors = DoorOptions {
         allow_plaintext: arguments.allow_plaintext,
+        watcher: Some(serve_watch::command()?),
     };
     let mut doors = bind(matches, &doors)?;
     let array = assemble(&arrays::names(&devices), &options);
-    let array = array.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
+    let array = array.inspect_err(|_| close(&mut doors, ui))?;
     let name = array.report.name.clone();
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
@@ -111,9 +112,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let stopper = server.stopper();
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
-        // With --json too: it says when clients can come.
-        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
         door.open(std::slice::from_ref(&offer))?;
+        // With --json too: it says that clients can come.
+        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
     }
     let ended = server.run(|target| {
         while let Some((array, event)) = target.next_event() {
@@ -122,9 +123,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         }
     });
-    for door in &mut doors {
-        door.close();
-    }
+    close(&mut doors, ui);
     let closed = server.close();
     ended?;
     let closed = match closed {
@@ -143,6 +142,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "copied_bytes": closed.copied_bytes,
     }));
     Ok(())
+}
+
+/// The server has ended, or never began.
+fn close(doors: &mut [Box<dyn Door>], ui: &Ui) {
+    for told in doors.iter_mut().filter_map(|door| door.close()) {
+        ui.note(told);
+    }
 }
 
 /// What an administrator is to know of an event.

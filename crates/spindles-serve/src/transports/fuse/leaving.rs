@@ -1,0 +1,94 @@
+//! How a mount ends.
+//!
+//! In a thread of its own: who unmounts may have to wait for requests that the server answers.
+
+use super::mount::unmount;
+use super::users::{sentence, users};
+use crate::wake::Waker;
+use rustix::io::Errno;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+/// Programs that end just now, such as those that look at a loop device that goes away, are waited for.
+const TRIES: u32 = 20;
+const BETWEEN: Duration = Duration::from_millis(50);
+
+/// A mount on its way out.
+#[derive(Debug)]
+pub(super) struct Leaving {
+    path: PathBuf,
+    /// The server, which is waiting for this.
+    waker: Waker,
+    /// It is not mounted any more, though somebody may still have it open.
+    has_left: AtomicBool,
+    thread: Mutex<Option<JoinHandle<Option<String>>>>,
+}
+
+impl Leaving {
+    pub(super) fn new(path: PathBuf, waker: Waker) -> Self {
+        Self {
+            path,
+            waker,
+            has_left: AtomicBool::new(false),
+            thread: Mutex::new(None),
+        }
+    }
+
+    /// Begins, if it has not begun.
+    pub(super) fn begin(self: &Arc<Self>) -> io::Result<()> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() && !self.has_left() {
+            let leaving = Arc::clone(self);
+            let begun = thread::Builder::new().name("spindles-unmount".to_owned());
+            *thread = Some(begun.spawn(move || {
+                let told = leave(&leaving.path);
+                leaving.has_left.store(true, Ordering::Release);
+                leaving.waker.wake();
+                told
+            })?);
+        }
+        Ok(())
+    }
+
+    pub(super) fn has_left(&self) -> bool {
+        self.has_left.load(Ordering::Acquire)
+    }
+
+    /// Waits for the end. What somebody should know of it.
+    pub(super) fn end(&self) -> Option<String> {
+        let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        let thread = thread.take()?;
+        thread.join().expect("it does not panic")
+    }
+}
+
+/// Unmounts. What somebody should know of that.
+fn leave(path: &Path) -> Option<String> {
+    let in_use = Some(Errno::BUSY.raw_os_error());
+    let not_there = Some(Errno::INVAL.raw_os_error());
+    for _ in 0..TRIES {
+        match unmount(path, false) {
+            Ok(()) => return None,
+            // Somebody else unmounted it.
+            Err(error) if error.raw_os_error() == not_there => return None,
+            Err(error) if error.raw_os_error() == in_use => thread::sleep(BETWEEN),
+            // The helper of an ordinary user says it in words.
+            Err(_) => break,
+        }
+    }
+    let users = users(path);
+    let unmounted = unmount(path, true).err();
+    let path = path.display();
+    Some(match unmounted {
+        None => format!(
+            "{path} was still open, {}: they get errors from now on. Unmount what is on it and detach its loop \
+             devices before the server is stopped",
+            sentence(&users)
+        ),
+        Some(error) => format!("{path} could not be unmounted: {error}"),
+    })
+}
