@@ -1,7 +1,7 @@
 //! An export that is offered to clients, and the way by which those who come reach its server.
 
 use crate::client::Client;
-use crate::wake::Waker;
+use crate::server::Stopper;
 use spindles_io::Target;
 use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -56,16 +56,16 @@ pub(crate) type Call = Box<dyn FnOnce(&mut dyn Target) + Send>;
 pub struct Offer {
     pub(crate) export: ExportFacts,
     arrivals: Sender<Arrival>,
-    waker: Waker,
+    stopper: Stopper,
 }
 
 impl Offer {
-    pub(crate) fn new(export: ExportFacts, waker: &Waker) -> (Self, Receiver<Arrival>) {
+    pub(crate) fn new(export: ExportFacts, stopper: &Stopper) -> (Self, Receiver<Arrival>) {
         let (arrivals, arrived) = channel();
         let offer = Self {
             export,
             arrivals,
-            waker: waker.clone(),
+            stopper: stopper.clone(),
         };
         (offer, arrived)
     }
@@ -76,15 +76,15 @@ impl Offer {
         &self.export
     }
 
-    /// What wakes the server.
-    pub(crate) fn waker(&self) -> &Waker {
-        &self.waker
+    /// What ends the server, or wakes it.
+    pub(crate) fn stopper(&self) -> &Stopper {
+        &self.stopper
     }
 
     /// A client has come. Where the server has ended it is dropped.
     pub(crate) fn join(&self, client: Box<dyn Client>) {
         if self.arrivals.send(Arrival::Client(client)).is_ok() {
-            self.waker.wake();
+            self.stopper.wake();
         }
     }
 
@@ -100,7 +100,7 @@ impl Offer {
             drop(done.send(call(target)));
         });
         self.arrivals.send(Arrival::Call(call)).ok()?;
-        self.waker.wake();
+        self.stopper.wake();
         result.recv().ok()
     }
 }

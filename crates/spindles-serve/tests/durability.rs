@@ -1,10 +1,13 @@
 //! What a client is told to be durable is: the members were flushed before it was answered.
 
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
+#![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use spindles_io::{OpenOptions, open_device};
 use spindles_serve::{DoorOptions, Server, ServerLimits, Stopper, TRANSPORTS};
+use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,31 +21,38 @@ struct Served {
     flushes: Arc<AtomicU64>,
 }
 
-fn serve(socket: &Path) -> Served {
+/// Serves it with a transport, whose door has that address. `Err` where the door can't be opened.
+fn serve(transport: &'static str, address: String) -> Result<Served, String> {
     let flushes = Arc::new(AtomicU64::new(0));
     let (counted, (send, receive)) = (Arc::clone(&flushes), mpsc::channel());
-    let address = format!("unix:{}", socket.display());
     let thread = thread::spawn(move || {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
         let (mut server, offer) = server.expect("it serves");
-        let nbd = TRANSPORTS.iter().find(|transport| transport.name == "nbd");
-        let nbd = nbd.expect("a transport");
-        let door = (nbd.bind)(&address, &DoorOptions::default());
-        door.expect("it listens").open(&[offer]).expect("a thread");
-        send.send(server.stopper()).expect("it is waited for");
+        let row = TRANSPORTS.iter().find(|row| row.name == transport);
+        let row = row.expect("a transport");
+        let door = (row.bind)(&address, &DoorOptions::default());
+        let mut door = door.expect("the address is free");
+        let opened = door.open(&[offer]).map(|()| server.stopper());
+        let opened = opened.map_err(|error| error.to_string());
+        let refused = opened.is_err();
+        send.send(opened).expect("it is waited for");
+        if refused {
+            return;
+        }
         let ended = server.run(|target| {
             counted.store(target.counters().total().flushes, Ordering::SeqCst);
         });
         ended.expect("it was stopped");
+        assert_eq!(door.close(), None);
         server.close().expect("all is durable");
     });
-    Served {
+    Ok(Served {
         thread,
-        stopper: receive.recv().expect("it serves"),
+        stopper: receive.recv().expect("it serves")?,
         flushes,
-    }
+    })
 }
 
 fn connect(socket: &Path) -> UnixStream {
@@ -76,7 +86,7 @@ fn ask(stream: &mut UnixStream, command: u16, payload: &[u8]) {
 fn a_flush_is_answered_when_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
-    let served = serve(&socket);
+    let served = serve("nbd", format!("unix:{}", socket.display())).expect("it listens");
     let (mut writes, mut flushes) = (connect(&socket), connect(&socket));
     ask(&mut writes, 1, &[7; 4096]);
     ask(&mut writes, 1, &[8; 1000]);
@@ -91,4 +101,37 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
     }
     served.stopper.stop();
     served.thread.join().expect("it ends");
+}
+
+#[test]
+fn an_fsync_is_answered_when_the_members_are_flushed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    let served = match serve("fuse", path.display().to_string()) {
+        Ok(served) => served,
+        Err(reason) => {
+            let name = "an_fsync_is_answered_when_the_members_are_flushed";
+            return println!("SKIPPED: {name}: {reason}");
+        }
+    };
+    let open = || File::options().read(true).write(true).open(&path);
+    let (writes, flushes) = (open().expect("it is there"), open().expect("it is there"));
+    writes.write_all_at(&[7; 4096], 0).expect("it writes");
+    writes.write_all_at(&[8; 1000], 5000).expect("it writes");
+    // Counted with every turn of the server: this one comes after the writes.
+    let mut back = [0; 1000];
+    writes.read_exact_at(&mut back, 5000).expect("it reads");
+    assert_eq!(
+        (back, served.flushes.load(Ordering::SeqCst)),
+        ([8; 1000], 0)
+    );
+    for count in 1..4 {
+        flushes.sync_all().expect("it flushes");
+        flushes.read_exact_at(&mut back, 0).expect("it reads");
+        assert_eq!(served.flushes.load(Ordering::SeqCst), count);
+    }
+    drop((writes, flushes));
+    served.stopper.stop();
+    served.thread.join().expect("it ends");
+    assert!(!path.exists(), "the file is left");
 }

@@ -33,6 +33,8 @@ pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT];
 pub struct DoorOptions {
     /// Other machines may come without encryption.
     pub allow_plaintext: bool,
+    /// There is no other door: a server whose door is taken away from outside ends.
+    pub is_only: bool,
     /// Starts a process that unmounts what is mounted when this one dies.
     pub watcher: Option<WatcherCommand>,
 }

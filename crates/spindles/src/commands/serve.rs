@@ -98,8 +98,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         },
         ..AssembleOptions::default()
     };
+    let ways = TRANSPORTS.iter().filter_map(|transport| {
+        let values = matches.get_many::<String>(transport.name);
+        values.map(|values| values.len())
+    });
     let doors = DoorOptions {
         allow_plaintext: arguments.allow_plaintext,
+        is_only: ways.sum::<usize>() == 1,
         watcher: Some(serve_watch::command()?),
     };
     let mut doors = bind(matches, &doors)?;

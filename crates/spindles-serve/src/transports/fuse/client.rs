@@ -98,7 +98,10 @@ impl Kernel {
             }
             Decision::Reply(reply) => self.reply(&reply, &[]),
             Decision::Silence => {}
-            Decision::End => self.is_gone = true,
+            Decision::End => {
+                self.leaving.lost();
+                self.is_gone = true;
+            }
         }
         desk.export.abandon(slot);
     }
@@ -168,6 +171,7 @@ impl Client for Kernel {
                 }
                 Err(_) => {
                     desk.export.abandon(slot);
+                    self.leaving.lost();
                     self.is_gone = true;
                 }
             }

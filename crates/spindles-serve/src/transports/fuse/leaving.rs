@@ -4,7 +4,7 @@
 
 use super::mount::unmount;
 use super::users::{sentence, users};
-use crate::wake::Waker;
+use crate::server::Stopper;
 use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -21,18 +21,21 @@ const BETWEEN: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Leaving {
     path: PathBuf,
-    /// The server, which is waiting for this.
-    waker: Waker,
+    /// Of the server, which waits for this.
+    stopper: Stopper,
+    /// Without this mount the server has nothing to do.
+    is_only: bool,
     /// It is not mounted any more, though somebody may still have it open.
     has_left: AtomicBool,
     thread: Mutex<Option<JoinHandle<Option<String>>>>,
 }
 
 impl Leaving {
-    pub(super) fn new(path: PathBuf, waker: Waker) -> Self {
+    pub(super) fn new(path: PathBuf, stopper: Stopper, is_only: bool) -> Self {
         Self {
             path,
-            waker,
+            stopper,
+            is_only,
             has_left: AtomicBool::new(false),
             thread: Mutex::new(None),
         }
@@ -47,11 +50,22 @@ impl Leaving {
             *thread = Some(begun.spawn(move || {
                 let told = leave(&leaving.path);
                 leaving.has_left.store(true, Ordering::Release);
-                leaving.waker.wake();
+                leaving.stopper.wake();
                 told
             })?);
         }
         Ok(())
+    }
+
+    /// The connection with the kernel has ended. If nobody here asked for that, somebody has unmounted it.
+    pub(super) fn lost(&self) {
+        let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
+        if thread.is_none() {
+            self.has_left.store(true, Ordering::Release);
+            if self.is_only {
+                self.stopper.stop();
+            }
+        }
     }
 
     pub(super) fn has_left(&self) -> bool {

@@ -56,6 +56,7 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
     let watcher = watcher.transpose();
     let watcher = watcher.map_err(|error| refused(Box::new(error)))?;
     Ok(Box::new(Mounting {
+        is_only: options.is_only,
         leaving: None,
         watcher,
         place: Some(place),
@@ -65,6 +66,7 @@ fn bind(path: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
 /// A file that is, or will be, mounted on. Dropped, it is unmounted.
 #[derive(Debug)]
 struct Mounting {
+    is_only: bool,
     /// Once it is mounted.
     leaving: Option<Arc<Leaving>>,
     watcher: Option<Watcher>,
@@ -89,7 +91,11 @@ impl Door for Mounting {
             io::Error::other(what)
         };
         let device = mount::mount(path, &export.name, export.read_only).map_err(failed)?;
-        let leaving = Arc::new(Leaving::new(path.to_owned(), offer.waker().clone()));
+        let leaving = Arc::new(Leaving::new(
+            path.to_owned(),
+            offer.stopper().clone(),
+            self.is_only,
+        ));
         self.leaving = Some(Arc::clone(&leaving));
         if let Some(watcher) = &mut self.watcher
             && let Some(mounted) = mounts::mounted_on(path)?

@@ -80,7 +80,7 @@ fn mount_with_helper(path: &Path, name: &str, read_only: bool) -> io::Result<Own
         let command = command.env(HELPER_SOCKET, "0").stdin(OwnedFd::from(theirs));
         command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn()
     }; // Now only the helper has its end: when it ends without a word, that is noticed.
-    let helper = helper.map_err(no_helper)?;
+    let helper = helper.map_err(|error| no_helper(&error))?;
     let received = receive_descriptor(&ours);
     let output = helper.wait_with_output()?;
     match received {
@@ -112,7 +112,7 @@ fn unmount_with_helper(path: &Path, lazily: bool) -> io::Result<()> {
     let mut command = Command::new(HELPER);
     let command = command.arg("-u").args(lazily.then_some("-z"));
     let output = command.arg("--").arg(path).stdin(Stdio::null()).output();
-    let output = output.map_err(no_helper)?;
+    let output = output.map_err(|error| no_helper(&error))?;
     if output.status.success() {
         Ok(())
     } else {
@@ -120,7 +120,7 @@ fn unmount_with_helper(path: &Path, lazily: bool) -> io::Result<()> {
     }
 }
 
-fn no_helper(error: io::Error) -> io::Error {
+fn no_helper(error: &io::Error) -> io::Error {
     let what = format!(
         "only root may do it without {HELPER} (Debian: fuse3), and that can't be run: {error}"
     );

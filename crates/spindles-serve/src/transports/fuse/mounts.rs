@@ -25,7 +25,7 @@ pub(crate) fn mounted_on(path: &Path) -> io::Result<Option<Mounted>> {
 
 fn find(table: &[u8], path: &Path) -> Option<Mounted> {
     let lines = table.split(|byte| *byte == b'\n');
-    lines.filter_map(|line| on(line, path)).last()
+    lines.filter_map(|line| on(line, path)).next_back()
 }
 
 /// `36 35 0:55 / /mnt/pool rw,relatime shared:1 - fuse.spindles pool rw,user_id=0`
@@ -48,15 +48,12 @@ fn plain(word: &[u8]) -> OsString {
     while let Some((&first, after)) = rest.split_first() {
         let code = after.get(..3).filter(|_| first == b'\\');
         let code = code.and_then(|digits| std::str::from_utf8(digits).ok());
-        match code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
-            Some(byte) => {
-                bytes.push(byte);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(first);
-                rest = after;
-            }
+        if let Some(byte) = code.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
+            bytes.push(byte);
+            rest = &after[3..];
+        } else {
+            bytes.push(first);
+            rest = after;
         }
     }
     OsString::from_vec(bytes)
