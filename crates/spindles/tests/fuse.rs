@@ -558,6 +558,26 @@ fn what_would_be_hidden_is_refused() {
     assert_eq!(fs::read(pool.path("mine")).expect("it is there"), b"mine");
 }
 
+/// The process that looks after a mount, without one: it removes a file that was made for a server which never came to
+/// mount it, and nothing else.
+#[test]
+fn the_watcher_removes_what_was_made() {
+    for (made, device, stays) in [
+        ("made", "", false),
+        ("found", "", true),
+        ("made", "0:99999\n", true),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
+        fs::write(&file, "").expect("it is written");
+        fs::write(&pipe, device).expect("it is written");
+        let mut watcher = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let watcher = watcher.args(["serve-watch", made]).arg(&file);
+        succeeds(watcher.stdin(File::open(&pipe).expect("it is there")));
+        assert_eq!(file.exists(), stays, "{made} {device:?}");
+    }
+}
+
 /// Without being root: `fusermount3` mounts. In a mount namespace of its own, where every user may open the device, as
 /// nearly everywhere.
 #[test]

@@ -17,19 +17,24 @@ use spindles_serve::{Door, DoorError, DoorOptions, Server, ServerLimits, TRANSPO
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present an array to other programs, as a network block device",
+    about: "Present an array to other programs, as a network block device or as a file",
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
               and over a network nothing is encrypted: other addresses than those of this machine need \
               --allow-plaintext. While it is served no other command writes to the array.\n\n\
+              With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
+              there, and must be empty otherwise. Before the server is stopped, what is on it has to be \
+              unmounted, and loop devices detached.\n\n\
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the array \
               is closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
               spindles serve pool --nbd unix:/run/pool.sock\n\
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\
-              nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool",
+              nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
+              spindles serve pool --fuse /run/pool.img\n\
+              losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img",
     hidden: false,
     arguments: |command| Arguments::augment_args(with_transports(command)),
     run,

@@ -3,9 +3,9 @@
 //! In a thread of its own: who unmounts may have to wait for requests that the server answers.
 
 use super::mount::unmount;
+use super::mounts::mounted_on;
 use super::users::{sentence, users};
 use crate::server::Stopper;
-use rustix::io::Errno;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -82,17 +82,11 @@ impl Leaving {
 
 /// Unmounts. What somebody should know of that.
 fn leave(path: &Path) -> Option<String> {
-    let in_use = Some(Errno::BUSY.raw_os_error());
-    let not_there = Some(Errno::INVAL.raw_os_error());
     for _ in 0..TRIES {
-        match unmount(path, false) {
-            Ok(()) => return None,
-            // Somebody else unmounted it.
-            Err(error) if error.raw_os_error() == not_there => return None,
-            Err(error) if error.raw_os_error() == in_use => thread::sleep(BETWEEN),
-            // The helper of an ordinary user says it in words.
-            Err(_) => break,
+        if unmount(path, false).is_ok() || matches!(mounted_on(path), Ok(None)) {
+            return None;
         }
+        thread::sleep(BETWEEN);
     }
     let users = users(path);
     let unmounted = unmount(path, true).err();

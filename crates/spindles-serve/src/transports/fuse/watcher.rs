@@ -76,11 +76,12 @@ pub fn watch(arguments: &[OsString]) -> io::Result<()> {
     let place = Place::of_another(path.into(), made == MADE);
     match device(io::stdin().lock())? {
         Some(device) if is_left(place.path(), &device)? => unmount(place.path(), true),
-        // The server unmounted it, and removed the file; or it never mounted.
-        _ => {
+        Some(_) => {
+            // The server has unmounted it, and what is there now may be another's.
             std::mem::forget(place);
             Ok(())
         }
+        None => Ok(()),
     }
 }
 
