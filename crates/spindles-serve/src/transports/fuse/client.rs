@@ -98,10 +98,7 @@ impl Kernel {
             }
             Decision::Reply(reply) => self.reply(&reply, &[]),
             Decision::Silence => {}
-            Decision::End => {
-                self.leaving.lost();
-                self.is_gone = true;
-            }
+            Decision::End => self.lose(),
         }
         desk.export.abandon(slot);
     }
@@ -139,8 +136,13 @@ impl Kernel {
         match rustix::io::writev(device, &pieces) {
             Ok(_) | Err(Errno::NOENT | Errno::NODEV | Errno::CONNABORTED) => {} // Or nobody waits for it any more.
             // Whoever waits for it would wait for ever.
-            Err(_) => self.is_gone = true,
+            Err(_) => self.lose(),
         }
+    }
+
+    fn lose(&mut self) {
+        self.is_gone = true;
+        self.leaving.lost();
     }
 }
 
@@ -171,8 +173,7 @@ impl Client for Kernel {
                 }
                 Err(_) => {
                     desk.export.abandon(slot);
-                    self.leaving.lost();
-                    self.is_gone = true;
+                    self.lose();
                 }
             }
         }

@@ -3,11 +3,11 @@
 //! In a thread of its own: who unmounts may have to wait for requests that the server answers.
 
 use super::mount::unmount;
-use super::mounts::mounted_on;
+use super::mounts::{Mounted, mounted_on};
 use super::users::{sentence, users};
 use crate::server::Stopper;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
@@ -21,6 +21,8 @@ const BETWEEN: Duration = Duration::from_millis(50);
 #[derive(Debug)]
 pub(super) struct Leaving {
     path: PathBuf,
+    /// What is mounted there by others is none of ours.
+    mounted: Mounted,
     /// Of the server, which waits for this.
     stopper: Stopper,
     /// Without this mount the server has nothing to do.
@@ -31,9 +33,10 @@ pub(super) struct Leaving {
 }
 
 impl Leaving {
-    pub(super) fn new(path: PathBuf, stopper: Stopper, is_only: bool) -> Self {
+    pub(super) fn new(path: PathBuf, mounted: Mounted, stopper: Stopper, is_only: bool) -> Self {
         Self {
             path,
+            mounted,
             stopper,
             is_only,
             has_left: AtomicBool::new(false),
@@ -44,11 +47,11 @@ impl Leaving {
     /// Begins, if it has not begun.
     pub(super) fn begin(self: &Arc<Self>) -> io::Result<()> {
         let mut thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_none() && !self.has_left() {
+        if thread.is_none() {
             let leaving = Arc::clone(self);
             let begun = thread::Builder::new().name("spindles-unmount".to_owned());
             *thread = Some(begun.spawn(move || {
-                let told = leave(&leaving.path);
+                let told = leaving.leave();
                 leaving.has_left.store(true, Ordering::Release);
                 leaving.stopper.wake();
                 told
@@ -57,14 +60,11 @@ impl Leaving {
         Ok(())
     }
 
-    /// The connection with the kernel has ended. If nobody here asked for that, somebody has unmounted it.
+    /// Nobody is served any more. If this was not asked for, somebody else has unmounted it.
     pub(super) fn lost(&self) {
         let thread = self.thread.lock().unwrap_or_else(PoisonError::into_inner);
-        if thread.is_none() {
-            self.has_left.store(true, Ordering::Release);
-            if self.is_only {
-                self.stopper.stop();
-            }
+        if thread.is_none() && self.is_only {
+            self.stopper.stop();
         }
     }
 
@@ -78,25 +78,29 @@ impl Leaving {
         let thread = thread.take()?;
         thread.join().expect("it does not panic")
     }
-}
 
-/// Unmounts. What somebody should know of that.
-fn leave(path: &Path) -> Option<String> {
-    for _ in 0..TRIES {
-        if unmount(path, false).is_ok() || matches!(mounted_on(path), Ok(None)) {
-            return None;
+    /// Unmounts. What somebody should know of that.
+    fn leave(&self) -> Option<String> {
+        for _ in 0..TRIES {
+            if !self.is_there() || unmount(&self.path, false).is_ok() {
+                return None;
+            }
+            thread::sleep(BETWEEN);
         }
-        thread::sleep(BETWEEN);
+        let users = users(&self.path);
+        let unmounted = unmount(&self.path, true);
+        let path = self.path.display();
+        Some(match unmounted {
+            Ok(()) => format!(
+                "{path} was still open, {}: they get errors from now on. Unmount what is on it and detach its loop \
+                 devices before the server is stopped",
+                sentence(&users)
+            ),
+            Err(error) => format!("{path} could not be unmounted: {error}"),
+        })
     }
-    let users = users(path);
-    let unmounted = unmount(path, true).err();
-    let path = path.display();
-    Some(match unmounted {
-        None => format!(
-            "{path} was still open, {}: they get errors from now on. Unmount what is on it and detach its loop \
-             devices before the server is stopped",
-            sentence(&users)
-        ),
-        Some(error) => format!("{path} could not be unmounted: {error}"),
-    })
+
+    fn is_there(&self) -> bool {
+        mounted_on(&self.path).is_ok_and(|found| found.as_ref() == Some(&self.mounted))
+    }
 }

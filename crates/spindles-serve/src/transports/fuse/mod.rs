@@ -30,6 +30,7 @@ use leaving::Leaving;
 use message::Attributes;
 use place::Place;
 use rustix::process::{getgid, getuid};
+use std::error::Error;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
@@ -86,22 +87,21 @@ impl Door for Mounting {
             return Err(io::Error::other("a file is one array"));
         };
         let export = offer.export();
-        let failed = |error| {
+        let failed = |error: Box<dyn Error + Send + Sync>| {
             let what = format!("can't mount on {}: {error}", path.display());
             io::Error::other(what)
         };
-        let device = mount::mount(path, &export.name, export.read_only).map_err(failed)?;
-        let leaving = Arc::new(Leaving::new(
-            path.to_owned(),
-            offer.stopper().clone(),
-            self.is_only,
-        ));
-        self.leaving = Some(Arc::clone(&leaving));
-        if let Some(watcher) = &mut self.watcher
-            && let Some(mounted) = mounts::mounted_on(path)?
-        {
+        let device = mount::mount(path, &export.name, export.read_only)
+            .map_err(|error| failed(error.into()))?;
+        let mounted = mounts::mounted_on(path)?;
+        let mounted = mounted.ok_or_else(|| failed("it is not there".into()))?;
+        if let Some(watcher) = &mut self.watcher {
             watcher.mounted(&mounted.device)?;
         }
+        let stopper = offer.stopper().clone();
+        let leaving = Leaving::new(path.to_owned(), mounted, stopper, self.is_only);
+        let leaving = Arc::new(leaving);
+        self.leaving = Some(Arc::clone(&leaving));
         let permissions = if export.read_only { 0o400 } else { 0o600 };
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let file = ArrayFile {
