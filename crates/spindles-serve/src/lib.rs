@@ -10,13 +10,21 @@
 //! what clients speak: each is a [`client::Client`].
 
 mod client;
+pub mod control;
+mod left_behind;
+mod management;
+mod news;
 mod offer;
 mod server;
 mod transports;
 mod wake;
+mod working_directory;
 
+pub use management::Handle;
+pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
 pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
 pub use transports::{
     Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport, WatcherCommand, watch,
 };
+pub use working_directory::own_working_directory;

@@ -3,55 +3,59 @@
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 
-use spindles_io::{OpenOptions, open_device};
-use spindles_serve::{DoorOptions, Server, ServerLimits, Stopper, TRANSPORTS};
+use spindles_io::{OpenOptions, Target, open_device};
+use spindles_serve::{DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 /// A device of 8 MiB that is served, and how often it was flushed.
 struct Served {
     thread: JoinHandle<()>,
     stopper: Stopper,
-    flushes: Arc<AtomicU64>,
+    offer: Offer,
+}
+
+impl Served {
+    fn flushes(&self) -> u64 {
+        let flushes = |target: &mut dyn Target| target.counters().total().flushes;
+        self.offer.call(flushes).expect("it serves")
+    }
 }
 
 /// Serves it with a transport, whose door has that address. `Err` where the door can't be opened.
 fn serve(transport: &'static str, address: String) -> Result<Served, String> {
-    let flushes = Arc::new(AtomicU64::new(0));
-    let (counted, (send, receive)) = (Arc::clone(&flushes), mpsc::channel());
+    let (send, receive) = mpsc::channel();
     let thread = thread::spawn(move || {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
-        let (mut server, offer) = server.expect("it serves");
+        let (server, offer) = server.expect("it serves");
         let row = TRANSPORTS.iter().find(|row| row.name == transport);
         let row = row.expect("a transport");
         let door = (row.bind)(&address, &DoorOptions::default());
         let mut door = door.expect("the address is free");
-        let opened = door.open(&[offer]).map(|()| server.stopper());
-        let opened = opened.map_err(|error| error.to_string());
+        let opened = door.open(std::slice::from_ref(&offer));
         let refused = opened.is_err();
+        let opened = opened.map(|()| (server.stopper(), offer));
+        let opened = opened.map_err(|error| error.to_string());
         send.send(opened).expect("it is waited for");
         if refused {
             return;
         }
-        let ended = server.run(|target| {
-            counted.store(target.counters().total().flushes, Ordering::SeqCst);
-        });
-        ended.expect("it was stopped");
+        let ended = server.run(|_| {}).expect("it was stopped");
         assert_eq!(door.close(), None);
-        server.close().expect("all is durable");
+        ended.close().expect("all is durable");
     });
+    let (stopper, offer) = receive.recv().expect("it serves")?;
     Ok(Served {
         thread,
-        stopper: receive.recv().expect("it serves")?,
-        flushes,
+        stopper,
+        offer,
     })
 }
 
@@ -92,12 +96,12 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
     ask(&mut writes, 1, &[8; 1000]);
     // Counted with every turn of the server: this one came after the writes.
     ask(&mut writes, 5, &[]);
-    assert_eq!(served.flushes.load(Ordering::SeqCst), 0);
+    assert_eq!(served.flushes(), 0);
     // On another connection, and once for each.
     for count in 1..4 {
         ask(&mut flushes, 3, &[]);
         ask(&mut flushes, 5, &[]);
-        assert_eq!(served.flushes.load(Ordering::SeqCst), count);
+        assert_eq!(served.flushes(), count);
     }
     served.stopper.stop();
     served.thread.join().expect("it ends");
@@ -118,17 +122,12 @@ fn an_fsync_is_answered_when_the_members_are_flushed() {
     let (writes, flushes) = (open().expect("it is there"), open().expect("it is there"));
     writes.write_all_at(&[7; 4096], 0).expect("it writes");
     writes.write_all_at(&[8; 1000], 5000).expect("it writes");
-    // Counted with every turn of the server: this one comes after the writes.
     let mut back = [0; 1000];
     writes.read_exact_at(&mut back, 5000).expect("it reads");
-    assert_eq!(
-        (back, served.flushes.load(Ordering::SeqCst)),
-        ([8; 1000], 0)
-    );
+    assert_eq!((back, served.flushes()), ([8; 1000], 0));
     for count in 1..4 {
         flushes.sync_all().expect("it flushes");
-        flushes.read_exact_at(&mut back, 0).expect("it reads");
-        assert_eq!(served.flushes.load(Ordering::SeqCst), count);
+        assert_eq!(served.flushes(), count);
     }
     drop((writes, flushes));
     served.stopper.stop();

@@ -6,14 +6,20 @@ use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
+use crate::served::Serving;
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, why_out};
-use spindles_serve::{Door, DoorError, DoorOptions, Server, ServerLimits, TRANSPORTS, Transport};
+use spindles_io::{OpenOptions, notice, why_out};
+use spindles_serve::control::{Control, OpenControl};
+use spindles_serve::{
+    Door, DoorError, DoorOptions, Handle, News, Server, ServerLimits, TRANSPORTS, Transport,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -36,12 +42,17 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve pool --fuse /run/pool.img\n\
               losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img",
     hidden: false,
+    forwards: false,
     arguments: |command| Arguments::augment_args(with_transports(command)),
     run,
 };
 
 #[derive(Args)]
 struct Arguments {
+    /// Listen for commands on the array there, as a socket of this user alone, and not where commands
+    /// look by themselves that are given the array
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -115,30 +126,39 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut doors = bind(matches, &doors)?;
     let array = assemble(&arrays::names(&devices), &options);
     let array = array.inspect_err(|_| close(&mut doors, ui))?;
-    let name = array.report.name.clone();
+    let (name, uuid) = (array.report.name.clone(), array.report.uuid);
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
-    let (mut server, offer) = Server::new(array.target, &name, description, limits)?;
+    let (server, offer) = Server::new(array.target, &name, description, limits)?;
     let stopper = server.stopper();
+    let handle = Handle::new(&offer, &server.news(), &devices, &options);
+    let serving = Serving::new(uuid, handle, stopper.clone());
+    let control = listen(arguments.control.as_deref(), &serving)?;
+    if control.is_none() {
+        ui.note("there can be no folder for a control socket: give --control PATH");
+    }
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
         door.open(std::slice::from_ref(&offer))?;
         // With --json too: it says that clients can come.
         ui.note(format!("array '{name}' is served: {}", door.address(&name)));
     }
-    let ended = server.run(|target| {
-        while let Some((array, event)) = target.next_event() {
-            if let Some(told) = told(&event) {
-                ui.note(format!("array '{array}': {told}"));
-            }
+    let ended = server.run(|news| {
+        if let Some(told) = told(news) {
+            ui.note(told);
         }
     });
     close(&mut doors, ui);
-    let closed = server.close();
-    ended?;
+    let closed = ended.map_err(|error| error.to_string());
+    let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
+    let closed = closed.map_err(|error| format!("array '{name}': {error}"));
+    serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
+    if let Some(control) = control {
+        control.close();
+    }
     let closed = match closed {
         Ok(closed) => closed,
-        Err(error) => bail!("array '{name}': {error}"),
+        Err(error) => bail!("{error}"),
     };
     ui.line(format!(
         "array '{name}' is closed: {} clients, {} requests",
@@ -161,8 +181,28 @@ fn close(doors: &mut [Box<dyn Door>], ui: &Ui) {
     }
 }
 
-/// What an administrator is to know of an event.
-fn told(event: &Event) -> Option<String> {
+/// Listens for commands on the array: there, or where other commands of this user look for it.
+fn listen(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Option<OpenControl>> {
+    let own = || notice::own_socket(serving.array());
+    let Some(path) = asked.map(Path::to_owned).or_else(own) else {
+        return Ok(None);
+    };
+    let control = Control::bind(&path).with_context(|| path.display().to_string())?;
+    let serving = serving.clone();
+    let control = control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?;
+    Ok(Some(control))
+}
+
+/// What an administrator is to know of what happened.
+fn told(news: &News) -> Option<String> {
+    let (array, event) = match news {
+        News::Taken(taken) => return Some(taken.to_string()),
+        News::Event(array, event) => (array, event),
+    };
+    told_of(event).map(|told| format!("array '{array}': {told}"))
+}
+
+fn told_of(event: &Event) -> Option<String> {
     Some(match event {
         Event::MemberOut { member, reason } => {
             let why = why_out(*reason);

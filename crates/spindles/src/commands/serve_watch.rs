@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Unmount a file when the server that mounted it has died",
     details: "Only `serve --fuse` starts it.",
     hidden: true,
+    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -81,6 +81,7 @@ impl Kernel {
     /// Begins what is asked for, or answers it.
     fn take(&mut self, slot: SlotId, message: &Message, desk: &mut Desk<'_>) {
         self.moved.requests += 1;
+        self.file.attributes.bytes = desk.export.bytes();
         match self.file.decide(message) {
             Decision::Access {
                 operation,

@@ -1,12 +1,12 @@
-//! What each request means for a file that is an array: it behaves as a block device does, with a fixed size.
+//! What each request means for a file that is an array: it behaves as a block device does, whose size nobody sets.
 
 use super::message::{Ask, Attributes, Chosen, MAJOR, MINOR, MINOR_MIN, Message, Reply};
 use super::message::{allocation, features};
 use rustix::io::Errno;
 use spindles_block::Operation;
 
-/// The file does not change its size while it is served.
-const ATTRIBUTES_VALID_S: u64 = 1 << 30;
+/// An array that is made larger while it is served is seen to be so after that.
+const ATTRIBUTES_VALID_S: u64 = 1;
 /// The flags of `open` that say whether it is for writing.
 const ACCESS_MODE: u32 = 0o3;
 const PAGE_BYTES: u32 = 4096;
