@@ -15,7 +15,8 @@ use std::thread::{self, JoinHandle};
 
 /// A device of 8 MiB that is served, and how often it was flushed.
 struct Served {
-    thread: JoinHandle<()>,
+    /// Until it has ended.
+    thread: Option<JoinHandle<()>>,
     stopper: Stopper,
     offer: Offer,
 }
@@ -24,6 +25,14 @@ impl Served {
     fn flushes(&self) -> u64 {
         let flushes = |target: &mut dyn Target| target.counters().total().flushes;
         self.offer.call(flushes).expect("it serves")
+    }
+}
+
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        let ended = self.thread.take().expect("it has not ended").join();
+        assert!(thread::panicking() || ended.is_ok());
     }
 }
 
@@ -53,7 +62,7 @@ fn serve(transport: &'static str, address: String) -> Result<Served, String> {
     });
     let (stopper, offer) = receive.recv().expect("it serves")?;
     Ok(Served {
-        thread,
+        thread: Some(thread),
         stopper,
         offer,
     })
@@ -103,8 +112,6 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
         ask(&mut flushes, 5, &[]);
         assert_eq!(served.flushes(), count);
     }
-    served.stopper.stop();
-    served.thread.join().expect("it ends");
 }
 
 #[test]
@@ -130,7 +137,6 @@ fn an_fsync_is_answered_when_the_members_are_flushed() {
         assert_eq!(served.flushes(), count);
     }
     drop((writes, flushes));
-    served.stopper.stop();
-    served.thread.join().expect("it ends");
+    drop(served);
     assert!(!path.exists(), "the file is left");
 }

@@ -137,6 +137,11 @@ impl Served<'_> {
 
     /// It ends by itself.
     fn ends(mut self) -> (String, String) {
+        let server = self.process.as_mut().expect("it was not stopped");
+        assert!(
+            soon(|| server.try_wait().expect("it is a child").is_some()),
+            "it does not end"
+        );
         let server = self.process.take().expect("it was not stopped");
         self.ended(server)
     }
@@ -300,6 +305,26 @@ fn programs_take_it_for_a_file() {
     assert!(json["payload_bytes"].as_u64() >= Some(32 << 20), "{said}");
     assert!(json["copied_bytes"].as_u64() <= Some(100), "{said}");
     assert!(!pool.path("file").exists(), "the file is left");
+}
+
+/// Nothing is cached on the way: what was written by one way is read by every other.
+#[test]
+fn two_files_are_one_array() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = or_skip!("two_files_are_one_array", pool.serve(&["--fuse", "other"]));
+    let other = pool.path("other");
+    assert!(soon(|| is_mounted(&other)));
+    let other = File::options().read(true).write(true).open(other);
+    let (one, other) = (served.open(), other.expect("it is there"));
+    for round in 0..3 {
+        let (first, second) = (pattern(MIB, 2 * round), pattern(MIB, 2 * round + 1));
+        one.write_all_at(&first, 777).expect("it writes");
+        assert!(read_at(&other, 777, MIB) == first);
+        other.write_all_at(&second, 777).expect("it writes");
+        assert!(read_at(&one, 777, MIB) == second);
+    }
+    drop((one, other));
+    served.stop();
 }
 
 #[test]
