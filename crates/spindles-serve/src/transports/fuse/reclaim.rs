@@ -5,6 +5,7 @@
 
 use rustix::mm::{MlockAllFlags, mlockall};
 use rustix::process::{Resource, Rlimit, configure_io_flusher_behavior, setrlimit};
+use rustix::thread::{CapabilitySet, capabilities};
 
 /// From now on nothing that this process has in memory is taken away, and what it asks the kernel for is not waited for
 /// by writing to it: as far as it may ask for that, which root may. Threads that begin later have it from this one.
@@ -15,8 +16,10 @@ pub(crate) fn prevent_deadlock() {
         current: None,
         maximum: None,
     };
-    // With a limit a mapping that is too long would fail later.
-    if setrlimit(Resource::Memlock, unlimited).is_ok() {
+    let is_exempt =
+        capabilities(None).is_ok_and(|may| may.effective.contains(CapabilitySet::IPC_LOCK));
+    // With a limit that counts, a mapping that is too long would fail later.
+    if is_exempt || setrlimit(Resource::Memlock, unlimited).is_ok() {
         // What is never touched takes no memory.
         let all = MlockAllFlags::CURRENT | MlockAllFlags::FUTURE | MlockAllFlags::ONFAULT;
         mlockall(all).ok();
