@@ -85,6 +85,10 @@ const TOOLS: &[(&str, &str)] = &[
     ("qemu-img", "qemu-utils"),
     ("fio", "fio"),
     ("systemd-analyze", "systemd"),
+    ("fusermount3", "fuse3"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
 ];
 
 /// Crates that must build without std.

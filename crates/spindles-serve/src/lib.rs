@@ -31,5 +31,7 @@ pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
 pub use readiness::Readiness;
 pub use server::{Served, Server, ServerError, ServerLimits, ServerNumbers, Stopper};
-pub use transports::{Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport};
+pub use transports::{
+    Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport, WatcherCommand, watch,
+};
 pub use working_directory::own_working_directory;
