@@ -36,19 +36,29 @@ impl News {
         let managed: &mut dyn Managed = target;
         let taken = managed.spares_taken();
         let before = std::mem::replace(arrays, managed.snapshot());
-        let events = events.into_iter().map(|(array, event)| {
-            // A spare may have the place already of a device that is out.
-            let arrays = if is_over(&event) { &before } else { &*arrays };
-            let device = device_of(&event, arrays.iter().find(|it| it.name == array));
-            Self::Event {
-                array,
-                event,
-                device,
-            }
-        });
-        let mut news: Vec<Self> = events.collect();
+        let events = events.into_iter();
+        let mut news: Vec<Self> = events
+            .map(|(array, event)| Self::named(array, event, &before, arrays))
+            .collect();
         news.extend(taken.into_iter().map(Self::Taken));
         news
+    }
+
+    /// An event with its device, by how the arrays were before it and are after it.
+    fn named(
+        array: String,
+        event: Event,
+        before: &[ArraySnapshot],
+        after: &[ArraySnapshot],
+    ) -> Self {
+        // A spare may have the place already of a device that is out.
+        let arrays = if is_over(&event) { before } else { after };
+        let device = device_of(&event, arrays.iter().find(|it| it.name == array));
+        Self::Event {
+            array,
+            event,
+            device,
+        }
     }
 }
 
@@ -106,5 +116,61 @@ impl Newsroom {
     pub(crate) fn tell(&self, news: &News) {
         let mut listeners = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         listeners.retain(|listener| listener.send(news.clone()).is_ok());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spindles_engine::{ArrayState, JournalStatus, OutReason, ScrubStatus, Status};
+    use spindles_io::{DeviceCounters, DeviceSnapshot, MemberSnapshot};
+
+    fn array(device: &str) -> ArraySnapshot {
+        let status = Status {
+            state: ArrayState::Degraded,
+            members: Vec::new(),
+            generation: 1,
+            dirty: false,
+            jobs: Vec::new(),
+            lost_blocks: 0,
+            journal: JournalStatus::None,
+            growth: None,
+            scrub: ScrubStatus::default(),
+            regions: None,
+        };
+        let device = DeviceSnapshot {
+            name: device.to_owned(),
+            counters: DeviceCounters::default(),
+        };
+        ArraySnapshot {
+            name: "pool".to_owned(),
+            bytes: 0,
+            block_bytes: 4096,
+            status,
+            members: vec![Some(MemberSnapshot::Device(device))],
+            journal: None,
+        }
+    }
+
+    /// Whoever pulled out what took the place would break the array.
+    #[test]
+    fn what_is_out_is_the_device_before_a_spare_took_its_place() {
+        let member = MemberIndex(0);
+        let out = Event::MemberOut {
+            member,
+            reason: OutReason::Command,
+        };
+        for (event, wanted) in [(out, "disk"), (Event::RebuildStarted { member }, "spare")] {
+            let news = News::named(
+                "pool".to_owned(),
+                event,
+                &[array("disk")],
+                &[array("spare")],
+            );
+            assert!(
+                matches!(&news, News::Event { device: Some(device), .. } if device == wanted),
+                "{news:?}"
+            );
+        }
     }
 }
