@@ -3,6 +3,7 @@
 
 mod areas;
 pub mod assemble;
+mod at_rest;
 pub mod attach;
 mod backends;
 pub mod bad_pages;
@@ -28,11 +29,13 @@ pub mod journal;
 #[cfg(test)]
 mod killed;
 mod labels;
+mod later;
 mod left_over;
 mod lost;
 mod members;
 pub mod notice;
 mod options;
+mod peer;
 mod physical;
 mod positioned;
 mod probe;
@@ -71,7 +74,7 @@ pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use incidents::{Incident, no_space, why_out};
 pub use lost::LostBytes;
-pub use options::{Direct, IoChoice, OpenOptions};
+pub use options::{Direct, IoChoice, OpenOptions, Patience};
 pub use queues::{Readiness, Watch, WatchId};
 pub use room::TooSmall;
 pub use stack::{NodeId, Stack, open_device};

@@ -1,0 +1,13 @@
+//! Exports of NBD servers, as their client sees them.
+
+mod address;
+mod connection;
+mod link;
+mod reconnection;
+mod rest;
+mod socket;
+
+pub(crate) use address::{Address, is_address};
+pub(crate) use connection::Connection;
+pub(crate) use link::{Link, connect};
+pub(crate) use rest::Rest;
