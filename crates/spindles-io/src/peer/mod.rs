@@ -6,6 +6,8 @@ mod link;
 mod reconnection;
 mod rest;
 mod socket;
+#[cfg(test)]
+mod tests;
 
 pub(crate) use address::{Address, is_address};
 pub(crate) use connection::Connection;
