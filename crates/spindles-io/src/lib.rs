@@ -74,7 +74,7 @@ pub use errors::{CloseError, OpenError};
 pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use incidents::{Incident, no_space, why_out};
 pub use lost::LostBytes;
-pub use options::{Direct, IoChoice, OpenOptions, Patience};
+pub use options::{Direct, IoChoice, OpenOptions, PeerTimeouts};
 pub use queues::{Readiness, Watch, WatchId};
 pub use room::TooSmall;
 pub use stack::{NodeId, Stack, open_device};

@@ -26,7 +26,7 @@ pub struct OpenOptions {
     /// before others get its devices, and a slow disk takes seconds for that.
     pub busy_timeout: Duration,
     /// How long servers are waited for.
-    pub patience: Patience,
+    pub peer_timeouts: PeerTimeouts,
     /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests:
     /// then no times are noted either, and nothing is marked ahead of writes. `None` for the kernel's randomness.
     pub drawn: Option<u64>,
@@ -43,7 +43,7 @@ impl Default for OpenOptions {
             io: IoChoice::Auto,
             direct: Direct::Auto,
             busy_timeout: Duration::from_secs(5),
-            patience: Patience::default(),
+            peer_timeouts: PeerTimeouts::default(),
             drawn: None,
         }
     }
@@ -51,7 +51,7 @@ impl Default for OpenOptions {
 
 /// How long the server of a device is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Patience {
+pub struct PeerTimeouts {
     /// Until it has answered a new client.
     pub connect: Duration,
     /// Until a connection that was lost is there again. Then the device is given up.
@@ -60,7 +60,7 @@ pub struct Patience {
     pub silence: Duration,
 }
 
-impl Default for Patience {
+impl Default for PeerTimeouts {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(5),

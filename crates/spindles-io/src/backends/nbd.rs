@@ -15,12 +15,12 @@
 //! Changes that wait here and were not begun to be sent count for nothing. A device that is out answers `Gone` for as
 //! long as it is open: it comes back when it is opened again, by what it missed.
 //!
-//! The connection is made again by a thread of its own, for `Patience::reconnect` at most, counted from the loss until
+//! The connection is made again by a thread of its own, for `PeerTimeouts::reconnect` at most, counted from the loss until
 //! something is answered; then the device is out. What is found must be what was lost: of the same size, with the same
 //! abilities, and with the same bytes in both superblock slots, since whoever restarts a server may start another one.
 //!
 //! What a server does that breaks the protocol loses the connection too, and so does an answer of `ESHUTDOWN`, and
-//! silence for `Patience::silence` while an answer is due. Other answers are as those of a disk: `ENOSPC` is
+//! silence for `PeerTimeouts::silence` while an answer is due. Other answers are as those of a disk: `ENOSPC` is
 //! `NoSpace`, any other error of a read is `Medium`, of anything else `Gone`.
 //!
 //! A discard is a write-zeroes that may leave a hole, since what a trim leaves need not read as zeros. Where the server
@@ -31,7 +31,7 @@
 use super::{Backend, Medium, Opened};
 use crate::at_rest::{Access, AtRest};
 use crate::peer::{Address, Connection, Link, Rest, connect, is_address};
-use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions, Patience};
+use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions, PeerTimeouts};
 use spindles_nbd::TransmissionFlags;
 use std::io;
 use std::time::{Duration, Instant};
@@ -54,7 +54,7 @@ pub(super) static BACKEND: Backend = Backend {
 const SECTOR_BYTES: u32 = 512;
 
 fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
-    let (address, link) = reach(name, options.patience.connect)?;
+    let (address, link) = reach(name, options.peer_timeouts.connect)?;
     let device = || name.to_owned();
     let terms = link.terms;
     if !options.read_only {
@@ -84,15 +84,15 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             name,
             address,
             link,
-            options.patience,
+            options.peer_timeouts,
         ))),
     })
 }
 
 fn at_rest(name: &str, _access: Access) -> io::Result<Box<dyn AtRest>> {
-    let patience = Patience::default();
-    let (_, link) = reach(name, patience.connect).map_err(io::Error::other)?;
-    Ok(Box::new(Rest::new(link, patience.silence)))
+    let timeouts = PeerTimeouts::default();
+    let (_, link) = reach(name, timeouts.connect).map_err(io::Error::other)?;
+    Ok(Box::new(Rest::new(link, timeouts.silence)))
 }
 
 fn reach(name: &str, timeout: Duration) -> Result<(Address, Link), OpenError> {

@@ -70,6 +70,10 @@ impl Terms {
             Some("it has another size than before")
         } else if self.min_bytes > before.min_bytes {
             Some("it takes only longer requests than before")
+        } else if self.payload_bytes_max < before.payload_bytes_max {
+            Some("it takes only shorter requests than before")
+        } else if self.headers != before.headers {
+            Some("its server speaks otherwise than before")
         } else if self.has(TransmissionFlags::READ_ONLY)
             && !before.has(TransmissionFlags::READ_ONLY)
             || !self.has(needed)

@@ -4,10 +4,14 @@ mod address;
 mod connection;
 mod link;
 mod reconnection;
+mod requests;
 mod rest;
+#[cfg(test)]
+mod scripted;
 mod socket;
 #[cfg(test)]
 mod tests;
+mod traffic;
 
 pub(crate) use address::{Address, is_address};
 pub(crate) use connection::Connection;

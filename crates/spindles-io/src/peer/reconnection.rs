@@ -55,7 +55,7 @@ pub(super) struct Sought {
     pub(super) terms: Terms,
     pub(super) pages: Pages,
     /// How long it is tried.
-    pub(super) patience: Duration,
+    pub(super) timeout: Duration,
 }
 
 impl Reconnection {
@@ -100,7 +100,7 @@ impl Drop for Reconnection {
 }
 
 fn attempt(sought: &Sought, sender: &Sender<Outcome>, ends: &AtomicBool) {
-    let until = Instant::now() + sought.patience;
+    let until = Instant::now() + sought.timeout;
     let outcome = loop {
         let outcome = find(sought, until);
         let is_over = Instant::now() + PAUSE >= until || ends.load(Ordering::Relaxed);

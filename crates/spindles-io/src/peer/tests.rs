@@ -1,262 +1,39 @@
 //! Exports against servers that do what a test says: break off, keep silent, answer wrongly, forget, refuse.
 
-use crate::{IoChoice, OpenOptions, Patience, Target, open_device};
+use super::scripted::{Act, BLOCK, MIB, Served, flags, usual};
+use crate::{IoChoice, OpenOptions, PeerTimeouts, Target, open_device};
 use spindles_block::{BlockIndex, BufferSlice, Operation, Reply, Request, RequestError};
 use spindles_nbd::TransmissionFlags as Flags;
-use spindles_nbd::handshake::{BlockSizes, Export, Server, Step, Tls};
-use spindles_nbd::transmission::{Command, Failure, Headers, Replies, Request as Asked};
+use spindles_nbd::handshake::{BlockSizes, Export};
+use spindles_nbd::transmission::{Command, Failure, Request as Asked};
 use std::io::{Read as _, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::sync::{Arc, Mutex};
+use std::os::unix::net::UnixListener;
 use std::time::{Duration, Instant};
 
-const MIB: usize = 1 << 20;
-const BLOCK: usize = 4096;
-
 /// Servers here answer at once, unless a test wants otherwise.
-const PATIENCE: Patience = Patience {
+const TIMEOUTS: PeerTimeouts = PeerTimeouts {
     connect: Duration::from_secs(10),
     reconnect: Duration::from_secs(10),
     silence: Duration::from_secs(10),
 };
 
 /// With those that never will.
-const SHORT: Patience = Patience {
+const SHORT_TIMEOUTS: PeerTimeouts = PeerTimeouts {
     connect: Duration::from_millis(400),
     reconnect: Duration::from_millis(400),
     silence: Duration::from_millis(300),
 };
 
-/// What a server does about a request.
-#[derive(Clone, Debug, PartialEq)]
-enum Act {
-    Do,
-    Fail(Failure),
-    /// Ends the connection, without an answer; the request is not done.
-    Close,
-    /// Does it, and ends the connection after the answer.
-    DoAndClose,
-    /// Says nothing to it.
-    Ignore,
-    /// Answers with these bytes, and ends the connection when the client has.
-    Say(Vec<u8>),
-    /// Answers when so many requests are there, the last first.
-    Gather(usize),
-    /// Answers a read in pieces: some of it as a hole, and the end before the beginning.
-    Pieces,
-}
-
-/// A request, as the tests look at it: `0` for the first connection, and its place there.
-type Script = dyn Fn(usize, usize, &Asked) -> Act + Send + Sync;
-
-struct Served {
-    folder: tempfile::TempDir,
-    disk: Arc<Mutex<Vec<u8>>>,
-    /// `read 0+4096`, by connection.
-    log: Arc<Mutex<Vec<String>>>,
-}
-
-fn flags(all: &[Flags]) -> Flags {
-    all.iter()
-        .fold(Flags::HAS_FLAGS, |sum, flag| sum.with(*flag))
-}
-
-fn usual() -> Export {
-    Export {
-        name: "x".to_owned(),
-        description: String::new(),
-        bytes: u64::try_from(MIB).unwrap(),
-        flags: flags(&[Flags::SEND_FLUSH, Flags::SEND_FUA, Flags::SEND_WRITE_ZEROES]),
-        block_sizes: BlockSizes {
-            min_bytes: 1,
-            preferred_bytes: 4096,
-            payload_bytes_max: 32 << 20,
-        },
-    }
-}
-
-impl Served {
-    /// Of a disk of ones. `export` is what the connection of that number sees.
-    fn new(export: impl Fn(usize) -> Export + Send + 'static, script: Box<Script>) -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(folder.path().join("s")).unwrap();
-        let disk = Arc::new(Mutex::new(vec![1; MIB]));
-        let log = Arc::new(Mutex::new(Vec::new()));
-        let (of_thread, log_of_thread) = (Arc::clone(&disk), Arc::clone(&log));
-        std::thread::spawn(move || {
-            for (number, client) in listener.incoming().enumerate() {
-                let mut client = client.unwrap();
-                let export = export(number);
-                if let Some(headers) = shake(&mut client, &export) {
-                    let act = |at, request: &Asked| script(number, at, request);
-                    serve(
-                        &mut client,
-                        headers,
-                        &of_thread,
-                        &log_of_thread,
-                        number,
-                        &act,
-                    );
-                }
-            }
-        });
-        Self { folder, disk, log }
-    }
-
-    fn url(&self) -> String {
-        format!("nbd+unix:///x?socket={}/s", self.folder.path().display())
-    }
-
-    fn open(&self, io: IoChoice) -> Box<dyn Target> {
-        open_device(&self.url(), &options(io)).unwrap()
-    }
-
-    /// What was asked but for the look at the superblock slots of each connection.
-    fn log(&self) -> String {
-        let log = self.log.lock().unwrap().join("; ");
-        log.replace("read 0+4096; read ", "look ")
-    }
-}
-
 fn options(io: IoChoice) -> OpenOptions {
     OpenOptions {
-        patience: PATIENCE,
+        peer_timeouts: TIMEOUTS,
         io,
         ..OpenOptions::default()
     }
 }
 
-fn shake(client: &mut UnixStream, export: &Export) -> Option<Headers> {
-    let mut server = Server::new(Tls::Never);
-    loop {
-        client.write_all(&std::mem::take(server.output())).ok()?;
-        let mut bytes = [0; 4096];
-        let read = client.read(&mut bytes).ok().filter(|read| *read > 0)?;
-        let step = server.receive(std::slice::from_ref(export), &bytes[..read]);
-        match step.unwrap().1 {
-            Step::Receive => {}
-            Step::Transmit(agreed) => {
-                client.write_all(server.output()).ok()?;
-                return Some(agreed.headers);
-            }
-            Step::StartTls | Step::End => return None,
-        }
-    }
-}
-
-/// Until the client has ended, or the server is to.
-fn serve(
-    client: &mut UnixStream,
-    headers: Headers,
-    disk: &Mutex<Vec<u8>>,
-    log: &Mutex<Vec<String>>,
-    number: usize,
-    script: &dyn Fn(usize, &Asked) -> Act,
-) -> Option<()> {
-    let replies = Replies { headers };
-    let mut held: Vec<Vec<u8>> = Vec::new();
-    let mut at = 0;
-    loop {
-        let mut head = vec![0; Asked::encoded_bytes(headers)];
-        client.read_exact(&mut head).ok()?;
-        let request = Asked::decode(headers, &head).unwrap().unwrap();
-        if request.command == Command::Disconnect {
-            return None;
-        }
-        let (from, bytes) = (request.offset_bytes, request.bytes);
-        let range = usize::try_from(from).unwrap()..usize::try_from(from + bytes).unwrap();
-        let mut payload = Vec::new();
-        if request.command == Command::Write {
-            payload = vec![0; range.len()];
-            client.read_exact(&mut payload).ok()?;
-        }
-        let fua = if request.flags.contains(spindles_nbd::CommandFlags::FUA) {
-            " fua"
-        } else {
-            ""
-        };
-        let what = format!("{:?}", request.command).to_lowercase();
-        log.lock()
-            .unwrap()
-            .push(format!("{number} {what}{fua} {from}+{bytes}"));
-        // The look at what is there is always answered.
-        let looks = number == 0 || request.command == Command::Read && bytes == 4096 && at < 2;
-        let act = if looks && at < 2 {
-            Act::Do
-        } else {
-            script(at, &request)
-        };
-        at += 1;
-        let mut answer = Vec::new();
-        match (&act, request.command) {
-            (Act::Do | Act::DoAndClose | Act::Gather(_) | Act::Pieces, Command::Read) => {
-                let data = disk.lock().unwrap()[range].to_vec();
-                if act == Act::Pieces {
-                    answer = pieces(&request, &data);
-                } else {
-                    replies.data(&request, &mut answer);
-                    answer.extend(data);
-                }
-            }
-            (Act::Do | Act::DoAndClose | Act::Gather(_) | Act::Pieces, command) => {
-                match command {
-                    Command::Write => disk.lock().unwrap()[range].copy_from_slice(&payload),
-                    Command::WriteZeroes => disk.lock().unwrap()[range].fill(0),
-                    _ => {}
-                }
-                replies.done(&request, &mut answer);
-            }
-            (Act::Fail(failure), _) => replies.failed(&request, *failure, "no", &mut answer),
-            (Act::Close, _) => return None,
-            (Act::Ignore, _) => {}
-            (Act::Say(bytes), _) => {
-                client.write_all(bytes).ok()?;
-                client.read_to_end(&mut Vec::new()).ok()?;
-                return None;
-            }
-        }
-        if let Act::Gather(count) = act {
-            held.push(answer);
-            if held.len() == count {
-                held.drain(..)
-                    .rev()
-                    .try_for_each(|it| client.write_all(&it))
-                    .ok()?;
-            }
-        } else {
-            client.write_all(&answer).ok()?;
-        }
-        if act == Act::DoAndClose {
-            return None;
-        }
-    }
-}
-
-/// The extended reply to a read: its second half, a hole of a block, then the rest of the first, all apart.
-fn pieces(request: &Asked, data: &[u8]) -> Vec<u8> {
-    let mut bytes = Vec::new();
-    let half = data.len() / 2;
-    let part = |from: usize, to: usize, last: u16, bytes: &mut Vec<u8>| {
-        let offset = request.offset_bytes + u64::try_from(from).unwrap();
-        let payload = u64::try_from(to - from).unwrap() + 8;
-        bytes.extend([0x6e, 0x8a, 0x27, 0x8c]);
-        bytes.extend(last.to_be_bytes());
-        bytes.extend(1_u16.to_be_bytes());
-        bytes.extend(request.cookie.to_be_bytes());
-        bytes.extend(request.offset_bytes.to_be_bytes());
-        bytes.extend(payload.to_be_bytes());
-        bytes.extend(offset.to_be_bytes());
-        bytes.extend(&data[from..to]);
-    };
-    part(half, data.len(), 0, &mut bytes);
-    bytes.extend([0x6e, 0x8a, 0x27, 0x8c, 0, 0, 0, 2]);
-    bytes.extend(request.cookie.to_be_bytes());
-    bytes.extend(request.offset_bytes.to_be_bytes());
-    bytes.extend(12_u64.to_be_bytes());
-    bytes.extend(request.offset_bytes.to_be_bytes());
-    bytes.extend(u32::try_from(BLOCK).unwrap().to_be_bytes());
-    part(BLOCK, half, 1, &mut bytes);
-    bytes
+fn open(served: &Served, io: IoChoice) -> Box<dyn Target> {
+    open_device(&served.url(), &options(io)).unwrap()
 }
 
 /// Asks for one thing and waits for it.
@@ -316,7 +93,7 @@ fn what_is_written_is_there_and_in_one_piece() {
             ..usual()
         };
         let served = Served::new(export, Box::new(|_, _, _| Act::Do));
-        let mut target = served.open(io);
+        let mut target = open(&served, io);
         ask(&mut *target, WRITE, 1, 4, 5).unwrap();
         ask(&mut *target, WRITE_FUA, 7, 1, 6).unwrap();
         ask(&mut *target, Operation::Flush, 0, 0, 0).unwrap();
@@ -349,7 +126,7 @@ fn replies_come_in_any_order_and_in_pieces() {
         for (at, byte) in served.disk.lock().unwrap().iter_mut().enumerate() {
             *byte = u8::try_from(at / BLOCK).unwrap();
         }
-        let mut target = served.open(io);
+        let mut target = open(&served, io);
         let buffer = target.allocate(16);
         for block in 0..16 {
             let request = Request {
@@ -398,7 +175,7 @@ fn refusals_are_as_those_of_a_disk() {
             if at < 4 { Act::Fail(failure) } else { Act::Do }
         };
         let served = Served::new(|_| usual(), Box::new(script));
-        let mut target = served.open(IoChoice::Auto);
+        let mut target = open(&served, IoChoice::Auto);
         assert_eq!(ask(&mut *target, Operation::Read, 9, 1, 0), Err(of_read));
         assert_eq!(ask(&mut *target, WRITE, 9, 1, 0), Err(of_write));
         ask(&mut *target, Operation::Read, 9, 1, 0).unwrap();
@@ -433,7 +210,7 @@ fn what_a_server_can_not_do_is_done_otherwise() {
             _ => Act::Do,
         };
         let served = Served::new(move |_| export.clone(), Box::new(script));
-        let mut target = served.open(IoChoice::Auto);
+        let mut target = open(&served, IoChoice::Auto);
         ask(&mut *target, WRITE_FUA, 1, 1, 5).unwrap();
         ask(&mut *target, Operation::WriteZeroes { fua: true }, 2, 2, 0).unwrap();
         let log = served.log().replace("0 ", "").replace('\n', "");
@@ -502,10 +279,10 @@ fn a_lost_connection_goes_on_where_nothing_is_in_doubt() {
                 }
             };
             let served = Served::new(|_| usual(), Box::new(script));
-            let mut target = served.open(io);
+            let mut target = open(&served, io);
             let mut result = Ok(Vec::new());
             for operation in operations {
-                let blocks = if *operation == Flush { 0 } else { 1 };
+                let blocks = u32::from(*operation != Flush);
                 result = ask(&mut *target, *operation, 20, blocks, 5);
             }
             let next = ask(&mut *target, Read, 30, 1, 9);
@@ -594,7 +371,7 @@ fn another_export_in_its_place_is_none_of_ours() {
         let script = |connection, _, _: &Asked| if connection == 0 { Act::Close } else { Act::Do };
         let export = move |number| if number == 0 { usual() } else { then.clone() };
         let served = Served::new(export, Box::new(script));
-        let mut target = served.open(IoChoice::Auto);
+        let mut target = open(&served, IoChoice::Auto);
         served.disk.lock().unwrap()[changed] ^= 1;
         let read = ask(&mut *target, Operation::Read, 100, 1, 9).is_ok();
         assert_eq!(read, what == "the same", "{what}: {}", served.log());
@@ -612,7 +389,7 @@ fn superblocks_that_were_written_are_known_again() {
         }
     };
     let served = Served::new(|_| usual(), Box::new(script));
-    let mut target = served.open(IoChoice::Auto);
+    let mut target = open(&served, IoChoice::Auto);
     let slots = spindles_format::SLOT_BYTES.map(|at| at / 4096);
     ask(&mut *target, WRITE_FUA, slots[0], 1, 5).unwrap();
     ask(
@@ -664,7 +441,7 @@ fn a_hostile_server_is_given_up_in_time() {
     let check = |io, what, act: Act| {
         let served = Served::new(|_| usual(), Box::new(move |_, _, _| act.clone()));
         let options = OpenOptions {
-            patience: SHORT,
+            peer_timeouts: SHORT_TIMEOUTS,
             ..options(io)
         };
         let mut target = open_device(&served.url(), &options).unwrap();
@@ -672,7 +449,7 @@ fn a_hostile_server_is_given_up_in_time() {
         let read = ask(&mut *target, Operation::Read, 3, 1, 9);
         assert_eq!(read, Err(RequestError::BeyondTolerance), "{what}");
         // It is given time from the first loss on; each try may end in silence.
-        let most = SHORT.reconnect + 4 * SHORT.silence;
+        let most = SHORT_TIMEOUTS.reconnect + 4 * SHORT_TIMEOUTS.silence;
         assert!(started.elapsed() < most, "{what}: {:?}", started.elapsed());
         let asked = served.log();
         ask(&mut *target, WRITE, 3, 1, 9).unwrap_err();
@@ -800,7 +577,7 @@ fn who_speaks_no_nbd_is_told_so() {
 
 fn refusal(url: &str) -> String {
     let options = OpenOptions {
-        patience: SHORT,
+        peer_timeouts: SHORT_TIMEOUTS,
         ..options(IoChoice::Auto)
     };
     open_device(url, &options).err().unwrap().to_string()
