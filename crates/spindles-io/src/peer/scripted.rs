@@ -7,6 +7,7 @@ use spindles_nbd::handshake::{BlockSizes, Export, Server, Step, Tls};
 use spindles_nbd::transmission::{Command, Failure, Headers, Replies, Request as Asked};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::{UnixListener, UnixStream};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 /// As large as its disk is.
@@ -40,6 +41,8 @@ pub(super) struct Served {
     pub(super) disk: Arc<Mutex<Vec<u8>>>,
     /// `read 0+4096`, by connection.
     log: Arc<Mutex<Vec<String>>>,
+    /// Connections that the server has ended.
+    pub(super) ended: Arc<AtomicUsize>,
 }
 
 pub(super) fn flags(all: &[Flags]) -> Flags {
@@ -71,7 +74,9 @@ impl Served {
         let listener = UnixListener::bind(folder.path().join("s")).unwrap();
         let disk = Arc::new(Mutex::new(vec![1; MIB]));
         let log = Arc::new(Mutex::new(Vec::new()));
+        let ended = Arc::new(AtomicUsize::new(0));
         let (of_thread, log_of_thread) = (Arc::clone(&disk), Arc::clone(&log));
+        let count = Arc::clone(&ended);
         std::thread::spawn(move || {
             for (number, client) in listener.incoming().enumerate() {
                 let mut client = client.unwrap();
@@ -87,9 +92,16 @@ impl Served {
                         &act,
                     );
                 }
+                drop(client);
+                count.fetch_add(1, Ordering::SeqCst);
             }
         });
-        Self { folder, disk, log }
+        Self {
+            folder,
+            disk,
+            log,
+            ended,
+        }
     }
 
     pub(super) fn url(&self) -> String {

@@ -8,6 +8,7 @@ use spindles_nbd::handshake::{BlockSizes, Export};
 use spindles_nbd::transmission::{Command, Failure, Request as Asked};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixListener;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 /// Servers here answer at once, unless a test wants otherwise.
@@ -299,6 +300,69 @@ fn a_lost_connection_goes_on_where_nothing_is_in_doubt() {
                 );
             }
         }
+    }
+}
+
+/// A write that comes when the server has ended the connection is not sent on that, and so not in doubt.
+#[test]
+fn a_write_after_the_end_of_a_connection_is_not_in_doubt() {
+    for io in BOTH.into_iter().filter(|io| can_be_had(*io)) {
+        let script = |connection, _, _: &Asked| match connection {
+            0 => Act::DoAndClose,
+            _ => Act::Do,
+        };
+        let served = Served::new(|_| usual(), Box::new(script));
+        let mut target = open(&served, io);
+        ask(&mut *target, WRITE_FUA, 20, 1, 5).unwrap();
+        while served.ended.load(Ordering::SeqCst) == 0 {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        ask(&mut *target, WRITE, 21, 1, 5).unwrap();
+        assert!(
+            served.log().contains("1 write 86016+4096"),
+            "{}",
+            served.log()
+        );
+    }
+}
+
+/// What is answered after a flush was sent is not what that flush made durable.
+#[test]
+fn a_flush_is_good_for_what_was_answered_before_it() {
+    for (then, goes_on) in [(Operation::Read, false), (Operation::Flush, true)] {
+        let script = |connection, at, _: &Asked| match (connection, at) {
+            (0, 2 | 3) => Act::Gather(2),
+            (0, 4) => Act::Do,
+            (0, _) => Act::Close,
+            _ => Act::Do,
+        };
+        let served = Served::new(|_| usual(), Box::new(script));
+        let mut target = open(&served, IoChoice::Auto);
+        let buffer = target.allocate(1);
+        for operation in [Operation::Flush, WRITE] {
+            let request = Request {
+                token: 0,
+                operation,
+                block: BlockIndex(20),
+                blocks: u32::from(operation == WRITE),
+                buffer: BufferSlice {
+                    buffer,
+                    first_block: 0,
+                },
+            };
+            target.submit(request).unwrap();
+        }
+        while target.poll(true).is_some() {}
+        ask(
+            &mut *target,
+            then,
+            30,
+            u32::from(then != Operation::Flush),
+            0,
+        )
+        .unwrap();
+        let read = ask(&mut *target, Operation::Read, 30, 1, 0);
+        assert_eq!(read.is_ok(), goes_on, "{}", served.log());
     }
 }
 
