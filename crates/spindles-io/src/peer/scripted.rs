@@ -5,8 +5,9 @@
 use spindles_nbd::TransmissionFlags as Flags;
 use spindles_nbd::handshake::{BlockSizes, Export, Server, Step, Tls};
 use spindles_nbd::transmission::{Command, Failure, Headers, Replies, Request as Asked};
-use std::io::{Read as _, Write as _};
-use std::os::unix::net::{UnixListener, UnixStream};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -37,7 +38,9 @@ pub(super) enum Act {
 pub(super) type Script = dyn Fn(usize, usize, &Asked) -> Act + Send + Sync;
 
 pub(super) struct Served {
-    folder: tempfile::TempDir,
+    url: String,
+    /// Of the socket.
+    _folder: Option<tempfile::TempDir>,
     pub(super) disk: Arc<Mutex<Vec<u8>>>,
     /// `read 0+4096`, by connection.
     log: Arc<Mutex<Vec<String>>>,
@@ -65,21 +68,45 @@ pub(super) fn usual() -> Export {
 }
 
 impl Served {
-    /// Of a disk of ones. `export` is what the connection of that number sees.
+    /// On a socket, of a disk of ones. `export` is what the connection of that number sees.
     pub(super) fn new(
         export: impl Fn(usize) -> Export + Send + 'static,
         script: Box<Script>,
     ) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let listener = UnixListener::bind(folder.path().join("s")).unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let url = format!("nbd+unix:///x?socket={}", path.display());
+        let accept = move || listener.accept().unwrap().0;
+        Self::on(url, Some(folder), accept, export, script)
+    }
+
+    /// The same on a port, where what is sent to a server that has ended gets lost and not refused.
+    pub(super) fn on_a_port(
+        export: impl Fn(usize) -> Export + Send + 'static,
+        script: Box<Script>,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("nbd://{}/x", listener.local_addr().unwrap());
+        let accept = move || listener.accept().unwrap().0;
+        Self::on(url, None, accept, export, script)
+    }
+
+    fn on<S: Read + Write>(
+        url: String,
+        folder: Option<tempfile::TempDir>,
+        accept: impl Fn() -> S + Send + 'static,
+        export: impl Fn(usize) -> Export + Send + 'static,
+        script: Box<Script>,
+    ) -> Self {
         let disk = Arc::new(Mutex::new(vec![1; MIB]));
         let log = Arc::new(Mutex::new(Vec::new()));
         let ended = Arc::new(AtomicUsize::new(0));
         let (of_thread, log_of_thread) = (Arc::clone(&disk), Arc::clone(&log));
         let count = Arc::clone(&ended);
         std::thread::spawn(move || {
-            for (number, client) in listener.incoming().enumerate() {
-                let mut client = client.unwrap();
+            for number in 0.. {
+                let mut client = accept();
                 let export = export(number);
                 if let Some(headers) = shake(&mut client, &export) {
                     let act = |at, request: &Asked| script(number, at, request);
@@ -97,7 +124,8 @@ impl Served {
             }
         });
         Self {
-            folder,
+            url,
+            _folder: folder,
             disk,
             log,
             ended,
@@ -105,7 +133,7 @@ impl Served {
     }
 
     pub(super) fn url(&self) -> String {
-        format!("nbd+unix:///x?socket={}/s", self.folder.path().display())
+        self.url.clone()
     }
 
     /// What was asked but for the look at the superblock slots of each connection.
@@ -115,7 +143,7 @@ impl Served {
     }
 }
 
-fn shake(client: &mut UnixStream, export: &Export) -> Option<Headers> {
+fn shake(client: &mut (impl Read + Write), export: &Export) -> Option<Headers> {
     let mut server = Server::new(Tls::Never);
     loop {
         client.write_all(&std::mem::take(server.output())).ok()?;
@@ -135,7 +163,7 @@ fn shake(client: &mut UnixStream, export: &Export) -> Option<Headers> {
 
 /// Until the client has ended, or the server is to.
 fn serve(
-    client: &mut UnixStream,
+    client: &mut (impl Read + Write),
     headers: Headers,
     disk: &Mutex<Vec<u8>>,
     log: &Mutex<Vec<String>>,

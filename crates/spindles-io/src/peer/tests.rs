@@ -311,7 +311,7 @@ fn a_write_after_the_end_of_a_connection_is_not_in_doubt() {
             0 => Act::DoAndClose,
             _ => Act::Do,
         };
-        let served = Served::new(|_| usual(), Box::new(script));
+        let served = Served::on_a_port(|_| usual(), Box::new(script));
         let mut target = open(&served, io);
         ask(&mut *target, WRITE_FUA, 20, 1, 5).unwrap();
         while served.ended.load(Ordering::SeqCst) == 0 {
