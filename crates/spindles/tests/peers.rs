@@ -181,6 +181,14 @@ fn an_array_spans_servers_of_different_kinds() {
         format!("nbd://LOCALHOST:{port}"),
         world.url("c", "data%2C1"),
     );
+    // One disk by two ways.
+    for twice in [
+        format!("raid1({a},{c},a)"),
+        format!("raid1({b},nbd://127.0.0.1:{port})"),
+    ] {
+        let told = world.refused(&["create", "pool", &twice]);
+        assert!(told.contains("are the same device"), "{told}");
+    }
     let places = [&a[..], &format!("{b}/"), &c].join(":");
     world.done("", &["create", "pool", &format!("raid5({a},{b},{c})")]);
     std::fs::write(world.path("in"), pattern(30 * MIB, 1)).expect("room");
