@@ -91,6 +91,7 @@ enum Phase {
 #[derive(Debug)]
 struct Slot {
     phase: Phase,
+    user: usize,
     access: Access,
     /// Requests to the target that are not answered.
     pending: u32,
@@ -154,6 +155,7 @@ impl Export {
         let count = usize::from(limits.slots);
         let slot = |_| Slot {
             phase: Phase::Idle,
+            user: 0,
             access: Access {
                 operation: Operation::Flush,
                 offset_bytes: 0,
@@ -197,22 +199,55 @@ impl Export {
         self.target.as_ref()
     }
 
+    /// Exchanges the target while no slot is taken: `exchange` gets it, and gives another one of the same blocks,
+    /// that may be longer. What was looked out for with the old one is not with the new one.
+    ///
+    /// # Errors
+    ///
+    /// As `exchange`: then there is no target any more.
+    pub fn exchange<E>(
+        self,
+        exchange: impl FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, E>,
+    ) -> Result<Self, E> {
+        assert_eq!(self.free.len(), self.slots.len(), "a slot is taken");
+        let (limits, block_bytes) = (self.limits, self.block_bytes);
+        let target = exchange(self.target)?;
+        assert_eq!(target.facts().block_size.bytes(), block_bytes);
+        Ok(Self::new(target, limits))
+    }
+
     /// A slot for that access.
     ///
     /// # Errors
     ///
     /// `Busy` when all are taken.
     pub fn take(&mut self, access: Access) -> Result<SlotId, Busy> {
+        self.take_for(0, access)
+    }
+
+    /// The same for one of several users: [`Export::user`] says of an answer whose it is.
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub fn take_for(&mut self, user: usize, access: Access) -> Result<SlotId, Busy> {
         let id = self.free.pop().ok_or(Busy)?;
         let slot = &mut self.slots[usize::from(id.0)];
         assert_eq!(slot.phase, Phase::Idle);
         *slot = Slot {
             phase: Phase::Taken,
+            user,
             access,
             pending: 0,
             result: Ok(()),
         };
         Ok(id)
+    }
+
+    /// Who took a slot.
+    #[must_use]
+    pub fn user(&self, id: SlotId) -> usize {
+        self.slots[usize::from(id.0)].user
     }
 
     /// Where the payload of a slot is: to be filled before a write is submitted, to be used after

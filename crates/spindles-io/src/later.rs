@@ -55,6 +55,9 @@ pub(crate) trait Later: Debug {
     /// Operations taken and not yet given back by `next_done`.
     fn in_flight(&self) -> usize;
 
+    /// Nothing more is asked of it. Its descriptors stay open until nobody looks out for them.
+    fn end(&mut self);
+
     /// The same device for whoever waits.
     fn at_rest(self: Box<Self>) -> Box<dyn AtRest>;
 }

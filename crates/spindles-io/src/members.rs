@@ -29,6 +29,10 @@ enum Reach {
     Inline(Box<dyn Inline>),
     File(FileIndex),
     Later(Box<dyn Later>),
+    /// It was let go, and one of its descriptors may be looked out for still.
+    Left(Box<dyn Later>),
+    /// It was let go.
+    Nothing,
 }
 
 /// The first watch of the first device that answers later: those below are of whoever has the target.
@@ -41,7 +45,7 @@ struct Device {
     counters: DeviceCounters,
     had_no_space: bool,
     /// Of the file below a loop device.
-    _held: Vec<OwnedFd>,
+    held: Vec<OwnedFd>,
 }
 
 /// One operation of a device, in its blocks.
@@ -142,7 +146,7 @@ impl Members {
         self.devices.push(Device {
             facts: opened.facts,
             reach,
-            _held: opened.held,
+            held: opened.held,
             counters: DeviceCounters::default(),
             had_no_space: false,
         });
@@ -160,7 +164,7 @@ impl Members {
         self.devices.push(Device {
             facts,
             reach: Reach::Inline(inline),
-            _held: Vec::new(),
+            held: Vec::new(),
             counters: DeviceCounters::default(),
             had_no_space: false,
         });
@@ -195,6 +199,30 @@ impl Members {
             self.queue = Some(chosen);
         }
         Ok(self.queue.as_mut().expect("just opened"))
+    }
+
+    /// Closes a device that nothing is asked of any more, so that others may have it.
+    pub(crate) fn let_go(&mut self, device: DeviceIndex) {
+        let device = &mut self.devices[device.index()];
+        device.reach = match std::mem::replace(&mut device.reach, Reach::Nothing) {
+            Reach::File(file) => {
+                let chosen = self.queue.as_mut().expect("opened for the file");
+                chosen.queue.remove_file(file);
+                Reach::Nothing
+            }
+            Reach::Later(mut later) => {
+                later.end();
+                Reach::Left(later)
+            }
+            Reach::Inline(_) | Reach::Left(_) | Reach::Nothing => Reach::Nothing,
+        };
+        device.held.clear();
+    }
+
+    /// Whether a device was let go.
+    pub(crate) fn is_gone(&self, device: DeviceIndex) -> bool {
+        let reach = &self.devices[device.index()].reach;
+        matches!(reach, Reach::Left(_) | Reach::Nothing)
     }
 
     /// What carries the I/O, and why it is not `io_uring`.
@@ -259,6 +287,7 @@ impl Members {
         device.counters.count(io.operation, bytes);
         let inline = match &mut device.reach {
             Reach::Inline(inline) => inline,
+            Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
             Reach::File(file) => {
                 let to_fill = io.operation == Operation::Read;
                 let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
@@ -339,7 +368,8 @@ impl Members {
             is_own = true;
             let own = usize::try_from(own).expect("64 bits");
             let device = self.later[own / LOOKOUTS];
-            if let Reach::Later(later) = &mut self.devices[device.index()].reach {
+            let reach = &mut self.devices[device.index()].reach;
+            if let Reach::Later(later) | Reach::Left(later) = reach {
                 later.ready(own % LOOKOUTS);
             }
         }
@@ -353,7 +383,7 @@ impl Members {
         let devices = self.devices.iter_mut();
         devices.filter_map(|device| match &mut device.reach {
             Reach::Later(later) => Some(later),
-            Reach::Inline(_) | Reach::File(_) => None,
+            _ => None,
         })
     }
 
@@ -361,7 +391,7 @@ impl Members {
     fn advance(&mut self) {
         for (own, device) in (0..).zip(&self.later) {
             let Reach::Later(later) = &mut self.devices[device.index()].reach else {
-                unreachable!("it answers later");
+                continue;
             };
             later.advance();
             let chosen = self.queue.as_mut().expect("opened for the device");

@@ -44,8 +44,8 @@ pub(crate) struct Connection {
     timeouts: PeerTimeouts,
     state: State,
     traffic: Traffic,
-    /// Connections that were lost, until nobody looks out for them.
-    closing: Vec<Link>,
+    /// What it was in before, until nobody looks out for descriptors of that.
+    closing: Vec<State>,
     watched: [bool; LOOKOUTS],
     /// The socket took no more.
     blocked: bool,
@@ -74,13 +74,10 @@ impl Connection {
 
     /// The connection is lost, or the server is not to be trusted any more.
     fn lose(&mut self, why: &io::Error) {
-        let State::Connected(link) = std::mem::replace(&mut self.state, State::Idle) else {
-            return;
-        };
-        link.socket.shutdown();
-        if self.watched != [false; LOOKOUTS] {
-            self.closing.push(link);
+        if let State::Connected(link) = &self.state {
+            link.socket.shutdown();
         }
+        self.become_state(State::Idle);
         self.blocked = false;
         self.arrived = false;
         if let Some(what) = self.traffic.in_doubt() {
@@ -90,6 +87,14 @@ impl Connection {
         self.traffic.begin_again();
         if self.traffic.operations.in_use() > 0 {
             self.reconnect(&why.to_string());
+        }
+    }
+
+    /// Leaves the state that it is in, in which descriptors may be looked out for.
+    fn become_state(&mut self, state: State) {
+        let before = std::mem::replace(&mut self.state, state);
+        if self.watched != [false; LOOKOUTS] {
+            self.closing.push(before);
         }
     }
 
@@ -115,7 +120,7 @@ impl Connection {
             timeout,
         });
         match begun {
-            Ok(reconnection) => self.state = State::Reconnecting(reconnection),
+            Ok(reconnection) => self.become_state(State::Reconnecting(reconnection)),
             Err(error) => self.go_out(&format!("it can't be connected to again: {error}")),
         }
     }
@@ -133,7 +138,7 @@ impl Connection {
             None => {}
             Some(Ok(link)) => {
                 self.traffic.moved_at = Instant::now();
-                self.state = State::Connected(link);
+                self.become_state(State::Connected(link));
                 waiting::tell(&format!("{}: it is connected again", self.name));
             }
             Some(Err(why)) => self.go_out(&why),
@@ -143,7 +148,7 @@ impl Connection {
     /// Everything that is under way fails, and all that follows.
     fn go_out(&mut self, why: &str) {
         waiting::tell(&format!("{}: it is given up: {why}", self.name));
-        self.state = State::Out;
+        self.become_state(State::Out);
         self.traffic.give_up();
     }
 
@@ -245,6 +250,14 @@ impl Later for Connection {
 
     fn in_flight(&self) -> usize {
         self.traffic.operations.in_use() + self.traffic.done.len()
+    }
+
+    fn end(&mut self) {
+        if let State::Connected(link) = &self.state {
+            link.disconnect();
+        }
+        self.become_state(State::Out);
+        self.traffic.give_up();
     }
 
     fn at_rest(self: Box<Self>) -> Box<dyn AtRest> {

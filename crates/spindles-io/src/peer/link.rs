@@ -135,9 +135,9 @@ pub(crate) fn connect(address: &Address, until: Instant) -> Result<Link, String>
     }
 }
 
-impl Drop for Link {
-    /// Tells the server that nothing more follows, as far as it listens.
-    fn drop(&mut self) {
+impl Link {
+    /// Tells the server that nothing more follows, as far as it listens, and ends the connection.
+    pub(super) fn disconnect(&self) {
         let mut bytes = Vec::with_capacity(Request::encoded_bytes(Headers::Extended));
         let request = Request {
             flags: CommandFlags::default(),
@@ -149,5 +149,11 @@ impl Drop for Link {
         request.encode(self.terms.headers, &mut bytes);
         drop(self.socket.send_all(&bytes, Instant::now()));
         self.socket.shutdown();
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.disconnect();
     }
 }

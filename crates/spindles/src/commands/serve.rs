@@ -6,14 +6,20 @@ use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
+use crate::served::Serving;
 use crate::ui::Ui;
-use anyhow::bail;
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use anyhow::{Context as _, bail};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, scan, why_out};
-use spindles_serve::{Address, Front, Server, ServerLimits};
+use spindles_io::{OpenOptions, notice, why_out};
+use spindles_serve::control::{Control, OpenControl};
+use spindles_serve::{
+    Door, DoorError, DoorOptions, Handle, News, Server, ServerLimits, TRANSPORTS, Transport,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -31,15 +37,17 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve pool --nbd 10809\n\
               nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool",
     hidden: false,
-    arguments: Arguments::augment_args,
+    forwards: false,
+    arguments: |command| Arguments::augment_args(with_transports(command)),
     run,
 };
 
 #[derive(Args)]
 struct Arguments {
-    /// Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT
-    #[arg(long, value_name = "ADDR", required = true)]
-    nbd: Vec<String>,
+    /// Listen for commands on the array there, as a socket of this user alone, and not where commands
+    /// look by themselves that are given the array
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -58,20 +66,39 @@ struct Arguments {
     rate: Rate,
 }
 
+/// An option for each transport; at least one has to be given.
+fn with_transports(command: clap::Command) -> clap::Command {
+    let option = |transport: &&Transport| {
+        Arg::new(transport.name)
+            .long(transport.name)
+            .value_name(transport.value)
+            .help(transport.help)
+            .action(ArgAction::Append)
+    };
+    let names = TRANSPORTS.iter().map(|transport| transport.name);
+    let one = ArgGroup::new("transports").args(names);
+    let command = command.args(TRANSPORTS.iter().map(option));
+    command.group(one.multiple(true).required(true))
+}
+
+/// The doors that are asked for.
+fn bind(matches: &ArgMatches, options: &DoorOptions) -> anyhow::Result<Vec<Box<dyn Door>>> {
+    let of = |transport: &&'static Transport| {
+        let values = matches.get_many::<String>(transport.name);
+        let bind = transport.bind;
+        let values = values.into_iter().flatten();
+        let doors = values.map(|value| bind(value, options));
+        doors.collect::<Vec<_>>()
+    };
+    let doors: Result<Vec<_>, _> = TRANSPORTS.iter().flat_map(of).collect();
+    doors.map_err(|error| match error {
+        DoorError::Usage(what) => Usage::error(what),
+        DoorError::Refused(_) => error.into(),
+    })
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let addresses = arguments.nbd.iter().map(|text| text.parse::<Address>());
-    let addresses = addresses.collect::<Result<Vec<_>, _>>();
-    let addresses = addresses.map_err(Usage::error)?;
-    let open = addresses.iter().find(|address| !address.is_local());
-    if let Some(address) = open
-        && !arguments.allow_plaintext
-    {
-        return Err(Usage::error(format!(
-            "{address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
-             network is safe, or an address of this machine"
-        )));
-    }
     let devices = arguments.array.devices(&[], ui)?;
     let options = AssembleOptions {
         force: arguments.force,
@@ -82,39 +109,47 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         },
         ..AssembleOptions::default()
     };
-    let fronts = addresses.iter().map(Front::bind);
-    let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
+    let doors = DoorOptions {
+        allow_plaintext: arguments.allow_plaintext,
+    };
+    let mut doors = bind(matches, &doors)?;
     let array = assemble(&arrays::names(&devices), &options);
-    let array = array.inspect_err(|_| addresses.iter().for_each(Address::remove))?;
-    let name = array.report.name.clone();
+    let array = array.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
+    let (name, uuid) = (array.report.name.clone(), array.report.uuid);
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
-    let (mut server, offer) = Server::new(array.target, &name, description, limits)?;
+    let (server, offer) = Server::new(array.target, &name, description, limits)?;
     let stopper = server.stopper();
-    interrupt::call(move || stopper.stop())?;
-    for front in fronts {
-        // With --json too: it says when clients can come.
-        ui.note(format!(
-            "array '{name}' is served: {}",
-            uri(front.address(), &name)
-        ));
-        front.open(vec![offer.clone()])?;
+    let handle = Handle::new(&offer, &server.news(), &devices, &options);
+    let serving = Serving::new(uuid, handle, stopper.clone());
+    let control = listen(arguments.control.as_deref(), &serving)?;
+    if control.is_none() {
+        ui.note("there can be no folder for a control socket: give --control PATH");
     }
-    let ended = server.run(|target| {
-        while let Some((array, event)) = target.next_event() {
-            if let Some(told) = told(&event) {
-                ui.note(format!("array '{array}': {told}"));
-            }
+    interrupt::call(move || stopper.stop())?;
+    for door in &mut doors {
+        // With --json too: it says when clients can come.
+        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
+        door.open(std::slice::from_ref(&offer))?;
+    }
+    let ended = server.run(|news| {
+        if let Some(told) = told(news) {
+            ui.note(told);
         }
     });
-    for address in &addresses {
-        address.remove();
+    for door in &mut doors {
+        door.close();
     }
-    let closed = server.close();
-    ended?;
+    let closed = ended.map_err(|error| error.to_string());
+    let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
+    let closed = closed.map_err(|error| format!("array '{name}': {error}"));
+    serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
+    if let Some(control) = control {
+        control.close();
+    }
     let closed = match closed {
         Ok(closed) => closed,
-        Err(error) => bail!("array '{name}': {error}"),
+        Err(error) => bail!("{error}"),
     };
     ui.line(format!(
         "array '{name}' is closed: {} clients, {} requests",
@@ -130,8 +165,28 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What an administrator is to know of an event.
-fn told(event: &Event) -> Option<String> {
+/// Listens for commands on the array: there, or where other commands of this user look for it.
+fn listen(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Option<OpenControl>> {
+    let own = || notice::own_socket(serving.array());
+    let Some(path) = asked.map(Path::to_owned).or_else(own) else {
+        return Ok(None);
+    };
+    let control = Control::bind(&path).with_context(|| path.display().to_string())?;
+    let serving = serving.clone();
+    let control = control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?;
+    Ok(Some(control))
+}
+
+/// What an administrator is to know of what happened.
+fn told(news: &News) -> Option<String> {
+    let (array, event) = match news {
+        News::Taken(taken) => return Some(taken.to_string()),
+        News::Event(array, event) => (array, event),
+    };
+    told_of(event).map(|told| format!("array '{array}': {told}"))
+}
+
+fn told_of(event: &Event) -> Option<String> {
     Some(match event {
         Event::MemberOut { member, reason } => {
             let why = why_out(*reason);
@@ -157,15 +212,4 @@ fn told(event: &Event) -> Option<String> {
         }
         _ => return None,
     })
-}
-
-/// As programs take it.
-fn uri(address: &Address, export: &str) -> String {
-    match address {
-        Address::Unix(path) => {
-            let socket = scan::shell_word(&path.display().to_string()).into_owned();
-            format!("nbd+unix:///{export}?socket={socket}")
-        }
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
-    }
 }
