@@ -79,7 +79,7 @@ impl Probe {
     /// anything else, and for what can't be read. Never waits for one that nobody writes to.
     pub(crate) fn glance(name: &str) -> Option<Self> {
         if is_address(name) {
-            return Self::open(name).ok();
+            return Self::glance_at_export(name).ok();
         }
         let may_carry = |mode| {
             let kind = FileType::from_raw_mode(mode);
@@ -98,6 +98,15 @@ impl Probe {
             device: Some(Box::new(file)),
             _held: Vec::new(),
         })
+    }
+
+    /// The same for an export, and why not.
+    pub(crate) fn glance_at_export(name: &str) -> Result<Self, OpenError> {
+        let options = OpenOptions {
+            unlocked: true,
+            ..OpenOptions::default()
+        };
+        Self::open_with(name, &options)
     }
 
     /// What lies in the superblock slots.

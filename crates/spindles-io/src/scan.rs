@@ -401,7 +401,7 @@ impl Scan {
         let started = Instant::now();
         for place in self.places.clone() {
             if is_address(&place) {
-                match Probe::open(&place) {
+                match Probe::glance_at_export(&place) {
                     Ok(probe) => self.look_at_probe(&probe),
                     Err(error) => self.skipped.push(error.to_string()),
                 }

@@ -316,6 +316,9 @@ fn a_server_that_begins_again_between_two_requests_is_not_missed() {
     };
     let pool = world.url("pool", "pool");
     world.done("", &["copy", &pool, "out"]);
+    // On this machine nobody else gets them meanwhile, whatever the server is asked.
+    let told = world.refused(&["copy", "in", &urls[0], "--force"]);
+    assert!(told.contains("is in use"), "{told}");
     drop((a, b));
     let _a = world.nbdkit("a");
     let _b = world.nbdkit("b");

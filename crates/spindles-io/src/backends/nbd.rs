@@ -26,11 +26,12 @@
 //! A discard is a write-zeroes that may leave a hole, since what a trim leaves need not read as zeros. Where the server
 //! has no write-zeroes, zeros are written; where it has no FUA, a flush follows.
 //!
-//! Nothing keeps two machines from writing to one export.
+//! A lock on a file that stands for the export keeps commands of one user on one machine from writing to it at once.
+//! Nothing keeps others from that.
 
-use super::{Backend, Medium, Opened};
+use super::{Backend, Medium, Opened, opening};
 use crate::at_rest::{Access, AtRest};
-use crate::peer::{Address, Connection, Link, Rest, connect, is_address};
+use crate::peer::{Address, Connection, Link, Rest, connect, is_address, stand_in};
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions, PeerTimeouts};
 use spindles_nbd::TransmissionFlags;
 use std::io;
@@ -65,8 +66,12 @@ fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
             return Err(OpenError::NoFlush { device: device() });
         }
     }
+    let held = stand_in(&address);
+    if let Some(file) = &held {
+        opening::lock(name, file, false, options)?;
+    }
     Ok(Opened {
-        held: Vec::new(),
+        held: held.into_iter().collect(),
         facts: DeviceFacts {
             name: device(),
             backend: &BACKEND.facts,

@@ -9,6 +9,7 @@ mod rest;
 #[cfg(test)]
 mod scripted;
 mod socket;
+mod stand_in;
 #[cfg(test)]
 mod tests;
 mod traffic;
@@ -17,3 +18,4 @@ pub(crate) use address::{Address, is_address};
 pub(crate) use connection::Connection;
 pub(crate) use link::{Link, connect};
 pub(crate) use rest::Rest;
+pub(crate) use stand_in::stand_in;
