@@ -186,7 +186,7 @@ impl CopyEnd {
         self.left_out.as_deref().unwrap_or_default()
     }
 
-    /// A file of any length, a block device, `mem:SIZE` or `null:SIZE`.
+    /// A file of any length, a block device, an export, `mem:SIZE` or `null:SIZE`.
     ///
     /// # Errors
     ///

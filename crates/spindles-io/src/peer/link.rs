@@ -10,6 +10,8 @@ use std::time::Instant;
 
 /// The longest payload of a server that does not say what it takes, in bytes.
 const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+/// No export is longer, as no file is, in bytes.
+const BYTES_MAX: u64 = i64::MAX.unsigned_abs();
 /// The longest of what has no payload: far more than one operation asks for.
 const LENGTH_BYTES_MAX: u64 = 1 << 30;
 
@@ -39,6 +41,12 @@ impl Terms {
         if !min_bytes.is_power_of_two() || min_bytes > 64 << 10 || most < min_bytes {
             return Err(format!(
                 "its server takes requests of {min_bytes} to {most} bytes, which the protocol forbids"
+            ));
+        }
+        if agreed.bytes > BYTES_MAX {
+            return Err(format!(
+                "its server says that it holds {} bytes, which nothing does",
+                agreed.bytes
             ));
         }
         Ok(Self {

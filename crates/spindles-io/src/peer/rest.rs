@@ -1,7 +1,7 @@
 //! An export for whoever waits: one request at a time.
 
 use super::link::Link;
-use super::socket::ended;
+use super::socket::endless;
 use crate::at_rest::AtRest;
 use spindles_nbd::replies::{ARRIVAL_BYTES_MAX, Arrival, Asked, Awaited, Receiver};
 use spindles_nbd::transmission::{Command, Failure, Request};
@@ -129,7 +129,7 @@ impl Rest {
                     from_bytes, bytes, ..
                 }) => into[index(from_bytes)..index(from_bytes + bytes)].fill(0),
                 Some(Arrival::Over { result, .. }) => return result.map_err(error_of),
-                None if received.len() > ARRIVAL_BYTES_MAX => return Err(ended()),
+                None if received.len() > ARRIVAL_BYTES_MAX => return Err(endless()),
                 None => {
                     let mut more = [0; 4096];
                     let moved = self.link.socket.receive_some(&mut more, until)?;

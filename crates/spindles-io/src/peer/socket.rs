@@ -196,3 +196,8 @@ pub(super) fn is_passing(error: &io::Error) -> bool {
 pub(super) fn ended() -> io::Error {
     io::Error::new(io::ErrorKind::UnexpectedEof, "it ended the connection")
 }
+
+/// The server says something that has no end.
+pub(super) fn endless() -> io::Error {
+    io::Error::other("its reply is longer than any")
+}

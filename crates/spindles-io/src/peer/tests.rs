@@ -575,6 +575,13 @@ fn a_server_that_will_not_do_is_refused() {
         ),
         (
             Export {
+                bytes: u64::MAX,
+                ..usual()
+            },
+            "which nothing does",
+        ),
+        (
+            Export {
                 bytes: 100,
                 ..usual()
             },

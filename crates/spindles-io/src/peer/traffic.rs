@@ -5,7 +5,7 @@
 use super::link::Terms;
 use super::reconnection::Pages;
 use super::requests::{Asking, HEAD_BYTES, Operating, Slots, at_memory, count, index, slot_of};
-use super::socket::{Socket, ended, is_passing};
+use super::socket::{Socket, ended, endless, is_passing};
 use crate::buffers::Memory;
 use crate::later::Job;
 use crate::transfer::{Tag, ZEROS_BYTES_MAX};
@@ -377,7 +377,7 @@ impl Traffic {
             let (used, arrival) = next.map_err(io::Error::other)?;
             heard += used;
             match arrival {
-                None if self.received.len() - heard > ARRIVAL_BYTES_MAX => return Err(ended()),
+                None if self.received.len() - heard > ARRIVAL_BYTES_MAX => return Err(endless()),
                 None => break,
                 Some(Arrival::Data {
                     cookie,
