@@ -51,20 +51,24 @@ impl World {
         self.start(disk, &format!("nbdkit -f -U @ file %/{disk}"))
     }
 
-    /// Our own server of an array on files.
+    /// Our own server of an array, on the socket of its name.
     fn serve(&self, array: &str) -> Peer {
+        self.serve_on(array, "")
+    }
+
+    /// The same of one that is found in these places.
+    fn serve_on(&self, array: &str, places: &str) -> Peer {
         let socket = self.path(array).with_extension("sock");
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command = command
-            .args(["serve", array, "--nbd"])
-            .arg(format!("unix:{}", socket.display()))
-            .current_dir(self.0.path())
-            .stderr(Stdio::piped());
-        let mut child = command.spawn().expect("it starts");
+        let address = format!("unix:{}", socket.display());
+        let mut command = self.command(places, &["serve", array, "--nbd", &address]);
+        let spawned = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
         let mut line = String::new();
-        let lines = child.stderr.take().expect("it is piped");
-        BufReader::new(lines).read_line(&mut line).expect("a line");
+        lines.read_line(&mut line).expect("a line");
         assert!(line.contains("is served"), "{line}");
+        // Whatever else it says has to go somewhere.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
         Peer(child)
     }
 
@@ -306,14 +310,7 @@ fn a_server_that_begins_again_between_two_requests_is_not_missed() {
     );
     std::fs::write(world.path("in"), pattern(40 * MIB, 3)).expect("room");
     world.done(&places, &["copy", "in", "array:pool"]);
-    let served = {
-        let socket = world.path("pool.sock");
-        let address = format!("unix:{}", socket.display());
-        let mut command = world.command(&places, &["serve", "pool", "--nbd", &address]);
-        let peer = Peer(command.stderr(Stdio::null()).spawn().expect("it starts"));
-        await_that("it listens", || socket.exists());
-        peer
-    };
+    let served = world.serve_on("pool", &places);
     let pool = world.url("pool", "pool");
     world.done("", &["copy", &pool, "out"]);
     // On this machine nobody else gets them meanwhile, whatever the server is asked.
@@ -326,6 +323,38 @@ fn a_server_that_begins_again_between_two_requests_is_not_missed() {
     for out in ["out", "again"] {
         assert!(same(&world.path("in"), &world.path(out), 40 * MIB), "{out}");
     }
+    drop(served);
+}
+
+/// While the array is served: the connection is ended in order, and another one is made.
+#[test]
+fn a_member_is_let_go_and_comes_back_while_the_array_is_served() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let world = World::new();
+    world.disk("a", 24 * MIB);
+    world.disk("b", 24 * MIB);
+    let _peers = ["a", "b"].map(|disk| world.nbdkit(disk));
+    let urls = ["a", "b"].map(|disk| world.url(disk, ""));
+    let places = urls.join(":");
+    world.done(
+        "",
+        &["create", "pool", &format!("raid1({})", urls.join(","))],
+    );
+    let served = world.serve_on("pool", &places);
+    let pool = world.url("pool", "pool");
+    world.done(&places, &["fail", &urls[1], "pool"]);
+    std::fs::write(world.path("in"), pattern(10 * MIB, 5)).expect("room");
+    world.done("", &["copy", "in", &pool]);
+    world.done(&places, &["remove", &urls[1], "pool"]);
+    let added = world.done(&places, &["add", &urls[1], "pool"]);
+    assert!(added.contains("is active again"), "{added}");
+    // What it missed it has by now.
+    world.done(&places, &["fail", &urls[0], "pool"]);
+    world.done("", &["copy", &pool, "out"]);
+    assert!(same(&world.path("in"), &world.path("out"), 10 * MIB));
+    world.done(&places, &["stop", "pool"]);
     drop(served);
 }
 
