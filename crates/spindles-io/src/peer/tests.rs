@@ -515,9 +515,12 @@ fn a_hostile_server_is_given_up_in_time() {
         // It is given time from the first loss on; each try may end in silence.
         let most = SHORT_TIMEOUTS.reconnect + 4 * SHORT_TIMEOUTS.silence;
         assert!(started.elapsed() < most, "{what}: {:?}", started.elapsed());
-        let asked = served.log();
         ask(&mut *target, WRITE, 3, 1, 9).unwrap_err();
-        assert_eq!(served.log(), asked, "{what}: it is out");
+        let asked = served.log();
+        assert!(
+            !asked.contains("write"),
+            "{what}: it is out, and nothing is asked"
+        );
     };
     std::thread::scope(|scope| {
         for (io, what, act) in all {
