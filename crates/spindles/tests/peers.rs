@@ -364,7 +364,9 @@ fn an_array_spans_our_own_servers() {
     let world = World::new();
     for array in ["one", "two"] {
         let disks = ["x", "y"].map(|disk| format!("{array}-{disk}"));
-        disks.iter().for_each(|disk| world.disk(disk, 16 * MIB));
+        for disk in &disks {
+            world.disk(disk, 16 * MIB);
+        }
         let expression = format!("raid0({})", disks.join(","));
         world.done("", &["create", array, &expression]);
     }
