@@ -47,12 +47,19 @@ impl Pool {
 
     /// Serves it on a socket in its folder.
     fn serve(&self, more: &[&str]) -> Served<'_> {
+        let arguments = [&["pool"], more].concat();
+        self.serve_what(
+            &arguments,
+            "array 'pool' is served: nbd+unix:///pool?socket=",
+        )
+    }
+
+    /// Serves something else there; `ready` is in the line that says that clients can come.
+    fn serve_what(&self, arguments: &[&str], ready: &str) -> Served<'_> {
         let socket = self.path("socket");
         let address = format!("unix:{}", socket.display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command = command
-            .args(["serve", "pool", "--nbd", &address])
-            .args(more);
+        let command = command.args(["serve", "--nbd", &address]).args(arguments);
         let command = command.current_dir(self.0.path());
         let spawned = command
             .stdout(Stdio::piped())
@@ -62,15 +69,14 @@ impl Pool {
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         let mut line = String::new();
         lines.read_line(&mut line).expect("a line");
-        assert!(
-            line.contains("array 'pool' is served: nbd+unix:///pool?socket="),
-            "{line}"
-        );
+        assert!(line.contains(ready), "{line}");
+        let start = line.find("nbd+unix:").expect("a URI");
         Served {
             pool: self,
             server: Some(server),
             lines,
             socket,
+            uri: line[start..].trim_end().to_owned(),
         }
     }
 }
@@ -80,13 +86,10 @@ struct Served<'a> {
     server: Option<Child>,
     lines: BufReader<std::process::ChildStderr>,
     socket: PathBuf,
+    uri: String,
 }
 
 impl Served<'_> {
-    fn uri(&self) -> String {
-        format!("nbd+unix:///pool?socket={}", self.socket.display())
-    }
-
     fn connect(&self) -> UnixStream {
         let stream = UnixStream::connect(&self.socket).expect("it listens");
         stream
@@ -100,7 +103,7 @@ impl Served<'_> {
         let folder = self.pool.0.path().to_str().expect("UTF-8");
         let words = line
             .split(' ')
-            .map(|word| word.replace('@', &self.uri()).replace('%', folder));
+            .map(|word| word.replace('@', &self.uri).replace('%', folder));
         let words: Vec<String> = words.collect();
         let limit = ["--kill-after=5", "100"];
         let mut command = Command::new("timeout");
@@ -265,7 +268,7 @@ fn qemu_converts_compares_and_checks_patterns() {
     let run = Command::new("qemu-io")
         .args(["-f", "raw"])
         .args(script)
-        .arg(served.uri())
+        .arg(&served.uri)
         .output();
     let run = run.expect("qemu-io runs");
     let said = String::from_utf8_lossy(&run.stdout);
@@ -348,6 +351,60 @@ fn a_read_only_export_is_not_written() {
 }
 
 /// While it is served nobody else gets it, and what was answered after a flush outlives a kill.
+#[test]
+fn what_is_no_array_is_served_and_said_to_be_none() {
+    if !has("nbdcopy", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 24 * MIB);
+    let bytes = pattern(8 * MIB, 7);
+    std::fs::write(pool.path("in"), &bytes).expect("it is written");
+    std::fs::write(pool.path("raw disk"), pattern(8 * MIB, 8)).expect("it is written");
+    for (what, ready) in [
+        (
+            &["mem:16M"][..],
+            "mem:16M is served, and gone when this ends: nbd+unix:///mem:16M?",
+        ),
+        (
+            &["raid5(mem:16M,mem:16M,mem:16M)"],
+            "mem:16M) is served, and gone when this ends: nbd+unix:///raid5?",
+        ),
+        (
+            &["raid0(mem:16M,mem:16M)", "--checksum", "none"],
+            "mem:16M) is served, and gone when this ends: nbd+unix:///raid0?",
+        ),
+        (
+            &["raw disk", "--as-is"],
+            "raw disk is served as it is, without an array: nbd+unix:///raw%20disk?",
+        ),
+    ] {
+        let served = pool.serve_what(what, ready);
+        served.run("nbdcopy --flush %/in @");
+        served.run("nbdcopy @ %/out");
+        assert!(read(&pool.path("out")).starts_with(&bytes), "{what:?}");
+        let said = served.stop();
+        assert!(said.contains(" is closed: "), "{said}");
+    }
+    assert!(read(&pool.path("raw disk")) == bytes, "it is another file");
+    // Nothing is overwritten by a mistake, and nothing is made where a name of an array is wanted.
+    let cases: [(&[&str], &str); 5] = [
+        (&["a", "--as-is"], "which clients would overwrite"),
+        (&["raw disk"], "has no Spindles superblock"),
+        (&["raid1(a,b)"], "make it with spindles create"),
+        (&["a", "b", "--as-is"], "serves one file or device"),
+        (&["pool", "--checksum", "none"], "is for a fresh array"),
+    ];
+    for (what, error) in cases {
+        let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{what:?}");
+        assert!(told.contains(error), "{what:?}: {told}");
+        assert!(!pool.path("socket").exists(), "{what:?}");
+    }
+    let read_only = &["a", "--as-is", "--read-only"];
+    pool.serve_what(read_only, "a is served as it is").stop();
+}
+
 #[test]
 fn a_killed_server_loses_nothing_that_was_flushed() {
     if !has("nbdcopy", "libnbd-bin") {

@@ -1,7 +1,7 @@
-//! `spindles serve`: presents an array to other programs.
+//! `spindles serve`: presents an array, or a device, to other programs.
 
-use super::Command;
-use crate::arrays::{self, ArrayArguments};
+use super::{Command, create};
+use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
@@ -11,13 +11,17 @@ use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
+use spindles_format::ChecksumKind;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, scan, why_out};
+use spindles_io::create::CreateOptions;
+use spindles_io::{OpenOptions, Target, open_device, scan, scratch, why_out, wipe};
+use spindles_layout::Expression;
 use spindles_serve::{Address, Front, Server, ServerLimits};
+use std::path::Path;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present an array to other programs, as a network block device",
+    about: "Present an array or a device to other programs, as a network block device",
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
@@ -26,10 +30,15 @@ pub(crate) static COMMAND: Command = Command {
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the array \
               is closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
+              For trials, memory can be served too, mem:1G, and arrays on it: these are fresh, and gone when the \
+              command ends. With --as-is a file or device is served itself, with whatever is on it; nothing but the \
+              device makes its writes whole after a crash.\n\n\
               spindles serve pool --nbd unix:/run/pool.sock\n\
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\
-              nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool",
+              nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
+              spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
+              spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
@@ -37,6 +46,10 @@ pub(crate) static COMMAND: Command = Command {
 
 #[derive(Args)]
 struct Arguments {
+    /// An array: its name, or its devices in any order; or mem:SIZE, null:SIZE or an array on these:
+    /// 'raid1(mem:1G,mem:1G)'
+    #[arg(value_name = "TARGET", required = true)]
+    targets: Vec<String>,
     /// Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT
     #[arg(long, value_name = "ADDR", required = true)]
     nbd: Vec<String>,
@@ -46,12 +59,18 @@ struct Arguments {
     /// Listen on addresses that other machines can reach, without encryption
     #[arg(long)]
     allow_plaintext: bool,
+    /// Serve a file or device itself, and no array on it
+    #[arg(long)]
+    as_is: bool,
+    /// How a fresh array on memory sums up its blocks: crc32c or none [default: crc32c]
+    #[arg(long, value_name = "KIND")]
+    checksum: Option<String>,
     /// Open an array with parity that lacks devices and was not closed in order too: data may be wrong
     /// near what was being written
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    array: ArrayArguments,
+    scan: Scan,
     #[command(flatten)]
     degraded: Degraded,
     #[command(flatten)]
@@ -63,8 +82,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let addresses = arguments.nbd.iter().map(|text| text.parse::<Address>());
     let addresses = addresses.collect::<Result<Vec<_>, _>>();
     let addresses = addresses.map_err(Usage::error)?;
-    let open = addresses.iter().find(|address| !address.is_local());
-    if let Some(address) = open
+    let reachable = addresses.iter().find(|address| !address.is_local());
+    if let Some(address) = reachable
         && !arguments.allow_plaintext
     {
         return Err(Usage::error(format!(
@@ -72,32 +91,26 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
              network is safe, or an address of this machine"
         )));
     }
-    let devices = arguments.array.devices(&[], ui)?;
-    let options = AssembleOptions {
-        force: arguments.force,
-        degraded: arguments.degraded.degraded,
-        open: OpenOptions {
-            read_only: arguments.read_only,
-            ..arguments.rate.options()
-        },
-        ..AssembleOptions::default()
-    };
+    let what = what(&arguments, ui)?;
     let fronts = addresses.iter().map(Front::bind);
     let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
-    let array = assemble(&arrays::names(&devices), &options);
-    let array = array.inspect_err(|_| addresses.iter().for_each(Address::remove))?;
-    let name = array.report.name.clone();
-    let description = format!("{} of {}", array.report.level, array.report.members.len());
+    let subject = open(what, &arguments);
+    let subject = subject.inspect_err(|_| addresses.iter().for_each(Address::remove))?;
+    let Subject {
+        target,
+        name,
+        called,
+        but,
+        description,
+    } = subject;
     let limits = ServerLimits::default();
-    let (mut server, offer) = Server::new(array.target, &name, description, limits)?;
+    let (mut server, offer) = Server::new(target, &name, description, limits)?;
     let stopper = server.stopper();
     interrupt::call(move || stopper.stop())?;
     for front in fronts {
         // With --json too: it says when clients can come.
-        ui.note(format!(
-            "array '{name}' is served: {}",
-            uri(front.address(), &name)
-        ));
+        let uri = uri(front.address(), &name);
+        ui.note(format!("{called} is served{but}: {uri}"));
         front.open(vec![offer.clone()])?;
     }
     let ended = server.run(|target| {
@@ -114,10 +127,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     ended?;
     let closed = match closed {
         Ok(closed) => closed,
-        Err(error) => bail!("array '{name}': {error}"),
+        Err(error) => bail!("{called}: {error}"),
     };
     ui.line(format!(
-        "array '{name}' is closed: {} clients, {} requests",
+        "{called} is closed: {} clients, {} requests",
         closed.connections, closed.requests
     ));
     ui.json(&json!({
@@ -128,6 +141,126 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "copied_bytes": closed.copied_bytes,
     }));
     Ok(())
+}
+
+/// What is to be served.
+enum What {
+    /// The array on these devices.
+    Assembled(Vec<String>),
+    /// A device or an array that is gone when the server ends.
+    Scratch(Expression, Option<ChecksumKind>),
+    /// A file or device itself.
+    AsIs(String),
+}
+
+/// What is served.
+struct Subject {
+    target: Box<dyn Target>,
+    /// The name of the export.
+    name: String,
+    /// What an administrator calls it.
+    called: String,
+    /// What is to be known of it when it is served.
+    but: &'static str,
+    /// What it is to clients.
+    description: String,
+}
+
+/// What the arguments mean. Nothing is opened.
+fn what(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
+    let checksum = arguments.checksum.as_deref().map(create::checksum);
+    let checksum = checksum.transpose()?;
+    let what = match &arguments.targets[..] {
+        [device] if arguments.as_is => What::AsIs(device.clone()),
+        _ if arguments.as_is => {
+            return Err(Usage::error("--as-is serves one file or device: give one"));
+        }
+        [text] => match arrays::expression(text)? {
+            expression if scratch::is_scratch(&expression) => What::Scratch(expression, checksum),
+            Expression::Leaf(_) => assembled(arguments, ui)?,
+            Expression::Array { .. } => {
+                return Err(Usage::error(format!(
+                    "{text}: arrays of files and devices are not made by serving them: make it with spindles \
+                     create, and serve it by its name"
+                )));
+            }
+        },
+        _ => assembled(arguments, ui)?,
+    };
+    let is_fresh = matches!(what, What::Scratch(Expression::Array { .. }, _));
+    if checksum.is_some() && !is_fresh {
+        return Err(Usage::error(
+            "--checksum is for a fresh array on memory: what else is served has its own, or none",
+        ));
+    }
+    Ok(what)
+}
+
+fn assembled(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
+    let devices = arguments.scan.devices(&arguments.targets, &[], ui)?;
+    Ok(What::Assembled(devices))
+}
+
+fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
+    let open = OpenOptions {
+        read_only: arguments.read_only,
+        ..arguments.rate.options()
+    };
+    match what {
+        What::Assembled(devices) => {
+            let options = AssembleOptions {
+                force: arguments.force,
+                degraded: arguments.degraded.degraded,
+                open,
+                ..AssembleOptions::default()
+            };
+            let array = assemble(&arrays::names(&devices), &options)?;
+            let report = array.report;
+            Ok(Subject {
+                target: array.target,
+                called: format!("array '{}'", report.name),
+                but: "",
+                description: format!("{} of {}", report.level, report.members.len()),
+                name: report.name,
+            })
+        }
+        What::Scratch(expression, checksum) => {
+            let name = match &expression {
+                Expression::Leaf(device) => device.clone(),
+                Expression::Array { level, .. } => level.name.to_owned(),
+            };
+            let options = CreateOptions {
+                checksum,
+                open,
+                ..CreateOptions::new(&name)
+            };
+            Ok(Subject {
+                target: scratch::open_created(&expression, &options)?,
+                called: expression.to_string(),
+                but: ", and gone when this ends",
+                description: expression.to_string(),
+                name,
+            })
+        }
+        What::AsIs(device) => {
+            let labelled = wipe::look(&[&device]).unwrap_or_default();
+            if let Some(labelled) = labelled.first().filter(|_| !arguments.read_only) {
+                bail!(
+                    "{device} holds {}, which clients would overwrite: serve that, or give --read-only",
+                    labelled.holds
+                );
+            }
+            let name = Path::new(&device).file_name();
+            let name = name.map_or_else(|| device.clone(), |it| it.to_string_lossy().into());
+            Ok(Subject {
+                target: open_device(&device, &open)?,
+                called: device,
+                but: " as it is, without an array",
+                description: "a device".to_owned(),
+                name,
+            })
+        }
+    }
 }
 
 /// What an administrator is to know of an event.
@@ -161,6 +294,7 @@ fn told(event: &Event) -> Option<String> {
 
 /// As programs take it.
 fn uri(address: &Address, export: &str) -> String {
+    let export = escaped(export);
     match address {
         Address::Unix(path) => {
             let socket = scan::shell_word(&path.display().to_string()).into_owned();
@@ -168,4 +302,15 @@ fn uri(address: &Address, export: &str) -> String {
         }
         Address::Tcp(address) => format!("nbd://{address}/{export}"),
     }
+}
+
+/// A name as a part of a URI: what may stand for something else there is escaped.
+fn escaped(name: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(escape).collect()
 }
