@@ -103,7 +103,7 @@ impl Served<'_> {
         let folder = self.pool.0.path().to_str().expect("UTF-8");
         let words = line
             .split(' ')
-            .map(|word| word.replace('@', &self.uri).replace('%', folder));
+            .map(|word| word.replace('%', folder).replace('@', &self.uri));
         let words: Vec<String> = words.collect();
         let limit = ["--kill-after=5", "100"];
         let mut command = Command::new("timeout");

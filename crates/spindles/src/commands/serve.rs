@@ -8,15 +8,15 @@ use crate::interrupt;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_format::ChecksumKind;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::create::CreateOptions;
-use spindles_io::{OpenOptions, Target, open_device, scan, scratch, why_out, wipe};
+use spindles_io::{OpenOptions, Target, open_device, scratch, why_out, wipe};
 use spindles_layout::Expression;
-use spindles_serve::{Address, Front, Server, ServerLimits};
+use spindles_serve::{Door, DoorError, DoorOptions, Server, ServerLimits, TRANSPORTS, Transport};
 use std::path::Path;
 
 pub(crate) static COMMAND: Command = Command {
@@ -40,19 +40,17 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
               spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
-    arguments: Arguments::augment_args,
+    arguments: |command| Arguments::augment_args(with_transports(command)),
     run,
 };
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
     /// An array: its name, or its devices in any order; or mem:SIZE, null:SIZE or an array on these:
     /// 'raid1(mem:1G,mem:1G)'
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<String>,
-    /// Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT
-    #[arg(long, value_name = "ADDR", required = true)]
-    nbd: Vec<String>,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -77,25 +75,46 @@ struct Arguments {
     rate: Rate,
 }
 
+/// An option for each transport; at least one has to be given.
+fn with_transports(command: clap::Command) -> clap::Command {
+    let option = |transport: &&Transport| {
+        Arg::new(transport.name)
+            .long(transport.name)
+            .value_name(transport.value)
+            .help(transport.help)
+            .action(ArgAction::Append)
+    };
+    let names = TRANSPORTS.iter().map(|transport| transport.name);
+    let one = ArgGroup::new("transports").args(names);
+    let command = command.args(TRANSPORTS.iter().map(option));
+    command.group(one.multiple(true).required(true))
+}
+
+/// The doors that are asked for.
+fn bind(matches: &ArgMatches, options: &DoorOptions) -> anyhow::Result<Vec<Box<dyn Door>>> {
+    let of = |transport: &&'static Transport| {
+        let values = matches.get_many::<String>(transport.name);
+        let bind = transport.bind;
+        let values = values.into_iter().flatten();
+        let doors = values.map(|value| bind(value, options));
+        doors.collect::<Vec<_>>()
+    };
+    let doors: Result<Vec<_>, _> = TRANSPORTS.iter().flat_map(of).collect();
+    doors.map_err(|error| match error {
+        DoorError::Usage(what) => Usage::error(what),
+        DoorError::Refused(_) => error.into(),
+    })
+}
+
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let addresses = arguments.nbd.iter().map(|text| text.parse::<Address>());
-    let addresses = addresses.collect::<Result<Vec<_>, _>>();
-    let addresses = addresses.map_err(Usage::error)?;
-    let reachable = addresses.iter().find(|address| !address.is_local());
-    if let Some(address) = reachable
-        && !arguments.allow_plaintext
-    {
-        return Err(Usage::error(format!(
-            "{address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
-             network is safe, or an address of this machine"
-        )));
-    }
     let what = what(&arguments, ui)?;
-    let fronts = addresses.iter().map(Front::bind);
-    let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
+    let doors = DoorOptions {
+        allow_plaintext: arguments.allow_plaintext,
+    };
+    let mut doors = bind(matches, &doors)?;
     let subject = open(what, &arguments);
-    let subject = subject.inspect_err(|_| addresses.iter().for_each(Address::remove))?;
+    let subject = subject.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
     let Subject {
         target,
         name,
@@ -107,11 +126,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let (mut server, offer) = Server::new(target, &name, description, limits)?;
     let stopper = server.stopper();
     interrupt::call(move || stopper.stop())?;
-    for front in fronts {
+    for door in &mut doors {
         // With --json too: it says when clients can come.
-        let uri = uri(front.address(), &name);
-        ui.note(format!("{called} is served{but}: {uri}"));
-        front.open(vec![offer.clone()])?;
+        ui.note(format!("{called} is served{but}: {}", door.address(&name)));
+        door.open(std::slice::from_ref(&offer))?;
     }
     let ended = server.run(|target| {
         while let Some((array, event)) = target.next_event() {
@@ -120,8 +138,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         }
     });
-    for address in &addresses {
-        address.remove();
+    for door in &mut doors {
+        door.close();
     }
     let closed = server.close();
     ended?;
@@ -290,27 +308,4 @@ fn told(event: &Event) -> Option<String> {
         }
         _ => return None,
     })
-}
-
-/// As programs take it.
-fn uri(address: &Address, export: &str) -> String {
-    let export = escaped(export);
-    match address {
-        Address::Unix(path) => {
-            let socket = scan::shell_word(&path.display().to_string()).into_owned();
-            format!("nbd+unix:///{export}?socket={socket}")
-        }
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
-    }
-}
-
-/// A name as a part of a URI: what may stand for something else there is escaped.
-fn escaped(name: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
-            char::from(byte).to_string()
-        }
-        _ => format!("%{byte:02X}"),
-    };
-    name.bytes().map(escape).collect()
 }
