@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::os::fd::RawFd;
 
 /// What was moved for a client.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     /// Payload that was received, in bytes.
     pub(crate) payload_bytes: u64,

@@ -11,6 +11,7 @@
 
 mod client;
 mod offer;
+mod patience;
 mod server;
 mod transports;
 mod wake;

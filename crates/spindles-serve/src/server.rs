@@ -3,6 +3,7 @@
 
 use crate::client::{Client, Desk, Turn};
 use crate::offer::{Arrival, ExportFacts, Offer};
+use crate::patience::Patience;
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
@@ -22,6 +23,8 @@ const WOKEN: WatchId = WatchId(0);
 const TICKED: WatchId = WatchId(1);
 /// The first watch of the first client.
 const GUESTS: usize = 2;
+/// After so many turns with something to do, those are looked out for that were quiet.
+const TURNS_UNHEARD: u32 = 16;
 /// So many ticks are as long as `ServerLimits::stuck_timeout`.
 const TICKS: u32 = 4;
 
@@ -90,14 +93,28 @@ pub struct Served {
     pub copied_bytes: u64,
 }
 
+/// How it is noticed that a client asks for something.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Ear {
+    /// It need not be: it has a turn, or waits for one.
+    Closed,
+    /// It is in `Server::quiet`.
+    Quiet,
+    /// It is looked out for.
+    Open,
+}
+
 /// A client, and what is waited for.
 #[derive(Debug)]
 struct Guest {
     client: Box<dyn Client>,
-    reads: bool,
+    ear: Ear,
+    /// Room for replies is looked out for.
     writes: bool,
     /// How far it came: it has more to be taken, or waits for room in the export.
     turn: Turn,
+    /// It is in `Server::due`.
+    due: bool,
     /// For so many ticks it has held room and moved nothing.
     stuck_ticks: u32,
 }
@@ -107,6 +124,11 @@ struct Guest {
 pub struct Server {
     export: Export,
     guests: Vec<Option<Guest>>,
+    /// Those that have something to be received or sent, or to be settled, the first first.
+    due: VecDeque<usize>,
+    /// Those that may ask again at any time, and are not looked out for yet.
+    quiet: Vec<usize>,
+    patience: Patience,
     /// Those that wait for room in the export, the first first.
     starved: VecDeque<usize>,
     arrived: Receiver<Arrival>,
@@ -146,6 +168,9 @@ impl Server {
             ticker,
             export,
             guests: Vec::new(),
+            due: VecDeque::new(),
+            quiet: Vec::new(),
+            patience: Patience::new(),
             starved: VecDeque::new(),
             arrived,
             stopper,
@@ -170,6 +195,7 @@ impl Server {
         self.watch(self.stopper.waker.descriptor(), WOKEN)?;
         self.watch(self.ticker.descriptor(), TICKED)?;
         let mut ends = false;
+        let mut turns = 0;
         loop {
             let mut idle = true;
             while let Some(answer) = self.export.poll(false) {
@@ -178,13 +204,15 @@ impl Server {
                 let guest = self.guests[user].as_mut().expect("it has requests");
                 let export = &mut self.export;
                 guest.client.answered(answer, &mut Desk { export, user });
+                self.is_due(user);
             }
             while let Some(id) = self.export.next_ready() {
                 idle = false;
                 self.ready(id)?;
             }
-            for at in 0..self.guests.len() {
-                idle &= !self.serve(at)?;
+            for _ in 0..self.due.len() {
+                let user = self.due.pop_front().expect("so many there are");
+                idle &= !self.serve(user)?;
             }
             idle &= !self.feed();
             look(self.export.target_mut());
@@ -197,9 +225,58 @@ impl Server {
                     return Ok(());
                 }
             }
-            if idle {
+            if !idle || !self.due.is_empty() {
+                self.patience.end();
+                turns += 1;
+                if turns >= TURNS_UNHEARD {
+                    turns = 0;
+                    self.look_out_for_all()?;
+                }
+                continue;
+            }
+            turns = 0;
+            if self.patience.is_left() {
+                self.look_again();
+            } else {
+                self.look_out_for_all()?;
                 self.export.wait();
             }
+        }
+    }
+
+    /// Asks those again that may have asked meanwhile.
+    fn look_again(&mut self) {
+        while let Some(user) = self.quiet.pop() {
+            if let Some(guest) = &mut self.guests[user]
+                && guest.ear == Ear::Quiet
+            {
+                guest.ear = Ear::Closed;
+                guest.turn = Turn::More;
+                self.is_due(user);
+            }
+        }
+        std::hint::spin_loop();
+    }
+
+    /// Whoever asks from now on is heard of by the target.
+    fn look_out_for_all(&mut self) -> Result<(), ServerError> {
+        while let Some(user) = self.quiet.pop() {
+            if let Some(guest) = &mut self.guests[user]
+                && guest.ear == Ear::Quiet
+            {
+                guest.ear = Ear::Open;
+                self.look_out(user, Readiness::Read)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// It gets its turn.
+    fn is_due(&mut self, user: usize) {
+        if let Some(guest) = &mut self.guests[user]
+            && !std::mem::replace(&mut guest.due, true)
+        {
+            self.due.push_back(user);
         }
     }
 
@@ -246,24 +323,22 @@ impl Server {
         if writes {
             guest.writes = false;
         } else {
-            guest.reads = false;
+            guest.ear = Ear::Closed;
             if guest.turn == Turn::Drained {
                 guest.turn = Turn::More;
             }
         }
+        self.is_due(at);
         Ok(())
     }
 
-    fn look_out(&mut self, at: usize, readiness: Readiness) -> Result<(), ServerError> {
-        let guest = self.guests[at].as_mut().expect("it is there");
-        let (watched, which) = match readiness {
-            Readiness::Read => (&mut guest.reads, 0),
-            Readiness::Write => (&mut guest.writes, 1),
+    fn look_out(&mut self, user: usize, readiness: Readiness) -> Result<(), ServerError> {
+        let guest = self.guests[user].as_ref().expect("it is there");
+        let which = match readiness {
+            Readiness::Read => 0,
+            Readiness::Write => 1,
         };
-        if std::mem::replace(watched, true) {
-            return Ok(());
-        }
-        let id = GUESTS + 2 * at + which;
+        let id = GUESTS + 2 * user + which;
         Ok(self.export.watch(Watch {
             descriptor: guest.client.descriptor(),
             readiness,
@@ -280,39 +355,44 @@ impl Server {
         self.served.connections += 1;
         let guest = Guest {
             client,
-            reads: false,
+            ear: Ear::Closed,
             writes: false,
             turn: Turn::More,
+            due: false,
             stuck_ticks: 0,
         };
         if at == self.guests.len() {
             self.guests.push(None);
         }
         self.guests[at] = Some(guest);
+        self.is_due(at);
     }
 
-    /// Receives from a client and sends to it, as far as both go. Whether anything was done.
+    /// Receives from a client and sends to it, as far as both go. Whether anything was moved.
     fn serve(&mut self, user: usize) -> Result<bool, ServerError> {
         let Some(guest) = &mut self.guests[user] else {
             return Ok(false);
         };
+        guest.due = false;
         let export = &mut self.export;
         let mut desk = Desk { export, user };
-        let mut did = guest.turn == Turn::More;
-        if did {
+        let before = guest.client.moved();
+        if guest.turn == Turn::More {
             let may_take = self.starved.is_empty();
             guest.turn = guest.client.receive(may_take, &mut desk);
             if guest.turn == Turn::Full {
                 self.starved.push_back(user);
             }
         }
+        let mut did = guest.client.moved() != before;
         if guest.client.has_replies() && !guest.writes {
             did = true;
             if !guest.client.send(&mut desk) {
+                guest.writes = true;
                 self.look_out(user, Readiness::Write)?;
             }
         }
-        self.settle(user)?;
+        self.settle(user);
         Ok(did)
     }
 
@@ -334,45 +414,54 @@ impl Server {
             if turn == Turn::Full {
                 self.starved.push_back(user); // Others have their turn.
             }
+            self.is_due(user);
         }
         did
     }
 
-    /// Looks out for more of a client, or forgets one that is over.
-    fn settle(&mut self, at: usize) -> Result<(), ServerError> {
-        let guest = self.guests[at].as_mut().expect("it is there");
+    /// Forgets a client that is over, or sees to it that more of it is received.
+    fn settle(&mut self, user: usize) {
+        let guest = self.guests[user].as_mut().expect("it is there");
         if guest.client.is_over() {
             guest.client.shut_down();
-            if !guest.reads && !guest.writes && guest.turn != Turn::Full {
+            if guest.ear != Ear::Open && !guest.writes && guest.turn != Turn::Full {
                 let moved = guest.client.moved();
                 self.served.requests += moved.requests;
                 self.served.payload_bytes += moved.payload_bytes;
                 self.served.copied_bytes += moved.copied_bytes;
-                self.guests[at] = None;
+                self.guests[user] = None;
             }
-            return Ok(());
+            return;
         }
-        if guest.turn != Turn::Drained || guest.client.is_gone() {
-            return Ok(());
+        match guest.turn {
+            Turn::More => self.is_due(user),
+            Turn::Drained if !guest.client.is_gone() && guest.ear == Ear::Closed => {
+                guest.ear = Ear::Quiet;
+                self.quiet.push(user);
+            }
+            Turn::Drained | Turn::Full => {}
         }
-        self.look_out(at, Readiness::Read)
     }
 
     /// No client gets more done than what is under way.
     fn begin_end(&mut self) {
-        for guest in self.guests.iter_mut().flatten() {
+        for user in 0..self.guests.len() {
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
             guest.client.take_no_more();
             if guest.turn == Turn::Drained {
                 guest.turn = Turn::More;
             }
+            self.is_due(user);
         }
     }
 
     /// Sends away who holds room and moves nothing, where that keeps others waiting.
     fn tick(&mut self) {
         let hinders = !self.starved.is_empty() || self.stopper.is_stopping();
-        for (user, guest) in self.guests.iter_mut().enumerate() {
-            let Some(guest) = guest else {
+        for user in 0..self.guests.len() {
+            let Some(guest) = &mut self.guests[user] else {
                 continue;
             };
             let stuck = guest.client.is_stuck();
@@ -380,6 +469,7 @@ impl Server {
             if hinders && guest.stuck_ticks >= TICKS {
                 let export = &mut self.export;
                 guest.client.end(&mut Desk { export, user });
+                self.is_due(user);
             }
         }
     }

@@ -12,8 +12,11 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::os::fd::RawFd;
 
-/// Bytes that are received ahead, where no payload is about to come.
-const AHEAD_BYTES: usize = 8 << 10;
+/// Bytes that are received ahead, where no long payload is about to come.
+const AHEAD_BYTES: usize = 64 << 10;
+/// A payload up to so many bytes is received with what comes before and after it, and copied to its place: to ask
+/// the system for it by itself would take longer.
+const COPIED_BYTES_MAX: u64 = 16 << 10;
 /// So many requests of a connection are taken at once, before others have their turn.
 const TURN_REQUESTS: usize = 64;
 /// So many pieces are sent in one call.
@@ -48,8 +51,8 @@ pub(crate) struct Connection {
     receiving: Option<(usize, u64)>,
     /// Payload of a request that was refused: so much is to be passed over.
     skip_bytes: u64,
-    /// The last request was a write: a payload may follow the next header.
-    writes: bool,
+    /// The last request had a long payload: so may the next.
+    is_long: bool,
     requests: Requests,
     /// Those whose replies wait to be sent, in order, and how much of the first is sent.
     replies: VecDeque<usize>,
@@ -76,7 +79,7 @@ impl Connection {
             end: received.len(),
             receiving: None,
             skip_bytes: 0,
-            writes: true,
+            is_long: true,
             requests: Requests::default(),
             replies: VecDeque::new(),
             sent: 0,
@@ -158,10 +161,9 @@ impl Connection {
         };
         let ahead = match &payload {
             Some(payload) if !is_last(payload) => 0,
-            Some(_) => header,
             // Were more received, it might be payload.
-            None if self.writes && self.skip_bytes == 0 => header - self.end,
-            None => self.input.len() - self.end,
+            _ if self.is_long && self.skip_bytes == 0 => header - self.end,
+            _ => self.input.len() - self.end,
         };
         let (payload, payload_bytes) = match payload {
             Some(payload) => {
@@ -217,7 +219,7 @@ impl Connection {
             return Ok(Some(Turn::Full));
         }
         self.start += header;
-        self.writes = request.command == Command::Write;
+        self.is_long = request.command == Command::Write && request.bytes > COPIED_BYTES_MAX;
         if request.command == Command::Disconnect {
             self.take_no_more();
             return Ok(Some(Turn::Drained));
