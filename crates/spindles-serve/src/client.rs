@@ -15,6 +15,8 @@ pub(crate) struct Moved {
     pub(crate) copied_bytes: u64,
     /// Requests.
     pub(crate) requests: u64,
+    /// What was sent, in bytes.
+    pub(crate) sent_bytes: u64,
 }
 
 /// How far a turn came.

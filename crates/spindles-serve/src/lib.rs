@@ -10,12 +10,20 @@
 //! what clients speak: each is a [`client::Client`].
 
 mod client;
+pub mod control;
+mod left_behind;
+mod management;
+mod news;
 mod offer;
 mod patience;
 mod server;
 mod transports;
 mod wake;
+mod working_directory;
 
+pub use management::Handle;
+pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
 pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
 pub use transports::{Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport};
+pub use working_directory::own_working_directory;

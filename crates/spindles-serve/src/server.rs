@@ -2,17 +2,19 @@
 //! the others.
 
 use crate::client::{Client, Desk, Turn};
-use crate::offer::{Arrival, ExportFacts, Offer};
+use crate::news::{News, Newsroom};
+use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
 use crate::patience::Patience;
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
 use std::collections::VecDeque;
+use std::fmt::{self, Debug};
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -59,6 +61,9 @@ pub enum ServerError {
     /// The target can't look out for clients.
     #[error(transparent)]
     Watch(#[from] OpenError),
+    /// It was closed to become something else, and could not be opened again.
+    #[error("it was closed to be changed, and can't be opened again: {0}")]
+    Lost(String),
 }
 
 /// Ends a server, from a signal handler or another thread.
@@ -93,24 +98,23 @@ pub struct Served {
     pub copied_bytes: u64,
 }
 
-/// How it is noticed that a client asks for something.
+/// Whether a client is looked out for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Ear {
+enum Lookout {
     /// It need not be: it has a turn, or waits for one.
-    Closed,
-    /// It is in `Server::quiet`.
-    Quiet,
-    /// It is looked out for.
-    Open,
+    No,
+    /// Before the server sleeps: it is in `Server::quiet`.
+    Soon,
+    Yes,
 }
 
 /// A client, and what is waited for.
 #[derive(Debug)]
 struct Guest {
     client: Box<dyn Client>,
-    ear: Ear,
-    /// Room for replies is looked out for.
-    writes: bool,
+    /// For what it asks, and for room for replies.
+    reads: Lookout,
+    writes: Lookout,
     /// How far it came: it has more to be taken, or waits for room in the export.
     turn: Turn,
     /// It is in `Server::due`.
@@ -120,13 +124,12 @@ struct Guest {
 }
 
 /// Serves one array.
-#[derive(Debug)]
 pub struct Server {
     export: Export,
     guests: Vec<Option<Guest>>,
     /// Those that have something to be received or sent, or to be settled, the first first.
     due: VecDeque<usize>,
-    /// Those that may ask again at any time, and are not looked out for yet.
+    /// Those that may ask at any time, or take replies, and are not looked out for yet.
     quiet: Vec<usize>,
     patience: Patience,
     /// Those that wait for room in the export, the first first.
@@ -136,6 +139,16 @@ pub struct Server {
     ticker: Ticker,
     limits: ServerLimits,
     served: Served,
+    facts: SharedFacts,
+    news: Newsroom,
+    /// Nothing more is taken until this is done.
+    exchange: Option<Exchange>,
+}
+
+impl Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({:?})", self.export)
+    }
 }
 
 impl Server {
@@ -158,7 +171,9 @@ impl Server {
                 access_bytes_max: ACCESS_BYTES_MAX,
             },
         );
-        let (offer, arrived) = Offer::new(ExportFacts::of(&export, name, description), &waker);
+        let facts = ExportFacts::of(&export, name, description);
+        let facts = Arc::new(Mutex::new(facts));
+        let (offer, arrived) = Offer::new(&facts, &waker);
         let stopper = Stopper {
             waker,
             stops: Arc::new(AtomicBool::new(false)),
@@ -176,6 +191,9 @@ impl Server {
             stopper,
             limits,
             served: Served::default(),
+            facts,
+            news: Newsroom::default(),
+            exchange: None,
         };
         Ok((server, offer))
     }
@@ -186,14 +204,19 @@ impl Server {
         self.stopper.clone()
     }
 
-    /// Serves until it is stopped. `look` is called whenever the target may have something to tell.
+    /// Where news of the target are heard.
+    #[must_use]
+    pub fn news(&self) -> Newsroom {
+        self.news.clone()
+    }
+
+    /// Serves until it is stopped. `told` gets what happens to the target.
     ///
     /// # Errors
     ///
-    /// The target can't look out for clients.
-    pub fn run(&mut self, mut look: impl FnMut(&mut dyn Target)) -> Result<(), ServerError> {
-        self.watch(self.stopper.waker.descriptor(), WOKEN)?;
-        self.watch(self.ticker.descriptor(), TICKED)?;
+    /// The target can't look out for clients, or is lost.
+    pub fn run(mut self, mut told: impl FnMut(&News)) -> Result<Self, ServerError> {
+        self.watch_own()?;
         let mut ends = false;
         let mut turns = 0;
         loop {
@@ -212,18 +235,25 @@ impl Server {
             }
             for _ in 0..self.due.len() {
                 let user = self.due.pop_front().expect("so many there are");
-                idle &= !self.serve(user)?;
+                idle &= !self.serve(user);
             }
             idle &= !self.feed();
-            look(self.export.target_mut());
+            for news in News::of(self.export.target_mut()) {
+                told(&news);
+                self.news.tell(&news);
+            }
             if self.stopper.is_stopping() {
                 if !ends {
                     (ends, idle) = (true, false);
                     self.begin_end();
                 }
                 if self.guests.iter().all(Option::is_none) {
-                    return Ok(());
+                    return Ok(self);
                 }
+            }
+            if self.exchange.is_some() && self.is_quiet() {
+                idle = false;
+                self = self.exchanged()?;
             }
             if !idle || !self.due.is_empty() {
                 self.patience.end();
@@ -244,28 +274,43 @@ impl Server {
         }
     }
 
-    /// Asks those again that may have asked meanwhile.
+    /// Tries those again that may have asked meanwhile, or have room.
     fn look_again(&mut self) {
         while let Some(user) = self.quiet.pop() {
-            if let Some(guest) = &mut self.guests[user]
-                && guest.ear == Ear::Quiet
-            {
-                guest.ear = Ear::Closed;
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
+            if guest.reads == Lookout::Soon {
+                guest.reads = Lookout::No;
                 guest.turn = Turn::More;
-                self.is_due(user);
             }
+            if guest.writes == Lookout::Soon {
+                guest.writes = Lookout::No;
+            }
+            self.is_due(user);
         }
         std::hint::spin_loop();
     }
 
-    /// Whoever asks from now on is heard of by the target.
+    /// Whoever asks from now on, or has room, is heard of by the target.
     fn look_out_for_all(&mut self) -> Result<(), ServerError> {
         while let Some(user) = self.quiet.pop() {
-            if let Some(guest) = &mut self.guests[user]
-                && guest.ear == Ear::Quiet
-            {
-                guest.ear = Ear::Open;
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
+            let reads = guest.reads == Lookout::Soon;
+            let writes = guest.writes == Lookout::Soon;
+            if reads {
+                guest.reads = Lookout::Yes;
+            }
+            if writes {
+                guest.writes = Lookout::Yes;
+            }
+            if reads {
                 self.look_out(user, Readiness::Read)?;
+            }
+            if writes {
+                self.look_out(user, Readiness::Write)?;
             }
         }
         Ok(())
@@ -291,6 +336,37 @@ impl Server {
         Ok(served)
     }
 
+    fn watch_own(&mut self) -> Result<(), ServerError> {
+        self.watch(self.stopper.waker.descriptor(), WOKEN)?;
+        self.watch(self.ticker.descriptor(), TICKED)
+    }
+
+    /// Whether nothing of any client is under way.
+    fn is_quiet(&self) -> bool {
+        self.export.free_slots() == usize::from(self.export.limits().slots)
+    }
+
+    /// Another target is served from now on, to the same clients.
+    fn exchanged(mut self) -> Result<Self, ServerError> {
+        let exchange = self.exchange.take().expect("there is one");
+        self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
+        self.watch_own()?;
+        for user in 0..self.guests.len() {
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
+            (guest.reads, guest.writes) = (Lookout::No, Lookout::No);
+            if guest.turn == Turn::Drained {
+                guest.turn = Turn::More;
+            }
+            self.is_due(user);
+        }
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        *facts = ExportFacts::of(&self.export, &facts.name, facts.description.clone());
+        drop(facts);
+        Ok(self)
+    }
+
     fn watch(&mut self, descriptor: RawFd, id: WatchId) -> Result<(), ServerError> {
         Ok(self.export.watch(Watch {
             descriptor,
@@ -307,6 +383,8 @@ impl Server {
                 match arrival {
                     Arrival::Client(client) => self.join(client),
                     Arrival::Call(call) => call(self.export.target_mut()),
+                    // One at a time: who asks waits for it.
+                    Arrival::Exchange(exchange) => self.exchange = Some(exchange),
                 }
             }
             return Ok(());
@@ -321,9 +399,9 @@ impl Server {
         let (at, writes) = (number / 2, number % 2 == 1);
         let guest = self.guests[at].as_mut().expect("it is looked out for");
         if writes {
-            guest.writes = false;
+            guest.writes = Lookout::No;
         } else {
-            guest.ear = Ear::Closed;
+            guest.reads = Lookout::No;
             if guest.turn == Turn::Drained {
                 guest.turn = Turn::More;
             }
@@ -355,8 +433,8 @@ impl Server {
         self.served.connections += 1;
         let guest = Guest {
             client,
-            ear: Ear::Closed,
-            writes: false,
+            reads: Lookout::No,
+            writes: Lookout::No,
             turn: Turn::More,
             due: false,
             stuck_ticks: 0,
@@ -369,36 +447,39 @@ impl Server {
     }
 
     /// Receives from a client and sends to it, as far as both go. Whether anything was moved.
-    fn serve(&mut self, user: usize) -> Result<bool, ServerError> {
+    fn serve(&mut self, user: usize) -> bool {
         let Some(guest) = &mut self.guests[user] else {
-            return Ok(false);
+            return false;
         };
         guest.due = false;
         let export = &mut self.export;
         let mut desk = Desk { export, user };
         let before = guest.client.moved();
         if guest.turn == Turn::More {
-            let may_take = self.starved.is_empty();
+            let may_take = self.starved.is_empty() && self.exchange.is_none();
             guest.turn = guest.client.receive(may_take, &mut desk);
             if guest.turn == Turn::Full {
                 self.starved.push_back(user);
             }
         }
-        let mut did = guest.client.moved() != before;
-        if guest.client.has_replies() && !guest.writes {
-            did = true;
-            if !guest.client.send(&mut desk) {
-                guest.writes = true;
-                self.look_out(user, Readiness::Write)?;
-            }
+        if guest.client.has_replies()
+            && guest.writes == Lookout::No
+            && !guest.client.send(&mut desk)
+        {
+            guest.writes = Lookout::Soon;
+            self.quiet.push(user);
         }
+        let did = guest.client.moved() != before;
         self.settle(user);
-        Ok(did)
+        did
     }
 
     /// Those that waited for room in the export take what they waited for, one after the other. Whether one did.
     fn feed(&mut self) -> bool {
         let mut did = false;
+        if self.exchange.is_some() {
+            return did;
+        }
         while let Some(&user) = self.starved.front() {
             let guest = self.guests[user].as_mut().expect("it is not over");
             let export = &mut self.export;
@@ -424,7 +505,8 @@ impl Server {
         let guest = self.guests[user].as_mut().expect("it is there");
         if guest.client.is_over() {
             guest.client.shut_down();
-            if guest.ear != Ear::Open && !guest.writes && guest.turn != Turn::Full {
+            let is_watched = guest.reads == Lookout::Yes || guest.writes == Lookout::Yes;
+            if !is_watched && guest.turn != Turn::Full {
                 let moved = guest.client.moved();
                 self.served.requests += moved.requests;
                 self.served.payload_bytes += moved.payload_bytes;
@@ -435,8 +517,8 @@ impl Server {
         }
         match guest.turn {
             Turn::More => self.is_due(user),
-            Turn::Drained if !guest.client.is_gone() && guest.ear == Ear::Closed => {
-                guest.ear = Ear::Quiet;
+            Turn::Drained if !guest.client.is_gone() && guest.reads == Lookout::No => {
+                guest.reads = Lookout::Soon;
                 self.quiet.push(user);
             }
             Turn::Drained | Turn::Full => {}
@@ -459,7 +541,8 @@ impl Server {
 
     /// Sends away who holds room and moves nothing, where that keeps others waiting.
     fn tick(&mut self) {
-        let hinders = !self.starved.is_empty() || self.stopper.is_stopping();
+        let waits = self.exchange.is_some() || self.stopper.is_stopping();
+        let hinders = waits || !self.starved.is_empty();
         for user in 0..self.guests.len() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;

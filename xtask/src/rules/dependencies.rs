@@ -32,8 +32,8 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "spindles-serve",
-        &["block", "io", "nbd"],
-        &["rustix", "thiserror"],
+        &["block", "engine", "io", "nbd"],
+        &["rustix", "serde", "serde_json", "thiserror"],
     ),
     (
         "spindles-workload",

@@ -6,18 +6,24 @@ use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
+use crate::served::Serving;
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_format::ChecksumKind;
+use spindles_format::Uuid;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::create::CreateOptions;
-use spindles_io::{OpenOptions, Target, open_device, scratch, why_out, wipe};
+use spindles_io::{OpenOptions, Target, notice, open_device, scratch, why_out, wipe};
 use spindles_layout::Expression;
-use spindles_serve::{Door, DoorError, DoorOptions, Server, ServerLimits, TRANSPORTS, Transport};
-use std::path::Path;
+use spindles_serve::control::{Control, OpenControl};
+use spindles_serve::{
+    Door, DoorError, DoorOptions, Handle, News, Server, ServerLimits, TRANSPORTS, Transport,
+};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -40,6 +46,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
               spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
+    forwards: false,
     arguments: |command| Arguments::augment_args(with_transports(command)),
     run,
 };
@@ -51,6 +58,10 @@ struct Arguments {
     /// 'raid1(mem:1G,mem:1G)'
     #[arg(value_name = "TARGET", required = true)]
     targets: Vec<String>,
+    /// Listen for commands on the array there, as a socket of this user alone, and not where commands
+    /// look by themselves that are given the array
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -121,31 +132,48 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         called,
         but,
         description,
+        array,
     } = subject;
     let limits = ServerLimits::default();
-    let (mut server, offer) = Server::new(target, &name, description, limits)?;
+    let (server, offer) = Server::new(target, &name, description, limits)?;
     let stopper = server.stopper();
+    let serving = array.map(|(uuid, devices, options)| {
+        let handle = Handle::new(&offer, &server.news(), &devices, &options);
+        Serving::new(uuid, handle, stopper.clone())
+    });
+    let mut control = None;
+    if let Some(serving) = &serving {
+        control = listen(arguments.control.as_deref(), serving)?;
+        if control.is_none() {
+            ui.note("there can be no folder for a control socket: give --control PATH");
+        }
+    }
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
         // With --json too: it says when clients can come.
         ui.note(format!("{called} is served{but}: {}", door.address(&name)));
         door.open(std::slice::from_ref(&offer))?;
     }
-    let ended = server.run(|target| {
-        while let Some((array, event)) = target.next_event() {
-            if let Some(told) = told(&event) {
-                ui.note(format!("array '{array}': {told}"));
-            }
+    let ended = server.run(|news| {
+        if let Some(told) = told(news) {
+            ui.note(told);
         }
     });
     for door in &mut doors {
         door.close();
     }
-    let closed = server.close();
-    ended?;
+    let closed = ended.map_err(|error| error.to_string());
+    let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
+    let closed = closed.map_err(|error| format!("{called}: {error}"));
+    if let Some(serving) = serving {
+        serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
+    }
+    if let Some(control) = control {
+        control.close();
+    }
     let closed = match closed {
         Ok(closed) => closed,
-        Err(error) => bail!("{called}: {error}"),
+        Err(error) => bail!("{error}"),
     };
     ui.line(format!(
         "{called} is closed: {} clients, {} requests",
@@ -182,6 +210,8 @@ struct Subject {
     but: &'static str,
     /// What it is to clients.
     description: String,
+    /// The array that commands can be given for: its devices, and how it was opened.
+    array: Option<(Uuid, Vec<String>, AssembleOptions)>,
 }
 
 /// What the arguments mean. Nothing is opened.
@@ -209,6 +239,11 @@ fn what(arguments: &Arguments, ui: &Ui) -> anyhow::Result<What> {
     if checksum.is_some() && !is_fresh {
         return Err(Usage::error(
             "--checksum is for a fresh array on memory: what else is served has its own, or none",
+        ));
+    }
+    if arguments.control.is_some() && !matches!(what, What::Assembled(_)) {
+        return Err(Usage::error(
+            "--control is for commands on an array: there are none on what else is served",
         ));
     }
     Ok(what)
@@ -240,6 +275,7 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 but: "",
                 description: format!("{} of {}", report.level, report.members.len()),
                 name: report.name,
+                array: Some((report.uuid, devices, options)),
             })
         }
         What::Scratch(expression, checksum) => {
@@ -258,6 +294,7 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 but: ", and gone when this ends",
                 description: expression.to_string(),
                 name,
+                array: None,
             })
         }
         What::AsIs(device) => {
@@ -276,13 +313,34 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 but: " as it is, without an array",
                 description: "a device".to_owned(),
                 name,
+                array: None,
             })
         }
     }
 }
 
-/// What an administrator is to know of an event.
-fn told(event: &Event) -> Option<String> {
+/// Listens for commands on the array: there, or where other commands of this user look for it.
+fn listen(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Option<OpenControl>> {
+    let own = || notice::own_socket(serving.array());
+    let Some(path) = asked.map(Path::to_owned).or_else(own) else {
+        return Ok(None);
+    };
+    let control = Control::bind(&path).with_context(|| path.display().to_string())?;
+    let serving = serving.clone();
+    let control = control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?;
+    Ok(Some(control))
+}
+
+/// What an administrator is to know of what happened.
+fn told(news: &News) -> Option<String> {
+    let (array, event) = match news {
+        News::Taken(taken) => return Some(taken.to_string()),
+        News::Event(array, event) => (array, event),
+    };
+    told_of(event).map(|told| format!("array '{array}': {told}"))
+}
+
+fn told_of(event: &Event) -> Option<String> {
     Some(match event {
         Event::MemberOut { member, reason } => {
             let why = why_out(*reason);

@@ -19,6 +19,8 @@ const AHEAD_BYTES: usize = 64 << 10;
 const COPIED_BYTES_MAX: u64 = 16 << 10;
 /// So many requests of a connection are taken at once, before others have their turn.
 const TURN_REQUESTS: usize = 64;
+/// Or so much, in bytes: the first is answered, and its memory used again, while it is still in the caches.
+const TURN_BYTES: u64 = 256 << 10;
 /// So many pieces are sent in one call.
 const PIECES_MAX: usize = 128;
 /// Longest payload that is taken, in bytes: what clients send that do not ask.
@@ -54,6 +56,8 @@ pub(crate) struct Connection {
     /// The last request had a long payload: so may the next.
     is_long: bool,
     requests: Requests,
+    /// Of what was taken in this turn, in bytes.
+    turn_bytes: u64,
     /// Those whose replies wait to be sent, in order, and how much of the first is sent.
     replies: VecDeque<usize>,
     sent: usize,
@@ -81,6 +85,7 @@ impl Connection {
             skip_bytes: 0,
             is_long: true,
             requests: Requests::default(),
+            turn_bytes: 0,
             replies: VecDeque::new(),
             sent: 0,
             line: Line::Open,
@@ -266,6 +271,7 @@ impl Connection {
     fn take_parts(&mut self, index: usize, operation: Operation, desk: &mut Desk<'_>) {
         let request = self.requests.get(index).request;
         let access = access_bytes(desk.export);
+        self.turn_bytes += request.bytes;
         let mut done = 0;
         while done < request.bytes {
             let bytes = access.min(request.bytes - done);
@@ -464,7 +470,11 @@ impl Client for Connection {
 
     fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
         let mut drained = false;
+        self.turn_bytes = 0;
         for _ in 0..TURN_REQUESTS {
+            if self.turn_bytes >= TURN_BYTES && self.receiving.is_none() {
+                return Turn::More;
+            }
             if self.is_gone() || self.line == Line::Ended && self.receiving.is_none() {
                 return Turn::Drained;
             }
@@ -515,7 +525,9 @@ impl Client for Connection {
                 }
             };
             self.sent += sent;
-            self.bytes += u64::try_from(sent).expect("64 bits");
+            let bytes = u64::try_from(sent).expect("64 bits");
+            self.bytes += bytes;
+            self.moved.sent_bytes += bytes;
             while let Some(&first) = self.replies.front() {
                 let bytes = self.requests.get(first).reply_bytes();
                 if self.sent < bytes {

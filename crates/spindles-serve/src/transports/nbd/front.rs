@@ -98,10 +98,10 @@ fn accept(listener: &Listener, offers: &Arc<[Offer]>) {
 /// Shakes hands. Who breaks the protocol, or takes too long, is left: it would not understand why.
 fn join(socket: Socket, offers: &[Offer]) {
     if let Ok(Some((chosen, connection))) = shake_hands(socket, offers) {
-        let offer = offers.iter().find(|offer| offer.export.name == chosen);
-        offer
-            .expect("it was found by that name")
-            .join(Box::new(connection));
+        let offer = offers.iter().find(|offer| offer.export().name == chosen);
+        if let Some(offer) = offer {
+            offer.join(Box::new(connection));
+        }
     }
 }
 
@@ -117,7 +117,7 @@ fn shake_hands(
     mut socket: Socket,
     offers: &[Offer],
 ) -> Result<Option<(String, Connection)>, Failed> {
-    let exports: Vec<_> = offers.iter().map(|offer| offered(&offer.export)).collect();
+    let exports: Vec<_> = offers.iter().map(|offer| offered(offer.export())).collect();
     let end = Instant::now() + HANDSHAKE_MAX;
     let mut server = Server::new(Tls::Never);
     let mut buffer = [0; 4096];
@@ -152,7 +152,7 @@ fn shake_hands(
 }
 
 /// What clients see of an export.
-fn offered(export: &ExportFacts) -> handshake::Export {
+fn offered(export: ExportFacts) -> handshake::Export {
     let all = [
         TransmissionFlags::SEND_FLUSH,
         TransmissionFlags::SEND_FUA,
@@ -169,8 +169,8 @@ fn offered(export: &ExportFacts) -> handshake::Export {
         flags = flags.with(TransmissionFlags::READ_ONLY);
     }
     handshake::Export {
-        name: export.name.clone(),
-        description: export.description.clone(),
+        name: export.name,
+        description: export.description,
         bytes: export.bytes,
         flags,
         block_sizes: handshake::BlockSizes {

@@ -1,13 +1,17 @@
 //! Sockets of both kinds.
 
 use super::address::Address;
+use crate::left_behind;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
-use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 use std::time::Duration;
+
+/// So much of the replies, in bytes, may be on its way to a client on this machine. Over a network the system
+/// finds out by itself.
+const SEND_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -26,9 +30,7 @@ impl Listener {
     pub(crate) fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
-                if is_left_behind(path) {
-                    std::fs::remove_file(path)?;
-                }
+                left_behind::remove(path)?;
                 UnixListener::bind(path).map(Self::Unix)
             }
             Address::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
@@ -45,7 +47,12 @@ impl Listener {
 
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match self {
-            Self::Unix(listener) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
+            Self::Unix(listener) => {
+                let (socket, _) = listener.accept()?;
+                // As much as the system allows: with less it is slower.
+                drop(set_socket_send_buffer_size(&socket, SEND_BYTES));
+                Ok(Socket::Unix(socket))
+            }
             Self::Tcp(listener) => {
                 let (socket, _) = listener.accept()?;
                 socket.set_nodelay(true)?;
@@ -53,15 +60,6 @@ impl Listener {
             }
         }
     }
-}
-
-/// Whether there is a socket at a path on which nobody listens.
-fn is_left_behind(path: &Path) -> bool {
-    let is_socket = path.symlink_metadata();
-    let is_socket = is_socket.is_ok_and(|found| found.file_type().is_socket());
-    is_socket
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 impl Socket {
