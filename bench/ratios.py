@@ -29,6 +29,27 @@ def ratio(ours, theirs):
     return f"{math.exp(mean):.2f} [{math.exp(mean - half):.2f}, {math.exp(mean + half):.2f}]"
 
 
+def summary(rates):
+    """One row per cell: ours by the best other, and rows with parity by the mirror of QEMU too."""
+    ours = sorted({it for servers in rates.values() for it in servers if not it.startswith(OTHERS)})
+    pairs = [("raid5", "qemu-quorum"), ("raid5-plain", "qemu-quorum")]
+    pairs = [pair for pair in pairs if all(set(pair) <= set(servers) for servers in rates.values())]
+    heads = ["cell", "best other", *ours, *(f"{one} ÷ {other}" for one, other in pairs)]
+    print("\nOperations per second, as parts of the best other\n")
+    print("| " + " | ".join(heads) + " |")
+    print("|---" * len(heads) + "|")
+    for cell, servers in rates.items():
+        medians = {it: statistics.median(servers[it].values()) for it in servers}
+        others = [it for it in servers if it.startswith(OTHERS)]
+        if not others:
+            return
+        best = max(others, key=medians.get)
+        row = [ratio(servers[it], servers[best]) for it in ours]
+        row += [ratio(servers[one], servers[other]) for one, other in pairs]
+        operation, size, depth = cell.split(",")
+        print(f"| {operation}, {size}, depth {depth} | {best} | " + " | ".join(row) + " |")
+
+
 def main():
     rates = defaultdict(lambda: defaultdict(dict))
     costs = defaultdict(lambda: defaultdict(dict))
@@ -48,7 +69,7 @@ def main():
         leanest = min(others, key=lean.get, default=None)
         print("| server | ops/s | ÷ best other | CPU µs/op | ÷ leanest other | client busy |")
         print("|---|---|---|---|---|---|")
-        for server in servers if not others else sorted(servers):
+        for server in sorted(servers):
             shown = [f"{medians[server]:.0f}"]
             is_other = server in others
             shown.append("" if is_other or not best else ratio(servers[server], servers[best]))
@@ -57,6 +78,7 @@ def main():
             shown.append(f"{statistics.median(clients[cell][server]):.0f} %")
             mark = " (best)" if server == best else ""
             print(f"| {server}{mark} | " + " | ".join(shown) + " |")
+    summary(rates)
 
 
 main()

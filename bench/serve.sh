@@ -64,7 +64,7 @@ third=mem:$((size_mib / 3 + size_mib / 16 + 16))M
 quarter=mem:$((size_mib / 4 + size_mib / 16 + 16))M
 
 ours() {
-    exec "$spindles" serve "${@:2}" --nbd "unix:$folder/$1.socket" >/dev/null 2>"$folder/$1.said"
+    exec "$spindles" serve "${@:2}" --nbd "unix:$folder/$1.socket" >/dev/null
 }
 
 # Starts the server of that name; it listens at NAME.socket.
@@ -104,7 +104,7 @@ systems=${SYSTEMS:-mem raid0 raid0-plain raid1 raid1-plain raid5 raid5-plain nbd
 head -c "${size_mib}M" /dev/urandom >"$folder/contents"
 for name in $systems; do
     # The process itself, so that its time is read and not that of a shell.
-    (start "$name") &
+    (start "$name" 2>"$folder/$name.said") &
     pids[$name]=$!
     for _ in $(seq 100); do
         [ -S "$folder/$name.socket" ] && break
@@ -117,6 +117,13 @@ for name in $systems; do
     taskset -a -c -p "$server_cpu" "${pids[$name]}" >/dev/null
 done
 rm "$folder/contents"
+
+# Says what is known of a run that failed.
+fail() {
+    echo "$1: $2 failed" >&2
+    cat "$folder/fio.said" "$folder/$1.said" >&2 || true
+    exit 1
+}
 
 # Time of the process in the processor, in ticks.
 ticks() { awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$1/stat"; }
@@ -131,7 +138,8 @@ for round in $(seq "$rounds"); do
             told=$(taskset -c "$client_cpu" fio --name=x --ioengine=nbd \
                 --uri="nbd+unix:///?socket=$folder/$name.socket" --rw="$operation" --bs="$bytes" \
                 --iodepth="$depth" --size="${size_mib}M" --time_based --runtime="${each_ms}ms" \
-                --randrepeat=0 --norandommap --random_generator=lfsr --output-format=json 2>/dev/null)
+                --randrepeat=0 --norandommap --random_generator=lfsr --output-format=json \
+                2>"$folder/fio.said") || { fail "$name" "$cell"; }
             after=$(ticks "${pids[$name]}")
             # Operations, milliseconds, and the client's share of its processor.
             python3 -c '

@@ -4,6 +4,7 @@
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -455,13 +456,18 @@ fn addresses_that_others_can_reach_are_asked_for_twice() {
 
 /// The greeting, and a choice of the export.
 fn choose(stream: &mut UnixStream) {
+    choose_export(stream, "pool");
+}
+
+fn choose_export(stream: &mut UnixStream, name: &str) {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).expect("it greets");
     stream.write_all(&3_u32.to_be_bytes()).expect("it reads");
     let mut option = b"IHAVEOPT".to_vec();
     option.extend(1_u32.to_be_bytes());
-    option.extend(4_u32.to_be_bytes());
-    option.extend(b"pool");
+    let bytes = u32::try_from(name.len()).expect("it is short");
+    option.extend(bytes.to_be_bytes());
+    option.extend(name.as_bytes());
     stream.write_all(&option).expect("it reads");
     stream.read_exact(&mut [0; 10]).expect("it answers");
 }
@@ -484,6 +490,43 @@ fn is_served(stream: &mut UnixStream) {
     let mut reply = [0; 16 + 4096];
     stream.read_exact(&mut reply).expect("it answers");
     assert_eq!(reply[4..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 77]);
+}
+
+#[test]
+fn who_asks_seldom_is_heard_while_others_ask_without_end() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = pool.serve_what(&["mem:16M"], "mem:16M is served");
+    let connect = || {
+        let mut stream = served.connect();
+        choose_export(&mut stream, "");
+        stream
+    };
+    let mut quiet = connect();
+    is_served(&mut quiet);
+    let busy = [(); 3].map(|()| connect());
+    std::thread::scope(|scope| {
+        for stream in &busy {
+            let many: Vec<u8> = (0..64)
+                .flat_map(|at| request(0, at, at * 4096, 4096))
+                .collect();
+            scope.spawn(move || {
+                let mut stream = stream;
+                while stream.write_all(&many).is_ok() {}
+            });
+            scope.spawn(move || {
+                let mut stream = stream;
+                let mut replies = vec![0; 64 * 4112];
+                while stream.read_exact(&mut replies).is_ok() {}
+            });
+        }
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(30));
+            is_served(&mut quiet);
+        }
+        for stream in &busy {
+            stream.shutdown(Shutdown::Both).expect("it is open");
+        }
+    });
 }
 
 #[test]

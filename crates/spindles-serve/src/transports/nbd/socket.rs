@@ -50,7 +50,7 @@ impl Listener {
             Self::Unix(listener) => {
                 let (socket, _) = listener.accept()?;
                 // As much as the system allows: with less it is slower.
-                drop(set_socket_send_buffer_size(&socket, SEND_BYTES));
+                set_socket_send_buffer_size(&socket, SEND_BYTES).ok();
                 Ok(Socket::Unix(socket))
             }
             Self::Tcp(listener) => {
