@@ -47,7 +47,7 @@ if [ "$free_kib" -lt "$needed_kib" ]; then
     exit 1
 fi
 
-folder=$(mktemp -d /dev/shm/spindles-serve.XXXXXX)
+folder=$(mktemp -d --tmpdir=/dev/shm)
 declare -A pids
 stop() {
     for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done

@@ -15,7 +15,7 @@ mod left_behind;
 mod management;
 mod news;
 mod offer;
-mod patience;
+mod polling;
 mod server;
 mod transports;
 mod wake;

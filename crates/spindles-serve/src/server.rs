@@ -4,7 +4,7 @@
 use crate::client::{Client, Desk, Turn};
 use crate::news::{News, Newsroom};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
-use crate::patience::Patience;
+use crate::polling::Polling;
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
@@ -131,7 +131,7 @@ pub struct Server {
     due: VecDeque<usize>,
     /// Those that may ask at any time, or take replies, and are not looked out for yet.
     quiet: Vec<usize>,
-    patience: Patience,
+    polling: Polling,
     /// Those that wait for room in the export, the first first.
     starved: VecDeque<usize>,
     arrived: Receiver<Arrival>,
@@ -185,7 +185,7 @@ impl Server {
             guests: Vec::new(),
             due: VecDeque::new(),
             quiet: Vec::new(),
-            patience: Patience::new(),
+            polling: Polling::new(),
             starved: VecDeque::new(),
             arrived,
             stopper,
@@ -256,7 +256,7 @@ impl Server {
                 self = self.exchanged()?;
             }
             if !idle || !self.due.is_empty() {
-                self.patience.end();
+                self.polling.end();
                 turns += 1;
                 if turns >= TURNS_UNHEARD {
                     turns = 0;
@@ -265,7 +265,7 @@ impl Server {
                 continue;
             }
             turns = 0;
-            if self.patience.is_left() {
+            if self.polling.is_left() {
                 self.look_again();
             } else {
                 self.look_out_for_all()?;

@@ -11,7 +11,7 @@ const SHORTEST: Duration = Duration::from_micros(10);
 
 /// What is known of pauses.
 #[derive(Debug)]
-pub(crate) struct Patience {
+pub(crate) struct Polling {
     /// So long it looks again.
     now: Duration,
     /// Never longer.
@@ -20,7 +20,7 @@ pub(crate) struct Patience {
     since: Option<Instant>,
 }
 
-impl Patience {
+impl Polling {
     /// With a single processor, whoever looks again keeps the clients from asking.
     pub(crate) fn new() -> Self {
         let processors = std::thread::available_parallelism();
@@ -64,7 +64,7 @@ mod tests {
 
     #[test]
     fn it_lasts_as_long_as_pauses_are_short() {
-        let mut patience = Patience {
+        let mut polling = Polling {
             now: Duration::ZERO,
             most: LONGEST,
             since: None,
@@ -82,20 +82,20 @@ mod tests {
             (us(51), us(0)),
             (us(51), us(0)),
         ] {
-            patience.learn(pause);
-            assert_eq!(patience.now, after, "{pause:?}");
+            polling.learn(pause);
+            assert_eq!(polling.now, after, "{pause:?}");
         }
-        assert!(!patience.is_left(), "it would never sleep");
+        assert!(!polling.is_left(), "it would never sleep");
     }
 
     #[test]
     fn alone_there_is_none() {
-        let mut patience = Patience {
+        let mut polling = Polling {
             now: Duration::ZERO,
             most: Duration::ZERO,
             since: None,
         };
-        patience.learn(Duration::from_micros(5));
-        assert_eq!(patience.now, Duration::ZERO);
+        polling.learn(Duration::from_micros(5));
+        assert_eq!(polling.now, Duration::ZERO);
     }
 }
