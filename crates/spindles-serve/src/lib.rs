@@ -15,6 +15,7 @@ mod left_behind;
 mod management;
 mod news;
 mod offer;
+mod polling;
 mod server;
 mod transports;
 mod wake;

@@ -132,8 +132,8 @@ pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Opt
     )))
 }
 
-/// What takes a place: a device, or an array of devices.
-pub(crate) fn replacement(text: &str) -> anyhow::Result<Expression> {
+/// A device, or an array of devices.
+pub(crate) fn expression(text: &str) -> anyhow::Result<Expression> {
     if text.contains('(') && !Path::new(text).exists() {
         Expression::parse(text).map_err(Usage::error)
     } else {

@@ -99,7 +99,7 @@ fn policy(name: &str) -> anyhow::Result<&'static Policy> {
     })
 }
 
-fn checksum(name: &str) -> anyhow::Result<ChecksumKind> {
+pub(super) fn checksum(name: &str) -> anyhow::Result<ChecksumKind> {
     ChecksumKind::by_name(name).ok_or_else(|| {
         let names = ChecksumKind::NAMES.map(|(_, name)| name);
         Usage::error(format!(
