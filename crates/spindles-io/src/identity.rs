@@ -2,7 +2,7 @@
 //! below it, a partition and its disk, a mapping and what it is made of.
 
 use crate::peer::{Address, is_address};
-use rustix::fs::{FileType, major, makedev, minor, stat};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -17,6 +17,8 @@ pub(crate) enum Identity {
 }
 
 /// `None` for what is neither in the file system nor an export.
+///
+/// Nobody else is asked, such as the server of a file system: that may be this very thread.
 pub(crate) fn identity(name: &str) -> Option<Identity> {
     if is_address(name) {
         let address = Address::parse(name).ok()?;
@@ -25,14 +27,15 @@ pub(crate) fn identity(name: &str) -> Option<Identity> {
             name: address.export,
         });
     }
-    let status = stat(name).ok()?;
-    Some(match FileType::from_raw_mode(status.st_mode) {
+    let asked = StatxFlags::TYPE | StatxFlags::INO;
+    let status = statx(CWD, name, AtFlags::STATX_DONT_SYNC, asked).ok()?;
+    Some(match FileType::from_raw_mode(status.stx_mode.into()) {
         FileType::BlockDevice => Identity::Block {
-            number: status.st_rdev,
+            number: makedev(status.stx_rdev_major, status.stx_rdev_minor),
         },
         _ => Identity::File {
-            file_system: status.st_dev,
-            inode: status.st_ino,
+            file_system: makedev(status.stx_dev_major, status.stx_dev_minor),
+            inode: status.stx_ino,
         },
     })
 }
