@@ -20,8 +20,11 @@ pub(super) struct Socket(OwnedFd);
 
 /// Between two attempts where a server has no room for one who waits.
 const PAUSE: Duration = Duration::from_millis(10);
-/// A peer that is silent is asked after so long whether it is there.
-const KEEPALIVE: Duration = Duration::from_secs(10);
+/// A machine that says nothing for so long is asked whether it is there, and again after `ASKS_AGAIN`.
+const ASKS: Duration = Duration::from_secs(5);
+const ASKS_AGAIN: Duration = Duration::from_secs(1);
+/// A machine that confirms nothing for so long is gone. Its kernel does that, however long its disks take.
+const GONE_MS: u32 = 10_000;
 
 fn timed_out() -> io::Error {
     io::Error::new(io::ErrorKind::TimedOut, "it does not answer")
@@ -77,11 +80,10 @@ impl Socket {
             Err(errno) => return Err(errno.into()),
         }
         sockopt::set_tcp_nodelay(&socket.0, true)?;
-        // A machine that is gone says nothing: the kernel finds out.
         sockopt::set_socket_keepalive(&socket.0, true)?;
-        sockopt::set_tcp_keepidle(&socket.0, KEEPALIVE)?;
-        sockopt::set_tcp_keepintvl(&socket.0, KEEPALIVE / 2)?;
-        sockopt::set_tcp_keepcnt(&socket.0, 3)?;
+        sockopt::set_tcp_keepidle(&socket.0, ASKS)?;
+        sockopt::set_tcp_keepintvl(&socket.0, ASKS_AGAIN)?;
+        sockopt::set_tcp_user_timeout(&socket.0, GONE_MS)?;
         Ok(socket)
     }
 
