@@ -83,6 +83,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("nbdcopy", "libnbd-bin"),
     ("nbdsh", "python3-libnbd"),
     ("qemu-img", "qemu-utils"),
+    ("nbdkit", "nbdkit"),
     ("fio", "fio"),
     ("systemd-analyze", "systemd"),
     ("fusermount3", "fuse3"),

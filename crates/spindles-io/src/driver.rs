@@ -199,8 +199,8 @@ impl Target for Driver {
                 return Some(reply);
             }
             if self.in_flight == 0 {
-                // Jobs in the background go on all the same.
-                if self.core.carry.busy() {
+                // Jobs in the background go on all the same, and who looks out for a descriptor hears of it.
+                if self.core.carry.busy() || self.core.carry.members().watches() {
                     self.core.turn(false);
                 }
                 return None;

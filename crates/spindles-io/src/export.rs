@@ -64,6 +64,8 @@ pub struct Export {
     free: Vec<SlotId>,
     /// Submitted, and waiting for an earlier one on the same blocks.
     waiting: VecDeque<SlotId>,
+    /// Writes of parts of blocks that are submitted and not answered: without any, none waits.
+    partial_writes: usize,
     /// Pieces that the target has not taken yet.
     pieces: VecDeque<Request>,
     answers: VecDeque<Answer>,
@@ -173,6 +175,7 @@ impl Export {
             slots: (0..limits.slots).map(slot).collect(),
             free: (0..limits.slots).rev().map(SlotId).collect(),
             waiting: VecDeque::with_capacity(count),
+            partial_writes: 0,
             pieces: VecDeque::with_capacity(count * size(pieces_max)),
             answers: VecDeque::with_capacity(count),
         }
@@ -307,6 +310,7 @@ impl Export {
             return self.answer(id, Ok(()));
         }
         slot.phase = Phase::Waiting;
+        self.partial_writes += usize::from(slot.access.is_partial_write(self.block_bytes));
         if self.must_wait(id) {
             self.waiting.push_back(id);
         } else {
@@ -482,7 +486,7 @@ impl Export {
     /// the two changes only part of a block.
     fn must_wait(&self, id: SlotId) -> bool {
         let access = &self.slots[usize::from(id.0)].access;
-        if !access.operation.is_write() {
+        if self.partial_writes == 0 || !access.operation.is_write() {
             return false;
         }
         let blocks = access.blocks(self.block_bytes);
@@ -713,7 +717,12 @@ impl Export {
     }
 
     fn answer(&mut self, id: SlotId, result: Result<(), RequestError>) {
-        self.slots[usize::from(id.0)].phase = Phase::Answered;
+        let slot = &mut self.slots[usize::from(id.0)];
+        let was_begun = slot.phase != Phase::Taken;
+        if was_begun && slot.access.is_partial_write(self.block_bytes) {
+            self.partial_writes -= 1;
+        }
+        slot.phase = Phase::Answered;
         self.answers.push_back(Answer { slot: id, result });
         if !self.waiting.is_empty() {
             self.wake();

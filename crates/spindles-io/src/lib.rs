@@ -3,6 +3,7 @@
 
 mod areas;
 pub mod assemble;
+mod at_rest;
 pub mod attach;
 mod backends;
 pub mod bad_pages;
@@ -30,6 +31,7 @@ pub mod journal;
 #[cfg(test)]
 mod killed;
 mod labels;
+mod later;
 mod left_over;
 mod lost;
 mod managed;
@@ -37,6 +39,7 @@ mod members;
 pub mod membership;
 pub mod notice;
 mod options;
+mod peer;
 mod physical;
 mod positioned;
 mod probe;
@@ -79,7 +82,7 @@ pub use facts::{ArrayFacts, BackendFacts, DeviceFacts, TargetFacts};
 pub use incidents::{Incident, no_space, why_out};
 pub use lost::LostBytes;
 pub use managed::{Managed, await_resync};
-pub use options::{Direct, IoChoice, OpenOptions};
+pub use options::{Direct, IoChoice, OpenOptions, PeerTimeouts};
 pub use queues::{Readiness, Watch, WatchId};
 pub use report::positions;
 pub use room::TooSmall;

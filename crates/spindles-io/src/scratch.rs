@@ -2,7 +2,7 @@
 //! is gone when they are closed, or at least lost.
 
 use crate::create::{self, CreateError, CreateOptions};
-use crate::{NodeId, OpenError, OpenOptions, Stack, Target};
+use crate::{Backend, NodeId, OpenError, OpenOptions, Stack, Target, open_device};
 use spindles_block::{BlockIndex, BlockSize, BufferId, MemberSet};
 use spindles_engine::{Config, Limits, POLICIES, READ_POLICIES};
 use spindles_layout::{Expression, ExpressionError, Geometry, GeometryError, Spec, chunk_blocks};
@@ -81,16 +81,19 @@ pub fn open(
     Ok(stack.into_target(root))
 }
 
-/// As `open`, but as arrays are created by default: with superblocks, checksums and log. The
-/// devices must hold zeros.
+/// As `open`, but as `create` makes arrays: by default with superblocks, checksums and log. The devices
+/// must hold zeros; their block size is the array's.
 ///
 /// # Errors
 ///
 /// As `open`.
 pub fn open_created(
     expression: &Expression,
-    options: &ScratchOptions,
+    options: &CreateOptions,
 ) -> Result<Box<dyn Target>, ScratchError> {
+    if let Expression::Leaf(name) = expression {
+        return Ok(open_device(name, &options.open)?);
+    }
     let mut stack = Stack::new(&options.open)?;
     let node = |name: &str| {
         (name != MISSING)
@@ -101,12 +104,18 @@ pub fn open_created(
     let nodes = leaves.map(node).collect::<Result<Vec<_>, _>>()?;
     let options = CreateOptions {
         block_size: stack.block_size(),
-        chunk_bytes: options.chunk_bytes,
-        open: options.open.clone(),
-        ..CreateOptions::new("scratch")
+        ..options.clone()
     };
     let root = create::make(&mut stack, expression, &options, &nodes)?;
     Ok(stack.into_target(root))
+}
+
+/// Whether all devices of the expression are gone, with what they hold, when the process ends.
+#[must_use]
+pub fn is_scratch(expression: &Expression) -> bool {
+    let leaves = expression.leaves();
+    let mut leaves = leaves.iter().filter(|leaf| **leaf != MISSING);
+    leaves.all(|leaf| !Backend::of(leaf).facts.outlives_process)
 }
 
 /// The expression with every leaf replaced by a fresh device of that kind, for example `mem:64M`

@@ -7,7 +7,7 @@ use std::fmt::Debug;
 use std::os::fd::RawFd;
 
 /// What was moved for a client.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Moved {
     /// Payload that was received, in bytes.
     pub(crate) payload_bytes: u64,
@@ -17,6 +17,8 @@ pub(crate) struct Moved {
     pub(crate) read_bytes: u64,
     /// Requests.
     pub(crate) requests: u64,
+    /// What was sent, in bytes.
+    pub(crate) sent_bytes: u64,
 }
 
 /// How far a turn came.

@@ -18,6 +18,7 @@ mod management;
 pub mod metrics;
 mod news;
 mod offer;
+mod polling;
 mod readiness;
 mod server;
 mod transports;

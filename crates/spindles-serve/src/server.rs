@@ -4,6 +4,7 @@
 use crate::client::{Client, Desk, Moved, Turn};
 use crate::news::{News, Newsroom};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
+use crate::polling::Polling;
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{ArraySnapshot, CloseError, OpenError, Readiness, Target, Watch, WatchId};
@@ -24,6 +25,8 @@ const WOKEN: WatchId = WatchId(0);
 const TICKED: WatchId = WatchId(1);
 /// The first watch of the first client.
 const GUESTS: usize = 2;
+/// After so many turns with something to do, those are looked out for that were quiet.
+const TURNS_UNHEARD: u32 = 16;
 /// So many ticks are as long as `ServerLimits::stuck_timeout`.
 const TICKS: u32 = 4;
 
@@ -122,14 +125,27 @@ pub struct ServerNumbers {
     pub served: Served,
 }
 
+/// Whether a client is looked out for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Lookout {
+    /// It need not be: it has a turn, or waits for one.
+    No,
+    /// Before the server sleeps: it is in `Server::quiet`.
+    Soon,
+    Yes,
+}
+
 /// A client, and what is waited for.
 #[derive(Debug)]
 struct Guest {
     client: Box<dyn Client>,
-    reads: bool,
-    writes: bool,
+    /// For what it asks, and for room for replies.
+    reads: Lookout,
+    writes: Lookout,
     /// How far it came: it has more to be taken, or waits for room in the export.
     turn: Turn,
+    /// It is in `Server::due`.
+    due: bool,
     /// For so many ticks it has held room and moved nothing.
     stuck_ticks: u32,
 }
@@ -138,6 +154,11 @@ struct Guest {
 pub struct Server {
     export: Export,
     guests: Vec<Option<Guest>>,
+    /// Those that have something to be received or sent, or to be settled, the first first.
+    due: VecDeque<usize>,
+    /// Those that may ask at any time, or take replies, and are not looked out for yet.
+    quiet: Vec<usize>,
+    polling: Polling,
     /// Those that wait for room in the export, the first first.
     starved: VecDeque<usize>,
     arrived: Receiver<Arrival>,
@@ -194,6 +215,9 @@ impl Server {
             ticker,
             export,
             guests: Vec::new(),
+            due: VecDeque::new(),
+            quiet: Vec::new(),
+            polling: Polling::new(),
             starved: VecDeque::new(),
             arrived,
             stopper,
@@ -250,6 +274,7 @@ impl Server {
     ) -> Result<Self, ServerError> {
         self.watch_own()?;
         let mut ends = false;
+        let mut turns = 0;
         loop {
             let mut idle = true;
             while let Some(answer) = self.export.poll(false) {
@@ -258,13 +283,15 @@ impl Server {
                 let guest = self.guests[user].as_mut().expect("it has requests");
                 let export = &mut self.export;
                 guest.client.answered(answer, &mut Desk { export, user });
+                self.is_due(user);
             }
             while let Some(id) = self.export.next_ready() {
                 idle = false;
                 self.ready(id)?;
             }
-            for at in 0..self.guests.len() {
-                idle &= !self.serve(at)?;
+            for _ in 0..self.due.len() {
+                let user = self.due.pop_front().expect("so many there are");
+                idle &= !self.serve(user);
             }
             idle &= !self.feed();
             for news in News::of(self.export.target_mut(), &mut self.arrays) {
@@ -284,9 +311,73 @@ impl Server {
                 idle = false;
                 self = self.exchanged()?;
             }
-            if idle {
+            if !idle || !self.due.is_empty() {
+                self.polling.end();
+                turns += 1;
+                if turns >= TURNS_UNHEARD {
+                    turns = 0;
+                    self.look_out_for_all()?;
+                }
+                continue;
+            }
+            turns = 0;
+            if self.polling.is_left() {
+                self.look_again();
+            } else {
+                self.look_out_for_all()?;
                 self.export.wait();
             }
+        }
+    }
+
+    /// Tries those again that may have asked meanwhile, or have room.
+    fn look_again(&mut self) {
+        while let Some(user) = self.quiet.pop() {
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
+            if guest.reads == Lookout::Soon {
+                guest.reads = Lookout::No;
+                guest.turn = Turn::More;
+            }
+            if guest.writes == Lookout::Soon {
+                guest.writes = Lookout::No;
+            }
+            self.is_due(user);
+        }
+        std::hint::spin_loop();
+    }
+
+    /// Whoever asks from now on, or has room, is heard of by the target.
+    fn look_out_for_all(&mut self) -> Result<(), ServerError> {
+        while let Some(user) = self.quiet.pop() {
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
+            let reads = guest.reads == Lookout::Soon;
+            let writes = guest.writes == Lookout::Soon;
+            if reads {
+                guest.reads = Lookout::Yes;
+            }
+            if writes {
+                guest.writes = Lookout::Yes;
+            }
+            if reads {
+                self.look_out(user, Readiness::Read)?;
+            }
+            if writes {
+                self.look_out(user, Readiness::Write)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// It gets its turn.
+    fn is_due(&mut self, user: usize) {
+        if let Some(guest) = &mut self.guests[user]
+            && !std::mem::replace(&mut guest.due, true)
+        {
+            self.due.push_back(user);
         }
     }
 
@@ -317,11 +408,15 @@ impl Server {
         self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
         self.watch_own()?;
         self.arrays = self.export.target().snapshot();
-        for guest in self.guests.iter_mut().flatten() {
-            (guest.reads, guest.writes) = (false, false);
+        for user in 0..self.guests.len() {
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
+            (guest.reads, guest.writes) = (Lookout::No, Lookout::No);
             if guest.turn == Turn::Drained {
                 guest.turn = Turn::More;
             }
+            self.is_due(user);
         }
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         *facts = ExportFacts::of(&self.export, &facts.name, facts.description.clone());
@@ -363,26 +458,24 @@ impl Server {
         let (at, writes) = (number / 2, number % 2 == 1);
         let guest = self.guests[at].as_mut().expect("it is looked out for");
         if writes {
-            guest.writes = false;
+            guest.writes = Lookout::No;
         } else {
-            guest.reads = false;
+            guest.reads = Lookout::No;
             if guest.turn == Turn::Drained {
                 guest.turn = Turn::More;
             }
         }
+        self.is_due(at);
         Ok(())
     }
 
-    fn look_out(&mut self, at: usize, readiness: Readiness) -> Result<(), ServerError> {
-        let guest = self.guests[at].as_mut().expect("it is there");
-        let (watched, which) = match readiness {
-            Readiness::Read => (&mut guest.reads, 0),
-            Readiness::Write => (&mut guest.writes, 1),
+    fn look_out(&mut self, user: usize, readiness: Readiness) -> Result<(), ServerError> {
+        let guest = self.guests[user].as_ref().expect("it is there");
+        let which = match readiness {
+            Readiness::Read => 0,
+            Readiness::Write => 1,
         };
-        if std::mem::replace(watched, true) {
-            return Ok(());
-        }
-        let id = GUESTS + 2 * at + which;
+        let id = GUESTS + 2 * user + which;
         Ok(self.export.watch(Watch {
             descriptor: guest.client.descriptor(),
             readiness,
@@ -399,40 +492,45 @@ impl Server {
         self.served.connections += 1;
         let guest = Guest {
             client,
-            reads: false,
-            writes: false,
+            reads: Lookout::No,
+            writes: Lookout::No,
             turn: Turn::More,
+            due: false,
             stuck_ticks: 0,
         };
         if at == self.guests.len() {
             self.guests.push(None);
         }
         self.guests[at] = Some(guest);
+        self.is_due(at);
     }
 
-    /// Receives from a client and sends to it, as far as both go. Whether anything was done.
-    fn serve(&mut self, user: usize) -> Result<bool, ServerError> {
+    /// Receives from a client and sends to it, as far as both go. Whether anything was moved.
+    fn serve(&mut self, user: usize) -> bool {
         let Some(guest) = &mut self.guests[user] else {
-            return Ok(false);
+            return false;
         };
+        guest.due = false;
         let export = &mut self.export;
         let mut desk = Desk { export, user };
-        let mut did = guest.turn == Turn::More;
-        if did {
+        let before = guest.client.moved();
+        if guest.turn == Turn::More {
             let may_take = self.starved.is_empty() && self.exchange.is_none();
             guest.turn = guest.client.receive(may_take, &mut desk);
             if guest.turn == Turn::Full {
                 self.starved.push_back(user);
             }
         }
-        if guest.client.has_replies() && !guest.writes {
-            did = true;
-            if !guest.client.send(&mut desk) {
-                self.look_out(user, Readiness::Write)?;
-            }
+        if guest.client.has_replies()
+            && guest.writes == Lookout::No
+            && !guest.client.send(&mut desk)
+        {
+            guest.writes = Lookout::Soon;
+            self.quiet.push(user);
         }
-        self.settle(user)?;
-        Ok(did)
+        let did = guest.client.moved() != before;
+        self.settle(user);
+        did
     }
 
     /// Those that waited for room in the export take what they waited for, one after the other. Whether one did.
@@ -456,35 +554,45 @@ impl Server {
             if turn == Turn::Full {
                 self.starved.push_back(user); // Others have their turn.
             }
+            self.is_due(user);
         }
         did
     }
 
-    /// Looks out for more of a client, or forgets one that is over.
-    fn settle(&mut self, at: usize) -> Result<(), ServerError> {
-        let guest = self.guests[at].as_mut().expect("it is there");
+    /// Forgets a client that is over, or sees to it that more of it is received.
+    fn settle(&mut self, user: usize) {
+        let guest = self.guests[user].as_mut().expect("it is there");
         if guest.client.is_over() {
             guest.client.shut_down();
-            if !guest.reads && !guest.writes && guest.turn != Turn::Full {
+            let is_watched = guest.reads == Lookout::Yes || guest.writes == Lookout::Yes;
+            if !is_watched && guest.turn != Turn::Full {
                 let moved = guest.client.moved();
                 self.served.add(moved);
-                self.guests[at] = None;
+                self.guests[user] = None;
             }
-            return Ok(());
+            return;
         }
-        if guest.turn != Turn::Drained || guest.client.is_gone() {
-            return Ok(());
+        match guest.turn {
+            Turn::More => self.is_due(user),
+            Turn::Drained if !guest.client.is_gone() && guest.reads == Lookout::No => {
+                guest.reads = Lookout::Soon;
+                self.quiet.push(user);
+            }
+            Turn::Drained | Turn::Full => {}
         }
-        self.look_out(at, Readiness::Read)
     }
 
     /// No client gets more done than what is under way.
     fn begin_end(&mut self) {
-        for guest in self.guests.iter_mut().flatten() {
+        for user in 0..self.guests.len() {
+            let Some(guest) = &mut self.guests[user] else {
+                continue;
+            };
             guest.client.take_no_more();
             if guest.turn == Turn::Drained {
                 guest.turn = Turn::More;
             }
+            self.is_due(user);
         }
     }
 
@@ -492,8 +600,8 @@ impl Server {
     fn tick(&mut self) {
         let waits = self.exchange.is_some() || self.stopper.is_stopping();
         let hinders = waits || !self.starved.is_empty();
-        for (user, guest) in self.guests.iter_mut().enumerate() {
-            let Some(guest) = guest else {
+        for user in 0..self.guests.len() {
+            let Some(guest) = &mut self.guests[user] else {
                 continue;
             };
             let stuck = guest.client.is_stuck();
@@ -501,6 +609,7 @@ impl Server {
             if hinders && guest.stuck_ticks >= TICKS {
                 let export = &mut self.export;
                 guest.client.end(&mut Desk { export, user });
+                self.is_due(user);
             }
         }
     }

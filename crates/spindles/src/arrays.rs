@@ -26,8 +26,8 @@ pub(crate) fn size(bytes: u64) -> RoundedSize {
 // No doc comment: it would stand for that of the commands that take it.
 #[derive(Args)]
 pub(crate) struct Scan {
-    /// Where arrays are looked for by their names, and members that were not given: a folder, a file
-    /// or a block device; several times for several [default: what `SPINDLES_SCAN` lists between
+    /// Where arrays are looked for by their names, and members that were not given: a folder, a file,
+    /// a block device or the address of an export; several times for several [default: what `SPINDLES_SCAN` lists between
     /// colons, or else the current folder and all block devices]
     #[arg(long = "scan", value_name = "PATH")]
     places: Vec<String>,
@@ -53,6 +53,17 @@ impl Scan {
             ui.note(format!("what the array lacks may be here: {denied}"));
         }
         Ok(given.devices)
+    }
+
+    /// What the array lacks that its superblocks count on, for people, or why that is not known. Says nothing
+    /// itself.
+    pub(crate) fn awaited(&self, arguments: &[String]) -> Option<String> {
+        let given = scan::resolve(&names(arguments), &[], &self.places);
+        match given.map(|given| report_of(&given.devices)) {
+            Ok(Ok(report)) => report.awaited(),
+            Ok(Err(error)) => Some(error.to_string()),
+            Err(error) => Some(error.to_string()),
+        }
     }
 
     /// The same, and what else was found out. What may not be read is left to whoever asks.
@@ -109,17 +120,6 @@ impl ArrayArguments {
         self.scan.devices(&self.devices, apart, ui)
     }
 
-    /// What the array lacks that its superblocks count on, for people, or why that is not known. Says nothing
-    /// itself.
-    pub(crate) fn awaited(&self) -> Option<String> {
-        let given = scan::resolve(&names(&self.devices), &[], &self.scan.places);
-        match given.map(|given| report_of(&given.devices)) {
-            Ok(Ok(report)) => report.awaited(),
-            Ok(Err(error)) => Some(error.to_string()),
-            Err(error) => Some(error.to_string()),
-        }
-    }
-
     /// What it means, as [`Scan::given`] has it.
     pub(crate) fn given(&self, ui: &Ui) -> anyhow::Result<Given> {
         self.scan.given(&self.devices, &[], ui)
@@ -143,8 +143,8 @@ pub(crate) fn instead_of_device(error: &anyhow::Error, places: &[String]) -> Opt
     )))
 }
 
-/// What takes a place: a device, or an array of devices.
-pub(crate) fn replacement(text: &str) -> anyhow::Result<Expression> {
+/// A device, or an array of devices.
+pub(crate) fn expression(text: &str) -> anyhow::Result<Expression> {
     if text.contains('(') && !Path::new(text).exists() {
         Expression::parse(text).map_err(Usage::error)
     } else {

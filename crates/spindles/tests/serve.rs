@@ -4,6 +4,7 @@
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -47,12 +48,19 @@ impl Pool {
 
     /// Serves it on a socket in its folder.
     fn serve(&self, more: &[&str]) -> Served<'_> {
+        let arguments = [&["pool"], more].concat();
+        self.serve_what(
+            &arguments,
+            "array 'pool' is served: nbd+unix:///pool?socket=",
+        )
+    }
+
+    /// Serves something else there; `ready` is in the line that says that clients can come.
+    fn serve_what(&self, arguments: &[&str], ready: &str) -> Served<'_> {
         let socket = self.path("socket");
         let address = format!("unix:{}", socket.display());
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command = command
-            .args(["serve", "pool", "--nbd", &address])
-            .args(more);
+        let command = command.args(["serve", "--nbd", &address]).args(arguments);
         let command = command.current_dir(self.0.path());
         let spawned = command
             .stdout(Stdio::piped())
@@ -62,15 +70,14 @@ impl Pool {
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         let mut line = String::new();
         lines.read_line(&mut line).expect("a line");
-        assert!(
-            line.contains("array 'pool' is served: nbd+unix:///pool?socket="),
-            "{line}"
-        );
+        assert!(line.contains(ready), "{line}");
+        let start = line.find("nbd+unix:").expect("a URI");
         Served {
             pool: self,
             server: Some(server),
             lines,
             socket,
+            uri: line[start..].trim_end().to_owned(),
         }
     }
 }
@@ -80,13 +87,10 @@ struct Served<'a> {
     server: Option<Child>,
     lines: BufReader<std::process::ChildStderr>,
     socket: PathBuf,
+    uri: String,
 }
 
 impl Served<'_> {
-    fn uri(&self) -> String {
-        format!("nbd+unix:///pool?socket={}", self.socket.display())
-    }
-
     fn connect(&self) -> UnixStream {
         let stream = UnixStream::connect(&self.socket).expect("it listens");
         stream
@@ -100,7 +104,7 @@ impl Served<'_> {
         let folder = self.pool.0.path().to_str().expect("UTF-8");
         let words = line
             .split(' ')
-            .map(|word| word.replace('@', &self.uri()).replace('%', folder));
+            .map(|word| word.replace('%', folder).replace('@', &self.uri));
         let words: Vec<String> = words.collect();
         let limit = ["--kill-after=5", "100"];
         let mut command = Command::new("timeout");
@@ -265,7 +269,7 @@ fn qemu_converts_compares_and_checks_patterns() {
     let run = Command::new("qemu-io")
         .args(["-f", "raw"])
         .args(script)
-        .arg(served.uri())
+        .arg(&served.uri)
         .output();
     let run = run.expect("qemu-io runs");
     let said = String::from_utf8_lossy(&run.stdout);
@@ -349,6 +353,60 @@ fn a_read_only_export_is_not_written() {
 
 /// While it is served nobody else gets it, and what was answered after a flush outlives a kill.
 #[test]
+fn what_is_no_array_is_served_and_said_to_be_none() {
+    if !has("nbdcopy", "libnbd-bin") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 24 * MIB);
+    let bytes = pattern(8 * MIB, 7);
+    std::fs::write(pool.path("in"), &bytes).expect("it is written");
+    std::fs::write(pool.path("raw disk"), pattern(8 * MIB, 8)).expect("it is written");
+    for (what, ready) in [
+        (
+            &["mem:16M"][..],
+            "mem:16M is served, and gone when this ends: nbd+unix:///mem:16M?",
+        ),
+        (
+            &["raid5(mem:16M,mem:16M,mem:16M)"],
+            "mem:16M) is served, and gone when this ends: nbd+unix:///raid5?",
+        ),
+        (
+            &["raid0(mem:16M,mem:16M)", "--checksum", "none"],
+            "mem:16M) is served, and gone when this ends: nbd+unix:///raid0?",
+        ),
+        (
+            &["raw disk", "--as-is"],
+            "raw disk is served as it is, without an array: nbd+unix:///raw%20disk?",
+        ),
+    ] {
+        let served = pool.serve_what(what, ready);
+        served.run("nbdcopy --flush %/in @");
+        served.run("nbdcopy @ %/out");
+        assert!(read(&pool.path("out")).starts_with(&bytes), "{what:?}");
+        let said = served.stop();
+        assert!(said.contains(" is closed: "), "{said}");
+    }
+    assert!(read(&pool.path("raw disk")) == bytes, "it is another file");
+    // Nothing is overwritten by a mistake, and nothing is made where a name of an array is wanted.
+    let cases: [(&[&str], &str); 5] = [
+        (&["a", "--as-is"], "which clients would overwrite"),
+        (&["raw disk"], "has no Spindles superblock"),
+        (&["raid1(a,b)"], "make it with spindles create"),
+        (&["a", "b", "--as-is"], "serves one file or device"),
+        (&["pool", "--checksum", "none"], "is for a fresh array"),
+    ];
+    for (what, error) in cases {
+        let refused = pool.spindles(&[&["serve", "--nbd", "unix:socket"], what].concat());
+        let told = String::from_utf8_lossy(&refused.stderr);
+        assert!(!refused.status.success(), "{what:?}");
+        assert!(told.contains(error), "{what:?}: {told}");
+        assert!(!pool.path("socket").exists(), "{what:?}");
+    }
+    let read_only = &["a", "--as-is", "--read-only"];
+    pool.serve_what(read_only, "a is served as it is").stop();
+}
+
+#[test]
 fn a_killed_server_loses_nothing_that_was_flushed() {
     if !has("nbdcopy", "libnbd-bin") {
         return;
@@ -398,13 +456,18 @@ fn addresses_that_others_can_reach_are_asked_for_twice() {
 
 /// The greeting, and a choice of the export.
 fn choose(stream: &mut UnixStream) {
+    choose_export(stream, "pool");
+}
+
+fn choose_export(stream: &mut UnixStream, name: &str) {
     let mut greeting = [0; 18];
     stream.read_exact(&mut greeting).expect("it greets");
     stream.write_all(&3_u32.to_be_bytes()).expect("it reads");
     let mut option = b"IHAVEOPT".to_vec();
     option.extend(1_u32.to_be_bytes());
-    option.extend(4_u32.to_be_bytes());
-    option.extend(b"pool");
+    let bytes = u32::try_from(name.len()).expect("it is short");
+    option.extend(bytes.to_be_bytes());
+    option.extend(name.as_bytes());
     stream.write_all(&option).expect("it reads");
     stream.read_exact(&mut [0; 10]).expect("it answers");
 }
@@ -427,6 +490,43 @@ fn is_served(stream: &mut UnixStream) {
     let mut reply = [0; 16 + 4096];
     stream.read_exact(&mut reply).expect("it answers");
     assert_eq!(reply[4..16], [0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 77]);
+}
+
+#[test]
+fn who_asks_seldom_is_heard_while_others_ask_without_end() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = pool.serve_what(&["mem:16M"], "mem:16M is served");
+    let connect = || {
+        let mut stream = served.connect();
+        choose_export(&mut stream, "");
+        stream
+    };
+    let mut quiet = connect();
+    is_served(&mut quiet);
+    let busy = [(); 3].map(|()| connect());
+    std::thread::scope(|scope| {
+        for stream in &busy {
+            let many: Vec<u8> = (0..64)
+                .flat_map(|at| request(0, at, at * 4096, 4096))
+                .collect();
+            scope.spawn(move || {
+                let mut stream = stream;
+                while stream.write_all(&many).is_ok() {}
+            });
+            scope.spawn(move || {
+                let mut stream = stream;
+                let mut replies = vec![0; 64 * 4112];
+                while stream.read_exact(&mut replies).is_ok() {}
+            });
+        }
+        for _ in 0..20 {
+            std::thread::sleep(Duration::from_millis(30));
+            is_served(&mut quiet);
+        }
+        for stream in &busy {
+            stream.shutdown(Shutdown::Both).expect("it is open");
+        }
+    });
 }
 
 #[test]

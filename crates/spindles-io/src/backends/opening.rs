@@ -1,11 +1,14 @@
 //! Opening what lies in the file system, past the page cache where that works.
 
+use crate::at_rest::{Access, AtRest};
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, statx};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -80,6 +83,16 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         direct: false,
         direct_reason: Some(reason),
     })
+}
+
+/// Through the page cache, at any alignment.
+pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
+    let mut options = File::options();
+    let file = match access {
+        Access::Read => options.read(true).open(name)?,
+        Access::Write => options.write(true).open(name)?,
+    };
+    Ok(Box::new(file))
 }
 
 /// Locks a file against other programs, as long as it is open: two that write one array would ruin it;

@@ -3,6 +3,7 @@
 //! nothing beyond their blocks stand beside arrays as they are created by default.
 
 use crate::clock::thread_time;
+use crate::create::CreateOptions;
 use crate::scratch::{self, ScratchError, ScratchOptions};
 use crate::{OpenOptions, Target};
 use spindles_block::{BlockIndex, BufferId, BufferSlice, Operation, Request};
@@ -224,17 +225,20 @@ fn open(case: &Case, effort: &Effort) -> Result<Box<dyn Target>, ScratchError> {
     if case.degraded {
         lose_first(&mut expression);
     }
-    let options = ScratchOptions {
-        open: OpenOptions {
-            requests_max: DEPTH_MAX,
-            ..OpenOptions::default()
-        },
-        chunk_bytes: Some(64 << 10),
+    let open = OpenOptions {
+        requests_max: DEPTH_MAX,
+        ..OpenOptions::default()
     };
+    let chunk_bytes = Some(64 << 10);
     if case.promises {
+        let options = CreateOptions {
+            chunk_bytes,
+            open,
+            ..CreateOptions::new("scratch")
+        };
         scratch::open_created(&expression, &options)
     } else {
-        scratch::open(&expression, &options)
+        scratch::open(&expression, &ScratchOptions { open, chunk_bytes })
     }
 }
 

@@ -68,7 +68,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let onto = arguments
         .onto
         .as_deref()
-        .map(arrays::replacement)
+        .map(arrays::expression)
         .transpose()?;
     let new = onto.as_ref().map_or(Vec::new(), Expression::leaves);
     let devices = arguments.array.devices(&new, ui)?;

@@ -61,7 +61,7 @@ struct Arguments {
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let (old, onto) = (&arguments.old, &arguments.onto);
-    if let Expression::Array { .. } = arrays::replacement(onto)? {
+    if let Expression::Array { .. } = arrays::expression(onto)? {
         return Err(Usage::error(format!(
             "--onto '{onto}': a member is copied onto a single device only; an array takes the place \
              of one that is missing: give a device, or leave {old} out and fill its place from the \

@@ -1,7 +1,7 @@
-//! `spindles serve`: presents an array to other programs.
+//! `spindles serve`: presents an array, or a device, to other programs.
 
-use super::{Command, serve_watch};
-use crate::arrays::{self, ArrayArguments};
+use super::{Command, create, serve_watch};
+use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
@@ -11,8 +11,12 @@ use crate::ui::{Ui, write_error};
 use anyhow::{Context as _, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
+use spindles_format::ChecksumKind;
+use spindles_format::Uuid;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, notice};
+use spindles_io::create::CreateOptions;
+use spindles_io::{OpenOptions, Target, notice, open_device, scratch, wipe};
+use spindles_layout::Expression;
 use spindles_serve::control::{Control, OpenControl};
 use spindles_serve::metrics::MetricsServer;
 use spindles_serve::{
@@ -29,7 +33,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present an array to other programs, as a network block device or as a file",
+    about: "Present an array or a device to other programs, as a network block device or as a file",
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
@@ -41,12 +45,17 @@ pub(crate) static COMMAND: Command = Command {
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the array \
               is closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
+              For trials, memory can be served too, mem:1G, and arrays on it: these are fresh, and gone when the \
+              command ends. With --as-is a file or device is served itself, with whatever is on it; nothing but the \
+              device makes its writes whole after a crash.\n\n\
               spindles serve pool --nbd unix:/run/pool.sock\n\
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\
               nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
               spindles serve pool --fuse /run/pool.img\n\
-              losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img",
+              losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img\n\
+              spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
+              spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
     forwards: false,
     arguments: |command| Arguments::augment_args(with_transports(command)),
@@ -54,7 +63,12 @@ pub(crate) static COMMAND: Command = Command {
 };
 
 #[derive(Args)]
+#[expect(clippy::struct_excessive_bools, reason = "switches of a command line")]
 struct Arguments {
+    /// An array: its name, or its devices in any order; or mem:SIZE, null:SIZE or an array on these:
+    /// 'raid1(mem:1G,mem:1G)'
+    #[arg(value_name = "TARGET", required = true)]
+    targets: Vec<String>,
     /// Listen for commands on the array there, as a socket of this user alone, and not where commands
     /// look by themselves that are given the array
     #[arg(long, value_name = "PATH")]
@@ -76,12 +90,18 @@ struct Arguments {
     /// Listen on addresses that other machines can reach, without encryption
     #[arg(long)]
     allow_plaintext: bool,
+    /// Serve a file or device itself, and no array on it
+    #[arg(long)]
+    as_is: bool,
+    /// How a fresh array on memory sums up its blocks: crc32c or none [default: crc32c]
+    #[arg(long, value_name = "KIND")]
+    checksum: Option<String>,
     /// Open an array with parity that lacks devices and was not closed in order too: data may be wrong
     /// near what was being written
     #[arg(long)]
     force: bool,
     #[command(flatten)]
-    array: ArrayArguments,
+    scan: Scan,
     #[command(flatten)]
     degraded: Degraded,
     #[command(flatten)]
@@ -128,12 +148,10 @@ fn await_members(arguments: &Arguments, readiness: &Readiness, ui: &Ui) {
     let limit = Duration::from_secs(arguments.wait);
     let begun = Instant::now();
     let mut told = None;
-    while let Some(absent) = arguments.array.awaited() {
+    while let Some(absent) = arguments.scan.awaited(&arguments.targets) {
         if begun.elapsed() >= limit {
-            if arguments.wait > 0 {
-                let seconds = arguments.wait;
-                ui.note(format!("{absent}: that did not change in {seconds} s"));
-            }
+            let seconds = arguments.wait;
+            ui.note(format!("{absent}: that did not change in {seconds} s"));
             return;
         }
         if told.as_ref() != Some(&absent) {
@@ -195,19 +213,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         hook: hook(arguments.on_event.as_ref())?,
         ui,
     };
-    if arguments.wait > 0 {
-        await_members(&arguments, &readiness, ui);
-    }
-    let devices = arguments.array.devices(&[], ui)?;
-    let options = AssembleOptions {
-        force: arguments.force,
-        degraded: arguments.degraded.degraded,
-        open: OpenOptions {
-            read_only: arguments.read_only,
-            ..arguments.rate.options()
-        },
-        ..AssembleOptions::default()
-    };
+    let what = what(&arguments, &readiness, ui)?;
     let ways = TRANSPORTS.iter().filter_map(|transport| {
         let values = matches.get_many::<String>(transport.name);
         values.map(|values| values.len())
@@ -218,27 +224,38 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         watcher: Some(serve_watch::command()?),
     };
     let mut doors = bind(matches, &doors)?;
-    let array = assemble(&arrays::names(&devices), &options);
-    let array = array.inspect_err(|_| close(&mut doors, ui))?;
-    let (name, uuid) = (array.report.name.clone(), array.report.uuid);
-    let description = format!("{} of {}", array.report.level, array.report.members.len());
+    let subject = open(what, &arguments);
+    let subject = subject.inspect_err(|_| close(&mut doors, ui))?;
+    let Subject {
+        target,
+        name,
+        called,
+        but,
+        description,
+        array,
+    } = subject;
     let limits = ServerLimits::default();
-    let (server, offer) = Server::new(array.target, &name, description, limits)?;
+    let (server, offer) = Server::new(target, &name, description, limits)?;
     let stopper = server.stopper();
-    let handle = Handle::new(&offer, &server.news(), &devices, &options);
-    let serving = Serving::new(uuid, handle, stopper.clone());
-    let control = listen(arguments.control.as_deref(), &serving)?;
-    if control.is_none() {
-        ui.note("there can be no folder for a control socket: give --control PATH");
+    let serving = array.map(|(uuid, devices, options)| {
+        let handle = Handle::new(&offer, &server.news(), &devices, &options);
+        Serving::new(uuid, handle, stopper.clone())
+    });
+    let mut control = None;
+    if let Some(serving) = &serving {
+        control = listen(arguments.control.as_deref(), serving)?;
+        if control.is_none() {
+            ui.note("there can be no folder for a control socket: give --control PATH");
+        }
     }
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
         door.open(std::slice::from_ref(&offer))?;
         // With --json too: it says that clients can come.
-        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
+        ui.note(format!("{called} is served{but}: {}", door.address(&name)));
     }
     if let Some(metrics) = metrics {
-        ui.note(format!("array '{name}' has metrics: {}", metrics.url()));
+        ui.note(format!("{called} has metrics: {}", metrics.url()));
         metrics.open(&offer)?;
     }
     for alarm in Watch::begin(server.arrays()) {
@@ -264,8 +281,10 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if let (Err(error), Some(hook)) = (&closed, &mut teller.hook) {
         hook.raise(&Watch::unclean(&name, error));
     }
-    let closed = closed.map_err(|error| format!("array '{name}': {error}"));
-    serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
+    let closed = closed.map_err(|error| format!("{called}: {error}"));
+    if let Some(serving) = serving {
+        serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
+    }
     if let Some(control) = control {
         control.close();
     }
@@ -275,7 +294,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         Err(error) => bail!("{error}"),
     };
     ui.line(format!(
-        "array '{name}' is closed: {} clients, {} requests",
+        "{called} is closed: {} clients, {} requests",
         closed.connections, closed.requests
     ));
     ui.json(&json!({
@@ -293,6 +312,139 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
 fn close(doors: &mut [Box<dyn Door>], ui: &Ui) {
     for told in doors.iter_mut().filter_map(|door| door.close()) {
         ui.note(told);
+    }
+}
+
+/// What is to be served.
+enum What {
+    /// The array on these devices.
+    Assembled(Vec<String>),
+    /// A device or an array that is gone when the server ends.
+    Scratch(Expression, Option<ChecksumKind>),
+    /// A file or device itself.
+    AsIs(String),
+}
+
+/// What is served.
+struct Subject {
+    target: Box<dyn Target>,
+    /// The name of the export.
+    name: String,
+    /// What an administrator calls it.
+    called: String,
+    /// What is to be known of it when it is served.
+    but: &'static str,
+    /// What it is to clients.
+    description: String,
+    /// The array that commands can be given for: its devices, and how it was opened.
+    array: Option<(Uuid, Vec<String>, AssembleOptions)>,
+}
+
+/// What the arguments mean, once it is there. Nothing is opened.
+fn what(arguments: &Arguments, readiness: &Readiness, ui: &Ui) -> anyhow::Result<What> {
+    let checksum = arguments.checksum.as_deref().map(create::checksum);
+    let checksum = checksum.transpose()?;
+    let what = match &arguments.targets[..] {
+        [device] if arguments.as_is => What::AsIs(device.clone()),
+        _ if arguments.as_is => {
+            return Err(Usage::error("--as-is serves one file or device: give one"));
+        }
+        [text] => match arrays::expression(text)? {
+            expression if scratch::is_scratch(&expression) => What::Scratch(expression, checksum),
+            Expression::Leaf(_) => assembled(arguments, readiness, ui)?,
+            Expression::Array { .. } => {
+                return Err(Usage::error(format!(
+                    "{text}: arrays of files and devices are not made by serving them: make it with spindles \
+                     create, and serve it by its name"
+                )));
+            }
+        },
+        _ => assembled(arguments, readiness, ui)?,
+    };
+    let is_fresh = matches!(what, What::Scratch(Expression::Array { .. }, _));
+    if checksum.is_some() && !is_fresh {
+        return Err(Usage::error(
+            "--checksum is for a fresh array on memory: what else is served has its own, or none",
+        ));
+    }
+    if arguments.control.is_some() && !matches!(what, What::Assembled(_)) {
+        return Err(Usage::error(
+            "--control is for commands on an array: there are none on what else is served",
+        ));
+    }
+    Ok(what)
+}
+
+fn assembled(arguments: &Arguments, readiness: &Readiness, ui: &Ui) -> anyhow::Result<What> {
+    if arguments.wait > 0 {
+        await_members(arguments, readiness, ui);
+    }
+    let devices = arguments.scan.devices(&arguments.targets, &[], ui)?;
+    Ok(What::Assembled(devices))
+}
+
+fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
+    let open = OpenOptions {
+        read_only: arguments.read_only,
+        ..arguments.rate.options()
+    };
+    match what {
+        What::Assembled(devices) => {
+            let options = AssembleOptions {
+                force: arguments.force,
+                degraded: arguments.degraded.degraded,
+                open,
+                ..AssembleOptions::default()
+            };
+            let array = assemble(&arrays::names(&devices), &options)?;
+            let report = array.report;
+            Ok(Subject {
+                target: array.target,
+                called: format!("array '{}'", report.name),
+                but: "",
+                description: format!("{} of {}", report.level, report.members.len()),
+                name: report.name,
+                array: Some((report.uuid, devices, options)),
+            })
+        }
+        What::Scratch(expression, checksum) => {
+            let name = match &expression {
+                Expression::Leaf(device) => device.clone(),
+                Expression::Array { level, .. } => level.name.to_owned(),
+            };
+            let options = CreateOptions {
+                checksum,
+                open,
+                ..CreateOptions::new(&name)
+            };
+            Ok(Subject {
+                target: scratch::open_created(&expression, &options)?,
+                called: expression.to_string(),
+                but: ", and gone when this ends",
+                description: expression.to_string(),
+                name,
+                array: None,
+            })
+        }
+        What::AsIs(device) => {
+            let labelled = wipe::look(&[&device]).unwrap_or_default();
+            if let Some(labelled) = labelled.first().filter(|_| !arguments.read_only) {
+                bail!(
+                    "{device} holds {}, which clients would overwrite: serve that, or give --read-only",
+                    labelled.holds
+                );
+            }
+            let name = Path::new(&device).file_name();
+            let name = name.map_or_else(|| device.clone(), |it| it.to_string_lossy().into());
+            Ok(Subject {
+                target: open_device(&device, &open)?,
+                called: device,
+                but: " as it is, without an array",
+                description: "a device".to_owned(),
+                name,
+                array: None,
+            })
+        }
     }
 }
 

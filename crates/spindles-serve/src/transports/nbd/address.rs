@@ -46,6 +46,7 @@ impl Address {
 
     /// As programs take it.
     pub(super) fn uri(&self, export: &str) -> String {
+        let export = escaped(export);
         match self {
             Self::Unix(path) => {
                 let socket = shell_word(&path.display().to_string()).into_owned();
@@ -62,6 +63,17 @@ impl Address {
             Self::Tcp(address) => address.ip().is_loopback(),
         }
     }
+}
+
+/// A name as a part of a URI: what may stand for something else there is escaped.
+fn escaped(name: &str) -> String {
+    let escape = |byte: u8| match byte {
+        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'.' | b'_' | b'~' | b':' => {
+            char::from(byte).to_string()
+        }
+        _ => format!("%{byte:02X}"),
+    };
+    name.bytes().map(escape).collect()
 }
 
 impl FromStr for Address {

@@ -12,10 +12,15 @@ use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
 use std::os::fd::RawFd;
 
-/// Bytes that are received ahead, where no payload is about to come.
-const AHEAD_BYTES: usize = 8 << 10;
+/// Bytes that are received ahead, where no long payload is about to come.
+const AHEAD_BYTES: usize = 64 << 10;
+/// A payload up to so many bytes is received with what comes before and after it, and copied to its place: to ask
+/// the system for it by itself would take longer.
+const COPIED_BYTES_MAX: u64 = 16 << 10;
 /// So many requests of a connection are taken at once, before others have their turn.
 const TURN_REQUESTS: usize = 64;
+/// Or so much, in bytes: the first is answered, and its memory used again, while it is still in the caches.
+const TURN_BYTES: u64 = 256 << 10;
 /// So many pieces are sent in one call.
 const PIECES_MAX: usize = 128;
 /// Longest payload that is taken, in bytes: what clients send that do not ask.
@@ -48,9 +53,11 @@ pub(crate) struct Connection {
     receiving: Option<(usize, u64)>,
     /// Payload of a request that was refused: so much is to be passed over.
     skip_bytes: u64,
-    /// The last request was a write: a payload may follow the next header.
-    writes: bool,
+    /// The last request had a long payload: so may the next.
+    is_long: bool,
     requests: Requests,
+    /// Of what was taken in this turn, in bytes.
+    turn_bytes: u64,
     /// Those whose replies wait to be sent, in order, and how much of the first is sent.
     replies: VecDeque<usize>,
     sent: usize,
@@ -76,8 +83,9 @@ impl Connection {
             end: received.len(),
             receiving: None,
             skip_bytes: 0,
-            writes: true,
+            is_long: true,
             requests: Requests::default(),
+            turn_bytes: 0,
             replies: VecDeque::new(),
             sent: 0,
             line: Line::Open,
@@ -158,10 +166,9 @@ impl Connection {
         };
         let ahead = match &payload {
             Some(payload) if !is_last(payload) => 0,
-            Some(_) => header,
             // Were more received, it might be payload.
-            None if self.writes && self.skip_bytes == 0 => header - self.end,
-            None => self.input.len() - self.end,
+            _ if self.is_long && self.skip_bytes == 0 => header - self.end,
+            _ => self.input.len() - self.end,
         };
         let (payload, payload_bytes) = match payload {
             Some(payload) => {
@@ -217,7 +224,7 @@ impl Connection {
             return Ok(Some(Turn::Full));
         }
         self.start += header;
-        self.writes = request.command == Command::Write;
+        self.is_long = request.command == Command::Write && request.bytes > COPIED_BYTES_MAX;
         if request.command == Command::Disconnect {
             self.take_no_more();
             return Ok(Some(Turn::Drained));
@@ -264,6 +271,7 @@ impl Connection {
     fn take_parts(&mut self, index: usize, operation: Operation, desk: &mut Desk<'_>) {
         let request = self.requests.get(index).request;
         let access = access_bytes(desk.export);
+        self.turn_bytes += request.bytes;
         let mut done = 0;
         while done < request.bytes {
             let bytes = access.min(request.bytes - done);
@@ -465,7 +473,11 @@ impl Client for Connection {
 
     fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
         let mut drained = false;
+        self.turn_bytes = 0;
         for _ in 0..TURN_REQUESTS {
+            if self.turn_bytes >= TURN_BYTES && self.receiving.is_none() {
+                return Turn::More;
+            }
             if self.is_gone() || self.line == Line::Ended && self.receiving.is_none() {
                 return Turn::Drained;
             }
@@ -516,7 +528,9 @@ impl Client for Connection {
                 }
             };
             self.sent += sent;
-            self.bytes += u64::try_from(sent).expect("64 bits");
+            let bytes = u64::try_from(sent).expect("64 bits");
+            self.bytes += bytes;
+            self.moved.sent_bytes += bytes;
             while let Some(&first) = self.replies.front() {
                 let bytes = self.requests.get(first).reply_bytes();
                 if self.sent < bytes {

@@ -2,11 +2,16 @@
 
 use super::address::Address;
 use crate::left_behind;
+use rustix::net::sockopt::set_socket_send_buffer_size;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsRawFd, RawFd};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
+
+/// So much of the replies, in bytes, may be on its way to a client on this machine. Over a network the system
+/// finds out by itself.
+const SEND_BYTES: usize = 1 << 20;
 
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -42,7 +47,12 @@ impl Listener {
 
     pub(crate) fn accept(&self) -> io::Result<Socket> {
         match self {
-            Self::Unix(listener) => listener.accept().map(|(socket, _)| Socket::Unix(socket)),
+            Self::Unix(listener) => {
+                let (socket, _) = listener.accept()?;
+                // As much as the system allows: with less it is slower.
+                set_socket_send_buffer_size(&socket, SEND_BYTES).ok();
+                Ok(Socket::Unix(socket))
+            }
             Self::Tcp(listener) => {
                 let (socket, _) = listener.accept()?;
                 socket.set_nodelay(true)?;
