@@ -267,6 +267,9 @@ impl Managed for Driver {
 
     fn next_event(&mut self) -> Option<(String, Event)> {
         let (array, event) = self.core.carry.next_event()?;
+        if let Event::Grown { .. } = event {
+            self.facts.blocks = self.core.carry.blocks(self.root);
+        }
         Some((self.core.carry.array(array).name().to_owned(), event))
     }
 

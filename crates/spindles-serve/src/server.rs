@@ -6,6 +6,7 @@ use crate::news::{News, Newsroom};
 use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
 use crate::polling::Polling;
 use crate::wake::{Ticker, Waker};
+use spindles_engine::Event;
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
 use std::collections::VecDeque;
@@ -244,6 +245,9 @@ impl Server {
             }
             idle &= !self.feed();
             for news in News::of(self.export.target_mut()) {
+                if let News::Event(_, Event::Grown { .. }) = &news {
+                    self.tell_facts();
+                }
                 told(&news);
                 self.news.tell(&news);
             }
@@ -271,7 +275,7 @@ impl Server {
             }
             turns = 0;
             if self.polling.is_left() {
-                self.look_again();
+                self.tell_facts();
             } else {
                 self.look_out_for_all()?;
                 self.export.wait();
@@ -280,7 +284,7 @@ impl Server {
     }
 
     /// Tries those again that may have asked meanwhile, or have room.
-    fn look_again(&mut self) {
+    fn tell_facts(&mut self) {
         while let Some(user) = self.quiet.pop() {
             let Some(guest) = &mut self.guests[user] else {
                 continue;
@@ -366,10 +370,14 @@ impl Server {
             }
             self.is_due(user);
         }
+        self.look_again();
+        Ok(self)
+    }
+
+    /// Clients who come from now on are told what it is now.
+    fn look_again(&mut self) {
         let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
         *facts = ExportFacts::of(&self.export, &facts.name, facts.description.clone());
-        drop(facts);
-        Ok(self)
     }
 
     fn watch(&mut self, descriptor: RawFd, id: WatchId) -> Result<(), ServerError> {

@@ -143,6 +143,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         called,
         but,
         description,
+        warnings,
         array,
     } = subject;
     let limits = ServerLimits::default();
@@ -164,6 +165,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         door.open(std::slice::from_ref(&offer))?;
         // With --json too: it says that clients can come.
         ui.note(format!("{called} is served{but}: {}", door.address(&name)));
+    }
+    for warning in warnings {
+        ui.note(warning);
     }
     let ended = server.run(|news| {
         if let Some(told) = told(news) {
@@ -226,6 +230,8 @@ struct Subject {
     but: &'static str,
     /// What it is to clients.
     description: String,
+    /// What else is to be known of it.
+    warnings: Vec<String>,
     /// The array that commands can be given for: its devices, and how it was opened.
     array: Option<(Uuid, Vec<String>, AssembleOptions)>,
 }
@@ -290,6 +296,7 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 called: format!("array '{}'", report.name),
                 but: "",
                 description: format!("{} of {}", report.level, report.members.len()),
+                warnings: report.warnings(),
                 name: report.name,
                 array: Some((report.uuid, devices, options)),
             })
@@ -310,6 +317,7 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 but: ", and gone when this ends",
                 description: expression.to_string(),
                 name,
+                warnings: Vec::new(),
                 array: None,
             })
         }
@@ -329,6 +337,7 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 but: " as it is, without an array",
                 description: "a device".to_owned(),
                 name,
+                warnings: Vec::new(),
                 array: None,
             })
         }
