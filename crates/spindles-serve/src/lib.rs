@@ -13,4 +13,6 @@ mod transports;
 mod wake;
 
 pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
-pub use transports::nbd::{Address, AddressError, Front, FrontError, Offer};
+pub use transports::nbd::{
+    Address, AddressError, Certificates, CertificatesError, Clients, Front, FrontError, Offer,
+};

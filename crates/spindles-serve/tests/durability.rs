@@ -29,7 +29,7 @@ fn serve(socket: &Path) -> Served {
         let (mut server, offer) = server.expect("it serves");
         Front::bind(&address)
             .expect("it listens")
-            .open(vec![offer])
+            .open(vec![offer], None)
             .expect("a thread");
         send.send(server.stopper()).expect("it is waited for");
         let ended = server.run(|target| {

@@ -33,7 +33,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-serve",
         &["block", "io", "nbd"],
-        &["rustix", "thiserror"],
+        &["rustix", "rustls", "thiserror"],
     ),
     (
         "spindles-workload",

@@ -13,7 +13,8 @@ use serde_json::json;
 use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::{OpenOptions, scan, why_out};
-use spindles_serve::{Address, Front, Server, ServerLimits};
+use spindles_serve::{Address, Certificates, Clients, Front, Server, ServerLimits};
+use std::path::PathBuf;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -21,15 +22,19 @@ pub(crate) static COMMAND: Command = Command {
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
-              and over a network nothing is encrypted: other addresses than those of this machine need \
-              --allow-plaintext. While it is served no other command writes to the array.\n\n\
+              and over a network nothing is encrypted: other addresses than those of this machine need --tls, or \
+              --allow-plaintext. With --tls DIR clients of a PORT must use TLS and show a certificate that is \
+              signed by the authority of ca-cert.pem; DIR holds server-cert.pem and server-key.pem too. Clients \
+              of a unix:PATH may use it. While it is served no other command writes to the array.\n\n\
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the array \
               is closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
               spindles serve pool --nbd unix:/run/pool.sock\n\
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\
-              nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool",
+              nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
+              spindles serve pool --nbd 0.0.0.0 --tls /etc/pki/spindles\n\
+              nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'",
     hidden: false,
     arguments: Arguments::augment_args,
     run,
@@ -43,8 +48,14 @@ struct Arguments {
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
+    /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and ca-cert.pem
+    #[arg(long, value_name = "DIR")]
+    tls: Option<PathBuf>,
+    /// Let in clients that show no certificate: whoever can connect can read and write
+    #[arg(long, requires = "tls")]
+    tls_any_client: bool,
     /// Listen on addresses that other machines can reach, without encryption
-    #[arg(long)]
+    #[arg(long, conflicts_with = "tls")]
     allow_plaintext: bool,
     /// Open an array with parity that lacks devices and was not closed in order too: data may be wrong
     /// near what was being written
@@ -66,12 +77,21 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let open = addresses.iter().find(|address| !address.is_local());
     if let Some(address) = open
         && !arguments.allow_plaintext
+        && arguments.tls.is_none()
     {
         return Err(Usage::error(format!(
-            "{address}: other machines can reach it, and nothing is encrypted: give --allow-plaintext if the \
-             network is safe, or an address of this machine"
+            "{address}: other machines can reach it, and nothing is encrypted: give --tls with certificates, \
+             --allow-plaintext if the network is safe, or an address of this machine"
         )));
     }
+    let clients = if arguments.tls_any_client {
+        Clients::Any
+    } else {
+        Clients::Certified
+    };
+    let certificates = arguments.tls.as_deref();
+    let certificates = certificates.map(|folder| Certificates::read(folder, clients));
+    let certificates = certificates.transpose()?;
     let devices = arguments.array.devices(&[], ui)?;
     let options = AssembleOptions {
         force: arguments.force,
@@ -96,9 +116,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         // With --json too: it says when clients can come.
         ui.note(format!(
             "array '{name}' is served: {}",
-            uri(front.address(), &name)
+            uri(front.address(), &name, certificates.is_some())
         ));
-        front.open(vec![offer.clone()])?;
+        front.open(vec![offer.clone()], certificates.clone())?;
     }
     let ended = server.run(|target| {
         while let Some((array, event)) = target.next_event() {
@@ -160,12 +180,13 @@ fn told(event: &Event) -> Option<String> {
 }
 
 /// As programs take it.
-fn uri(address: &Address, export: &str) -> String {
+fn uri(address: &Address, export: &str, encrypted: bool) -> String {
     match address {
         Address::Unix(path) => {
             let socket = scan::shell_word(&path.display().to_string()).into_owned();
             format!("nbd+unix:///{export}?socket={socket}")
         }
+        Address::Tcp(address) if encrypted => format!("nbds://{address}/{export}"),
         Address::Tcp(address) => format!("nbd://{address}/{export}"),
     }
 }

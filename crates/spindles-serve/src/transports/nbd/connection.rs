@@ -114,8 +114,8 @@ impl Connection {
         }
     }
 
-    pub(crate) fn socket(&self) -> &Socket {
-        &self.socket
+    pub(crate) fn socket(&mut self) -> &mut Socket {
+        &mut self.socket
     }
 
     /// Whether no more requests are taken.

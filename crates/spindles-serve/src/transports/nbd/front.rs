@@ -1,12 +1,16 @@
-//! Listens, and shakes hands with those who come: each in a thread of its own, with blocking calls and a limit on
-//! time, until it has chosen an export. Then its socket goes to the server of that.
+//! Listens, and shakes hands with those who come: each in a thread of its own, which waits for it until a time, until it
+//! has chosen an export. Then its socket goes to the server of that.
 
 use super::address::Address;
-use super::socket::{Listener, Socket};
+use super::certificates::Certificates;
+use super::socket::{Listener, Socket, Stream};
 use crate::wake::Waker;
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use rustix::io::Errno;
 use spindles_nbd::Violation;
 use spindles_nbd::handshake::{Agreed, Export, Server, Step, Tls};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -89,36 +93,55 @@ impl Front {
         &self.address
     }
 
-    /// Lets clients in from now on, until the process ends. The first export is the one without a name too.
+    /// Lets clients in from now on, until the process ends. The first export is the one without a name too. Where
+    /// there are certificates, clients of a port must begin with TLS, and those of a socket may: a socket is as safe
+    /// as its folder.
     ///
     /// # Errors
     ///
     /// There can be no thread for it.
-    pub fn open(self, offers: Vec<Offer>) -> io::Result<()> {
-        let offers: Arc<[Offer]> = offers.into();
+    pub fn open(self, offers: Vec<Offer>, certificates: Option<Certificates>) -> io::Result<()> {
+        let tls = match (&certificates, &self.address) {
+            (None, _) => Tls::Never,
+            (Some(_), Address::Unix(_)) => Tls::Offered,
+            (Some(_), Address::Tcp(_)) => Tls::Required,
+        };
+        let gate = Arc::new(Gate {
+            offers,
+            tls,
+            certificates,
+        });
         let front = thread::Builder::new().name("spindles-front".to_owned());
         let listener = self.listener;
-        front.spawn(move || accept(&listener, &offers))?;
+        front.spawn(move || accept(&listener, &gate))?;
         Ok(())
     }
 }
 
-fn accept(listener: &Listener, offers: &Arc<[Offer]>) {
+/// What clients find who come by one address.
+#[derive(Debug)]
+struct Gate {
+    offers: Vec<Offer>,
+    tls: Tls,
+    certificates: Option<Certificates>,
+}
+
+fn accept(listener: &Listener, gate: &Arc<Gate>) {
     let under_way = Arc::new(AtomicUsize::new(0));
     loop {
         if under_way.load(Ordering::Acquire) >= HANDSHAKES_MAX {
             thread::sleep(PAUSE);
             continue;
         }
-        let Ok(socket) = listener.accept() else {
+        let Ok(stream) = listener.accept() else {
             thread::sleep(PAUSE);
             continue;
         };
         under_way.fetch_add(1, Ordering::AcqRel);
-        let (offers, counted) = (Arc::clone(offers), Arc::clone(&under_way));
+        let (gate, counted) = (Arc::clone(gate), Arc::clone(&under_way));
         let thread = thread::Builder::new().name("spindles-hand".to_owned());
         let begun = thread.stack_size(256 << 10).spawn(move || {
-            join(socket, &offers);
+            join(stream, &gate);
             counted.fetch_sub(1, Ordering::AcqRel);
         });
         if begun.is_err() {
@@ -129,11 +152,12 @@ fn accept(listener: &Listener, offers: &Arc<[Offer]>) {
 }
 
 /// Shakes hands. Who breaks the protocol, or takes too long, is left: it would not understand why.
-fn join(socket: Socket, offers: &[Offer]) {
-    let Ok(Some(joining)) = shake_hands(socket, offers) else {
+fn join(stream: Stream, gate: &Gate) {
+    let Ok(Some(joining)) = shake_hands(stream, gate) else {
         return;
     };
-    let chosen = offers
+    let chosen = gate
+        .offers
         .iter()
         .find(|offer| offer.export.name == joining.agreed.export);
     let offer = chosen.expect("it was found by that name");
@@ -149,36 +173,37 @@ enum Failed {
     Io(#[from] io::Error),
     #[error(transparent)]
     Violation(#[from] Violation),
+    #[error(transparent)]
+    Tls(#[from] rustls::Error),
 }
 
-fn shake_hands(mut socket: Socket, offers: &[Offer]) -> Result<Option<Joining>, Failed> {
-    let exports: Vec<Export> = offers.iter().map(|offer| offer.export.clone()).collect();
+fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<Joining>, Failed> {
+    let exports = gate.offers.iter().map(|offer| offer.export.clone());
+    let exports: Vec<Export> = exports.collect();
     let end = Instant::now() + HANDSHAKE_MAX;
-    let mut server = Server::new(Tls::Never);
+    let mut socket = Socket::plain(stream);
+    let mut server = Server::new(gate.tls);
     let mut buffer = [0; 4096];
     loop {
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
-            return Ok(None);
-        }
-        socket.set_timeout(left)?;
-        let output = std::mem::take(server.output());
-        socket.write_all(&output)?;
-        let count = socket.read(&mut buffer)?;
+        let mut waited = Waited {
+            socket: &mut socket,
+            end,
+        };
+        waited.write_all(&std::mem::take(server.output()))?;
+        let count = waited.read(&mut buffer)?;
         if count == 0 {
             return Ok(None);
         }
         let (used, step) = server.receive(&exports, &buffer[..count])?;
+        waited.write_all(&std::mem::take(server.output()))?;
         match step {
             Step::Receive => {}
-            Step::StartTls => unreachable!("this server has no TLS"),
-            Step::End => {
-                socket.write_all(server.output())?;
-                return Ok(None);
+            Step::StartTls => {
+                socket = start_tls(socket.into_plain(), gate, end)?;
+                server.encrypted();
             }
+            Step::End => return Ok(None),
             Step::Transmit(agreed) => {
-                socket.write_all(server.output())?;
-                socket.set_nonblocking()?;
                 return Ok(Some(Joining {
                     socket,
                     agreed,
@@ -186,5 +211,61 @@ fn shake_hands(mut socket: Socket, offers: &[Offer]) -> Result<Option<Joining>, 
                 }));
             }
         }
+    }
+}
+
+/// The handshake of TLS, which is one of its own.
+fn start_tls(mut stream: Stream, gate: &Gate, end: Instant) -> Result<Socket, Failed> {
+    let certificates = gate.certificates.as_ref();
+    let certificates = certificates.expect("TLS begins only where there are some");
+    let mut connection = certificates.connection()?;
+    let socket = &mut stream;
+    connection.complete_io(&mut Waited { socket, end })?;
+    Ok(Socket::encrypted(stream, connection))
+}
+
+/// A socket that is waited for, until a time.
+struct Waited<'a, T> {
+    socket: &'a mut T,
+    end: Instant,
+}
+
+impl<T: AsFd> Waited<'_, T> {
+    fn until<R>(
+        &mut self,
+        readiness: PollFlags,
+        mut call: impl FnMut(&mut T) -> io::Result<R>,
+    ) -> io::Result<R> {
+        loop {
+            let left = self.end.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return Err(ErrorKind::TimedOut.into());
+            }
+            match call(self.socket) {
+                Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+                result => return result,
+            }
+            let left = Timespec::try_from(left).map_err(io::Error::other)?;
+            match poll(&mut [PollFd::new(self.socket, readiness)], Some(&left)) {
+                Ok(_) | Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+    }
+}
+
+impl<T: Read + AsFd> Read for Waited<'_, T> {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.until(PollFlags::IN, |socket| socket.read(buffer))
+    }
+}
+
+impl<T: Write + AsFd> Write for Waited<'_, T> {
+    fn write(&mut self, buffer: &[u8]) -> io::Result<usize> {
+        self.until(PollFlags::OUT, |socket| socket.write(buffer))
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
     }
 }

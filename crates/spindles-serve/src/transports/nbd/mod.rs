@@ -13,12 +13,15 @@
 //! with an earlier request is copied there, and counted.
 
 mod address;
+mod certificates;
 mod connection;
 mod front;
 mod request;
 mod socket;
+mod tls;
 
 pub use address::{Address, AddressError};
+pub use certificates::{Certificates, CertificatesError, Clients};
 pub(crate) use connection::{Connection, PAYLOAD_BYTES_MAX, Turn};
 pub use front::{Front, FrontError, Offer};
 pub(crate) use front::{Joining, joining};

@@ -3,6 +3,8 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
+mod tls;
+
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -48,11 +50,13 @@ impl Pool {
     /// Serves it on a socket in its folder.
     fn serve(&self, more: &[&str]) -> Served<'_> {
         let socket = self.path("socket");
-        let address = format!("unix:{}", socket.display());
+        self.serve_at(&format!("unix:{}", socket.display()), more)
+    }
+
+    /// Serves it there.
+    fn serve_at(&self, address: &str, more: &[&str]) -> Served<'_> {
         let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
-        let command = command
-            .args(["serve", "pool", "--nbd", &address])
-            .args(more);
+        let command = command.args(["serve", "pool", "--nbd", address]).args(more);
         let command = command.current_dir(self.0.path());
         let spawned = command
             .stdout(Stdio::piped())
@@ -62,15 +66,14 @@ impl Pool {
         let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
         let mut line = String::new();
         lines.read_line(&mut line).expect("a line");
-        assert!(
-            line.contains("array 'pool' is served: nbd+unix:///pool?socket="),
-            "{line}"
-        );
+        let uri = line
+            .trim()
+            .strip_prefix("spindles: array 'pool' is served: ");
         Served {
             pool: self,
             server: Some(server),
             lines,
-            socket,
+            uri: uri.unwrap_or_else(|| panic!("{line}")).to_owned(),
         }
     }
 }
@@ -79,16 +82,13 @@ struct Served<'a> {
     pool: &'a Pool,
     server: Option<Child>,
     lines: BufReader<std::process::ChildStderr>,
-    socket: PathBuf,
+    /// As it said that it is to be found.
+    uri: String,
 }
 
 impl Served<'_> {
-    fn uri(&self) -> String {
-        format!("nbd+unix:///pool?socket={}", self.socket.display())
-    }
-
     fn connect(&self) -> UnixStream {
-        let stream = UnixStream::connect(&self.socket).expect("it listens");
+        let stream = UnixStream::connect(self.pool.path("socket")).expect("it listens");
         stream
             .set_read_timeout(Some(Duration::from_secs(20)))
             .expect("a limit");
@@ -97,16 +97,7 @@ impl Served<'_> {
 
     /// Runs a program on it; `@` in an argument stands for its URI, `%` for the folder.
     fn run(&self, line: &str) -> Output {
-        let folder = self.pool.0.path().to_str().expect("UTF-8");
-        let words = line
-            .split(' ')
-            .map(|word| word.replace('@', &self.uri()).replace('%', folder));
-        let words: Vec<String> = words.collect();
-        let limit = ["--kill-after=5", "100"];
-        let mut command = Command::new("timeout");
-        let command = command.args(limit).args(&words).current_dir(folder);
-        let run = command.output();
-        let run = run.expect("the program runs");
+        let run = self.try_run(line);
         assert!(
             run.status.success(),
             "{line}: {}{}{}",
@@ -115,6 +106,19 @@ impl Served<'_> {
             String::from_utf8_lossy(&run.stderr)
         );
         run
+    }
+
+    /// The same, and it may fail.
+    fn try_run(&self, line: &str) -> Output {
+        let folder = self.pool.0.path().to_str().expect("UTF-8");
+        let words = line
+            .split(' ')
+            .map(|word| word.replace('@', &self.uri).replace('%', folder));
+        let words: Vec<String> = words.collect();
+        let limit = ["--kill-after=5", "100"];
+        let mut command = Command::new("timeout");
+        let command = command.args(limit).args(&words).current_dir(folder);
+        command.output().expect("the program runs")
     }
 
     /// Stops it as an administrator does. What it said.
@@ -195,7 +199,7 @@ fn libnbd_describes_and_copies() {
     }
     let list = served.run(&format!(
         "nbdinfo --list nbd+unix:///?socket={}",
-        served.socket.display()
+        pool.path("socket").display()
     ));
     assert!(String::from_utf8_lossy(&list.stdout).contains("export=\"pool\""));
     let bytes = pattern(40 * MIB, 1);
@@ -265,7 +269,7 @@ fn qemu_converts_compares_and_checks_patterns() {
     let run = Command::new("qemu-io")
         .args(["-f", "raw"])
         .args(script)
-        .arg(served.uri())
+        .arg(&served.uri)
         .output();
     let run = run.expect("qemu-io runs");
     let said = String::from_utf8_lossy(&run.stdout);
