@@ -91,6 +91,7 @@ enum Phase {
 #[derive(Debug)]
 struct Slot {
     phase: Phase,
+    user: usize,
     access: Access,
     /// Requests to the target that are not answered.
     pending: u32,
@@ -154,6 +155,7 @@ impl Export {
         let count = usize::from(limits.slots);
         let slot = |_| Slot {
             phase: Phase::Idle,
+            user: 0,
             access: Access {
                 operation: Operation::Flush,
                 offset_bytes: 0,
@@ -203,16 +205,32 @@ impl Export {
     ///
     /// `Busy` when all are taken.
     pub fn take(&mut self, access: Access) -> Result<SlotId, Busy> {
+        self.take_for(0, access)
+    }
+
+    /// The same for one of several users: [`Export::user`] says of an answer whose it is.
+    ///
+    /// # Errors
+    ///
+    /// As `take`.
+    pub fn take_for(&mut self, user: usize, access: Access) -> Result<SlotId, Busy> {
         let id = self.free.pop().ok_or(Busy)?;
         let slot = &mut self.slots[usize::from(id.0)];
         assert_eq!(slot.phase, Phase::Idle);
         *slot = Slot {
             phase: Phase::Taken,
+            user,
             access,
             pending: 0,
             result: Ok(()),
         };
         Ok(id)
+    }
+
+    /// Who took a slot.
+    #[must_use]
+    pub fn user(&self, id: SlotId) -> usize {
+        self.slots[usize::from(id.0)].user
     }
 
     /// Where the payload of a slot is: to be filled before a write is submitted, to be used after

@@ -1,18 +1,22 @@
 //! Arrays as block devices for other programs.
 //!
 //! ```text
-//!  clients ──▶ front: listens, shakes hands ──▶ server: requests ⇄ export ──▶ the array
+//!  clients ──▶ door of a transport ──▶ server: clients ⇄ export ──▶ the array
 //! ```
 //!
-//! The *front* has threads of its own, so that a client that is slow, or hostile, keeps nobody waiting before it
-//! has chosen an export. The *server* is one thread for each array, which waits for its clients and for its members
-//! in one place, and is the only one that touches the array.
+//! A *door* has threads of its own where its clients have to be talked to before they have chosen an export, so that
+//! one that is slow, or hostile, keeps nobody waiting. The *server* is one thread for each array, which waits for
+//! its clients and for its members in one place, and is the only one that touches the array. It knows nothing of
+//! what clients speak: each is a [`client::Client`].
 
+mod certificates;
+mod client;
+mod offer;
 mod server;
 mod transports;
 mod wake;
 
+pub use certificates::{Certificates, CertificatesError, Clients};
+pub use offer::{ExportFacts, Offer};
 pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
-pub use transports::nbd::{
-    Address, AddressError, Certificates, CertificatesError, Clients, Front, FrontError, Offer,
-};
+pub use transports::{Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport};

@@ -1,14 +1,11 @@
 //! The thread that has an array: it waits for clients and members in one place, and carries requests from the ones to
 //! the others.
 
-use crate::transports::nbd::{
-    Connection, Joining, Offer, PAYLOAD_BYTES_MAX, Requests, Turn, joining,
-};
+use crate::client::{Client, Desk, Turn};
+use crate::offer::{Arrival, ExportFacts, Offer};
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
-use spindles_nbd::TransmissionFlags;
-use spindles_nbd::handshake;
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::RawFd;
@@ -24,7 +21,7 @@ const ACCESS_BYTES_MAX: u32 = 1 << 20;
 const WOKEN: WatchId = WatchId(0);
 const TICKED: WatchId = WatchId(1);
 /// The first watch of the first client.
-const CLIENTS: usize = 2;
+const GUESTS: usize = 2;
 /// So many ticks are as long as `ServerLimits::stuck_timeout`.
 const TICKS: u32 = 4;
 
@@ -95,8 +92,8 @@ pub struct Served {
 
 /// A client, and what is waited for.
 #[derive(Debug)]
-struct Client {
-    connection: Connection,
+struct Guest {
+    client: Box<dyn Client>,
     reads: bool,
     writes: bool,
     /// How far it came: it has more to be taken, or waits for room in the export.
@@ -109,11 +106,10 @@ struct Client {
 #[derive(Debug)]
 pub struct Server {
     export: Export,
-    requests: Requests,
-    clients: Vec<Option<Client>>,
+    guests: Vec<Option<Guest>>,
     /// Those that wait for room in the export, the first first.
     starved: VecDeque<usize>,
-    joined: Receiver<Joining>,
+    arrived: Receiver<Arrival>,
     stopper: Stopper,
     ticker: Ticker,
     limits: ServerLimits,
@@ -140,7 +136,7 @@ impl Server {
                 access_bytes_max: ACCESS_BYTES_MAX,
             },
         );
-        let (offer, joined) = joining(offered(&export, name, description), &waker);
+        let (offer, arrived) = Offer::new(ExportFacts::of(&export, name, description), &waker);
         let stopper = Stopper {
             waker,
             stops: Arc::new(AtomicBool::new(false)),
@@ -149,10 +145,9 @@ impl Server {
         let server = Self {
             ticker,
             export,
-            requests: Requests::default(),
-            clients: Vec::new(),
+            guests: Vec::new(),
             starved: VecDeque::new(),
-            joined,
+            arrived,
             stopper,
             limits,
             served: Served::default(),
@@ -179,22 +174,16 @@ impl Server {
             let mut idle = true;
             while let Some(answer) = self.export.poll(false) {
                 idle = false;
-                let index = self.requests.of_slot(answer.slot);
-                let pending = self.requests.get_mut(index);
-                pending.answered(answer.result);
-                if pending.unanswered == 0 {
-                    let at = pending.connection;
-                    let client = self.clients[at].as_mut().expect("it has requests");
-                    client
-                        .connection
-                        .answered(index, &mut self.export, &mut self.requests);
-                }
+                let user = self.export.user(answer.slot);
+                let guest = self.guests[user].as_mut().expect("it has requests");
+                let export = &mut self.export;
+                guest.client.answered(answer, &mut Desk { export, user });
             }
             while let Some(id) = self.export.next_ready() {
                 idle = false;
                 self.ready(id)?;
             }
-            for at in 0..self.clients.len() {
+            for at in 0..self.guests.len() {
                 idle &= !self.serve(at)?;
             }
             idle &= !self.feed();
@@ -204,7 +193,7 @@ impl Server {
                     (ends, idle) = (true, false);
                     self.begin_end();
                 }
-                if self.clients.iter().all(Option::is_none) {
+                if self.guests.iter().all(Option::is_none) {
                     return Ok(());
                 }
             }
@@ -237,8 +226,11 @@ impl Server {
         if id == WOKEN {
             self.stopper.waker.heard();
             self.watch(self.stopper.waker.descriptor(), WOKEN)?;
-            while let Ok(joining) = self.joined.try_recv() {
-                self.join(joining);
+            while let Ok(arrival) = self.arrived.try_recv() {
+                match arrival {
+                    Arrival::Client(client) => self.join(client),
+                    Arrival::Call(call) => call(self.export.target_mut()),
+                }
             }
             return Ok(());
         }
@@ -248,100 +240,99 @@ impl Server {
             self.tick();
             return Ok(());
         }
-        let number = usize::try_from(id.0).expect("64 bits") - CLIENTS;
+        let number = usize::try_from(id.0).expect("64 bits") - GUESTS;
         let (at, writes) = (number / 2, number % 2 == 1);
-        let client = self.clients[at].as_mut().expect("it is looked out for");
+        let guest = self.guests[at].as_mut().expect("it is looked out for");
         if writes {
-            client.writes = false;
+            guest.writes = false;
         } else {
-            client.reads = false;
-            if client.turn == Turn::Drained {
-                client.turn = Turn::More;
+            guest.reads = false;
+            if guest.turn == Turn::Drained {
+                guest.turn = Turn::More;
             }
         }
         Ok(())
     }
 
     fn look_out(&mut self, at: usize, readiness: Readiness) -> Result<(), ServerError> {
-        let client = self.clients[at].as_mut().expect("it is there");
+        let guest = self.guests[at].as_mut().expect("it is there");
         let (watched, which) = match readiness {
-            Readiness::Read => (&mut client.reads, 0),
-            Readiness::Write => (&mut client.writes, 1),
+            Readiness::Read => (&mut guest.reads, 0),
+            Readiness::Write => (&mut guest.writes, 1),
         };
         if std::mem::replace(watched, true) {
             return Ok(());
         }
-        let id = CLIENTS + 2 * at + which;
+        let id = GUESTS + 2 * at + which;
         Ok(self.export.watch(Watch {
-            descriptor: client.connection.socket().descriptor(),
+            descriptor: guest.client.descriptor(),
             readiness,
             id: WatchId(u32::try_from(id).expect("few")),
         })?)
     }
 
-    fn join(&mut self, joining: Joining) {
-        let free = self.clients.iter().position(Option::is_none);
-        let at = free.unwrap_or(self.clients.len());
+    fn join(&mut self, client: Box<dyn Client>) {
+        let free = self.guests.iter().position(Option::is_none);
+        let at = free.unwrap_or(self.guests.len());
         if at >= self.limits.connections || self.stopper.is_stopping() {
-            return; // Its socket is closed.
+            return; // Its descriptor is closed.
         }
         self.served.connections += 1;
-        let client = Client {
-            connection: Connection::new(at, joining),
+        let guest = Guest {
+            client,
             reads: false,
             writes: false,
             turn: Turn::More,
             stuck_ticks: 0,
         };
-        if at == self.clients.len() {
-            self.clients.push(None);
+        if at == self.guests.len() {
+            self.guests.push(None);
         }
-        self.clients[at] = Some(client);
+        self.guests[at] = Some(guest);
     }
 
     /// Receives from a client and sends to it, as far as both go. Whether anything was done.
-    fn serve(&mut self, at: usize) -> Result<bool, ServerError> {
-        let Some(client) = &mut self.clients[at] else {
+    fn serve(&mut self, user: usize) -> Result<bool, ServerError> {
+        let Some(guest) = &mut self.guests[user] else {
             return Ok(false);
         };
-        let mut did = client.turn == Turn::More;
+        let export = &mut self.export;
+        let mut desk = Desk { export, user };
+        let mut did = guest.turn == Turn::More;
         if did {
             let may_take = self.starved.is_empty();
-            let connection = &mut client.connection;
-            let turn = connection.receive(may_take, &mut self.export, &mut self.requests);
-            client.turn = turn;
-            if turn == Turn::Full {
-                self.starved.push_back(at);
+            guest.turn = guest.client.receive(may_take, &mut desk);
+            if guest.turn == Turn::Full {
+                self.starved.push_back(user);
             }
         }
-        if client.connection.has_replies() && !client.writes {
+        if guest.client.has_replies() && !guest.writes {
             did = true;
-            let connection = &mut client.connection;
-            if !connection.send(&mut self.export, &mut self.requests) {
-                self.look_out(at, Readiness::Write)?;
+            if !guest.client.send(&mut desk) {
+                self.look_out(user, Readiness::Write)?;
             }
         }
-        self.settle(at)?;
+        self.settle(user)?;
         Ok(did)
     }
 
     /// Those that waited for room in the export take what they waited for, one after the other. Whether one did.
     fn feed(&mut self) -> bool {
         let mut did = false;
-        while let Some(&at) = self.starved.front() {
-            let client = self.clients[at].as_mut().expect("it is not over");
-            let connection = &mut client.connection;
-            let before = connection.moved.requests;
-            let turn = connection.receive(true, &mut self.export, &mut self.requests);
-            let took = connection.moved.requests > before;
+        while let Some(&user) = self.starved.front() {
+            let guest = self.guests[user].as_mut().expect("it is not over");
+            let export = &mut self.export;
+            let before = guest.client.moved().requests;
+            let turn = guest.client.receive(true, &mut Desk { export, user });
+            let took = guest.client.moved().requests > before;
             if turn == Turn::Full && !took {
                 break;
             }
             did = true;
-            client.turn = turn;
+            guest.turn = turn;
             self.starved.pop_front();
             if turn == Turn::Full {
-                self.starved.push_back(at); // Others have their turn.
+                self.starved.push_back(user); // Others have their turn.
             }
         }
         did
@@ -349,20 +340,19 @@ impl Server {
 
     /// Looks out for more of a client, or forgets one that is over.
     fn settle(&mut self, at: usize) -> Result<(), ServerError> {
-        let client = self.clients[at].as_mut().expect("it is there");
-        let connection = &mut client.connection;
-        if connection.has_ended() && connection.requests == 0 {
-            connection.socket().shutdown();
-            if !client.reads && !client.writes && client.turn != Turn::Full {
-                let moved = connection.moved;
+        let guest = self.guests[at].as_mut().expect("it is there");
+        if guest.client.is_over() {
+            guest.client.shut_down();
+            if !guest.reads && !guest.writes && guest.turn != Turn::Full {
+                let moved = guest.client.moved();
                 self.served.requests += moved.requests;
                 self.served.payload_bytes += moved.payload_bytes;
                 self.served.copied_bytes += moved.copied_bytes;
-                self.clients[at] = None;
+                self.guests[at] = None;
             }
             return Ok(());
         }
-        if client.turn != Turn::Drained || connection.is_gone() {
+        if guest.turn != Turn::Drained || guest.client.is_gone() {
             return Ok(());
         }
         self.look_out(at, Readiness::Read)
@@ -370,10 +360,10 @@ impl Server {
 
     /// No client gets more done than what is under way.
     fn begin_end(&mut self) {
-        for client in self.clients.iter_mut().flatten() {
-            client.connection.take_no_more();
-            if client.turn == Turn::Drained {
-                client.turn = Turn::More;
+        for guest in self.guests.iter_mut().flatten() {
+            guest.client.take_no_more();
+            if guest.turn == Turn::Drained {
+                guest.turn = Turn::More;
             }
         }
     }
@@ -381,43 +371,16 @@ impl Server {
     /// Sends away who holds room and moves nothing, where that keeps others waiting.
     fn tick(&mut self) {
         let hinders = !self.starved.is_empty() || self.stopper.is_stopping();
-        for client in self.clients.iter_mut().flatten() {
-            let stuck = client.connection.is_stuck();
-            client.stuck_ticks = if stuck { client.stuck_ticks + 1 } else { 0 };
-            if hinders && client.stuck_ticks >= TICKS {
-                client.connection.end(&mut self.export, &mut self.requests);
+        for (user, guest) in self.guests.iter_mut().enumerate() {
+            let Some(guest) = guest else {
+                continue;
+            };
+            let stuck = guest.client.is_stuck();
+            guest.stuck_ticks = if stuck { guest.stuck_ticks + 1 } else { 0 };
+            if hinders && guest.stuck_ticks >= TICKS {
+                let export = &mut self.export;
+                guest.client.end(&mut Desk { export, user });
             }
         }
-    }
-}
-
-/// What clients see of an export.
-fn offered(export: &Export, name: &str, description: String) -> handshake::Export {
-    let facts = export.target().facts();
-    let all = [
-        TransmissionFlags::SEND_FLUSH,
-        TransmissionFlags::SEND_FUA,
-        TransmissionFlags::SEND_TRIM,
-        TransmissionFlags::SEND_WRITE_ZEROES,
-        TransmissionFlags::SEND_DF,
-        TransmissionFlags::CAN_MULTI_CONN,
-        TransmissionFlags::SEND_CACHE,
-        TransmissionFlags::SEND_FAST_ZERO,
-    ];
-    let none = TransmissionFlags::HAS_FLAGS;
-    let mut flags = all.into_iter().fold(none, TransmissionFlags::with);
-    if facts.read_only {
-        flags = flags.with(TransmissionFlags::READ_ONLY);
-    }
-    handshake::Export {
-        name: name.to_owned(),
-        description,
-        bytes: facts.bytes(),
-        flags,
-        block_sizes: handshake::BlockSizes {
-            min_bytes: 1,
-            preferred_bytes: facts.block_size.bytes().max(4096),
-            payload_bytes_max: u32::try_from(PAYLOAD_BYTES_MAX).expect("32 MiB"),
-        },
     }
 }

@@ -3,7 +3,7 @@
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
 use spindles_io::{OpenOptions, open_device};
-use spindles_serve::{Address, Front, Server, ServerLimits, Stopper};
+use spindles_serve::{DoorOptions, Server, ServerLimits, Stopper, TRANSPORTS};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
@@ -21,16 +21,16 @@ struct Served {
 fn serve(socket: &Path) -> Served {
     let flushes = Arc::new(AtomicU64::new(0));
     let (counted, (send, receive)) = (Arc::clone(&flushes), mpsc::channel());
-    let address = Address::Unix(socket.to_owned());
+    let address = format!("unix:{}", socket.display());
     let thread = thread::spawn(move || {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
         let (mut server, offer) = server.expect("it serves");
-        Front::bind(&address)
-            .expect("it listens")
-            .open(vec![offer], None)
-            .expect("a thread");
+        let nbd = TRANSPORTS.iter().find(|transport| transport.name == "nbd");
+        let nbd = nbd.expect("a transport");
+        let door = (nbd.bind)(&address, &DoorOptions::default());
+        door.expect("it listens").open(&[offer]).expect("a thread");
         send.send(server.stopper()).expect("it is waited for");
         let ended = server.run(|target| {
             counted.store(target.counters().total().flushes, Ordering::SeqCst);

@@ -1,3 +1,64 @@
-//! The ways by which other programs reach an array: a folder or a file each.
+//! The ways by which other programs reach an array: a folder or a file and a row each.
 
-pub(crate) mod nbd;
+mod nbd;
+
+use crate::certificates::Certificates;
+use crate::offer::Offer;
+use std::error::Error;
+use std::fmt::Debug;
+use std::io;
+
+/// A way to reach an array.
+#[derive(Debug)]
+pub struct Transport {
+    /// Its option on the command line, without dashes.
+    pub name: &'static str,
+    /// How the value of that is called.
+    pub value: &'static str,
+    /// The option's line of help.
+    pub help: &'static str,
+    /// Makes a door ready: nobody comes in yet, and what is wrong with the value shows.
+    pub bind: Bind,
+}
+
+/// Makes a door ready for what was given, as the option's value.
+pub type Bind = fn(&str, &DoorOptions) -> Result<Box<dyn Door>, DoorError>;
+
+/// All of them.
+pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT];
+
+/// What is asked of doors.
+#[derive(Clone, Debug, Default)]
+pub struct DoorOptions {
+    /// Other machines may come without encryption.
+    pub allow_plaintext: bool,
+    /// Other machines must encrypt, with these.
+    pub certificates: Option<Certificates>,
+}
+
+/// A door can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum DoorError {
+    /// What was asked makes no sense.
+    #[error("{0}")]
+    Usage(String),
+    /// The system refuses.
+    #[error(transparent)]
+    Refused(Box<dyn Error + Send + Sync>),
+}
+
+/// Where clients come in.
+pub trait Door: Debug {
+    /// How programs name the array there.
+    fn address(&self, export: &str) -> String;
+
+    /// Lets clients in from now on, until the process ends. The first export is the one without a name too.
+    ///
+    /// # Errors
+    ///
+    /// What the system refuses.
+    fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
+
+    /// Takes away what it left in the file system: the server has ended.
+    fn close(&mut self);
+}

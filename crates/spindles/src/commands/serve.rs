@@ -8,12 +8,15 @@ use crate::interrupt;
 use crate::rate::Rate;
 use crate::ui::Ui;
 use anyhow::bail;
-use clap::{ArgMatches, Args, FromArgMatches as _};
+use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, scan, why_out};
-use spindles_serve::{Address, Certificates, Clients, Front, Server, ServerLimits};
+use spindles_io::{OpenOptions, why_out};
+use spindles_serve::{
+    Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Server, ServerLimits,
+    TRANSPORTS, Transport,
+};
 use std::path::PathBuf;
 
 pub(crate) static COMMAND: Command = Command {
@@ -36,18 +39,32 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve pool --nbd 0.0.0.0 --tls /etc/pki/spindles\n\
               nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'",
     hidden: false,
-    arguments: Arguments::augment_args,
+    arguments: |command| Arguments::augment_args(with_transports(command)),
     run,
 };
 
 #[derive(Args)]
 struct Arguments {
-    /// Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT
-    #[arg(long, value_name = "ADDR", required = true)]
-    nbd: Vec<String>,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
+    /// Open an array with parity that lacks devices and was not closed in order too: data may be wrong
+    /// near what was being written
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    safety: Safety,
+    #[command(flatten)]
+    array: ArrayArguments,
+    #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
+    rate: Rate,
+}
+
+/// What keeps others from the array.
+#[derive(Args)]
+struct Safety {
     /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and ca-cert.pem
     #[arg(long, value_name = "DIR")]
     tls: Option<PathBuf>,
@@ -57,41 +74,57 @@ struct Arguments {
     /// Listen on addresses that other machines can reach, without encryption
     #[arg(long, conflicts_with = "tls")]
     allow_plaintext: bool,
-    /// Open an array with parity that lacks devices and was not closed in order too: data may be wrong
-    /// near what was being written
-    #[arg(long)]
-    force: bool,
-    #[command(flatten)]
-    array: ArrayArguments,
-    #[command(flatten)]
-    degraded: Degraded,
-    #[command(flatten)]
-    rate: Rate,
+}
+
+impl Safety {
+    fn of_doors(&self) -> Result<DoorOptions, CertificatesError> {
+        let clients = if self.tls_any_client {
+            Clients::Any
+        } else {
+            Clients::Certified
+        };
+        let folder = self.tls.as_deref();
+        let certificates = folder.map(|folder| Certificates::read(folder, clients));
+        Ok(DoorOptions {
+            allow_plaintext: self.allow_plaintext,
+            certificates: certificates.transpose()?,
+        })
+    }
+}
+
+/// An option for each transport; at least one has to be given.
+fn with_transports(command: clap::Command) -> clap::Command {
+    let option = |transport: &&Transport| {
+        Arg::new(transport.name)
+            .long(transport.name)
+            .value_name(transport.value)
+            .help(transport.help)
+            .action(ArgAction::Append)
+    };
+    let names = TRANSPORTS.iter().map(|transport| transport.name);
+    let one = ArgGroup::new("transports").args(names);
+    let command = command.args(TRANSPORTS.iter().map(option));
+    command.group(one.multiple(true).required(true))
+}
+
+/// The doors that are asked for.
+fn bind(matches: &ArgMatches, options: &DoorOptions) -> anyhow::Result<Vec<Box<dyn Door>>> {
+    let of = |transport: &&'static Transport| {
+        let values = matches.get_many::<String>(transport.name);
+        let bind = transport.bind;
+        let values = values.into_iter().flatten();
+        let doors = values.map(|value| bind(value, options));
+        doors.collect::<Vec<_>>()
+    };
+    let doors: Result<Vec<_>, _> = TRANSPORTS.iter().flat_map(of).collect();
+    doors.map_err(|error| match error {
+        DoorError::Usage(what) => Usage::error(what),
+        DoorError::Refused(_) => error.into(),
+    })
 }
 
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
-    let addresses = arguments.nbd.iter().map(|text| text.parse::<Address>());
-    let addresses = addresses.collect::<Result<Vec<_>, _>>();
-    let addresses = addresses.map_err(Usage::error)?;
-    let open = addresses.iter().find(|address| !address.is_local());
-    if let Some(address) = open
-        && !arguments.allow_plaintext
-        && arguments.tls.is_none()
-    {
-        return Err(Usage::error(format!(
-            "{address}: other machines can reach it, and nothing is encrypted: give --tls with certificates, \
-             --allow-plaintext if the network is safe, or an address of this machine"
-        )));
-    }
-    let clients = if arguments.tls_any_client {
-        Clients::Any
-    } else {
-        Clients::Certified
-    };
-    let certificates = arguments.tls.as_deref();
-    let certificates = certificates.map(|folder| Certificates::read(folder, clients));
-    let certificates = certificates.transpose()?;
     let devices = arguments.array.devices(&[], ui)?;
     let options = AssembleOptions {
         force: arguments.force,
@@ -102,23 +135,20 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         },
         ..AssembleOptions::default()
     };
-    let fronts = addresses.iter().map(Front::bind);
-    let fronts = fronts.collect::<Result<Vec<_>, _>>()?;
+    let doors = arguments.safety.of_doors()?;
+    let mut doors = bind(matches, &doors)?;
     let array = assemble(&arrays::names(&devices), &options);
-    let array = array.inspect_err(|_| addresses.iter().for_each(Address::remove))?;
+    let array = array.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
     let name = array.report.name.clone();
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
     let (mut server, offer) = Server::new(array.target, &name, description, limits)?;
     let stopper = server.stopper();
     interrupt::call(move || stopper.stop())?;
-    for front in fronts {
+    for door in &mut doors {
         // With --json too: it says when clients can come.
-        ui.note(format!(
-            "array '{name}' is served: {}",
-            uri(front.address(), &name, certificates.is_some())
-        ));
-        front.open(vec![offer.clone()], certificates.clone())?;
+        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
+        door.open(std::slice::from_ref(&offer))?;
     }
     let ended = server.run(|target| {
         while let Some((array, event)) = target.next_event() {
@@ -127,8 +157,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             }
         }
     });
-    for address in &addresses {
-        address.remove();
+    for door in &mut doors {
+        door.close();
     }
     let closed = server.close();
     ended?;
@@ -177,16 +207,4 @@ fn told(event: &Event) -> Option<String> {
         }
         _ => return None,
     })
-}
-
-/// As programs take it.
-fn uri(address: &Address, export: &str, encrypted: bool) -> String {
-    match address {
-        Address::Unix(path) => {
-            let socket = scan::shell_word(&path.display().to_string()).into_owned();
-            format!("nbd+unix:///{export}?socket={socket}")
-        }
-        Address::Tcp(address) if encrypted => format!("nbds://{address}/{export}"),
-        Address::Tcp(address) => format!("nbd://{address}/{export}"),
-    }
 }

@@ -10,6 +10,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 /// A certificate authority.
@@ -187,6 +188,29 @@ fn who_shows_no_certificate_of_the_authority_is_refused() {
     assert!(String::from_utf8_lossy(&info.stdout).contains("with TLS"));
     let info = served.run(&format!("nbdinfo nbd+unix:{socket}"));
     assert!(String::from_utf8_lossy(&info.stdout).contains("without TLS"));
+    served.stop();
+}
+
+/// The commands of the document make folders that work.
+#[test]
+fn the_document_makes_certificates() {
+    if !has("openssl", "openssl") || !has("nbdinfo", "libnbd-bin") {
+        return;
+    }
+    let document = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/serving.md");
+    let document = fs::read_to_string(document).expect("it is there");
+    let commands = document.split("```sh\n").nth(1).expect("commands");
+    let commands = commands.split("```").next().expect("their end");
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let mut shell = Command::new("sh");
+    let shell = shell.args(["-e", "-c", commands]);
+    let run = shell.current_dir(pool.0.path()).output().expect("a shell");
+    assert!(run.status.success(), "{run:?}");
+    let served = pool.serve_at("0", &["--tls", "server"]);
+    let port = port(&served);
+    served.run(&format!(
+        "nbdinfo nbds://localhost:{port}/pool?tls-certificates=%/client"
+    ));
     served.stop();
 }
 

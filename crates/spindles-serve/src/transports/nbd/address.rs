@@ -1,5 +1,6 @@
 //! Where a server listens.
 
+use spindles_io::scan::shell_word;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
 use std::path::PathBuf;
@@ -11,7 +12,7 @@ const PORT: u16 = 10809;
 
 /// Where a server listens.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub(super) enum Address {
     /// A socket in the file system.
     Unix(PathBuf),
     /// A port of this machine.
@@ -20,7 +21,7 @@ pub enum Address {
 
 /// An address that is none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum AddressError {
+pub(super) enum AddressError {
     /// It has another form.
     #[error("{0:?} is no address: unix:PATH, PORT, HOST, or HOST:PORT")]
     Form(String),
@@ -36,16 +37,27 @@ pub enum AddressError {
 
 impl Address {
     /// Takes away what listening there left: a server has ended.
-    pub fn remove(&self) {
+    pub(super) fn remove(&self) {
         if let Self::Unix(path) = self {
             // Somebody may have removed it already.
             drop(std::fs::remove_file(path));
         }
     }
 
+    /// As programs take it.
+    pub(super) fn uri(&self, export: &str, encrypted: bool) -> String {
+        match self {
+            Self::Unix(path) => {
+                let socket = shell_word(&path.display().to_string()).into_owned();
+                format!("nbd+unix:///{export}?socket={socket}")
+            }
+            Self::Tcp(address) if encrypted => format!("nbds://{address}/{export}"),
+            Self::Tcp(address) => format!("nbd://{address}/{export}"),
+        }
+    }
+
     /// Whether only this machine can reach it.
-    #[must_use]
-    pub fn is_local(&self) -> bool {
+    pub(super) fn is_local(&self) -> bool {
         match self {
             Self::Unix(_) => true,
             Self::Tcp(address) => address.ip().is_loopback(),

@@ -1,14 +1,16 @@
 //! One client.
 
-use super::front::Joining;
 use super::request::{Requests, Stage};
 use super::socket::Socket;
+use crate::client::{Client, Desk, Moved, Turn};
 use spindles_block::Operation;
-use spindles_io::export::{Access, Export};
+use spindles_io::export::{Access, Answer, Export};
+use spindles_nbd::handshake::Agreed;
 use spindles_nbd::transmission::{Command, Extent, Failure, Headers, Replies, Request};
 use spindles_nbd::{CommandFlags, TransmissionFlags};
 use std::collections::VecDeque;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut, Read as _, Write as _};
+use std::os::fd::RawFd;
 
 /// Bytes that are received ahead, where no payload is about to come.
 const AHEAD_BYTES: usize = 8 << 10;
@@ -20,28 +22,6 @@ const PIECES_MAX: usize = 128;
 pub(crate) const PAYLOAD_BYTES_MAX: u64 = 32 << 20;
 /// Zeros and discards go to the export in steps of so many bytes, one after the other.
 const STEP_BYTES: u64 = 16 << 20;
-
-/// What was moved on a connection.
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Moved {
-    /// Payload that was received, in bytes.
-    pub(crate) payload_bytes: u64,
-    /// Of that, what was received elsewhere and copied to its place.
-    pub(crate) copied_bytes: u64,
-    /// Requests.
-    pub(crate) requests: u64,
-}
-
-/// How far a turn came.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Turn {
-    /// Nothing more is there to be received now, or taken.
-    Drained,
-    /// More is there.
-    More,
-    /// The export has no room for the next request.
-    Full,
-}
 
 /// Whether requests are taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -56,7 +36,6 @@ enum Line {
 /// A client.
 #[derive(Debug)]
 pub(crate) struct Connection {
-    index: usize,
     socket: Socket,
     headers: Headers,
     allocation: Option<u32>,
@@ -71,29 +50,23 @@ pub(crate) struct Connection {
     skip_bytes: u64,
     /// The last request was a write: a payload may follow the next header.
     writes: bool,
-    /// Requests whose replies wait to be sent, in order, and how much of the first is sent.
+    requests: Requests,
+    /// Those whose replies wait to be sent, in order, and how much of the first is sent.
     replies: VecDeque<usize>,
     sent: usize,
-    /// Requests that are not over.
-    pub(crate) requests: usize,
     line: Line,
-    pub(crate) moved: Moved,
+    moved: Moved,
     /// Bytes that were received or sent, now and when it was looked last.
     bytes: u64,
     bytes_before: u64,
 }
 
 impl Connection {
-    pub(crate) fn new(index: usize, joining: Joining) -> Self {
-        let Joining {
-            socket,
-            agreed,
-            received,
-        } = joining;
+    /// A client that has chosen an export; of its requests something may be received already.
+    pub(crate) fn new(socket: Socket, agreed: &Agreed, received: &[u8]) -> Self {
         let mut input = vec![0; AHEAD_BYTES].into_boxed_slice();
-        input[..received.len()].copy_from_slice(&received);
+        input[..received.len()].copy_from_slice(received);
         Self {
-            index,
             socket,
             headers: agreed.headers,
             allocation: agreed.allocation,
@@ -104,9 +77,9 @@ impl Connection {
             receiving: None,
             skip_bytes: 0,
             writes: true,
+            requests: Requests::default(),
             replies: VecDeque::new(),
             sent: 0,
-            requests: 0,
             line: Line::Open,
             moved: Moved::default(),
             bytes: 0,
@@ -114,88 +87,19 @@ impl Connection {
         }
     }
 
-    pub(crate) fn socket(&mut self) -> &mut Socket {
-        &mut self.socket
-    }
-
-    /// Whether no more requests are taken.
-    pub(crate) fn has_ended(&self) -> bool {
-        self.line >= Line::Ended
-    }
-
-    /// Whether nothing is received or sent any more.
-    pub(crate) fn is_gone(&self) -> bool {
-        self.line == Line::Gone
-    }
-
-    /// Those that were taken are answered, and no more are taken.
-    pub(crate) fn take_no_more(&mut self) {
-        self.line = self.line.max(Line::Ended);
-    }
-
-    /// Whether replies wait to be sent.
-    pub(crate) fn has_replies(&self) -> bool {
-        !self.replies.is_empty() && !self.is_gone()
-    }
-
-    /// Whether it holds room in the export, waits for the client, and nothing was moved since it was looked last.
-    pub(crate) fn is_stuck(&mut self) -> bool {
-        let waits = self.has_replies() || self.receiving.is_some();
-        let moved = std::mem::replace(&mut self.bytes_before, self.bytes) != self.bytes;
-        waits && !moved
-    }
-
-    /// The client is gone.
-    pub(crate) fn end(&mut self, export: &mut Export, requests: &mut Requests) {
-        self.line = Line::Gone;
-        self.socket.shutdown();
-        if let Some((index, _)) = self.receiving.take() {
-            self.abandon(index, export, requests);
-        }
-        for index in std::mem::take(&mut self.replies) {
-            self.over(index, export, requests);
-        }
-        self.sent = 0;
-    }
-
     /// The payload of a request does not come any more.
-    fn abandon(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
-        let pending = requests.get_mut(index);
+    fn abandon(&mut self, index: usize, desk: &mut Desk<'_>) {
+        let pending = self.requests.get_mut(index);
         assert_eq!(pending.stage, Stage::Receiving);
         for slot in pending.parts.drain(..) {
-            export.abandon(slot);
+            desk.export.abandon(slot);
         }
         pending.unanswered = 0;
-        self.over(index, export, requests);
+        self.over(index, desk);
     }
 
-    fn over(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
-        requests.remove(index, export);
-        self.requests -= 1;
-    }
-
-    /// Takes what has come, as far as it goes; what needs room in the export only where it may.
-    pub(crate) fn receive(
-        &mut self,
-        may_take: bool,
-        export: &mut Export,
-        requests: &mut Requests,
-    ) -> Turn {
-        let mut drained = false;
-        for _ in 0..TURN_REQUESTS {
-            if self.is_gone() || self.has_ended() && self.receiving.is_none() {
-                return Turn::Drained;
-            }
-            match self.step(may_take, &mut drained, export, requests) {
-                Ok(None) => {}
-                Ok(Some(turn)) => return turn,
-                Err(_) => {
-                    self.end(export, requests);
-                    return Turn::Drained;
-                }
-            }
-        }
-        Turn::More
+    fn over(&mut self, index: usize, desk: &mut Desk<'_>) {
+        self.requests.remove(index, desk.export);
     }
 
     /// Takes a request that is there, or receives more where there is more.
@@ -203,27 +107,26 @@ impl Connection {
         &mut self,
         may_take: bool,
         drained: &mut bool,
-        export: &mut Export,
-        requests: &mut Requests,
+        desk: &mut Desk<'_>,
     ) -> io::Result<Option<Turn>> {
         self.skip();
         if self.receiving.is_none() && self.skip_bytes == 0 {
             let bytes = &self.input[self.start..self.end];
             let request = Request::decode(self.headers, bytes).map_err(io::Error::other)?;
             if let Some(request) = request {
-                return self.take(request, may_take, export, requests);
+                return self.take(request, may_take, desk);
             }
         }
         if *drained {
             return Ok(Some(Turn::Drained));
         }
         // Less than there was room for: there is no more.
-        *drained = !self.fill(export, requests)?;
+        *drained = !self.fill(desk)?;
         if let Some((index, there)) = self.receiving
-            && there == requests.get(index).request.bytes
+            && there == self.requests.get(index).request.bytes
         {
             self.receiving = None;
-            self.submit(index, export, requests);
+            self.submit(index, desk);
         }
         Ok(None)
     }
@@ -237,20 +140,20 @@ impl Connection {
     }
 
     /// Receives, payload to its place. Whether as much came as there was room for.
-    fn fill(&mut self, export: &mut Export, requests: &Requests) -> io::Result<bool> {
+    fn fill(&mut self, desk: &mut Desk<'_>) -> io::Result<bool> {
         self.input.copy_within(self.start..self.end, 0);
         (self.start, self.end) = (0, self.end - self.start);
         let header = Request::encoded_bytes(self.headers);
         let payload = self.receiving.map(|(index, there)| {
-            let access = access_bytes(export);
+            let access = access_bytes(desk.export);
             let part = usize::try_from(there / access).expect("few");
-            let slot = requests.get(index).parts[part];
+            let slot = self.requests.get(index).parts[part];
             let done = usize::try_from(there % access).expect("a part is short");
-            &mut export.payload(slot)[done..]
+            &mut desk.export.payload(slot)[done..]
         });
         let is_last = |payload: &[u8]| {
             let (index, there) = self.receiving.expect("there is a payload");
-            let left = requests.get(index).request.bytes - there;
+            let left = self.requests.get(index).request.bytes - there;
             u64::try_from(payload.len()).expect("64 bits") == left
         };
         let ahead = match &payload {
@@ -298,19 +201,18 @@ impl Connection {
         &mut self,
         request: Request,
         may_take: bool,
-        export: &mut Export,
-        requests: &mut Requests,
+        desk: &mut Desk<'_>,
     ) -> io::Result<Option<Turn>> {
         let header = Request::encoded_bytes(self.headers);
-        let refusal = self.refusal(&request, export);
-        let access = access_bytes(export);
+        let refusal = self.refusal(&request, desk.export);
+        let access = access_bytes(desk.export);
         let slots = match request.command {
             _ if refusal.is_some() => 0,
             Command::Read | Command::Write => request.bytes.div_ceil(access),
             Command::Flush | Command::Trim | Command::WriteZeroes => 1,
             Command::Disconnect | Command::Cache | Command::BlockStatus | Command::Unknown(_) => 0,
         };
-        let free = u64::try_from(export.free_slots()).expect("64 bits");
+        let free = u64::try_from(desk.export.free_slots()).expect("64 bits");
         if slots > if may_take { free } else { 0 } {
             return Ok(Some(Turn::Full));
         }
@@ -325,14 +227,13 @@ impl Connection {
             return Err(io::Error::other("a payload that is too long to pass over"));
         }
         self.moved.requests += 1;
-        self.requests += 1;
-        let index = requests.add(self.index, request);
+        let index = self.requests.add(request);
         if let Some((failure, why)) = refusal {
             if has_payload {
                 self.skip_bytes = request.bytes;
             }
-            requests.get_mut(index).failed = Some((failure, why));
-            self.reply(index, requests);
+            self.requests.get_mut(index).failed = Some((failure, why));
+            self.reply(index);
             return Ok(None);
         }
         match request.command {
@@ -343,20 +244,37 @@ impl Connection {
                 } else {
                     Operation::Read
                 };
-                take_parts(index, operation, export, requests);
+                self.take_parts(index, operation, desk);
                 if has_payload && slots > 0 {
-                    self.begin_receiving(index, export, requests);
+                    self.begin_receiving(index, desk);
                 } else {
-                    self.submit(index, export, requests);
+                    self.submit(index, desk);
                 }
             }
             Command::Flush | Command::Trim | Command::WriteZeroes => {
-                self.next_step(index, export, requests);
+                self.next_step(index, desk);
             }
-            Command::Cache | Command::BlockStatus => self.reply(index, requests),
+            Command::Cache | Command::BlockStatus => self.reply(index),
             Command::Disconnect | Command::Unknown(_) => unreachable!("it was looked at before"),
         }
         Ok(None)
+    }
+
+    /// Takes slots for what has a payload.
+    fn take_parts(&mut self, index: usize, operation: Operation, desk: &mut Desk<'_>) {
+        let request = self.requests.get(index).request;
+        let access = access_bytes(desk.export);
+        let mut done = 0;
+        while done < request.bytes {
+            let bytes = access.min(request.bytes - done);
+            let slot = desk.take(Access {
+                operation,
+                offset_bytes: request.offset_bytes + done,
+                bytes: u32::try_from(bytes).expect("a part is short"),
+            });
+            self.requests.add_part(index, slot.expect("it was looked"));
+            done += bytes;
+        }
     }
 
     /// Why a request is refused, if it is.
@@ -405,12 +323,12 @@ impl Connection {
     }
 
     /// The payload of a request comes. What of it came with its header is copied to its place.
-    fn begin_receiving(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
-        let pending = requests.get_mut(index);
+    fn begin_receiving(&mut self, index: usize, desk: &mut Desk<'_>) {
+        let pending = self.requests.get_mut(index);
         pending.stage = Stage::Receiving;
         let mut there = 0;
         for &slot in &pending.parts {
-            let payload = export.payload(slot);
+            let payload = desk.export.payload(slot);
             let bytes = payload.len().min(self.end - self.start);
             payload[..bytes].copy_from_slice(&self.input[self.start..self.start + bytes]);
             self.start += bytes;
@@ -419,27 +337,27 @@ impl Connection {
         self.moved.payload_bytes += there;
         self.moved.copied_bytes += there;
         if there == pending.request.bytes {
-            return self.submit(index, export, requests);
+            return self.submit(index, desk);
         }
         self.receiving = Some((index, there));
     }
 
     /// The export gets all parts of a request.
-    fn submit(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
-        let pending = requests.get_mut(index);
+    fn submit(&mut self, index: usize, desk: &mut Desk<'_>) {
+        let pending = self.requests.get_mut(index);
         pending.stage = Stage::Served;
         pending.unanswered = pending.parts.len();
         if pending.parts.is_empty() {
-            return self.reply(index, requests);
+            return self.reply(index);
         }
         for &slot in &pending.parts {
-            export.submit(slot);
+            desk.export.submit(slot);
         }
     }
 
     /// The export gets the next step of what has no payload.
-    fn next_step(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
-        let pending = requests.get_mut(index);
+    fn next_step(&mut self, index: usize, desk: &mut Desk<'_>) {
+        let pending = self.requests.get_mut(index);
         let request = pending.request;
         let fua = request.flags.contains(CommandFlags::FUA);
         let operation = match request.command {
@@ -468,30 +386,16 @@ impl Connection {
             pending.next_bytes = request.bytes;
         }
         for slot in pending.parts.drain(..) {
-            export.give_back(slot);
+            desk.export.give_back(slot);
         }
-        let slot = export.take(access).expect("one was free");
-        requests.add_part(index, slot);
-        self.submit(index, export, requests);
-    }
-
-    /// A part of a request was answered, and it was the last.
-    pub(crate) fn answered(&mut self, index: usize, export: &mut Export, requests: &mut Requests) {
-        let pending = requests.get(index);
-        let request = pending.request;
-        let has_steps = matches!(request.command, Command::Trim | Command::WriteZeroes);
-        if self.is_gone() {
-            self.over(index, export, requests);
-        } else if has_steps && pending.failed.is_none() && pending.next_bytes < request.bytes {
-            self.next_step(index, export, requests);
-        } else {
-            self.reply(index, requests);
-        }
+        let slot = desk.take(access).expect("one was free");
+        self.requests.add_part(index, slot);
+        self.submit(index, desk);
     }
 
     /// All is known of a request: its reply is to be sent.
-    fn reply(&mut self, index: usize, requests: &mut Requests) {
-        let pending = requests.get_mut(index);
+    fn reply(&mut self, index: usize) {
+        let pending = self.requests.get_mut(index);
         pending.stage = Stage::Replying;
         let replies = Replies {
             headers: self.headers,
@@ -518,38 +422,8 @@ impl Connection {
         self.replies.push_back(index);
     }
 
-    /// Sends replies, as many as the socket takes. Whether it took all.
-    pub(crate) fn send(&mut self, export: &mut Export, requests: &mut Requests) -> bool {
-        while !self.replies.is_empty() {
-            let (sent, offered) = match self.send_some(export, requests) {
-                Ok(both) => both,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
-                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
-                Err(_) => {
-                    self.end(export, requests);
-                    return true;
-                }
-            };
-            self.sent += sent;
-            self.bytes += u64::try_from(sent).expect("64 bits");
-            while let Some(&first) = self.replies.front() {
-                let bytes = requests.get(first).reply_bytes();
-                if self.sent < bytes {
-                    break;
-                }
-                self.sent -= bytes;
-                self.replies.pop_front();
-                self.over(first, export, requests);
-            }
-            if sent < offered {
-                return false;
-            }
-        }
-        true
-    }
-
     /// Sends the beginning of what waits. How much was sent, and of how much.
-    fn send_some(&mut self, export: &Export, requests: &Requests) -> io::Result<(usize, usize)> {
+    fn send_some(&mut self, export: &Export) -> io::Result<(usize, usize)> {
         let mut pieces = [IoSlice::new(&[]); PIECES_MAX];
         let (mut count, mut offered, mut skip) = (0, 0, self.sent);
         let mut add = |piece| -> bool {
@@ -564,7 +438,7 @@ impl Connection {
             count < PIECES_MAX
         };
         'all: for &index in &self.replies {
-            let pending = requests.get(index);
+            let pending = self.requests.get(index);
             if !add(&pending.head) {
                 break;
             }
@@ -581,24 +455,121 @@ impl Connection {
     }
 }
 
+impl Client for Connection {
+    fn descriptor(&self) -> RawFd {
+        self.socket.descriptor()
+    }
+
+    fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn {
+        let mut drained = false;
+        for _ in 0..TURN_REQUESTS {
+            if self.is_gone() || self.line == Line::Ended && self.receiving.is_none() {
+                return Turn::Drained;
+            }
+            match self.step(may_take, &mut drained, desk) {
+                Ok(None) => {}
+                Ok(Some(turn)) => return turn,
+                Err(_) => {
+                    self.end(desk);
+                    return Turn::Drained;
+                }
+            }
+        }
+        Turn::More
+    }
+
+    fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>) {
+        let index = self.requests.of_slot(answer.slot);
+        let pending = self.requests.get_mut(index);
+        pending.answered(answer.result);
+        if pending.unanswered > 0 {
+            return;
+        }
+        let request = pending.request;
+        let has_steps = matches!(request.command, Command::Trim | Command::WriteZeroes);
+        let goes_on = has_steps && pending.failed.is_none() && pending.next_bytes < request.bytes;
+        if self.is_gone() {
+            self.over(index, desk);
+        } else if goes_on {
+            self.next_step(index, desk);
+        } else {
+            self.reply(index);
+        }
+    }
+
+    fn has_replies(&self) -> bool {
+        !self.replies.is_empty() && !self.is_gone()
+    }
+
+    fn send(&mut self, desk: &mut Desk<'_>) -> bool {
+        while !self.replies.is_empty() {
+            let (sent, offered) = match self.send_some(desk.export) {
+                Ok(both) => both,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return false,
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(_) => {
+                    self.end(desk);
+                    return true;
+                }
+            };
+            self.sent += sent;
+            self.bytes += u64::try_from(sent).expect("64 bits");
+            while let Some(&first) = self.replies.front() {
+                let bytes = self.requests.get(first).reply_bytes();
+                if self.sent < bytes {
+                    break;
+                }
+                self.sent -= bytes;
+                self.replies.pop_front();
+                self.over(first, desk);
+            }
+            if sent < offered {
+                return false;
+            }
+        }
+        true
+    }
+
+    fn take_no_more(&mut self) {
+        self.line = self.line.max(Line::Ended);
+    }
+
+    fn end(&mut self, desk: &mut Desk<'_>) {
+        self.line = Line::Gone;
+        self.socket.shutdown();
+        if let Some((index, _)) = self.receiving.take() {
+            self.abandon(index, desk);
+        }
+        for index in std::mem::take(&mut self.replies) {
+            self.over(index, desk);
+        }
+        self.sent = 0;
+    }
+
+    fn is_gone(&self) -> bool {
+        self.line == Line::Gone
+    }
+
+    fn is_over(&self) -> bool {
+        self.line >= Line::Ended && self.requests.is_empty()
+    }
+
+    fn shut_down(&mut self) {
+        self.socket.shutdown();
+    }
+
+    fn is_stuck(&mut self) -> bool {
+        let waits = self.has_replies() || self.receiving.is_some();
+        let moved = std::mem::replace(&mut self.bytes_before, self.bytes) != self.bytes;
+        waits && !moved
+    }
+
+    fn moved(&self) -> Moved {
+        self.moved
+    }
+}
+
 /// The most bytes of one access.
 fn access_bytes(export: &Export) -> u64 {
     export.limits().access_bytes_max.into()
-}
-
-/// Takes slots for what has a payload.
-fn take_parts(index: usize, operation: Operation, export: &mut Export, requests: &mut Requests) {
-    let request = requests.get(index).request;
-    let access = access_bytes(export);
-    let mut done = 0;
-    while done < request.bytes {
-        let bytes = access.min(request.bytes - done);
-        let slot = export.take(Access {
-            operation,
-            offset_bytes: request.offset_bytes + done,
-            bytes: u32::try_from(bytes).expect("a part is short"),
-        });
-        requests.add_part(index, slot.expect("it was looked"));
-        done += bytes;
-    }
 }

@@ -2,18 +2,19 @@
 //! has chosen an export. Then its socket goes to the server of that.
 
 use super::address::Address;
-use super::certificates::Certificates;
+use super::connection::{Connection, PAYLOAD_BYTES_MAX};
 use super::socket::{Listener, Socket, Stream};
-use crate::wake::Waker;
+use crate::certificates::Certificates;
+use crate::offer::{ExportFacts, Offer};
+use crate::transports::Door;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
-use spindles_nbd::Violation;
-use spindles_nbd::handshake::{Agreed, Export, Server, Step, Tls};
+use spindles_nbd::handshake::{Server, Step, Tls};
+use spindles_nbd::{TransmissionFlags, Violation, handshake};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 use thiserror::Error;
@@ -25,96 +26,71 @@ const HANDSHAKE_MAX: Duration = Duration::from_secs(10);
 /// After an error that keeps clients from being accepted, as where the process has too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// A client that has chosen an export.
-#[derive(Debug)]
-pub(crate) struct Joining {
-    pub(crate) socket: Socket,
-    pub(crate) agreed: Agreed,
-    /// Bytes of requests that came with the end of the handshake.
-    pub(crate) received: Vec<u8>,
-}
-
-/// An export, and where clients who choose it go.
-#[derive(Clone, Debug)]
-pub struct Offer {
-    pub(crate) export: Export,
-    pub(crate) joining: Sender<Joining>,
-    pub(crate) waker: Waker,
-}
-
-/// Clients who have chosen an export.
-pub(crate) fn joining(export: Export, waker: &Waker) -> (Offer, Receiver<Joining>) {
-    let (joining, joined) = channel();
-    let waker = waker.clone();
-    (
-        Offer {
-            export,
-            joining,
-            waker,
-        },
-        joined,
-    )
-}
-
 /// It can't listen.
 #[derive(Debug, Error)]
 #[error("can't listen on {address}: {source}")]
-pub struct FrontError {
+pub(super) struct FrontError {
     address: Address,
     source: io::Error,
 }
 
 /// Listens on one address.
 #[derive(Debug)]
-pub struct Front {
-    listener: Listener,
+pub(super) struct Front {
+    /// Until it is opened.
+    listener: Option<Listener>,
     address: Address,
+    certificates: Option<Certificates>,
 }
 
 impl Front {
     /// Listens there.
-    ///
-    /// # Errors
-    ///
-    /// What the system says.
-    pub fn bind(asked: &Address) -> Result<Self, FrontError> {
+    pub(super) fn bind(
+        asked: &Address,
+        certificates: Option<Certificates>,
+    ) -> Result<Self, FrontError> {
         let failed = |source| FrontError {
             address: asked.clone(),
             source,
         };
         let listener = Listener::bind(asked).map_err(failed)?;
         let address = listener.address(asked).map_err(failed)?;
-        Ok(Self { listener, address })
+        let listener = Some(listener);
+        Ok(Self {
+            listener,
+            address,
+            certificates,
+        })
+    }
+}
+
+impl Door for Front {
+    fn address(&self, export: &str) -> String {
+        self.address.uri(export, self.certificates.is_some())
     }
 
-    /// Where it listens: with the port that the system chose, where it was to.
-    #[must_use]
-    pub fn address(&self) -> &Address {
-        &self.address
-    }
-
-    /// Lets clients in from now on, until the process ends. The first export is the one without a name too. Where
-    /// there are certificates, clients of a port must begin with TLS, and those of a socket may: a socket is as safe
-    /// as its folder.
-    ///
-    /// # Errors
-    ///
-    /// There can be no thread for it.
-    pub fn open(self, offers: Vec<Offer>, certificates: Option<Certificates>) -> io::Result<()> {
+    /// Where there are certificates, clients of a port must begin with TLS, and those of a socket may: a socket is
+    /// as safe as its folder.
+    fn open(&mut self, offers: &[Offer]) -> io::Result<()> {
+        let certificates = self.certificates.clone();
         let tls = match (&certificates, &self.address) {
             (None, _) => Tls::Never,
             (Some(_), Address::Unix(_)) => Tls::Offered,
             (Some(_), Address::Tcp(_)) => Tls::Required,
         };
         let gate = Arc::new(Gate {
-            offers,
+            offers: offers.into(),
             tls,
             certificates,
         });
         let front = thread::Builder::new().name("spindles-front".to_owned());
-        let listener = self.listener;
+        let listener = self.listener.take().expect("it is opened once");
         front.spawn(move || accept(&listener, &gate))?;
         Ok(())
+    }
+
+    fn close(&mut self) {
+        self.address.remove();
     }
 }
 
@@ -153,17 +129,12 @@ fn accept(listener: &Listener, gate: &Arc<Gate>) {
 
 /// Shakes hands. Who breaks the protocol, or takes too long, is left: it would not understand why.
 fn join(stream: Stream, gate: &Gate) {
-    let Ok(Some(joining)) = shake_hands(stream, gate) else {
-        return;
-    };
-    let chosen = gate
-        .offers
-        .iter()
-        .find(|offer| offer.export.name == joining.agreed.export);
-    let offer = chosen.expect("it was found by that name");
-    // It fails where the server of that has ended.
-    if offer.joining.send(joining).is_ok() {
-        offer.waker.wake();
+    if let Ok(Some((chosen, connection))) = shake_hands(stream, gate) {
+        let mut offers = gate.offers.iter();
+        let offer = offers.find(|offer| offer.export.name == chosen);
+        offer
+            .expect("it was found by that name")
+            .join(Box::new(connection));
     }
 }
 
@@ -177,9 +148,9 @@ enum Failed {
     Tls(#[from] rustls::Error),
 }
 
-fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<Joining>, Failed> {
-    let exports = gate.offers.iter().map(|offer| offer.export.clone());
-    let exports: Vec<Export> = exports.collect();
+fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection)>, Failed> {
+    let exports = gate.offers.iter().map(|offer| offered(&offer.export));
+    let exports: Vec<_> = exports.collect();
     let end = Instant::now() + HANDSHAKE_MAX;
     let mut socket = Socket::plain(stream);
     let mut server = Server::new(gate.tls);
@@ -204,11 +175,8 @@ fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<Joining>, Failed> {
             }
             Step::End => return Ok(None),
             Step::Transmit(agreed) => {
-                return Ok(Some(Joining {
-                    socket,
-                    agreed,
-                    received: buffer[used..count].to_vec(),
-                }));
+                let connection = Connection::new(socket, &agreed, &buffer[used..count]);
+                return Ok(Some((agreed.export, connection)));
             }
         }
     }
@@ -267,5 +235,35 @@ impl<T: Write + AsFd> Write for Waited<'_, T> {
 
     fn flush(&mut self) -> io::Result<()> {
         Ok(())
+    }
+}
+
+/// What clients see of an export.
+fn offered(export: &ExportFacts) -> handshake::Export {
+    let all = [
+        TransmissionFlags::SEND_FLUSH,
+        TransmissionFlags::SEND_FUA,
+        TransmissionFlags::SEND_TRIM,
+        TransmissionFlags::SEND_WRITE_ZEROES,
+        TransmissionFlags::SEND_DF,
+        TransmissionFlags::CAN_MULTI_CONN,
+        TransmissionFlags::SEND_CACHE,
+        TransmissionFlags::SEND_FAST_ZERO,
+    ];
+    let none = TransmissionFlags::HAS_FLAGS;
+    let mut flags = all.into_iter().fold(none, TransmissionFlags::with);
+    if export.read_only {
+        flags = flags.with(TransmissionFlags::READ_ONLY);
+    }
+    handshake::Export {
+        name: export.name.clone(),
+        description: export.description.clone(),
+        bytes: export.bytes,
+        flags,
+        block_sizes: handshake::BlockSizes {
+            min_bytes: 1,
+            preferred_bytes: export.block_bytes.max(4096),
+            payload_bytes_max: u32::try_from(PAYLOAD_BYTES_MAX).expect("32 MiB"),
+        },
     }
 }

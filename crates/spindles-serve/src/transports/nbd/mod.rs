@@ -13,16 +13,35 @@
 //! with an earlier request is copied there, and counted.
 
 mod address;
-mod certificates;
 mod connection;
 mod front;
 mod request;
 mod socket;
 mod tls;
 
-pub use address::{Address, AddressError};
-pub use certificates::{Certificates, CertificatesError, Clients};
-pub(crate) use connection::{Connection, PAYLOAD_BYTES_MAX, Turn};
-pub use front::{Front, FrontError, Offer};
-pub(crate) use front::{Joining, joining};
-pub(crate) use request::Requests;
+use super::{Door, DoorError, DoorOptions, Transport};
+use address::Address;
+use front::Front;
+
+pub(super) static TRANSPORT: Transport = Transport {
+    name: "nbd",
+    value: "ADDR",
+    help: "Listen there for NBD clients: unix:PATH, PORT, or HOST:PORT",
+    bind,
+};
+
+fn bind(address: &str, options: &DoorOptions) -> Result<Box<dyn Door>, DoorError> {
+    let address: Address = address
+        .parse()
+        .map_err(|error: address::AddressError| DoorError::Usage(error.to_string()))?;
+    let is_safe = options.certificates.is_some() || options.allow_plaintext;
+    if !address.is_local() && !is_safe {
+        return Err(DoorError::Usage(format!(
+            "{address}: other machines can reach it, and nothing is encrypted: give --tls with certificates, \
+             --allow-plaintext if the network is safe, or an address of this machine"
+        )));
+    }
+    let front = Front::bind(&address, options.certificates.clone());
+    let front = front.map_err(|error| DoorError::Refused(Box::new(error)))?;
+    Ok(Box::new(front))
+}

@@ -1,5 +1,6 @@
-//! Requests of all connections of an export, from their header to the last byte of their reply.
+//! Requests of a connection, from their header to the last byte of their reply.
 
+use crate::client::why;
 use spindles_block::RequestError;
 use spindles_io::export::{Export, SlotId};
 use spindles_nbd::transmission::{Command, Failure, Request};
@@ -25,7 +26,6 @@ pub(crate) enum Stage {
 #[derive(Debug)]
 pub(crate) struct Pending {
     pub(crate) stage: Stage,
-    pub(crate) connection: usize,
     pub(crate) request: Request,
     /// Its parts, in order. Each holds as much of the payload as an access may have, but for the last.
     pub(crate) parts: Vec<SlotId>,
@@ -65,23 +65,15 @@ impl Pending {
 
 /// The error, and the words for people, that a client gets for what failed.
 fn failure(error: RequestError) -> (Failure, &'static str) {
-    match error {
-        RequestError::OutOfRange => (Failure::Invalid, "it ends behind the export"),
-        RequestError::ReadOnly => (Failure::Permission, "the export is read only"),
-        RequestError::BeyondTolerance => (
-            Failure::Io,
-            "more of the array is lost than its level survives",
-        ),
-        RequestError::Corrupt => (
-            Failure::Io,
-            "the blocks are corrupt, and could not be repaired",
-        ),
-        RequestError::InDoubt => (
-            Failure::Io,
-            "a crash left the blocks in doubt, and the array is open read only",
-        ),
-        RequestError::NoSpace => (Failure::NoSpace, "no space is left where the members lie"),
-    }
+    let failure = match error {
+        RequestError::OutOfRange => Failure::Invalid,
+        RequestError::ReadOnly => Failure::Permission,
+        RequestError::BeyondTolerance | RequestError::Corrupt | RequestError::InDoubt => {
+            Failure::Io
+        }
+        RequestError::NoSpace => Failure::NoSpace,
+    };
+    (failure, why(error))
 }
 
 /// All of them.
@@ -95,11 +87,10 @@ pub(crate) struct Requests {
 
 impl Requests {
     /// A new one; it has no parts.
-    pub(crate) fn add(&mut self, connection: usize, request: Request) -> usize {
+    pub(crate) fn add(&mut self, request: Request) -> usize {
         if let Some(index) = self.free.pop() {
             let pending = &mut self.all[index];
             pending.stage = Stage::Replying;
-            pending.connection = connection;
             pending.request = request;
             pending.unanswered = 0;
             pending.next_bytes = 0;
@@ -108,7 +99,6 @@ impl Requests {
         }
         self.all.push(Pending {
             stage: Stage::Replying,
-            connection,
             request,
             parts: Vec::new(),
             unanswered: 0,
@@ -139,6 +129,11 @@ impl Requests {
     /// The request that a slot is a part of.
     pub(crate) fn of_slot(&self, slot: SlotId) -> usize {
         self.of_slots[slot.index()]
+    }
+
+    /// Whether all are over.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.free.len() == self.all.len()
     }
 
     /// It is over: its slots are free.

@@ -1,0 +1,97 @@
+//! What the server knows of a client, whatever it speaks.
+
+use spindles_block::RequestError;
+use spindles_io::Busy;
+use spindles_io::export::{Access, Answer, Export, SlotId};
+use std::fmt::Debug;
+use std::os::fd::RawFd;
+
+/// What was moved for a client.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Moved {
+    /// Payload that was received, in bytes.
+    pub(crate) payload_bytes: u64,
+    /// Of that, what was received elsewhere and copied to its place.
+    pub(crate) copied_bytes: u64,
+    /// Requests.
+    pub(crate) requests: u64,
+}
+
+/// How far a turn came.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Turn {
+    /// Nothing more is there to be received now, or taken.
+    Drained,
+    /// More is there.
+    More,
+    /// The export has no room for the next request.
+    Full,
+}
+
+/// The export, as one client sees it.
+pub(crate) struct Desk<'a> {
+    pub(crate) export: &'a mut Export,
+    /// Who gets the answers to what is taken here.
+    pub(crate) user: usize,
+}
+
+impl Desk<'_> {
+    /// A slot of the export, whose answer comes to this client.
+    pub(crate) fn take(&mut self, access: Access) -> Result<SlotId, Busy> {
+        self.export.take_for(self.user, access)
+    }
+}
+
+/// A client: a descriptor that requests come from and replies go to. It takes a request when the export has
+/// room for all of it, and holds slots of the export until the reply is sent.
+pub(crate) trait Client: Debug + Send {
+    /// What is looked out for.
+    fn descriptor(&self) -> RawFd;
+
+    /// Takes what has come, as far as it goes; what needs room in the export only where it may.
+    fn receive(&mut self, may_take: bool, desk: &mut Desk<'_>) -> Turn;
+
+    /// An access that was taken is answered.
+    fn answered(&mut self, answer: Answer, desk: &mut Desk<'_>);
+
+    /// Whether replies wait to be sent.
+    fn has_replies(&self) -> bool;
+
+    /// Sends replies, as many as it takes. Whether it took all; otherwise it is looked out for room.
+    fn send(&mut self, desk: &mut Desk<'_>) -> bool;
+
+    /// What was taken is answered, and no more is taken.
+    fn take_no_more(&mut self);
+
+    /// The client is gone: what it has of the export is given back as it is answered.
+    fn end(&mut self, desk: &mut Desk<'_>);
+
+    /// Whether nothing is received or sent any more.
+    fn is_gone(&self) -> bool;
+
+    /// Whether no more is taken, and all that was taken is over.
+    fn is_over(&self) -> bool;
+
+    /// Whatever looks out for the descriptor finds it ready from now on.
+    fn shut_down(&mut self);
+
+    /// Whether it holds room in the export, waits for the client, and nothing was moved since it was asked last.
+    fn is_stuck(&mut self) -> bool;
+
+    /// What was moved until now.
+    fn moved(&self) -> Moved;
+}
+
+/// For people: what failed.
+pub(crate) fn why(error: RequestError) -> &'static str {
+    match error {
+        RequestError::OutOfRange => "it ends behind the export",
+        RequestError::ReadOnly => "the export is read only",
+        RequestError::BeyondTolerance => "more of the array is lost than its level survives",
+        RequestError::Corrupt => "the blocks are corrupt, and could not be repaired",
+        RequestError::InDoubt => {
+            "a crash left the blocks in doubt, and the array is open read only"
+        }
+        RequestError::NoSpace => "no space is left where the members lie",
+    }
+}

@@ -1,0 +1,95 @@
+//! An export that is offered to clients, and the way by which those who come reach its server.
+
+use crate::client::Client;
+use crate::wake::Waker;
+use spindles_io::Target;
+use spindles_io::export::Export;
+use std::sync::mpsc::{Receiver, Sender, channel};
+
+/// What clients are told of an export before they have it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ExportFacts {
+    /// Its name.
+    pub name: String,
+    /// For people.
+    pub description: String,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// The smallest that is read or written without reading more, in bytes.
+    pub block_bytes: u32,
+    /// Nothing is written.
+    pub read_only: bool,
+}
+
+impl ExportFacts {
+    pub(crate) fn of(export: &Export, name: &str, description: String) -> Self {
+        let facts = export.target().facts();
+        Self {
+            name: name.to_owned(),
+            description,
+            bytes: facts.bytes(),
+            block_bytes: facts.block_size.bytes(),
+            read_only: facts.read_only,
+        }
+    }
+}
+
+/// What the thread of a server is asked from outside.
+pub(crate) enum Arrival {
+    /// A client has come.
+    Client(Box<dyn Client>),
+    /// Somebody does something with the target.
+    Call(Call),
+}
+
+/// Something to be done with a target, on its thread.
+pub(crate) type Call = Box<dyn FnOnce(&mut dyn Target) + Send>;
+
+/// An export, and the way to its server.
+#[derive(Clone, Debug)]
+pub struct Offer {
+    pub(crate) export: ExportFacts,
+    arrivals: Sender<Arrival>,
+    waker: Waker,
+}
+
+impl Offer {
+    pub(crate) fn new(export: ExportFacts, waker: &Waker) -> (Self, Receiver<Arrival>) {
+        let (arrivals, arrived) = channel();
+        let offer = Self {
+            export,
+            arrivals,
+            waker: waker.clone(),
+        };
+        (offer, arrived)
+    }
+
+    /// What clients are told.
+    #[must_use]
+    pub fn export(&self) -> &ExportFacts {
+        &self.export
+    }
+
+    /// A client has come. Where the server has ended it is dropped.
+    pub(crate) fn join(&self, client: Box<dyn Client>) {
+        if self.arrivals.send(Arrival::Client(client)).is_ok() {
+            self.waker.wake();
+        }
+    }
+
+    /// Does that with the target, on the thread that has it, and waits until it is done. `None` where the server
+    /// has ended.
+    pub fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut dyn Target) -> T + Send + 'static,
+    ) -> Option<T> {
+        let (done, result) = channel();
+        let call: Call = Box::new(move |target| {
+            // Who asked may be gone.
+            drop(done.send(call(target)));
+        });
+        self.arrivals.send(Arrival::Call(call)).ok()?;
+        self.waker.wake();
+        result.recv().ok()
+    }
+}
