@@ -12,6 +12,7 @@
 mod certificates;
 mod client;
 mod offer;
+pub mod sandbox;
 mod server;
 mod transports;
 mod wake;

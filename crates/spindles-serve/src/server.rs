@@ -161,6 +161,15 @@ impl Server {
         self.stopper.clone()
     }
 
+    /// Threads that carry requests to the members begin anew: with what the calling thread may by now.
+    ///
+    /// # Errors
+    ///
+    /// There can be no threads.
+    pub fn restart_threads(&mut self) -> io::Result<()> {
+        self.export.target_mut().restart_threads()
+    }
+
     /// Serves until it is stopped. `look` is called whenever the target may have something to tell.
     ///
     /// # Errors

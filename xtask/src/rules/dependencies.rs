@@ -33,7 +33,14 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-serve",
         &["block", "io", "nbd"],
-        &["rustix", "rustls", "thiserror"],
+        &[
+            "landlock",
+            "libc",
+            "rustix",
+            "rustls",
+            "seccompiler",
+            "thiserror",
+        ],
     ),
     (
         "spindles-workload",

@@ -1,9 +1,10 @@
 //! Opening what lies in the file system, past the page cache where that works.
 
+use crate::files;
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
 use crate::{Direct, OpenError, OpenOptions};
-use rustix::fs::{AtFlags, FlockOperation, Mode, OFlags, StatxFlags, flock, statx};
+use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, flock, statx};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
 use std::os::fd::OwnedFd;
@@ -47,11 +48,8 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
     };
     let flags = access | flags | OFlags::CLOEXEC;
     let busy_timeout = options.busy_timeout;
-    let open = |flags| {
-        retry_while_busy(name, busy_timeout, Errno::BUSY, || {
-            rustix::fs::open(name, flags, Mode::empty())
-        })
-    };
+    let open =
+        |flags| retry_while_busy(name, busy_timeout, Errno::BUSY, || files::open(name, flags));
     let reason = match options.direct {
         Direct::Never => "the caller asks for the page cache".to_owned(),
         Direct::Auto | Direct::Always => match open(flags | OFlags::DIRECT) {
@@ -121,7 +119,7 @@ pub(super) fn hold_above(name: &str, options: &OpenOptions) -> Result<Vec<OwnedF
     let flags = OFlags::RDONLY | OFlags::EXCL | OFlags::NONBLOCK | OFlags::CLOEXEC;
     for device in loop_devices_on(name) {
         let opened = retry_while_busy(&device, options.busy_timeout, Errno::BUSY, || {
-            rustix::fs::open(&device, flags, Mode::empty())
+            files::open(&device, flags)
         });
         match opened {
             Ok(file) => held.push(file),

@@ -7,6 +7,7 @@ use crate::offer::Offer;
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
+use std::path::Path;
 
 /// A way to reach an array.
 #[derive(Debug)]
@@ -61,4 +62,10 @@ pub trait Door: Debug {
 
     /// Takes away what it left in the file system: the server has ended.
     fn close(&mut self);
+
+    /// The folder from which `close` takes it away. Nothing else can be removed in the sandbox, which is entered
+    /// between `bind` and `open`.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
 }

@@ -12,6 +12,7 @@ mod journal;
 mod lab;
 mod layout;
 mod man;
+mod outside;
 mod rebuild;
 mod rename;
 mod replace;
@@ -74,6 +75,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &sim::COMMAND,
     &completions::COMMAND,
     &man::COMMAND,
+    &outside::COMMAND,
     &help::COMMAND,
 ];
 

@@ -1,23 +1,25 @@
 //! `spindles serve`: presents an array to other programs.
 
-use super::Command;
+use super::{Command, outside};
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
 use crate::ui::Ui;
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
 use spindles_io::{OpenOptions, why_out};
+use spindles_serve::sandbox::helper::{Helper, Rules};
+use spindles_serve::sandbox::{self, Needs, Sandbox};
 use spindles_serve::{
     Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Server, ServerLimits,
     TRANSPORTS, Transport,
 };
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -74,6 +76,9 @@ struct Safety {
     /// Listen on addresses that other machines can reach, without encryption
     #[arg(long, conflicts_with = "tls")]
     allow_plaintext: bool,
+    /// Keep all that this user may do while clients are served, for systems on which giving it up fails
+    #[arg(long)]
+    no_sandbox: bool,
 }
 
 impl Safety {
@@ -90,6 +95,38 @@ impl Safety {
             certificates: certificates.transpose()?,
         })
     }
+}
+
+/// Gives up what is not needed any more, now that the devices are open. What needs more later is asked of a helper.
+fn enter_sandbox(
+    devices: &[&str],
+    doors: &[Box<dyn Door>],
+    server: &mut Server,
+) -> anyhow::Result<Sandbox> {
+    let rules = Rules {
+        folders: devices.iter().filter_map(|name| folder_of(name)).collect(),
+        hook: None,
+    };
+    let helper = Helper::start(outside::command(&rules));
+    let helper =
+        helper.context("can't start the helper of the sandbox; --no-sandbox does without")?;
+    let opener = move |name: &str, flags| helper.open(Path::new(name), flags);
+    spindles_io::open_devices_by(Box::new(opener));
+    let removes_from = doors.iter().filter_map(|door| door.folder());
+    let entered = sandbox::enter(&Needs {
+        writes_in: spindles_io::notice::own_folder().into_iter().collect(),
+        removes_from: removes_from.map(Path::to_owned).collect(),
+        connects: false,
+    });
+    server.restart_threads()?;
+    Ok(entered)
+}
+
+/// Where a file lies that is a device.
+fn folder_of(device: &str) -> Option<PathBuf> {
+    let path = Path::new(device).canonicalize().ok()?;
+    let is_file = path.metadata().is_ok_and(|it| it.is_file());
+    path.parent().filter(|_| is_file).map(Path::to_owned)
 }
 
 /// An option for each transport; at least one has to be given.
@@ -144,6 +181,15 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let limits = ServerLimits::default();
     let (mut server, offer) = Server::new(array.target, &name, description, limits)?;
     let stopper = server.stopper();
+    if !arguments.safety.no_sandbox {
+        let sandbox = enter_sandbox(&arrays::names(&devices), &doors, &mut server)?;
+        if !sandbox.missing().is_empty() {
+            let missing = sandbox.missing().join(", ");
+            ui.note(format!(
+                "the sandbox has only: {sandbox}; this system has no {missing}"
+            ));
+        }
+    }
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
         // With --json too: it says when clients can come.

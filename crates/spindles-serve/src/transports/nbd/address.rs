@@ -3,7 +3,7 @@
 use spindles_io::scan::shell_word;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use thiserror::Error;
 
@@ -41,6 +41,17 @@ impl Address {
         if let Self::Unix(path) = self {
             // Somebody may have removed it already.
             drop(std::fs::remove_file(path));
+        }
+    }
+
+    /// Where it leaves something in the file system.
+    pub(super) fn folder(&self) -> Option<&Path> {
+        match self {
+            Self::Unix(path) => path.parent().map(|folder| match folder.as_os_str() {
+                name if name.is_empty() => Path::new("."),
+                _ => folder,
+            }),
+            Self::Tcp(_) => None,
         }
     }
 

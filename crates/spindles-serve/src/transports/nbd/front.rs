@@ -13,6 +13,7 @@ use spindles_nbd::handshake::{Server, Step, Tls};
 use spindles_nbd::{TransmissionFlags, Violation, handshake};
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
+use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
@@ -91,6 +92,10 @@ impl Door for Front {
 
     fn close(&mut self) {
         self.address.remove();
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        self.address.folder()
     }
 }
 

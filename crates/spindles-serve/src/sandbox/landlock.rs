@@ -1,0 +1,36 @@
+//! Landlock: which files can be opened by name. What is open already, or comes from the helper, stays as it is.
+
+use super::{Needs, Part};
+use landlock::{
+    ABI, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
+    RulesetError, RulesetStatus, Scope, path_beneath_rules,
+};
+use std::path::PathBuf;
+
+/// What is known of the access of files, and of signals and sockets to other processes. A kernel that knows less
+/// goes as far as it can.
+const KNOWN: ABI = ABI::V6;
+/// Where the kernel tells of devices, and of who has them.
+const TOLD_IN: &[&str] = &["/proc", "/sys"];
+
+pub(super) static LANDLOCK: Part = Part {
+    name: "Landlock",
+    enter: |needs| enter(needs).is_ok_and(|status| status != RulesetStatus::NotEnforced),
+};
+
+fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
+    let read = AccessFs::ReadFile | AccessFs::ReadDir;
+    let remove = BitFlags::from(AccessFs::RemoveFile);
+    let write = read | remove | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate;
+    let rules = |folders: &[PathBuf], access| path_beneath_rules(folders.to_vec(), access);
+    let told: Vec<PathBuf> = TOLD_IN.iter().map(PathBuf::from).collect();
+    let status = Ruleset::default()
+        .handle_access(AccessFs::from_all(KNOWN))?
+        .scope(Scope::from_all(KNOWN))?
+        .create()?
+        .add_rules(rules(&told, read))?
+        .add_rules(rules(&needs.writes_in, write))?
+        .add_rules(rules(&needs.removes_from, remove))?
+        .restrict_self()?;
+    Ok(status.ruleset)
+}
