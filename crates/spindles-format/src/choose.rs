@@ -400,6 +400,18 @@ fn loser(found: &[Found], classes: &[Class<'_>], newer: usize, older: usize) -> 
     None
 }
 
+/// Since which generation the array of this record has gone on without a device that can be brought up to date
+/// by the regions that are marked dirty; `None` for any other.
+pub fn returns_since(truth: &ArrayRecord, found: &Found) -> Option<u64> {
+    let (own, _) = found.record().ok()?;
+    match position(truth, found)? {
+        MemberState::Missing { out_since } if own.uuid == truth.uuid => {
+            returns(truth, own, found, out_since).then_some(out_since)
+        }
+        _ => None,
+    }
+}
+
 /// Whether a device that is out since generation `since` needs only the regions that are marked dirty.
 /// Regions stay marked while any member is missing, so they cover all that was written since. The device
 /// must certainly hold all that was written before:

@@ -46,7 +46,7 @@ pub use checksums::{
     CHECKSUM_PART_BYTES, ChecksumKind, Entries, PageParts, give_checksums, open_checksums,
     room_for_checksums, seal_checksums, stored_checksum,
 };
-pub use choose::{Found, choose};
+pub use choose::{Found, choose, returns_since};
 pub use crc32c::{
     CHECKSUM_TAIL_BYTES, CHECKSUM_TAIL_OF_BYTES, block_checksum, checksum_tail, crc32c,
 };

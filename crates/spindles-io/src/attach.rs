@@ -4,7 +4,7 @@
 use crate::assemble::{self, ArrayReport, JournalReport, MemberReport};
 pub use crate::errors::{AttachError, ChangeError, OwnRole};
 use crate::probe::Probe;
-use crate::{OpenOptions, Target, create, identity};
+use crate::{Managed, OpenOptions, create, identity};
 use spindles_block::MemberIndex;
 use spindles_engine::Event;
 use spindles_format::{Found, SpareRecord, Uuid};
@@ -178,7 +178,7 @@ pub(crate) fn are_others(devices: &[&str], new: &[&str]) -> Result<(), ChangeErr
 /// `progress` gets how many bytes of the arrays are done and how many there are; with `false` it
 /// stops that, and so does this answer.
 pub(crate) fn work_through(
-    target: &mut dyn Target,
+    target: &mut dyn Managed,
     on_event: &mut dyn FnMut(String, Event) -> bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> bool {

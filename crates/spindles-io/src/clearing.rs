@@ -1,10 +1,10 @@
 //! Clears what lies on devices. The caller has the device open, so that no other program writes to it.
 
+use crate::files;
 use crate::probe::Probe;
 use crate::signatures::Sighting;
 use crate::{positioned, zeros};
 use spindles_format::{AreaKind, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
-use std::fs::File;
 use std::io;
 
 /// Clears a device that is held and about to become a member: what anybody may find on it,
@@ -16,7 +16,7 @@ pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
 
 /// Clears a spare that is held and about to become a member, but for that it is a spare.
 pub(crate) fn clear_spare(device: &str, record: &DeviceRecord) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
+    let file = files::open_to_write(device)?;
     positioned::write_all_at(&file, &[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
     clear_areas(device, record)
 }
@@ -31,7 +31,7 @@ pub(crate) fn forget(device: &str) -> io::Result<()> {
 /// block device without anything known.
 pub(crate) fn empty(device: &str) -> io::Result<()> {
     forget(device)?;
-    let file = File::options().write(true).open(device)?;
+    let file = files::open_to_write(device)?;
     let metadata = file.metadata()?;
     if metadata.is_file() {
         zeros::make(&file, 0, metadata.len())?;
@@ -40,7 +40,7 @@ pub(crate) fn empty(device: &str) -> io::Result<()> {
 }
 
 fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
+    let file = files::open_to_write(device)?;
     for kind in BITMAPS {
         let area = record.area(kind).expect("a member has all areas");
         let zeros = vec![0; usize::try_from(area.length_bytes).expect("at most 128 KiB")];
@@ -55,7 +55,7 @@ fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {
 
 /// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
 pub(crate) fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
+    let file = files::open_to_write(device)?;
     let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
     let start = (0, SLOT_BYTES[1] + superblock);
     let magics = sightings

@@ -277,7 +277,7 @@ impl CopyEnd {
     /// What went wrong on its devices; rot that was met several times, as by a copy and then by a
     /// comparison, once.
     pub fn incidents(&self) -> Vec<Incident> {
-        let mut incidents = self.target().map_or(Vec::new(), Target::incidents);
+        let mut incidents = self.target().map_or(Vec::new(), <dyn Target>::incidents);
         for incident in &mut incidents {
             incident.count_rot_once(&self.before_again);
         }
@@ -286,7 +286,7 @@ impl CopyEnd {
 
     /// What goes wrong from here on may have gone wrong before.
     fn reads_again(&mut self) {
-        let incidents = self.target().map_or(Vec::new(), Target::incidents);
+        let incidents = self.target().map_or(Vec::new(), <dyn Target>::incidents);
         self.before_again.push(incidents);
     }
 
@@ -497,7 +497,7 @@ impl CopyEnd {
 
     /// Whether this byte is listed as lost.
     fn is_lost(&self, offset_bytes: u64) -> bool {
-        let lost = self.target().map_or(Vec::new(), Target::lost);
+        let lost = self.target().map_or(Vec::new(), <dyn Target>::lost);
         lost.iter()
             .any(|lost| lost.array == self.name && lost.bytes.contains(&offset_bytes))
     }

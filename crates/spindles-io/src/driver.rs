@@ -3,13 +3,14 @@
 use crate::core::{ArrayIndex, Core, Node, manage, progress, spares, tree};
 use crate::errors::AttachError;
 use crate::incidents::no_space;
+use crate::labels::Spare;
 use crate::probe::Probe;
 use crate::progress::{RebuildProgress, ScrubProgress};
 use crate::queues::{Watch, WatchId};
 use crate::report::Taken;
 use crate::{
-    ArrayFacts, Busy, CloseError, Counters, Incident, LostBytes, OpenError, Target, TargetFacts,
-    TooSmall,
+    ArrayFacts, Busy, CloseError, Counters, Incident, LostBytes, Managed, OpenError, Target,
+    TargetFacts, TooSmall,
 };
 use spindles_block::{
     BlockIndex, BufferId, BufferSlice, MemberIndex, Operation, Reply, Request, RequestError,
@@ -63,6 +64,11 @@ impl Driver {
             facts,
             in_flight: 0,
         })
+    }
+
+    /// A place by the name of its array.
+    fn named(&self, (array, member): (ArrayIndex, MemberIndex)) -> (String, MemberIndex) {
+        (self.core.carry.array(array).name().to_owned(), member)
     }
 
     /// Devices came or went.
@@ -224,6 +230,20 @@ impl Target for Driver {
             self.core.turn(true);
         }
     }
+}
+
+impl Managed for Driver {
+    fn devices(&self) -> Vec<String> {
+        let carry = &self.core.carry;
+        let mut devices: Vec<String> = match self.root {
+            Node::Device(device) => vec![carry.members().facts(device).name.clone()],
+            Node::Array(_) => tree::devices_in_use(carry)
+                .map(|device| carry.members().facts(device).name.clone())
+                .collect(),
+        };
+        devices.extend(self.core.spares.names());
+        devices
+    }
 
     fn counters(&self) -> Counters {
         progress::counters(&self.core.carry, self.root)
@@ -274,6 +294,10 @@ impl Target for Driver {
         busy
     }
 
+    fn is_working(&self) -> bool {
+        self.core.carry.busy()
+    }
+
     fn in_sync_bytes(&self) -> (u64, u64) {
         progress::in_sync_bytes(&self.core.carry)
     }
@@ -317,7 +341,44 @@ impl Target for Driver {
     ) -> Result<(String, MemberIndex), AttachError> {
         let (array, member) = manage::attach(&mut self.core.carry, device, member)?;
         self.look_at_devices();
-        Ok((self.core.carry.array(array).name().to_owned(), member))
+        Ok(self.named((array, member)))
+    }
+
+    fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        let back = manage::bring_back(&mut self.core.carry, device)?;
+        self.look_at_devices();
+        Ok(self.named(back))
+    }
+
+    fn fail(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        let failed = manage::fail(&mut self.core.carry, device)?;
+        Ok(self.named(failed))
+    }
+
+    fn let_go(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        let gone = manage::let_go(&mut self.core.carry, device)?;
+        Ok(self.named(gone))
+    }
+
+    fn provide_spare(&mut self, device: &str) -> Result<(), AttachError> {
+        let probe = Probe::open(device)?;
+        let found = probe.found();
+        let record = found.spare().ok_or_else(|| AttachError::TakenAlready {
+            device: device.to_owned(),
+        })?;
+        let spare = Spare {
+            name: device.to_owned(),
+            bytes: probe.bytes,
+            record: record.clone(),
+        };
+        drop(probe);
+        self.core.provide_spares(vec![spare]);
+        self.look_at_devices();
+        Ok(())
+    }
+
+    fn withdraw_spare(&mut self, device: &str) -> bool {
+        self.core.spares.withdraw(device)
     }
 
     fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
@@ -352,7 +413,7 @@ impl Target for Driver {
     fn replace(&mut self, old: &str, device: &str) -> Result<(String, MemberIndex), AttachError> {
         let (array, member) = manage::replace(&mut self.core.carry, old, device)?;
         self.look_at_devices();
-        Ok((self.core.carry.array(array).name().to_owned(), member))
+        Ok(self.named((array, member)))
     }
 
     fn stop_job(&mut self, name: &'static str) {

@@ -199,6 +199,23 @@ impl Export {
         self.target.as_ref()
     }
 
+    /// Exchanges the target while no slot is taken: `exchange` gets it, and gives another one of the same blocks,
+    /// that may be longer. What was looked out for with the old one is not with the new one.
+    ///
+    /// # Errors
+    ///
+    /// As `exchange`: then there is no target any more.
+    pub fn exchange<E>(
+        self,
+        exchange: impl FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, E>,
+    ) -> Result<Self, E> {
+        assert_eq!(self.free.len(), self.slots.len(), "a slot is taken");
+        let (limits, block_bytes) = (self.limits, self.block_bytes);
+        let target = exchange(self.target)?;
+        assert_eq!(target.facts().block_size.bytes(), block_bytes);
+        Ok(Self::new(target, limits))
+    }
+
     /// A slot for that access.
     ///
     /// # Errors

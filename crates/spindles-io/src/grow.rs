@@ -1,14 +1,15 @@
-//! Grows an array that is not in use: more members, another chunk size, another level; or all the room
+//! Grows an array: more members, another chunk size, another level; or all the room
 //! that its members have. A growth that was stopped goes on where it was.
 
 use crate::assemble::{
-    self, ArrayReport, AssembleError, AssembleOptions, Assembled, Change, MemberReport, assemble,
+    self, ArrayReport, AssembleError, AssembleOptions, Change, MemberReport, assemble,
     assemble_to_change,
 };
 use crate::attach::{self, ChangeError, Use};
 use crate::errors::{OwnRole, replace_first};
+use crate::host::{Host, Opened};
 use crate::report::positions;
-use crate::{OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
+use crate::{Managed, OpenOptions, Target, TooSmall, await_resync, probe, random, wipe};
 use spindles_block::{BlockSize, MemberIndex, MemberSet, SizeBytes};
 use spindles_engine::{Event, GrowthTarget, Member, PlanError};
 use spindles_format::{ArrayRecord, DeviceRecord};
@@ -62,28 +63,36 @@ pub struct Grown {
     pub wiped: Vec<(String, String)>,
 }
 
-/// Assembles an array and lets it become what `options` say, or goes on with that. `progress`
+/// Opens an array and lets it become what `options` say, or goes on with that. `progress`
 /// gets how many bytes are moved and how many there are; with `false` it stops the growth.
 ///
 /// # Errors
 ///
 /// Before the first new device is attached, nothing was written to any of them.
-pub fn grow(
-    devices: &[&str],
+pub fn grow<'a>(
+    host: impl Into<Host<'a>>,
     options: &GrowOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Grown, ChangeError> {
+    let host = host.into();
     if let Some(size) = options.size {
-        return enlarge(devices, &options.assemble, size, progress);
+        return enlarge(host, &options.assemble, size, progress);
     }
-    // First for reading only, so that what can go wrong does so before anything is written.
-    let mut assembling = options.assemble.clone();
-    assembling.open.read_only = true;
+    let assembling = &options.assemble;
     let asked: Vec<&str> = options.add.iter().map(String::as_str).collect();
-    let (already, added) = members_already(devices, &asked, &assembling);
-    let devices = &[devices, &already].concat()[..];
-    attach::look_at_new(devices, &added, Use::Place)?;
-    let Assembled { target, report } = assemble(devices, &assembling)?;
+    let devices = host.devices();
+    let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+    let (already, added) = match host {
+        Host::Devices(_) => members_already(&devices, &asked, assembling),
+        Host::Served(_) => (Vec::new(), asked),
+    };
+    let devices = [devices, already.clone()].concat();
+    let host = match host {
+        Host::Devices(_) => Host::Devices(&devices),
+        Host::Served(_) => host,
+    };
+    attach::look_at_new(&devices, &added, Use::Place)?;
+    let Opened { target, report } = host.look(assembling)?;
     let array = report.name.clone();
     let changes =
         options.chunk_bytes.is_some() || options.level.is_some() || options.layout.is_some();
@@ -129,7 +138,7 @@ pub fn grow(
     let change = match &report.growing {
         None => {
             drop(target);
-            Some(planned(devices, &report, options, &added, &assembling)?)
+            Some(planned(host, &report, options, &added, assembling)?)
         }
         Some(growing) => {
             let missing = report.missing();
@@ -152,41 +161,38 @@ pub fn grow(
             Use::Place,
         )?);
     }
-    assembling.open.read_only = options.assemble.open.read_only;
-    if let Some(change) = change {
-        if !report.is_clean() || report.is_degraded() {
-            let mut found = assemble(devices, &assembling)?.target;
-            let through = await_resync(found.as_mut(), progress);
-            found.close()?;
-            if !through {
-                return Ok(Grown {
-                    bytes: report.bytes,
-                    report,
-                    already: false,
-                    as_large: None,
-                    through,
-                    stuck: None,
-                    wiped: Vec::new(),
-                });
-            }
-        }
-        let found = assemble_to_change(devices, &assembling, &change)?.target;
+    let Some(change) = change else {
+        let found = host.open(assembling)?.target;
         return carry_on(found, report, added.into(), wiped, progress);
+    };
+    if !report.is_clean() || report.is_degraded() {
+        let mut found = host.open(assembling)?.target;
+        let through = await_resync(found.as_mut(), progress);
+        found.close()?;
+        if !through {
+            return Ok(Grown {
+                bytes: report.bytes,
+                report,
+                already: false,
+                as_large: None,
+                through,
+                stuck: None,
+                wiped: Vec::new(),
+            });
+        }
     }
-    let found = assemble(devices, &assembling)?.target;
+    let found = host.change(assembling, &change)?.target;
     carry_on(found, report, added.into(), wiped, progress)
 }
 
 /// Lets an array hold more on the members that it has. That is done as soon as it is open.
 fn enlarge(
-    devices: &[&str],
+    host: Host<'_>,
     assembling: &AssembleOptions,
     size: NewSize,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Grown, ChangeError> {
-    let mut looking = assembling.clone();
-    looking.open.read_only = true;
-    let report = assemble(devices, &looking)?.report;
+    let report = host.look(assembling)?.report;
     let array = report.name.clone();
     let mut grown = Grown {
         bytes: report.bytes,
@@ -210,9 +216,33 @@ fn enlarge(
         NewSize::Bytes(bytes) => Some(bytes),
     });
     // Whether that is possible, before it is put in order for it.
-    match assemble_to_change(devices, &looking, &change) {
-        Ok(_) => {}
-        Err(AssembleError::CantGrow {
+    if let Err(error) = host.may_change(assembling, &change) {
+        return as_large(grown, error);
+    }
+    if !grown.report.is_clean() {
+        let mut found = host.open(assembling)?.target;
+        grown.through = await_resync(found.as_mut(), progress);
+        found.close()?;
+        if !grown.through {
+            return Ok(grown);
+        }
+    }
+    let target = match host.change(assembling, &change) {
+        Ok(changed) => changed.target,
+        Err(error) => return as_large(grown, error),
+    };
+    assemble::close(target, &mut grown.report)?;
+    grown.bytes = host.look(assembling)?.report.bytes;
+    if grown.bytes == grown.report.bytes {
+        return Err(ChangeError::NotRecorded { array });
+    }
+    Ok(grown)
+}
+
+/// What it means that an array gets no larger.
+fn as_large(mut grown: Grown, error: AssembleError) -> Result<Grown, ChangeError> {
+    match error {
+        AssembleError::CantGrow {
             reason:
                 PlanError::AsLarge {
                     bytes,
@@ -220,7 +250,7 @@ fn enlarge(
                     least,
                 },
             ..
-        }) => {
+        } => {
             grown.already = true;
             let least = if bytes == bytes_max {
                 let replace = replace_first(&named(&grown.report, least));
@@ -230,35 +260,18 @@ fn enlarge(
             };
             let reason = format!("it holds {} already{least}", SizeBytes(bytes).rounded());
             grown.as_large = Some(reason);
-            return Ok(grown);
+            Ok(grown)
         }
-        Err(AssembleError::CantGrow {
+        AssembleError::CantGrow {
             reason: PlanError::NoRoom { bytes_max, least },
             ..
-        }) => {
-            return Err(ChangeError::NoRoom {
-                array,
-                bytes_max: SizeBytes(bytes_max),
-                least: named(&grown.report, least),
-            });
-        }
-        Err(error) => return Err(error.into()),
+        } => Err(ChangeError::NoRoom {
+            array: grown.report.name.clone(),
+            bytes_max: SizeBytes(bytes_max),
+            least: named(&grown.report, least),
+        }),
+        error => Err(error.into()),
     }
-    if !grown.report.is_clean() {
-        let mut found = assemble(devices, assembling)?.target;
-        grown.through = await_resync(found.as_mut(), progress);
-        found.close()?;
-        if !grown.through {
-            return Ok(grown);
-        }
-    }
-    let target = assemble_to_change(devices, assembling, &change)?.target;
-    assemble::close(target, &mut grown.report)?;
-    grown.bytes = assemble(devices, &looking)?.report.bytes;
-    if grown.bytes == grown.report.bytes {
-        return Err(ChangeError::NotRecorded { array });
-    }
-    Ok(grown)
 }
 
 /// Members of an array by the names of their devices.
@@ -274,8 +287,10 @@ fn named(report: &ArrayReport, members: MemberSet) -> Vec<String> {
 fn members_already<'a>(
     devices: &[&'a str],
     added: &[&'a str],
-    looking: &AssembleOptions,
+    assembling: &AssembleOptions,
 ) -> (Vec<&'a str>, Vec<&'a str>) {
+    let mut looking = assembling.clone();
+    looking.open.read_only = true;
     let array = devices.iter().find_map(|device| said_by(device));
     let array = array.map(|(array, _)| array.uuid);
     let of_it = |device: &&&str| said_by(device).map(|(of, _)| of.uuid) == array;
@@ -284,7 +299,7 @@ fn members_already<'a>(
         return (Vec::new(), added.to_vec());
     }
     // What is wrong with all of them together is found again without these.
-    let members = assemble(&[devices, &may_be].concat(), looking)
+    let members = assemble(&[devices, &may_be].concat(), &looking)
         .map(|found| found.report.members)
         .unwrap_or_default();
     let is_member = |device: &&str| {
@@ -413,7 +428,8 @@ pub fn begin(
         ..open.clone()
     };
     let report = assemble(devices, &options.assemble)?.report;
-    let change = planned(devices, &report, &options, &[added], &options.assemble)?;
+    let host = Host::Devices(devices);
+    let change = planned(host, &report, &options, &[added], &options.assemble)?;
     options.assemble.open = open.clone();
     let mut found = assemble_to_change(devices, &options.assemble, &change)?.target;
     found.attach(added, None)?;
@@ -422,7 +438,7 @@ pub fn begin(
 
 /// What the array is to become, which is possible: looked at by opening it for that read only.
 fn planned(
-    devices: &[&str],
+    host: Host<'_>,
     report: &ArrayReport,
     options: &GrowOptions,
     new: &[&str],
@@ -443,8 +459,8 @@ fn planned(
             .map_err(ChangeError::Chunk)?,
         added,
     });
-    match assemble_to_change(devices, looking, &change) {
-        Ok(_) => Ok(change),
+    match host.may_change(looking, &change) {
+        Ok(()) => Ok(change),
         Err(AssembleError::CantGrow {
             reason: PlanError::TooSmall { member, small },
             ..
@@ -458,7 +474,7 @@ fn planned(
 
 /// Attaches what waits for its place, and works until all is moved.
 fn carry_on(
-    mut target: Box<dyn Target>,
+    mut target: Box<dyn Managed>,
     mut report: ArrayReport,
     mut waiting: VecDeque<&str>,
     wiped: Vec<(String, String)>,

@@ -22,7 +22,7 @@ pub struct User {
 
 impl User {
     /// One that does not say what it is doing.
-    fn silent(pid: u32) -> Self {
+    pub(crate) fn silent(pid: u32) -> Self {
         Self {
             pid: Some(pid),
             command: command_of(pid),

@@ -1,11 +1,10 @@
-//! Gives an array that is not in use a device for its journal, or takes it away. That is one write of
+//! Gives an array a device for its journal, or takes it away. That is one write of
 //! superblocks, of a clean array, so that the log holds nothing that is needed.
 
-use crate::assemble::{
-    ArrayReport, AssembleOptions, Change, JournalReport, assemble, assemble_to_change,
-};
+use crate::assemble::{ArrayReport, AssembleOptions, Change, JournalReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::errors::failed;
+use crate::host::Host;
 use crate::{OpenOptions, await_resync, backends, clearing, create, labels};
 use spindles_engine::{Policy, WriteHole};
 use spindles_format::Uuid;
@@ -26,15 +25,18 @@ pub struct Moved {
 /// # Errors
 ///
 /// The device is not that of its journal; it may have been written to where the error is not about it.
-pub fn add(
+pub fn add<'a>(
     device: &str,
-    members: &[&str],
+    host: impl Into<Host<'a>>,
     overwrite: bool,
     degraded: bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Moved, ChangeError> {
-    attach::look_at_new(members, &[device], Use::Journal)?;
-    let report = look(members)?;
+    let host = host.into();
+    let members = host.devices();
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    attach::look_at_new(&members, &[device], Use::Journal)?;
+    let report = look(host)?;
     if let JournalReport::Device(journal) = &report.journal {
         return Err(ChangeError::HasJournal {
             array: report.name,
@@ -47,10 +49,10 @@ pub fn add(
     let bytes = create::look(device)?.bytes;
     let record = create::plan_journal(device, bytes, report.uuid, logs, parity)?;
     let wiped = create::may_overwrite(device, overwrite)?;
-    put_in_order(members, &report, degraded, progress)?;
+    put_in_order(host, &report, degraded, progress)?;
     // First the device: what the superblocks name is there.
     labels::make(device, false, &record.encode())?;
-    change(members, &report, degraded, record.device_uuid)?;
+    change(host, &report, degraded, record.device_uuid)?;
     Ok(Moved { report, wiped })
 }
 
@@ -60,17 +62,18 @@ pub fn add(
 /// # Errors
 ///
 /// The array still has it, unless only the device itself could not be written to.
-pub fn remove(
-    devices: &[&str],
+pub fn remove<'a>(
+    host: impl Into<Host<'a>>,
     degraded: bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ArrayReport, ChangeError> {
-    let report = look(devices)?;
+    let host = host.into();
+    let report = look(host)?;
     if let JournalReport::Members = report.journal {
         return Err(ChangeError::HasNoJournal { array: report.name });
     }
-    put_in_order(devices, &report, degraded, progress)?;
-    change(devices, &report, degraded, Uuid::NIL)?;
+    put_in_order(host, &report, degraded, progress)?;
+    change(host, &report, degraded, Uuid::NIL)?;
     if let JournalReport::Device(device) = &report.journal {
         let held = backends::open(device, &OpenOptions::default())?;
         let emptied = clearing::empty(device);
@@ -81,10 +84,8 @@ pub fn remove(
 }
 
 /// Looks at an array without writing to it.
-pub(crate) fn look(devices: &[&str]) -> Result<ArrayReport, ChangeError> {
-    let mut options = AssembleOptions::default();
-    options.open.read_only = true;
-    let report = assemble(devices, &options)?.report;
+pub(crate) fn look(host: Host<'_>) -> Result<ArrayReport, ChangeError> {
+    let report = host.look(&AssembleOptions::default())?.report;
     if report.growing.is_some() {
         return Err(ChangeError::Growing { array: report.name });
     }
@@ -101,14 +102,14 @@ fn options(degraded: bool) -> AssembleOptions {
 
 /// An array that was not closed in order is, so that nothing that is logged is needed any more.
 pub(crate) fn put_in_order(
-    devices: &[&str],
+    host: Host<'_>,
     report: &ArrayReport,
     degraded: bool,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<(), ChangeError> {
     if !report.is_clean() {
-        let mut found = assemble(devices, &options(degraded))?.target;
-        await_resync(found.as_mut(), progress);
+        let mut found = host.open(&options(degraded))?;
+        await_resync(found.target.as_mut(), progress);
         found.close()?;
     }
     Ok(())
@@ -116,14 +117,14 @@ pub(crate) fn put_in_order(
 
 /// Makes the superblocks name another device.
 fn change(
-    devices: &[&str],
+    host: Host<'_>,
     report: &ArrayReport,
     degraded: bool,
     device: Uuid,
 ) -> Result<(), ChangeError> {
-    let target = assemble_to_change(devices, &options(degraded), &Change::Journal(device))?.target;
-    target.close()?;
-    let is_there = !matches!(look(devices)?.journal, JournalReport::Members);
+    let changed = host.change(&options(degraded), &Change::Journal(device))?;
+    changed.target.close()?;
+    let is_there = !matches!(look(host)?.journal, JournalReport::Members);
     if is_there != (device != Uuid::NIL) {
         let array = report.name.clone();
         return Err(ChangeError::NotRecorded { array });

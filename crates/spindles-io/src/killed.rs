@@ -44,6 +44,10 @@ impl Queue for Mortal {
         self.0.add_file(file)
     }
 
+    fn remove_file(&mut self, file: FileIndex) {
+        self.0.remove_file(file);
+    }
+
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {
         self.0.add_buffer(buffer, start, bytes);
     }

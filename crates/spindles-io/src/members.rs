@@ -25,6 +25,8 @@ impl DeviceIndex {
 enum Reach {
     Inline(Box<dyn Inline>),
     File(FileIndex),
+    /// It was let go.
+    Nothing,
 }
 
 #[derive(Debug)]
@@ -34,7 +36,7 @@ struct Device {
     counters: DeviceCounters,
     had_no_space: bool,
     /// Of the file below a loop device.
-    _held: Vec<OwnedFd>,
+    held: Vec<OwnedFd>,
 }
 
 /// One operation of a device, in its blocks.
@@ -116,7 +118,7 @@ impl Members {
         self.devices.push(Device {
             facts: opened.facts,
             reach,
-            _held: opened.held,
+            held: opened.held,
             counters: DeviceCounters::default(),
             had_no_space: false,
         });
@@ -134,7 +136,7 @@ impl Members {
         self.devices.push(Device {
             facts,
             reach: Reach::Inline(inline),
-            _held: Vec::new(),
+            held: Vec::new(),
             counters: DeviceCounters::default(),
             had_no_space: false,
         });
@@ -169,6 +171,22 @@ impl Members {
             self.queue = Some(chosen);
         }
         Ok(self.queue.as_mut().expect("just opened"))
+    }
+
+    /// Closes a device that nothing is asked of any more, so that others may have it.
+    pub(crate) fn let_go(&mut self, device: DeviceIndex) {
+        let device = &mut self.devices[device.index()];
+        let reach = std::mem::replace(&mut device.reach, Reach::Nothing);
+        if let Reach::File(file) = reach {
+            let chosen = self.queue.as_mut().expect("opened for the file");
+            chosen.queue.remove_file(file);
+        }
+        device.held.clear();
+    }
+
+    /// Whether a device was let go.
+    pub(crate) fn is_gone(&self, device: DeviceIndex) -> bool {
+        matches!(self.devices[device.index()].reach, Reach::Nothing)
     }
 
     /// What carries the I/O, and why it is not `io_uring`.
@@ -233,6 +251,7 @@ impl Members {
         device.counters.count(io.operation, bytes);
         let inline = match &mut device.reach {
             Reach::Inline(inline) => inline,
+            Reach::Nothing => return Some(Err(MemberError::Gone)),
             Reach::File(file) => {
                 let to_fill = io.operation == Operation::Read;
                 let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);

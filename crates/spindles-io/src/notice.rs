@@ -187,6 +187,25 @@ fn parse(text: &str, arrays: &[String]) -> Option<Work> {
     (end == "end" && of.iter().any(|uuid| arrays.iter().any(|it| it == uuid))).then_some(work)
 }
 
+/// Where whoever serves an array listens for commands about it. `None` where there is no folder for that.
+#[must_use]
+pub fn own_socket(array: Uuid) -> Option<PathBuf> {
+    own_folder().map(|folder| folder.join(socket(array)))
+}
+
+/// Where such sockets may be that this user can trust.
+#[must_use]
+pub fn sockets_of(array: Uuid) -> Vec<PathBuf> {
+    let folders = folders().into_iter();
+    let folders = folders.filter(|folder| trusted(folder).is_some());
+    let sockets = folders.map(|folder| folder.join(socket(array)));
+    sockets.filter(|path| path.exists()).collect()
+}
+
+fn socket(array: Uuid) -> String {
+    format!("array-{array}.sock")
+}
+
 /// Where notices of this user lie, and those of the administrator.
 fn folders() -> Vec<PathBuf> {
     let uid = geteuid().as_raw();

@@ -1,4 +1,4 @@
-//! Rebuilds an array that is not in use: assembled, a blank device put in the place of a missing one,
+//! Rebuilds an array: opened, a blank device put in the place of a missing one,
 //! filled, closed. A rebuild that was stopped goes on where it was.
 
 use crate::assemble::{
@@ -9,6 +9,7 @@ use crate::await_resync;
 use crate::core::manage::Vacancy;
 pub use crate::create::Made;
 use crate::create::{Inner, Wanted};
+use crate::host::{Host, Opened, Served};
 use crate::identity::share_bytes;
 use crate::probe::Probe;
 pub use crate::progress::RebuildProgress;
@@ -67,24 +68,24 @@ impl Rebuilt {
     }
 }
 
-/// Assembles an array and fills a device, or an array made of devices, that takes the place of a missing
+/// Opens an array and fills a device, or an array made of devices, that takes the place of a missing
 /// one. `progress` gets the bytes of the array that are done and those that there are; `false` stops
 /// the rebuild.
 ///
 /// # Errors
 ///
 /// Before the device is attached, nothing was written to any.
-pub fn rebuild(
-    devices: &[&str],
+pub fn rebuild<'a>(
+    host: impl Into<Host<'a>>,
     options: &RebuildOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
-    let Ready {
-        devices,
-        replacement,
-        array,
-        uuids,
-    } = match look(devices, options)? {
+    let host = host.into();
+    let looked = match host {
+        Host::Devices(devices) => look(devices, options)?,
+        Host::Served(served) => look_at_served(served, options)?,
+    };
+    let ready = match looked {
         Looked::Ready(ready) => ready,
         Looked::Whole(report) => {
             return Ok(Rebuilt {
@@ -97,13 +98,32 @@ pub fn rebuild(
             });
         }
     };
-    let wiped = match &replacement {
+    let wiped = match &ready.replacement {
         Replacement::None => Vec::new(),
-        Replacement::Device(onto) => {
-            attach::may_overwrite(&[onto.as_str()], options.overwrite, &uuids, Use::Rebuild)?
-        }
+        Replacement::Device(onto) => attach::may_overwrite(
+            &[onto.as_str()],
+            options.overwrite,
+            &ready.uuids,
+            Use::Rebuild,
+        )?,
         Replacement::Array(inner, _) => inner.occupied.clone(),
     };
+    let (opened, made) = match host {
+        Host::Devices(_) => begin(ready, options)?,
+        Host::Served(served) => (begin_served(served, ready, options)?, None),
+    };
+    let rebuilt = fill(opened, made, progress)?;
+    Ok(Rebuilt { wiped, ..rebuilt })
+}
+
+/// Opens an array, and puts what is to be filled in its place.
+fn begin(ready: Ready, options: &RebuildOptions) -> Result<(Opened, Option<Made>), ChangeError> {
+    let Ready {
+        devices,
+        replacement,
+        array,
+        ..
+    } = ready;
     let mut assembling = options.assemble.clone();
     assembling.keep_spares = !matches!(replacement, Replacement::None);
     let given: Vec<&str> = devices.iter().map(String::as_str).collect();
@@ -130,8 +150,28 @@ pub fn rebuild(
         }
         Replacement::None => return Err(nothing_to_rebuild(assembled, array)?),
     };
-    let rebuilt = fill(assembled, made, progress)?;
-    Ok(Rebuilt { wiped, ..rebuilt })
+    Ok((assembled.into(), made))
+}
+
+/// The same of an array that is served.
+fn begin_served(
+    served: &dyn Served,
+    ready: Ready,
+    options: &RebuildOptions,
+) -> Result<Opened, ChangeError> {
+    let mut opened = Opened::served(served)?;
+    match ready.replacement {
+        Replacement::Device(onto) => {
+            opened.target.attach(&onto, options.member)?;
+        }
+        Replacement::Array(..) => unreachable!("it was refused"),
+        Replacement::None => {
+            for device in &ready.devices {
+                opened.target.bring_back(device)?;
+            }
+        }
+    }
+    Ok(opened)
 }
 
 /// Closes an array none of whose places is being filled. A spare that would do for another place is too
@@ -147,12 +187,12 @@ fn nothing_to_rebuild(assembled: Assembled, array: String) -> Result<ChangeError
 }
 
 /// Works until all places are filled, or `progress` stops that, and closes the array.
-fn fill(
-    assembled: Assembled,
+pub(crate) fn fill(
+    opened: Opened,
     made: Option<Made>,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Rebuilt, ChangeError> {
-    let (mut target, mut report) = (assembled.target, assembled.report);
+    let Opened { mut target, report } = opened;
     let (mut started, mut members, mut out) = (Vec::new(), Vec::new(), Vec::new());
     let mut failed = 0;
     let on_event = &mut |array: String, event| {
@@ -170,7 +210,7 @@ fn fill(
     let through = attach::work_through(target.as_mut(), on_event, progress)
         // A new array without bitmaps has redundancy of its own to be made.
         && (made.is_none() || await_resync(target.as_mut(), progress));
-    assemble::close(target, &mut report)?;
+    let report = Opened { target, report }.close()?;
     // Where one failed, a spare may have gone on.
     out.retain(|place| through && !members.contains(place));
     match out.pop() {
@@ -262,6 +302,42 @@ fn look(devices: &[&str], options: &RebuildOptions) -> Result<Looked, ChangeErro
     };
     Ok(Looked::Ready(Ready {
         devices: devices.into_iter().map(str::to_owned).collect(),
+        replacement,
+        array,
+        uuids,
+    }))
+}
+
+/// The same of an array that is served. Devices that returned are the ones to go on with.
+fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looked, ChangeError> {
+    let Opened { target, report } = Opened::served(served)?;
+    let array = report.name.clone();
+    let uuids = report.uuids();
+    let (devices, replacement) = match &options.onto {
+        Some(Expression::Array { .. }) => return Err(ChangeError::WhileServed { array }),
+        Some(Expression::Leaf(onto)) => {
+            let devices = served.devices();
+            let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+            attach::look_at_new(&devices, &[onto], Use::Rebuild)?;
+            target.may_attach(onto, options.member)?;
+            (Vec::new(), Replacement::Device(onto.clone()))
+        }
+        None => {
+            let arrays = report.arrays();
+            let returning = arrays.iter().flat_map(|array| &array.returning);
+            let returning: Vec<String> = returning.map(|(_, device)| device.clone()).collect();
+            if returning.is_empty() && target.rebuild_progress().is_none() {
+                if !report.is_degraded() {
+                    return Ok(Looked::Whole(Box::new(report)));
+                }
+                let refused = report.refused.clone();
+                return Err(ChangeError::NothingToRebuild { array, refused });
+            }
+            (returning, Replacement::None)
+        }
+    };
+    Ok(Looked::Ready(Ready {
+        devices,
         replacement,
         array,
         uuids,

@@ -1,8 +1,9 @@
-//! Renames an array that is not in use. Arrays inside it are named after it.
+//! Renames an array. Arrays inside it are named after it.
 
-use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport, assemble_to_change};
+use crate::assemble::{ArrayReport, AssembleOptions, Change, MemberReport};
 use crate::attach::ChangeError;
 use crate::create::CreateError;
+use crate::host::Host;
 use crate::{create, journal, scan};
 use spindles_block::MemberIndex;
 use spindles_format::{Text, Uuid};
@@ -15,19 +16,20 @@ use std::collections::BTreeMap;
 /// # Errors
 ///
 /// The array has its old name.
-pub fn rename(
-    devices: &[&str],
+pub fn rename<'a>(
+    host: impl Into<Host<'a>>,
     to: &str,
     places: &[String],
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<ArrayReport, ChangeError> {
     create::check_name(to)?;
-    let report = journal::look(devices)?;
+    let host = host.into();
+    let report = journal::look(host)?;
     scan::refuse_taken(to, places, |array| array.uuid == report.uuid)?;
     if let Some((array, member)) = not_given(&report) {
         return Err(ChangeError::NotAllGiven { array, member });
     }
-    journal::put_in_order(devices, &report, false, progress)?;
+    journal::put_in_order(host, &report, false, progress)?;
     let mut names = BTreeMap::new();
     name(&report, to, &mut names)?;
     let change = Change::Names(names.clone());
@@ -35,10 +37,8 @@ pub fn rename(
         keep_spares: true,
         ..AssembleOptions::default()
     };
-    assemble_to_change(devices, &options, &change)?
-        .target
-        .close()?;
-    let found = journal::look(devices)?;
+    host.change(&options, &change)?.target.close()?;
+    let found = journal::look(host)?;
     let is_named = |array: &&ArrayReport| {
         let name = names.get(&array.uuid);
         name.is_some_and(|name| name.as_str() == array.name)

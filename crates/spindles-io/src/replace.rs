@@ -1,9 +1,10 @@
-//! Replaces a member of an array that is not in use: assembled, the member that works copied onto
+//! Replaces a member of an array: opened, the member that works copied onto
 //! a blank replacement device, the place given to it, closed, and the superblock of the
 //! old device cleared. Redundancy is never less meanwhile.
 
-use crate::assemble::{self, ArrayReport, AssembleOptions, assemble};
+use crate::assemble::{ArrayReport, AssembleOptions};
 use crate::attach::{self, ChangeError, Use};
+use crate::host::{Host, Opened};
 use crate::probe::Probe;
 use crate::{clearing, identity, wipe};
 use spindles_block::MemberIndex;
@@ -40,28 +41,31 @@ pub struct Replaced {
     pub wiped: Vec<(String, String)>,
 }
 
-/// Assembles an array and copies a member that works onto a device that takes its place. `progress`
+/// Opens an array and copies a member that works onto a device that takes its place. `progress`
 /// gets how many bytes of the array are done and how many there are; with `false` it stops.
 ///
 /// # Errors
 ///
 /// Before the new device is attached, nothing was written to any. With any error but `MemberLost`
 /// and `Failed` the array is as it was.
-pub fn replace(
-    devices: &[&str],
+pub fn replace<'a>(
+    host: impl Into<Host<'a>>,
     options: &ReplaceOptions,
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Replaced, ChangeError> {
     let (old, onto) = (&options.old, &options.onto);
-    let mut devices = devices.to_vec();
+    let host = host.into();
+    let devices = host.devices();
+    let mut devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     if identity::same_device(&[devices.as_slice(), &[old]].concat()).is_none() {
         devices.push(old);
     }
+    let host = match host {
+        Host::Devices(_) => Host::Devices(&devices),
+        Host::Served(_) => host,
+    };
     attach::look_at_new(&devices, &[onto], Use::Place)?;
-    // First for reading only, so that what can go wrong does so before anything is written.
-    let mut reading = options.assemble.clone();
-    reading.open.read_only = true;
-    let looked = assemble(&devices, &reading)?;
+    let looked = host.look(&options.assemble)?;
     looked.target.may_replace(old, onto)?;
     let wiped = if is_left_over(old, onto) {
         Vec::new()
@@ -74,8 +78,7 @@ pub fn replace(
         )?
     };
     drop(looked);
-    let assembled = assemble(&devices, &options.assemble)?;
-    let (mut target, mut report) = (assembled.target, assembled.report);
+    let Opened { mut target, report } = host.open(&options.assemble)?;
     let (array, member) = target.replace(old, onto)?;
     let (mut replaced, mut rebuilt, ended) = (false, false, Cell::new(None));
     let on_event = &mut |of: String, event| {
@@ -94,7 +97,7 @@ pub fn replace(
         target.stop_job("replace");
         target.work();
     }
-    assemble::close(target, &mut report)?;
+    let report = Opened { target, report }.close()?;
     let (old, onto) = (old.clone(), onto.clone());
     if !replaced {
         leave_empty(&onto);

@@ -230,6 +230,16 @@ impl ArrayReport {
         })
     }
 
+    /// Somebody has it open, and knows whether redundancy agrees with data.
+    pub(crate) fn note_open(&mut self, in_sync: bool) {
+        self.clean = in_sync;
+        for member in &mut self.members {
+            if let MemberReport::Array(inner) = member {
+                inner.note_open(in_sync);
+            }
+        }
+    }
+
     /// Whether it was closed in order, and all arrays in it.
     #[must_use]
     pub fn is_clean(&self) -> bool {

@@ -1,8 +1,9 @@
-//! Scrubs an array that is not in use: assembled, gone through, each place reported, closed.
+//! Scrubs an array: opened, gone through, each place reported, closed.
 
-use crate::assemble::{self, ArrayReport, AssembleError, AssembleOptions, MemberReport, assemble};
+use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, MemberReport};
+use crate::host::{Host, Opened};
 pub use crate::progress::ScrubProgress;
-use crate::{CloseError, Target};
+use crate::{CloseError, Managed};
 use spindles_block::MemberIndex;
 use spindles_engine::{CommandError, Event, Fate, Flaw, Scrub};
 use std::collections::VecDeque;
@@ -112,15 +113,17 @@ pub enum ScrubError {
 /// # Errors
 ///
 /// Other than at closing, nothing was written.
-pub fn scrub(
-    devices: &[&str],
+pub fn scrub<'a>(
+    host: impl Into<Host<'a>>,
     options: &AssembleOptions,
     scrub: Scrub,
     report_finding: &mut dyn FnMut(&Finding),
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Scrubbed, ScrubError> {
-    let assembled = assemble(devices, options)?;
-    let (mut target, mut report) = (assembled.target, assembled.report);
+    let Opened {
+        mut target,
+        mut report,
+    } = host.into().open(options)?;
     if let Err(reason) = target.begin_scrub(scrub) {
         let array = report.name.clone();
         let level = report.level.name;
@@ -184,7 +187,7 @@ pub fn scrub(
             array: lost.array,
         });
     }
-    assemble::close(target, &mut report)?;
+    let report = Opened { target, report }.close()?;
     Ok(Scrubbed {
         report,
         through,
@@ -283,7 +286,7 @@ impl Finding {
 }
 
 /// What is told of an event in the array of that name.
-fn findings(target: &dyn Target, report: &ArrayReport, name: &str, event: &Event) -> Vec<Finding> {
+fn findings(target: &dyn Managed, report: &ArrayReport, name: &str, event: &Event) -> Vec<Finding> {
     let Some(array) = report.find(name) else {
         return Vec::new();
     };

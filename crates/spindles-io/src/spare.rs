@@ -1,9 +1,10 @@
 //! Spares: devices that are set aside for arrays, and take the place of a member that is lost.
 
-use crate::assemble::{AssembleOptions, SpareReport, assemble};
+use crate::assemble::{AssembleOptions, SpareReport};
 use crate::attach::{self, ChangeError, Use};
 use crate::create;
 use crate::errors::failed;
+use crate::host::Host;
 use crate::probe::Probe;
 pub use crate::report::Taken;
 use crate::{OpenOptions, TooSmall, backends, clearing, labels, random};
@@ -15,8 +16,8 @@ use spindles_format::{SpareRecord, Uuid, areas_for};
 pub enum For<'a> {
     /// Any array's.
     All,
-    /// The array's that these devices are.
-    Array(&'a [&'a str]),
+    /// That array's.
+    Array(Host<'a>),
 }
 
 /// Spares that there are now.
@@ -39,19 +40,19 @@ pub struct Added {
 /// Nothing was written to any, unless the operating system refuses that.
 pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, ChangeError> {
     let members = match whose {
-        For::All => &[][..],
-        For::Array(members) => members,
+        For::All => Vec::new(),
+        For::Array(host) => host.devices(),
     };
-    attach::look_at_new(members, devices, Use::Spare)?;
-    let array = match whose {
+    let members: Vec<&str> = members.iter().map(String::as_str).collect();
+    attach::look_at_new(&members, devices, Use::Spare)?;
+    let mut array = match whose {
         For::All => None,
-        For::Array(members) => {
-            let mut looking = AssembleOptions {
+        For::Array(host) => {
+            let looking = AssembleOptions {
                 force: true,
                 ..AssembleOptions::default()
             };
-            looking.open.read_only = true;
-            Some(assemble(members, &looking)?)
+            Some(host.look(&looking)?)
         }
     };
     let uuid = array.as_ref().map(|array| array.report.uuid);
@@ -98,6 +99,11 @@ pub fn add(devices: &[&str], whose: For<'_>, overwrite: bool) -> Result<Added, C
             bytes: record.device_bytes,
             shared: record.is_shared(),
         });
+    }
+    if let (For::Array(Host::Served(_)), Some(array)) = (whose, &mut array) {
+        for device in devices {
+            array.target.provide_spare(device)?;
+        }
     }
     let array = array.map(|array| (array.report.name, array.report.uuid));
     Ok(Added {

@@ -66,6 +66,10 @@ impl Queue for Stalling {
         self.inner.add_file(file)
     }
 
+    fn remove_file(&mut self, file: FileIndex) {
+        self.inner.remove_file(file);
+    }
+
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {
         self.inner.add_buffer(buffer, start, bytes);
     }

@@ -4,10 +4,11 @@
 use crate::assemble::{ArrayReport, AssembleError, AssembleOptions, assemble, describe};
 pub use crate::holders::User;
 use crate::holders::{command_of, holders};
+use crate::host::{Host, Served};
 use crate::identity::{Identity, identity};
 use crate::notice::work_on;
 pub use crate::report::Health;
-use crate::{OpenError, OpenOptions, Target};
+use crate::{Managed, OpenError, OpenOptions};
 use rustix::fs::{FlockOperation, Mode, OFlags, flock, open};
 use rustix::io::Errno;
 use std::thread::sleep;
@@ -23,7 +24,7 @@ pub struct Survey {
     /// The array. Several only where too much is missing to know the one around them.
     pub reports: Vec<ArrayReport>,
     /// To be looked at; `None` where it can't be opened, or another program has it.
-    pub target: Option<Box<dyn Target>>,
+    pub target: Option<Box<dyn Managed>>,
     /// Who else has its devices.
     pub users: Vec<User>,
     /// Why it is not opened for use unless that is forced.
@@ -52,12 +53,35 @@ impl Survey {
     }
 }
 
-/// Looks at the array that these devices, in any order, belong to.
+/// Looks at an array.
 ///
 /// # Errors
 ///
 /// Where the devices make no array. That too much is missing is none.
-pub fn survey(devices: &[&str]) -> Result<Survey, AssembleError> {
+pub fn survey<'a>(host: impl Into<Host<'a>>) -> Result<Survey, AssembleError> {
+    match host.into() {
+        Host::Devices(devices) => of_devices(devices),
+        Host::Served(served) => of_served(served),
+    }
+}
+
+/// Of an array that is served much is known that its superblocks do not say yet.
+fn of_served(served: &dyn Served) -> Result<Survey, AssembleError> {
+    let (mut report, target) = (served.report()?, served.managed());
+    report.note_lost(&target.lost());
+    let mut users = users_by_notice(std::slice::from_ref(&report));
+    if users.is_empty() {
+        users.push(User::silent(std::process::id()));
+    }
+    Ok(Survey {
+        users,
+        reports: vec![report],
+        target: Some(target),
+        needs_force: None,
+    })
+}
+
+fn of_devices(devices: &[&str]) -> Result<Survey, AssembleError> {
     let mut looks = 0;
     loop {
         let surveyed = if is_in_use(devices) {
@@ -120,7 +144,8 @@ fn free(devices: &[&str]) -> Result<Survey, AssembleError> {
         Ok(mut assembled) => {
             while assembled.target.work() {}
             assembled.report.note_lost(&assembled.target.lost());
-            (vec![assembled.report], Some(assembled.target))
+            let target: Box<dyn Managed> = assembled.target;
+            (vec![assembled.report], Some(target))
         }
         Err(AssembleError::Incomplete { .. } | AssembleError::NothingLeft { .. }) => {
             (describe(devices, &options.open)?, None)

@@ -3,6 +3,7 @@
 
 use crate::attach::{self, ChangeError};
 use crate::errors::failed;
+use crate::files;
 use crate::left_over::newest;
 use crate::probe::Probe;
 use crate::report::survives_more;
@@ -10,7 +11,6 @@ use crate::{OpenOptions, backends, positioned, scan};
 use spindles_block::MemberSet;
 use spindles_engine::geometry_of;
 use spindles_format::{ArrayRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
-use std::fs::File;
 use std::io;
 
 /// A device that has our superblocks, or had them, or something else that is known.
@@ -116,7 +116,7 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
 /// Writes zeros over the superblocks of a device, durably.
 pub(crate) fn clear(device: &str) -> io::Result<()> {
     let bytes = Probe::held(device)?.bytes;
-    let file = File::options().write(true).open(device)?;
+    let file = files::open_to_write(device)?;
     for offset in SLOT_BYTES {
         let there = usize::try_from(bytes.saturating_sub(offset)).unwrap_or(SUPERBLOCK_BYTES);
         let zeros = [0; SUPERBLOCK_BYTES];

@@ -11,7 +11,9 @@ mod common;
 use proptest::prelude::*;
 use spindles_block::{BlockSize, BufferId, Operation, Reply, Request};
 use spindles_io::export::{Access, Export, ExportLimits};
-use spindles_io::{Busy, CloseError, Counters, OpenOptions, Target, TargetFacts, open_device};
+use spindles_io::{
+    Busy, CloseError, Counters, Managed, OpenOptions, Target, TargetFacts, open_device,
+};
 
 const BYTES: usize = 64 << 10;
 
@@ -53,6 +55,12 @@ impl Target for Shuffled {
         let index = usize::try_from(self.state >> 33).unwrap() % self.held.len();
         self.target.submit(self.held.swap_remove(index)).unwrap();
         self.target.poll(wait)
+    }
+}
+
+impl Managed for Shuffled {
+    fn devices(&self) -> Vec<String> {
+        self.target.devices()
     }
     fn counters(&self) -> Counters {
         self.target.counters()

@@ -529,7 +529,7 @@ impl<'a> Executor<'a> {
 mod tests {
     use super::*;
     use spindles_block::{BufferId, MemberSet, Reply};
-    use spindles_io::{ArrayFacts, Busy, CloseError, Counters, OpenOptions, open_device};
+    use spindles_io::{ArrayFacts, Busy, CloseError, Counters, Managed, OpenOptions, open_device};
     use spindles_workload::{KINDS, Params};
 
     /// Memory that answers every read that it may in memory that was lent to it.
@@ -590,6 +590,12 @@ mod tests {
                 exchanged: Some(area),
                 ..reply
             })
+        }
+    }
+
+    impl Managed for Exchanging {
+        fn devices(&self) -> Vec<String> {
+            self.target.devices()
         }
         fn counters(&self) -> Counters {
             self.target.counters()

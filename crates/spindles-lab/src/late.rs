@@ -70,7 +70,7 @@ mod tests {
     use super::*;
     use spindles_block::{BufferId, Reply, Request};
     use spindles_engine::Status;
-    use spindles_io::{Busy, CloseError, Counters, TargetFacts, scratch};
+    use spindles_io::{Busy, CloseError, Counters, Managed, TargetFacts, scratch};
     use spindles_layout::Expression;
     use std::collections::VecDeque;
 
@@ -99,6 +99,12 @@ mod tests {
         }
         fn poll(&mut self, wait: bool) -> Option<Reply> {
             self.target.poll(wait)
+        }
+    }
+
+    impl Managed for Told {
+        fn devices(&self) -> Vec<String> {
+            self.target.devices()
         }
         fn counters(&self) -> Counters {
             self.target.counters()

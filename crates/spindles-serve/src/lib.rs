@@ -11,13 +11,21 @@
 
 mod certificates;
 mod client;
+pub mod control;
+mod left_behind;
+mod management;
+mod news;
 mod offer;
 pub mod sandbox;
 mod server;
 mod transports;
 mod wake;
+mod working_directory;
 
 pub use certificates::{Certificates, CertificatesError, Clients};
+pub use management::Handle;
+pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
 pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
 pub use transports::{Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport};
+pub use working_directory::own_working_directory;

@@ -5,6 +5,7 @@ use crate::wake::Waker;
 use spindles_io::Target;
 use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 
 /// What clients are told of an export before they have it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -40,34 +41,55 @@ pub(crate) enum Arrival {
     Client(Box<dyn Client>),
     /// Somebody does something with the target.
     Call(Call),
+    /// Somebody puts another target in the place of this one. Clients wait.
+    Exchange(Exchange),
 }
 
 /// Something to be done with a target, on its thread.
 pub(crate) type Call = Box<dyn FnOnce(&mut dyn Target) + Send>;
 
+/// Gives another target for a target, or says why there is none any more.
+pub(crate) type Exchange =
+    Box<dyn FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, String> + Send>;
+
+/// What clients are told, which changes when the target is exchanged.
+pub(crate) type SharedFacts = Arc<Mutex<ExportFacts>>;
+
 /// An export, and the way to its server.
 #[derive(Clone, Debug)]
 pub struct Offer {
-    pub(crate) export: ExportFacts,
+    export: SharedFacts,
     arrivals: Sender<Arrival>,
     waker: Waker,
 }
 
 impl Offer {
-    pub(crate) fn new(export: ExportFacts, waker: &Waker) -> (Self, Receiver<Arrival>) {
+    pub(crate) fn new(export: &SharedFacts, waker: &Waker) -> (Self, Receiver<Arrival>) {
         let (arrivals, arrived) = channel();
         let offer = Self {
-            export,
+            export: Arc::clone(export),
             arrivals,
             waker: waker.clone(),
         };
         (offer, arrived)
     }
 
-    /// What clients are told.
+    /// What clients are told now.
     #[must_use]
-    pub fn export(&self) -> &ExportFacts {
-        &self.export
+    pub fn export(&self) -> ExportFacts {
+        let facts = self.export.lock();
+        facts.unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another target in the place of this one as soon as nothing is under way. Whether there is a server for
+    /// that.
+    pub(crate) fn exchange(
+        &self,
+        exchange: impl FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, String> + Send + 'static,
+    ) -> bool {
+        let sent = self.arrivals.send(Arrival::Exchange(Box::new(exchange)));
+        self.waker.wake();
+        sent.is_ok()
     }
 
     /// A client has come. Where the server has ended it is dropped.

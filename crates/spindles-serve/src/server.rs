@@ -2,16 +2,18 @@
 //! the others.
 
 use crate::client::{Client, Desk, Turn};
-use crate::offer::{Arrival, ExportFacts, Offer};
+use crate::news::{News, Newsroom};
+use crate::offer::{Arrival, Exchange, ExportFacts, Offer, SharedFacts};
 use crate::wake::{Ticker, Waker};
 use spindles_io::export::{Export, ExportLimits};
 use spindles_io::{CloseError, OpenError, Readiness, Target, Watch, WatchId};
 use std::collections::VecDeque;
+use std::fmt::{self, Debug};
 use std::io;
 use std::os::fd::RawFd;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::Receiver;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 use thiserror::Error;
 
@@ -56,6 +58,9 @@ pub enum ServerError {
     /// The target can't look out for clients.
     #[error(transparent)]
     Watch(#[from] OpenError),
+    /// It was closed to become something else, and could not be opened again.
+    #[error("it was closed to be changed, and can't be opened again: {0}")]
+    Lost(String),
 }
 
 /// Ends a server, from a signal handler or another thread.
@@ -103,7 +108,6 @@ struct Guest {
 }
 
 /// Serves one array.
-#[derive(Debug)]
 pub struct Server {
     export: Export,
     guests: Vec<Option<Guest>>,
@@ -114,6 +118,16 @@ pub struct Server {
     ticker: Ticker,
     limits: ServerLimits,
     served: Served,
+    facts: SharedFacts,
+    news: Newsroom,
+    /// Nothing more is taken until this is done.
+    exchange: Option<Exchange>,
+}
+
+impl Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Server({:?})", self.export)
+    }
 }
 
 impl Server {
@@ -136,7 +150,9 @@ impl Server {
                 access_bytes_max: ACCESS_BYTES_MAX,
             },
         );
-        let (offer, arrived) = Offer::new(ExportFacts::of(&export, name, description), &waker);
+        let facts = ExportFacts::of(&export, name, description);
+        let facts = Arc::new(Mutex::new(facts));
+        let (offer, arrived) = Offer::new(&facts, &waker);
         let stopper = Stopper {
             waker,
             stops: Arc::new(AtomicBool::new(false)),
@@ -151,6 +167,9 @@ impl Server {
             stopper,
             limits,
             served: Served::default(),
+            facts,
+            news: Newsroom::default(),
+            exchange: None,
         };
         Ok((server, offer))
     }
@@ -170,14 +189,19 @@ impl Server {
         self.export.target_mut().restart_threads()
     }
 
-    /// Serves until it is stopped. `look` is called whenever the target may have something to tell.
+    /// Where news of the target are heard.
+    #[must_use]
+    pub fn news(&self) -> Newsroom {
+        self.news.clone()
+    }
+
+    /// Serves until it is stopped. `told` gets what happens to the target.
     ///
     /// # Errors
     ///
-    /// The target can't look out for clients.
-    pub fn run(&mut self, mut look: impl FnMut(&mut dyn Target)) -> Result<(), ServerError> {
-        self.watch(self.stopper.waker.descriptor(), WOKEN)?;
-        self.watch(self.ticker.descriptor(), TICKED)?;
+    /// The target can't look out for clients, or is lost.
+    pub fn run(mut self, mut told: impl FnMut(&News)) -> Result<Self, ServerError> {
+        self.watch_own()?;
         let mut ends = false;
         loop {
             let mut idle = true;
@@ -196,15 +220,22 @@ impl Server {
                 idle &= !self.serve(at)?;
             }
             idle &= !self.feed();
-            look(self.export.target_mut());
+            for news in News::of(self.export.target_mut()) {
+                told(&news);
+                self.news.tell(&news);
+            }
             if self.stopper.is_stopping() {
                 if !ends {
                     (ends, idle) = (true, false);
                     self.begin_end();
                 }
                 if self.guests.iter().all(Option::is_none) {
-                    return Ok(());
+                    return Ok(self);
                 }
+            }
+            if self.exchange.is_some() && self.is_quiet() {
+                idle = false;
+                self = self.exchanged()?;
             }
             if idle {
                 self.export.wait();
@@ -223,6 +254,33 @@ impl Server {
         Ok(served)
     }
 
+    fn watch_own(&mut self) -> Result<(), ServerError> {
+        self.watch(self.stopper.waker.descriptor(), WOKEN)?;
+        self.watch(self.ticker.descriptor(), TICKED)
+    }
+
+    /// Whether nothing of any client is under way.
+    fn is_quiet(&self) -> bool {
+        self.export.free_slots() == usize::from(self.export.limits().slots)
+    }
+
+    /// Another target is served from now on, to the same clients.
+    fn exchanged(mut self) -> Result<Self, ServerError> {
+        let exchange = self.exchange.take().expect("there is one");
+        self.export = (self.export.exchange(exchange)).map_err(ServerError::Lost)?;
+        self.watch_own()?;
+        for guest in self.guests.iter_mut().flatten() {
+            (guest.reads, guest.writes) = (false, false);
+            if guest.turn == Turn::Drained {
+                guest.turn = Turn::More;
+            }
+        }
+        let mut facts = self.facts.lock().unwrap_or_else(PoisonError::into_inner);
+        *facts = ExportFacts::of(&self.export, &facts.name, facts.description.clone());
+        drop(facts);
+        Ok(self)
+    }
+
     fn watch(&mut self, descriptor: RawFd, id: WatchId) -> Result<(), ServerError> {
         Ok(self.export.watch(Watch {
             descriptor,
@@ -239,6 +297,8 @@ impl Server {
                 match arrival {
                     Arrival::Client(client) => self.join(client),
                     Arrival::Call(call) => call(self.export.target_mut()),
+                    // One at a time: who asks waits for it.
+                    Arrival::Exchange(exchange) => self.exchange = Some(exchange),
                 }
             }
             return Ok(());
@@ -309,7 +369,7 @@ impl Server {
         let mut desk = Desk { export, user };
         let mut did = guest.turn == Turn::More;
         if did {
-            let may_take = self.starved.is_empty();
+            let may_take = self.starved.is_empty() && self.exchange.is_none();
             guest.turn = guest.client.receive(may_take, &mut desk);
             if guest.turn == Turn::Full {
                 self.starved.push_back(user);
@@ -328,6 +388,9 @@ impl Server {
     /// Those that waited for room in the export take what they waited for, one after the other. Whether one did.
     fn feed(&mut self) -> bool {
         let mut did = false;
+        if self.exchange.is_some() {
+            return did;
+        }
         while let Some(&user) = self.starved.front() {
             let guest = self.guests[user].as_mut().expect("it is not over");
             let export = &mut self.export;
@@ -379,7 +442,8 @@ impl Server {
 
     /// Sends away who holds room and moves nothing, where that keeps others waiting.
     fn tick(&mut self) {
-        let hinders = !self.starved.is_empty() || self.stopper.is_stopping();
+        let waits = self.exchange.is_some() || self.stopper.is_stopping();
+        let hinders = waits || !self.starved.is_empty();
         for (user, guest) in self.guests.iter_mut().enumerate() {
             let Some(guest) = guest else {
                 continue;

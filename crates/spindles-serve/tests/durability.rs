@@ -2,46 +2,52 @@
 
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
-use spindles_io::{OpenOptions, open_device};
-use spindles_serve::{DoorOptions, Server, ServerLimits, Stopper, TRANSPORTS};
+use spindles_io::{OpenOptions, Target, open_device};
+use spindles_serve::{DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
 use std::io::{Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread::{self, JoinHandle};
 
 /// A device of 8 MiB that is served, and how often it was flushed.
 struct Served {
     thread: JoinHandle<()>,
     stopper: Stopper,
-    flushes: Arc<AtomicU64>,
+    offer: Offer,
+}
+
+impl Served {
+    fn flushes(&self) -> u64 {
+        let flushes = |target: &mut dyn Target| target.counters().total().flushes;
+        self.offer.call(flushes).expect("it serves")
+    }
 }
 
 fn serve(socket: &Path) -> Served {
-    let flushes = Arc::new(AtomicU64::new(0));
-    let (counted, (send, receive)) = (Arc::clone(&flushes), mpsc::channel());
+    let (send, receive) = mpsc::channel();
     let address = format!("unix:{}", socket.display());
     let thread = thread::spawn(move || {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
-        let (mut server, offer) = server.expect("it serves");
+        let (server, offer) = server.expect("it serves");
         let nbd = TRANSPORTS.iter().find(|transport| transport.name == "nbd");
         let nbd = nbd.expect("a transport");
         let door = (nbd.bind)(&address, &DoorOptions::default());
-        door.expect("it listens").open(&[offer]).expect("a thread");
-        send.send(server.stopper()).expect("it is waited for");
-        let ended = server.run(|target| {
-            counted.store(target.counters().total().flushes, Ordering::SeqCst);
-        });
-        ended.expect("it was stopped");
-        server.close().expect("all is durable");
+        door.expect("it listens")
+            .open(std::slice::from_ref(&offer))
+            .expect("a thread");
+        send.send((server.stopper(), offer))
+            .expect("it is waited for");
+        let ended = server.run(|_| {}).expect("it was stopped");
+        ended.close().expect("all is durable");
     });
+    let (stopper, offer) = receive.recv().expect("it serves");
     Served {
         thread,
-        stopper: receive.recv().expect("it serves"),
-        flushes,
+        stopper,
+        offer,
     }
 }
 
@@ -82,12 +88,12 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
     ask(&mut writes, 1, &[8; 1000]);
     // Counted with every turn of the server: this one came after the writes.
     ask(&mut writes, 5, &[]);
-    assert_eq!(served.flushes.load(Ordering::SeqCst), 0);
+    assert_eq!(served.flushes(), 0);
     // On another connection, and once for each.
     for count in 1..4 {
         ask(&mut flushes, 3, &[]);
         ask(&mut flushes, 5, &[]);
-        assert_eq!(served.flushes.load(Ordering::SeqCst), count);
+        assert_eq!(served.flushes(), count);
     }
     served.stopper.stop();
     served.thread.join().expect("it ends");

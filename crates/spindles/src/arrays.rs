@@ -1,6 +1,7 @@
 //! How arrays and sizes are described to people and to programs, alike in all commands.
 
 use crate::failure::{self, Usage};
+use crate::served::InServer;
 use crate::ui::Ui;
 use clap::Args;
 use serde_json::{Value, json};
@@ -8,6 +9,7 @@ use spindles_block::{MemberSet, RoundedSize, SizeBytes};
 use spindles_engine::{Member, Policy, WriteHole};
 use spindles_io::Incident;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport, SpareReport};
+use spindles_io::host::Host;
 use spindles_io::scan::{self, Given, Role, ScanError};
 use spindles_io::spare::Taken;
 use spindles_io::survey::Health;
@@ -55,8 +57,16 @@ impl Scan {
 
     /// The same, and what else was found out. What may not be read is left to whoever asks.
     fn given(&self, arguments: &[String], apart: &[&str], ui: &Ui) -> anyhow::Result<Given> {
+        if let Some(serving) = ui.serving() {
+            return Ok(serving.given());
+        }
         let arguments = names(arguments);
         let given = scan::resolve(&arguments, apart, &self.places).map_err(usage)?;
+        if ui.forwards()
+            && let Some(server) = InServer::of(&given.arrays)
+        {
+            return Err(server.into());
+        }
         for note in &given.skipped {
             ui.note(note);
         }
@@ -128,6 +138,14 @@ pub(crate) fn replacement(text: &str) -> anyhow::Result<Expression> {
         Expression::parse(text).map_err(Usage::error)
     } else {
         Ok(Expression::Leaf(text.to_owned()))
+    }
+}
+
+/// Where the array of these devices is: in the server, where a server does the command.
+pub(crate) fn host<'a>(devices: &'a [&'a str], ui: &'a Ui) -> Host<'a> {
+    match ui.serving() {
+        Some(serving) => Host::Served(serving.handle()),
+        None => Host::Devices(devices),
     }
 }
 

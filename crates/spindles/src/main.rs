@@ -8,6 +8,7 @@ mod interrupt;
 mod measuring;
 mod progress;
 mod rate;
+mod served;
 mod ui;
 
 use std::process::ExitCode;

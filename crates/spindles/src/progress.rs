@@ -5,10 +5,14 @@ use crate::arrays::size;
 use crate::ui::write_error;
 use indicatif::{ProgressBar, ProgressStyle};
 use spindles_io::notice::Notice;
+use spindles_serve::control::Answers;
 use std::time::{Duration, Instant};
 
 /// Between two lines where there is no terminal.
 const LINE_INTERVAL: Duration = Duration::from_secs(5);
+
+/// Between two of those that are shown elsewhere.
+const SEND_INTERVAL: Duration = Duration::from_millis(200);
 
 /// What is counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,6 +23,17 @@ pub(crate) enum Unit {
     Steps,
 }
 
+/// Where progress is shown.
+#[derive(Clone, Debug)]
+pub(crate) enum Shown {
+    /// On a terminal.
+    Bar,
+    /// Where there is none.
+    Lines,
+    /// By whoever asked a server for it.
+    Elsewhere(Answers),
+}
+
 /// Progress towards a known total. Dropping it removes the bar.
 #[derive(Debug)]
 pub(crate) struct Progress {
@@ -27,8 +42,10 @@ pub(crate) struct Progress {
     total: u64,
     unit: Unit,
     started: Instant,
-    line_at: Instant,
+    /// When it was shown last, where that is not a bar.
+    shown_at: Option<Instant>,
     bar: Option<ProgressBar>,
+    elsewhere: Option<Answers>,
     /// For whoever asks how the array is meanwhile.
     notice: Option<Notice>,
 }
@@ -38,11 +55,11 @@ impl Progress {
         what: &str,
         total: u64,
         unit: Unit,
-        terminal: bool,
+        shown: Shown,
         notice: Option<Notice>,
     ) -> Self {
         let now = Instant::now();
-        let bar = terminal.then(|| {
+        let bar = matches!(shown, Shown::Bar).then(|| {
             let template = match unit {
                 Unit::Bytes => {
                     "{prefix} {wide_bar} {bytes}/{total_bytes} {bytes_per_sec} {eta} {msg}"
@@ -60,8 +77,12 @@ impl Progress {
             total,
             unit,
             started: now,
-            line_at: now + LINE_INTERVAL,
+            shown_at: None,
             bar,
+            elsewhere: match shown {
+                Shown::Elsewhere(answers) => Some(answers),
+                Shown::Bar | Shown::Lines => None,
+            },
             notice,
         }
     }
@@ -84,8 +105,14 @@ impl Progress {
             return;
         }
         let now = Instant::now();
-        if now >= self.line_at {
-            self.line_at = now + LINE_INTERVAL;
+        let since = |at: Option<Instant>| now.duration_since(at.unwrap_or(self.started));
+        if let Some(answers) = &self.elsewhere {
+            if self.shown_at.is_none() || since(self.shown_at) >= SEND_INTERVAL {
+                self.shown_at = Some(now);
+                answers.progress(&self.what, done, self.total);
+            }
+        } else if since(self.shown_at) >= LINE_INTERVAL {
+            self.shown_at = Some(now);
             write_error(&self.text(done, now.duration_since(self.started)));
         }
     }
@@ -125,14 +152,14 @@ mod tests {
 
     #[test]
     fn lines_say_how_far_it_is() {
-        let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, false, None);
+        let mut bytes = Progress::new("copy", 8 << 20, Unit::Bytes, Shown::Lines, None);
         assert_eq!(
             bytes.text((2 << 20) + 5, Duration::from_secs(3)),
             "spindles: copy: 25 %, 2 MiB of 8 MiB, 3 s\n"
         );
         bytes.message("verifying");
         assert!(bytes.text(0, Duration::ZERO).ends_with("0 s (verifying)\n"));
-        let none = Progress::new("run", 0, Unit::Steps, false, None);
+        let none = Progress::new("run", 0, Unit::Steps, Shown::Lines, None);
         assert_eq!(
             none.text(0, Duration::ZERO),
             "spindles: run: 100 %, 0 of 0, 0 s\n"

@@ -1,9 +1,11 @@
 //! What commands print: results on standard output, everything else on standard error.
 
-use crate::progress::{Progress, Unit};
+use crate::progress::{Progress, Shown, Unit};
+use crate::served::Serving;
 use serde_json::Value;
 use spindles_format::Uuid;
 use spindles_io::notice::Notice;
+use spindles_serve::control::Answers;
 use std::cell::{Cell, RefCell};
 use std::fmt::{Display, Write as _};
 use std::io::{self, IsTerminal as _, Write as _};
@@ -26,6 +28,18 @@ pub(crate) struct Ui {
     not_given: RefCell<Option<Vec<Value>>>,
     /// The arrays that the command has to do with, as far as it is known.
     arrays: RefCell<Vec<Uuid>>,
+    /// A command that a server does if it has the array.
+    forwards: Cell<bool>,
+    place: Place,
+}
+
+/// Where the command runs.
+#[derive(Debug)]
+enum Place {
+    /// In a process of its own.
+    Own,
+    /// In the server that has its array, for somebody elsewhere.
+    Server(Answers, Serving),
 }
 
 impl Ui {
@@ -39,6 +53,66 @@ impl Ui {
             json_is_out: Cell::new(false),
             not_given: RefCell::new(None),
             arrays: RefCell::new(Vec::new()),
+            forwards: Cell::new(false),
+            place: Place::Own,
+        }
+    }
+
+    /// For a command that a server does.
+    pub(crate) fn for_server(
+        json: bool,
+        schema: &str,
+        answers: &Answers,
+        serving: &Serving,
+    ) -> Self {
+        Self {
+            terminal: false,
+            place: Place::Server(answers.clone(), serving.clone()),
+            ..Self::new(json, schema)
+        }
+    }
+
+    /// The array that is served here, where a server does the command.
+    pub(crate) fn serving(&self) -> Option<&Serving> {
+        match &self.place {
+            Place::Own => None,
+            Place::Server(_, serving) => Some(serving),
+        }
+    }
+
+    /// Whether the command is one that a server does which has the array.
+    pub(crate) fn may_forward(&self, may: bool) {
+        self.forwards.set(may && self.serving().is_none());
+    }
+
+    /// The answer to `may_forward`.
+    pub(crate) fn forwards(&self) -> bool {
+        self.forwards.get()
+    }
+
+    /// The progress of what a server does.
+    pub(crate) fn progress_elsewhere(&self, what: &str, total: u64) -> Progress {
+        let shown = if self.terminal {
+            Shown::Bar
+        } else {
+            Shown::Lines
+        };
+        Progress::new(what, total, Unit::Bytes, shown, None)
+    }
+
+    /// Something for standard output, as it is.
+    pub(crate) fn out(&self, text: &str) {
+        match &self.place {
+            Place::Own => write_out(text),
+            Place::Server(answers, _) => answers.out(text),
+        }
+    }
+
+    /// Something for standard error, as it is.
+    pub(crate) fn remark(&self, text: &str) {
+        match &self.place {
+            Place::Own => write_error(text),
+            Place::Server(answers, _) => answers.note(text),
         }
     }
 
@@ -50,7 +124,7 @@ impl Ui {
     /// A line of the result, for people. Silent with `--json`.
     pub(crate) fn line(&self, line: impl Display) {
         if !self.json {
-            write_out(&format!("{line}\n"));
+            self.out(&format!("{line}\n"));
         }
     }
 
@@ -68,7 +142,7 @@ impl Ui {
             if let Some(devices) = self.not_given.take() {
                 document["not_given"] = devices.into();
             }
-            write_out(&format!("{document:#}\n"));
+            self.out(&format!("{document:#}\n"));
         }
     }
 
@@ -83,7 +157,7 @@ impl Ui {
         if self.json {
             self.json(&serde_json::json!({ key: text }));
         } else {
-            write_out(text);
+            self.out(text);
         }
     }
 
@@ -92,24 +166,20 @@ impl Ui {
         if self.json {
             self.document("spindles.help", &serde_json::json!({ "help": text }));
         } else {
-            write_out(text);
+            self.out(text);
         }
     }
 
     /// A table of the result with aligned columns, numbers to the right. Silent with `--json`.
     pub(crate) fn table(&self, header: &[&str], rows: &[Vec<String>]) {
         if !self.json {
-            write_out(&table(header, rows));
+            self.out(&table(header, rows));
         }
     }
 
     /// A remark that is not part of the result: goes to standard error, with `--json` too.
-    #[expect(
-        clippy::unused_self,
-        reason = "all that commands print goes through the Ui"
-    )]
     pub(crate) fn note(&self, note: impl Display) {
-        write_error(&format!("spindles: {note}\n"));
+        self.remark(&format!("spindles: {note}\n"));
     }
 
     /// Ends a command with what went wrong, on standard error; with `--json` also as
@@ -119,7 +189,7 @@ impl Ui {
             let error = serde_json::json!({ "error": text, "status": status });
             self.document("spindles.error", &error);
         }
-        write_error(&format!("spindles: {text}\n"));
+        self.remark(&format!("spindles: {text}\n"));
     }
 
     /// Keeps which arrays the command has to do with: `status` shows its progress on them.
@@ -133,7 +203,12 @@ impl Ui {
         let arrays = self.arrays.borrow();
         let notice =
             (unit == Unit::Bytes && !arrays.is_empty()).then(|| Notice::put(what, &arrays));
-        Progress::new(what, total, unit, self.terminal, notice.flatten())
+        let shown = match &self.place {
+            Place::Own if self.terminal => Shown::Bar,
+            Place::Own => Shown::Lines,
+            Place::Server(answers, _) => Shown::Elsewhere(answers.clone()),
+        };
+        Progress::new(what, total, unit, shown, notice.flatten())
     }
 
     /// The progress of work in bytes that Ctrl-C may stop: to be told what is done and how much
@@ -142,7 +217,10 @@ impl Ui {
         &self,
         what: &str,
     ) -> anyhow::Result<impl FnMut(u64, u64) -> bool> {
-        let interrupted = crate::interrupt::flag()?;
+        let interrupted = match &self.place {
+            Place::Own => crate::interrupt::flag()?,
+            Place::Server(answers, _) => answers.stops(),
+        };
         let mut bar: Option<Progress> = None;
         Ok(move |done, total| {
             bar.get_or_insert_with(|| self.progress(what, total, Unit::Bytes))

@@ -32,13 +32,15 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ),
     (
         "spindles-serve",
-        &["block", "io", "nbd"],
+        &["block", "engine", "io", "nbd"],
         &[
             "landlock",
             "libc",
             "rustix",
             "rustls",
             "seccompiler",
+            "serde",
+            "serde_json",
             "thiserror",
         ],
     ),

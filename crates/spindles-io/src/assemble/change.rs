@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 
 /// What an array is to become that is assembled.
 #[derive(Clone, Debug)]
-pub(crate) enum Change {
+pub enum Change {
     /// It begins to grow.
     Grow(GrowthTarget),
     /// It has so many bytes on the members that it has, or as many as they have room for.

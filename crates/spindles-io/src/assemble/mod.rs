@@ -10,7 +10,7 @@ mod opening;
 mod options;
 mod parts;
 
-pub(crate) use change::Change;
+pub use change::Change;
 pub(crate) use config::config;
 pub use options::AssembleOptions;
 pub(crate) use parts::{Lost, Standing};
@@ -21,7 +21,7 @@ use crate::labels::Spare;
 use crate::probe::Probe;
 pub use crate::report::{ArrayReport, GivenUp, Growing, JournalReport, MemberReport, SpareReport};
 use crate::signatures::Sighting;
-use crate::{CloseError, NodeId, OpenError, OpenOptions, Stack, Target, await_resync};
+use crate::{CloseError, Managed, NodeId, OpenError, OpenOptions, Stack, Target};
 use described::{may_be_newer, understand};
 use gathering::{Gathered, gather, refuse_copies};
 use opening::Opening;
@@ -75,38 +75,12 @@ pub fn assemble(devices: &[&str], options: &AssembleOptions) -> Result<Assembled
 
 /// As `assemble`, of an array that changes: opened for reading only, it is only looked at whether
 /// that is possible.
-pub(crate) fn assemble_to_change(
+pub fn assemble_to_change(
     devices: &[&str],
     options: &AssembleOptions,
     change: &Change,
 ) -> Result<Assembled, AssembleError> {
     build(devices, options, Some(change)).map(Build::into_assembled)
-}
-
-/// How a resync of an assembled array ended.
-#[derive(Clone, Debug)]
-pub struct Resynced {
-    /// The array, as it was found.
-    pub report: ArrayReport,
-    /// Whether it went through; otherwise `progress` stopped it, and it starts over next time.
-    pub through: bool,
-}
-
-/// Assembles an array and waits until its redundancy agrees with its data, that of arrays inside
-/// it too. `progress` gets the bytes that are done and the bytes that there are; `false` stops the
-/// resync. With an error other than at closing, nothing was written.
-pub fn resync(
-    devices: &[&str],
-    options: &AssembleOptions,
-    progress: &mut dyn FnMut(u64, u64) -> bool,
-) -> Result<Resynced, AssembleError> {
-    let Assembled {
-        mut target,
-        mut report,
-    } = assemble(devices, options)?;
-    let through = await_resync(target.as_mut(), progress);
-    close(target, &mut report)?;
-    Ok(Resynced { report, through })
 }
 
 /// An array that another command changed between our look and our opening is looked at again, at most
@@ -391,7 +365,7 @@ impl Build {
 
 /// Closes an array; the report gets the spares that were taken meanwhile, and what went wrong.
 pub(crate) fn close(
-    mut target: Box<dyn Target>,
+    mut target: Box<dyn Managed>,
     report: &mut ArrayReport,
 ) -> Result<(), CloseError> {
     report.taken.extend(target.spares_taken());

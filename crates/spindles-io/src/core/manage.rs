@@ -7,7 +7,7 @@ use crate::probe::Probe;
 use crate::{TooSmall, identity, labels, random};
 use spindles_block::MemberIndex;
 use spindles_engine::{Command, Member};
-use spindles_format::{ArrayRecord, DeviceRecord, Uuid, areas_to_join};
+use spindles_format::{ArrayRecord, DeviceRecord, Uuid, areas_to_join, returns_since};
 
 /// A place of an array that waits for a device.
 pub(crate) struct Vacancy {
@@ -107,38 +107,122 @@ pub(crate) fn may_replace(
     old: &str,
     name: &str,
 ) -> Result<(ArrayIndex, MemberIndex, DeviceRecord), AttachError> {
-    let identity = identity::identity(old);
-    let is_old = |node: &Option<Node>| match node {
-        Some(Node::Device(device)) => {
-            let other = &carry.members().facts(*device).name;
-            other == old || identity.is_some() && identity::identity(other) == identity
-        }
-        Some(Node::Array(_)) | None => false,
-    };
-    for (index, array) in carry.arrays() {
-        let Some(place) = array.members().iter().position(is_old) else {
-            continue;
-        };
-        let member = MemberIndex(u8::try_from(place).expect("few members"));
+    if let Some((index, member, _)) = member_on(carry, old) {
+        let array = carry.array(index);
+        let place = usize::from(member.0);
         let state = array.engine().status().members[place].state;
-        if state != Member::Active || array.engine().record().is_none() {
-            break;
+        if state == Member::Active && array.engine().record().is_some() {
+            return Ok((index, member, room_on(carry, name, index, member)?));
         }
-        return Ok((index, member, room_on(carry, name, index, member)?));
     }
-    let members = carry.arrays().flat_map(|(_, array)| {
-        let states = array.engine().status().members.into_iter();
-        let active = states.map(|member| member.state == Member::Active);
-        active.zip(array.members())
-    });
-    let active = members.filter_map(|(is_active, node)| match node {
-        Some(Node::Device(device)) if is_active => Some(carry.members().facts(*device)),
-        _ => None,
-    });
     Err(AttachError::NotActive {
         device: old.to_owned(),
-        active: active.map(|facts| facts.name.clone()).collect(),
+        active: devices_that(carry, |state| state == Member::Active),
     })
+}
+
+/// The array that a device is a member of, the place, and which device it is there.
+fn member_on(carry: &Carry, name: &str) -> Option<(ArrayIndex, MemberIndex, DeviceIndex)> {
+    let identity = identity::identity(name);
+    let is_it = |node: &Option<Node>| match node {
+        Some(Node::Device(device)) if !carry.members().is_gone(*device) => {
+            let other = &carry.members().facts(*device).name;
+            let same = identity.is_some() && identity::identity(other) == identity;
+            (other == name || same).then_some(*device)
+        }
+        _ => None,
+    };
+    carry.arrays().find_map(|(index, array)| {
+        let places = (0..).zip(array.members());
+        let mut found = places.filter_map(|(place, node)| Some((MemberIndex(place), is_it(node)?)));
+        found.next().map(|(member, device)| (index, member, device))
+    })
+}
+
+/// The devices of all members in such a state.
+fn devices_that(carry: &Carry, is_so: impl Fn(Member) -> bool) -> Vec<String> {
+    let members = carry.arrays().flat_map(|(_, array)| {
+        let states = array.engine().status().members.into_iter();
+        let states: Vec<bool> = states.map(|member| is_so(member.state)).collect();
+        states.into_iter().zip(array.members())
+    });
+    let devices = members.filter_map(|(is_so, node)| match node {
+        Some(Node::Device(device)) if is_so => Some(carry.members().facts(*device)),
+        _ => None,
+    });
+    devices.map(|facts| facts.name.clone()).collect()
+}
+
+/// Puts the member out that a device is.
+pub(crate) fn fail(
+    carry: &mut Carry,
+    name: &str,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let Some((array, member, _)) = member_on(carry, name) else {
+        return Err(AttachError::NotActive {
+            device: name.to_owned(),
+            active: devices_that(carry, |state| state == Member::Active),
+        });
+    };
+    command_for(carry, name, array, Command::Fail(member))?;
+    Ok((array, member))
+}
+
+/// Closes the device of a member that is out, so that others may have it.
+pub(crate) fn let_go(
+    carry: &mut Carry,
+    name: &str,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let is_out = |state| matches!(state, Member::Missing { .. });
+    if let Some((array, member, device)) = member_on(carry, name) {
+        let state = carry.array(array).engine().status().members[usize::from(member.0)].state;
+        if is_out(state) {
+            carry.members_mut().let_go(device);
+            return Ok((array, member));
+        }
+    }
+    Err(AttachError::NotOut {
+        device: name.to_owned(),
+        out: devices_that(carry, is_out),
+    })
+}
+
+/// Lets a member that came back on that device have what it missed.
+pub(crate) fn bring_back(
+    carry: &mut Carry,
+    name: &str,
+) -> Result<(ArrayIndex, MemberIndex), AttachError> {
+    let not_returning = || AttachError::NotReturning {
+        device: name.to_owned(),
+    };
+    let found = Probe::glance(name).ok_or_else(not_returning)?.found();
+    let (record, areas) = found.record().map_err(|_| not_returning())?;
+    let (member, areas) = (areas.member, *areas);
+    let array = carry.arrays().find(|(_, array)| {
+        let truth = array.engine().record();
+        truth.is_some_and(|truth| {
+            truth.uuid == record.uuid && returns_since(truth, &found).is_some()
+        })
+    });
+    let (array, _) = array.ok_or_else(not_returning)?;
+    let status = carry.array(array).engine().status();
+    if !matches!(
+        status.members[usize::from(member.0)].state,
+        Member::Missing { .. }
+    ) {
+        return Err(not_returning());
+    }
+    if let Some((_, _, held)) = member_on(carry, name) {
+        carry.members_mut().let_go(held);
+    }
+    let device = carry.add_device(name)?;
+    carry.put_in(array, member, Node::Device(device));
+    let command = Command::Return {
+        member,
+        device: Box::new(areas),
+    };
+    command_for(carry, name, array, command)?;
+    Ok((array, member))
 }
 
 /// Has the member that the device `old` is copied onto another device, which takes its place.

@@ -5,6 +5,7 @@ use super::manage::{arrays_of_devices, join};
 use super::tree::arrays_above;
 use crate::TooSmall;
 use crate::errors::AttachError;
+use crate::identity::identity;
 use crate::labels::{self, Spare};
 use crate::probe::Probe;
 use crate::report::{Taken, positions};
@@ -22,12 +23,31 @@ pub(crate) struct Spares {
 }
 
 impl Spares {
-    /// Gives the arrays spares, which take the places of what is missing now and later.
-    pub(crate) fn provide(&mut self, carry: &mut Carry, mut spares: Vec<Spare>) {
+    /// Gives the arrays more spares, which take the places of what is missing now and later.
+    pub(crate) fn provide(&mut self, carry: &mut Carry, spares: Vec<Spare>) {
+        let is_new = |left: &Spare| spares.iter().all(|spare| spare.name != left.name);
+        self.left.retain(is_new);
+        self.left.extend(spares);
         // Spares of one array before shared ones, small ones before large ones.
-        spares.sort_by_key(|spare| (spare.record.is_shared(), spare.bytes));
-        self.left = spares;
+        self.left
+            .sort_by_key(|spare| (spare.record.is_shared(), spare.bytes));
         self.take_places(carry);
+    }
+
+    /// The devices of those that are left.
+    pub(crate) fn names(&self) -> impl Iterator<Item = String> {
+        self.left.iter().map(|spare| spare.name.clone())
+    }
+
+    /// Forgets one that was not taken. Whether there was one.
+    pub(crate) fn withdraw(&mut self, device: &str) -> bool {
+        let before = self.left.len();
+        let wanted = identity(device);
+        self.left.retain(|spare| {
+            let same = wanted.is_some() && identity(&spare.name) == wanted;
+            spare.name != device && !same
+        });
+        self.left.len() < before
     }
 
     /// Lets spares take the places of missing members.

@@ -44,6 +44,20 @@ pub(super) fn in_use(carry: &Carry) -> impl Iterator<Item = (ArrayIndex, &Array)
     arrays.filter(|(index, _)| is_in_use(carry, *index))
 }
 
+/// The devices of members that are not out, and of journals.
+pub(crate) fn devices_in_use(carry: &Carry) -> impl Iterator<Item = DeviceIndex> {
+    in_use(carry).flat_map(|(_, array)| {
+        let members = array.engine().status().members.into_iter();
+        let here = members.map(|it| !matches!(it.state, spindles_engine::Member::Missing { .. }));
+        let nodes = here.zip(array.members());
+        let devices = nodes.filter_map(|(here, node)| match node {
+            Some(Node::Device(device)) if here => Some(*device),
+            _ => None,
+        });
+        devices.chain(array.journal()).collect::<Vec<_>>()
+    })
+}
+
 fn is_in_use(carry: &Carry, array: ArrayIndex) -> bool {
     let top = arrays_above(carry, array).last().unwrap_or(array);
     !carry.array(top).is_left_over()

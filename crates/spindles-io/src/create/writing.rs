@@ -3,6 +3,7 @@
 
 use super::plan::{Member, Plan};
 use crate::errors::CreateError;
+use crate::files;
 use crate::{NodeId, Stack, assemble, await_resync, random, zeros};
 use spindles_block::{BlockIndex, MemberSet};
 use spindles_engine::Config;
@@ -11,7 +12,6 @@ use spindles_format::{
     blank_bitmap,
 };
 use spindles_layout::Group;
-use std::fs::File;
 use std::rc::Rc;
 
 /// The most that one write-zeroes of an inner array clears.
@@ -231,7 +231,7 @@ pub(super) fn shared_pages(plan: &Plan) -> Vec<(AreaKind, Rc<[u8]>)> {
 
 /// Makes a part of a device zeros, durably.
 fn blank_device(device: &str, from: u64, bytes: u64) -> Result<(), CreateError> {
-    let file = File::options().write(true).open(device);
+    let file = files::open_to_write(device);
     let blank = file.and_then(|file| {
         zeros::make(&file, from, bytes)?;
         file.sync_all()

@@ -41,6 +41,25 @@ pub enum AttachError {
         /// The devices that are.
         active: Vec<String>,
     },
+    /// The device is none that was a member, or others went on without what it holds.
+    #[error(
+        "{device} is no missing member that can be brought up to date by what it missed: `spindles rebuild` with --onto fills it anew"
+    )]
+    NotReturning {
+        /// The device.
+        device: String,
+    },
+    /// The device is a member that works, or is no device of the array.
+    #[error(
+        "{device} is not a member that is out: only what is out can be removed; `spindles fail` puts one out{}",
+        listed("; out: ", out)
+    )]
+    NotOut {
+        /// The device.
+        device: String,
+        /// The devices that are.
+        out: Vec<String>,
+    },
     /// The device has too little room.
     #[error(transparent)]
     TooSmall(#[from] TooSmall),

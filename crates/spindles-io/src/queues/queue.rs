@@ -48,8 +48,11 @@ pub(crate) trait Queue: Debug {
     /// For records.
     fn name(&self) -> &'static str;
 
-    /// Takes a file; it stays open as long as the queue.
+    /// Takes a file; it stays open as long as the queue, or until it is removed.
     fn add_file(&mut self, file: OwnedFd) -> io::Result<FileIndex>;
+
+    /// Closes a file. What is still under way on it ends as the kernel ends it.
+    fn remove_file(&mut self, file: FileIndex);
 
     /// A buffer was made at this place; it stays there as long as the queue.
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize);

@@ -13,7 +13,7 @@ use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer
 use rustix::event::{EventfdFlags, PollFd, PollFlags, eventfd, poll};
 use rustix::fs::{FallocateFlags, fallocate, fdatasync};
 use rustix::io::Errno;
-use spindles_block::{BufferId, MemberResult};
+use spindles_block::{BufferId, MemberError, MemberResult};
 use std::collections::VecDeque;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::ptr::NonNull;
@@ -44,7 +44,8 @@ unsafe impl Sync for Shared {}
 
 #[derive(Debug)]
 struct State {
-    files: Vec<(Arc<OpenFile>, Abilities)>,
+    /// `None` for those that were removed.
+    files: Vec<Option<(Arc<OpenFile>, Abilities)>>,
     todo: VecDeque<Transfer>,
     done: VecDeque<(Tag, MemberResult)>,
     /// Descriptors that are looked out for, and those that were found ready.
@@ -140,13 +141,18 @@ impl Shared {
         loop {
             if let Some(mut transfer) = state.todo.pop_front() {
                 let file = usize::from(transfer.file.0);
-                let (open, before) = state.files[file].clone();
+                let Some((open, before)) = state.files[file].clone() else {
+                    let gone = Err(MemberError::Gone);
+                    state.done.push_back((transfer.tag, gone));
+                    self.done.notify_one();
+                    continue;
+                };
                 drop(state);
                 let mut abilities = before;
                 let result = self.run(&mut transfer, &open, &mut abilities);
                 state = self.state();
-                if abilities != before {
-                    state.files[file].1 = abilities;
+                if let Some((_, known)) = &mut state.files[file] {
+                    *known = abilities;
                 }
                 state.done.push_back((transfer.tag, result));
                 self.done.notify_one();
@@ -299,9 +305,13 @@ impl Queue for Threads {
         self.shared
             .state()
             .files
-            .push((Arc::new(OpenFile::new(file)), Abilities::ALL));
+            .push(Some((Arc::new(OpenFile::new(file)), Abilities::ALL)));
         self.files += 1;
         Ok(FileIndex(index))
+    }
+
+    fn remove_file(&mut self, file: FileIndex) {
+        self.shared.state().files[usize::from(file.0)] = None;
     }
 
     fn add_buffer(&mut self, _buffer: BufferId, _start: NonNull<u8>, _bytes: usize) {}
@@ -314,7 +324,8 @@ impl Queue for Threads {
     fn hand_over(&mut self) {
         let mut state = self.shared.state();
         for transfer in self.started.drain(..) {
-            let abilities = state.files[usize::from(transfer.file.0)].1;
+            let file = state.files[usize::from(transfer.file.0)].as_ref();
+            let abilities = file.map_or(Abilities::ALL, |(_, abilities)| *abilities);
             state.todo.push_back(transfer.limited_to(abilities));
             self.shared.work.notify_one();
         }

@@ -10,7 +10,7 @@ use crate::transfer::{Abilities, After, Call, FileIndex, OpenFile, Tag, Transfer
 use io_uring::types::{Fd, Fixed, FsyncFlags, SubmitArgs, Timespec};
 use io_uring::{IoUring, opcode, squeue};
 use rustix::io::Errno;
-use spindles_block::{BufferId, MemberResult};
+use spindles_block::{BufferId, MemberError, MemberResult};
 use std::collections::VecDeque;
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -55,7 +55,8 @@ pub(super) struct Uring {
     /// Slots whose calls were put off, and when they are to be made again.
     later: VecDeque<(Instant, u16)>,
     done: VecDeque<(Tag, MemberResult)>,
-    files: Vec<(OpenFile, Abilities)>,
+    /// `None` for those that were removed.
+    files: Vec<Option<(OpenFile, Abilities)>>,
     registrations: Vec<Registration>,
     in_flight: usize,
     /// Descriptors that are looked out for, and those that were found ready.
@@ -172,8 +173,11 @@ impl Uring {
                 .expect("a slot in use");
             let result = u64::try_from(entry.result())
                 .map_err(|_| Errno::from_raw_os_error(-entry.result()));
-            let (file, abilities) = &mut self.files[usize::from(transfer.file.0)];
-            match transfer.advance(result, file, abilities) {
+            let after = match &mut self.files[usize::from(transfer.file.0)] {
+                Some((file, abilities)) => transfer.advance(result, file, abilities),
+                None => After::Done(Err(MemberError::Gone)),
+            };
+            match after {
                 After::Again => self.push(slot),
                 After::Later => self.later.push_back((Instant::now() + RETRY_DELAY, slot)),
                 After::Done(result) => {
@@ -191,7 +195,9 @@ impl Uring {
 
     fn occupy(&mut self, slot: u16, transfer: Transfer) {
         self.note_use(&transfer);
-        let abilities = self.files[usize::from(transfer.file.0)].1;
+        let file = self.files[usize::from(transfer.file.0)].as_ref();
+        // Of one that was removed the kernel says so.
+        let abilities = file.map_or(Abilities::ALL, |(_, abilities)| *abilities);
         self.slots[usize::from(slot)] = Some(transfer.limited_to(abilities));
         self.push(slot);
     }
@@ -296,8 +302,16 @@ impl Queue for Uring {
             .submitter()
             .register_files_update(u32::from(index), &[file.as_raw_fd()])?;
         assert_eq!(registered, 1, "one file was given");
-        self.files.push((OpenFile::new(file), Abilities::ALL));
+        self.files.push(Some((OpenFile::new(file), Abilities::ALL)));
         Ok(FileIndex(index))
+    }
+
+    fn remove_file(&mut self, file: FileIndex) {
+        const NONE: i32 = -1;
+        let submitter = self.ring.0.submitter();
+        let removed = submitter.register_files_update(u32::from(file.0), &[NONE]);
+        assert_eq!(removed.ok(), Some(1), "a file that is registered");
+        self.files[usize::from(file.0)] = None;
     }
 
     fn add_buffer(&mut self, buffer: BufferId, start: NonNull<u8>, bytes: usize) {

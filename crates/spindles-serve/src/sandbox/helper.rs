@@ -13,8 +13,10 @@ use rustix::net::{
     AddressFamily, RecvAncillaryBuffer, RecvAncillaryMessage, RecvFlags, SendAncillaryBuffer,
     SendAncillaryMessage, SendFlags, SocketFlags, SocketType, recvmsg, sendmsg, socketpair,
 };
+use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
-use std::io::{self, IoSlice, IoSliceMut};
+use std::fs::File;
+use std::io::{self, IoSlice, IoSliceMut, Read as _};
 use std::mem::MaybeUninit;
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -25,10 +27,13 @@ use std::sync::{Mutex, PoisonError};
 
 /// Longest message.
 const MESSAGE_BYTES_MAX: usize = 16 << 10;
+/// A file that begins with so many zeros holds nothing yet.
+const BLANK_BYTES: usize = 64 << 10;
 /// So many hooks may run at once.
 const HOOKS_MAX: usize = 16;
 /// Flags that are granted. Nothing is made, cut off or appended to.
 const FLAGS: OFlags = OFlags::RDWR
+    .union(OFlags::WRONLY)
     .union(OFlags::DIRECT)
     .union(OFlags::EXCL)
     .union(OFlags::NONBLOCK)
@@ -175,6 +180,7 @@ impl From<Errno> for Refused {
 pub fn serve(socket: BorrowedFd<'_>, rules: &Rules, tell: impl Fn(&str)) -> io::Result<()> {
     let mut message = vec![0; MESSAGE_BYTES_MAX];
     let mut hooks: Vec<Child> = Vec::new();
+    let mut given = HashSet::new();
     loop {
         let (count, _) = receive(socket, &mut message)?;
         if count == 0 {
@@ -184,7 +190,7 @@ pub fn serve(socket: BorrowedFd<'_>, rules: &Rules, tell: impl Fn(&str)) -> io::
         hooks.retain_mut(|hook| matches!(hook.try_wait(), Ok(None)));
         let asked = Ask::decode(&message[..count]);
         let done = match &asked {
-            Some(Ask::Open { path, flags }) => open(path, *flags, rules).map(Some),
+            Some(Ask::Open { path, flags }) => open(path, *flags, rules, &mut given).map(Some),
             Some(Ask::Run { arguments }) => run(arguments, rules, &mut hooks).map(|()| None),
             None => Err(Refused(Errno::INVAL, "it is no question")),
         };
@@ -218,7 +224,13 @@ impl Ask {
 }
 
 /// Opens what the rules allow. It is looked at before it is opened, since that alone may do something.
-fn open(path: &Path, flags: OFlags, rules: &Rules) -> Result<OwnedFd, Refused> {
+/// `given` are the block devices that the server got for itself alone.
+fn open(
+    path: &Path,
+    flags: OFlags,
+    rules: &Rules,
+    given: &mut HashSet<u64>,
+) -> Result<OwnedFd, Refused> {
     if !path.is_absolute() {
         return Err(Refused(Errno::INVAL, "the path is not absolute"));
     }
@@ -230,21 +242,23 @@ fn open(path: &Path, flags: OFlags, rules: &Rules) -> Result<OwnedFd, Refused> {
     let found_at = PathBuf::from(format!("/proc/self/fd/{}", found.as_raw_fd()));
     let reopen = |flags| rustix::fs::open(&found_at, flags | OFlags::CLOEXEC, Mode::empty());
     let is_ours = || spindles_io::holds_superblock(found_at.to_str().expect("ASCII"));
-    match FileType::from_raw_mode(fstat(&found)?.st_mode) {
+    let status = fstat(&found)?;
+    let number = status.st_rdev;
+    match FileType::from_raw_mode(status.st_mode) {
         FileType::RegularFile => {
             let real = std::fs::read_link(&found_at).unwrap_or_default();
             let folder = real.parent().unwrap_or(Path::new(""));
-            if !rules.folders.iter().any(|known| known == folder) && !is_ours() {
-                let why = "files are opened only in folders where a device of the array lies";
-                return Err(Refused(Errno::PERM, why));
+            let may = rules.folders.iter().any(|known| known == folder) || is_ours();
+            if !may && !is_blank(reopen(OFlags::RDONLY)?) {
+                return Err(not_ours(flags));
             }
         }
         FileType::BlockDevice => {
             // With O_EXCL the kernel refuses what is mounted.
             let nobody_has_it = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
-            if !flags.contains(OFlags::EXCL) && !is_ours() && !nobody_has_it() {
-                let why = "somebody has the device, and it holds no superblock of an array";
-                return Err(Refused(Errno::PERM, why));
+            let has_it = given.contains(&number);
+            if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !nobody_has_it() {
+                return Err(not_ours(flags));
             }
         }
         _ => {
@@ -252,7 +266,30 @@ fn open(path: &Path, flags: OFlags, rules: &Rules) -> Result<OwnedFd, Refused> {
             return Err(Refused(Errno::PERM, why));
         }
     }
-    Ok(reopen(flags)?)
+    let opened = reopen(flags)?;
+    if flags.contains(OFlags::EXCL) {
+        given.insert(number);
+    }
+    Ok(opened)
+}
+
+/// Whether a file begins with as many zeros as a device of an array has at least, as new ones do.
+fn is_blank(file: OwnedFd) -> bool {
+    let mut begin = vec![0; BLANK_BYTES];
+    let read = File::from(file).read_exact(&mut begin);
+    read.is_ok() && begin.iter().all(|byte| *byte == 0)
+}
+
+/// Something that could not become a device. Whoever only looks at it, as at all that lies in a folder, is not told of
+/// it as of something that could be one.
+fn not_ours(flags: OFlags) -> Refused {
+    if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
+        let why = "a server opens what has a superblock, files that begin with zeros or lie beside a device of the \
+                   array, and block devices that nobody has";
+        Refused(Errno::PERM, why)
+    } else {
+        Refused(Errno::NOTBLK, "")
+    }
 }
 
 fn run(arguments: &[OsString], rules: &Rules, hooks: &mut Vec<Child>) -> Result<(), Refused> {
@@ -339,7 +376,8 @@ mod tests {
         let path = |name: &str| folder.path().join(name);
         fs::write(path("file"), "").expect("it is written");
         fs::create_dir(path("folder")).expect("a folder");
-        fs::write(path("folder/file"), "").expect("it is written");
+        fs::write(path("folder/file"), vec![1; BLANK_BYTES]).expect("it is written");
+        fs::write(path("folder/blank"), vec![0; BLANK_BYTES]).expect("it is written");
         std::os::unix::fs::symlink("/etc/passwd", path("link")).expect("a link");
         std::os::unix::fs::symlink("file", path("near")).expect("a link");
         rustix::fs::mknodat(rustix::fs::CWD, path("pipe"), FileType::Fifo, Mode::RUSR, 0)
@@ -350,18 +388,22 @@ mod tests {
             ("file", read, None),
             ("file", OFlags::RDWR | OFlags::EXCL | OFlags::CLOEXEC, None),
             ("near", OFlags::RDWR, None),
-            ("file", OFlags::WRONLY, Some(Errno::INVAL)),
+            ("file", OFlags::WRONLY, None),
+            ("file", OFlags::WRONLY | OFlags::APPEND, Some(Errno::INVAL)),
             ("file", OFlags::RDWR | OFlags::TRUNC, Some(Errno::INVAL)),
             ("new", OFlags::RDWR | OFlags::CREATE, Some(Errno::INVAL)),
             ("none", read, Some(Errno::NOENT)),
             ("folder", read, Some(Errno::PERM)),
-            ("folder/file", read, Some(Errno::PERM)),
-            ("folder/../link", read, Some(Errno::PERM)),
+            ("folder/file", read, Some(Errno::NOTBLK)),
+            ("folder/file", OFlags::RDWR, Some(Errno::PERM)),
+            ("folder/blank", OFlags::RDWR, None),
+            ("folder/../link", read, Some(Errno::NOTBLK)),
             ("pipe", read, Some(Errno::PERM)),
         ] {
             assert_eq!(open(&path(name), flags), expected, "{name} {flags:?}");
         }
-        for name in ["/etc/passwd", "/dev/null", "/dev/zero", "/"] {
+        assert_eq!(open(Path::new("/etc/passwd"), read), Some(Errno::NOTBLK));
+        for name in ["/dev/null", "/dev/zero", "/"] {
             assert_eq!(open(Path::new(name), read), Some(Errno::PERM), "{name}");
         }
         let relative = Ask::Open {

@@ -22,12 +22,15 @@ fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
     let read = AccessFs::ReadFile | AccessFs::ReadDir;
     let remove = BitFlags::from(AccessFs::RemoveFile);
     let write = read | remove | AccessFs::MakeReg | AccessFs::WriteFile | AccessFs::Truncate;
+    // What is called so, everywhere: commands look for arrays. What is in it is opened by the helper.
+    let list = BitFlags::from(AccessFs::ReadDir);
     let rules = |folders: &[PathBuf], access| path_beneath_rules(folders.to_vec(), access);
     let told: Vec<PathBuf> = TOLD_IN.iter().map(PathBuf::from).collect();
     let status = Ruleset::default()
         .handle_access(AccessFs::from_all(KNOWN))?
         .scope(Scope::from_all(KNOWN))?
         .create()?
+        .add_rules(rules(&[PathBuf::from("/")], list))?
         .add_rules(rules(&told, read))?
         .add_rules(rules(&needs.writes_in, write))?
         .add_rules(rules(&needs.removes_from, remove))?

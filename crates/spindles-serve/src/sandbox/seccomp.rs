@@ -2,6 +2,7 @@
 //! somewhere, where the end of the process would be one for all clients.
 
 use super::{Needs, Part};
+use rustix::thread::UnshareFlags;
 use seccompiler::{
     BpfProgram, SeccompAction, SeccompCmpArgLen, SeccompCmpOp, SeccompCondition, SeccompFilter,
     SeccompRule, apply_filter_all_threads,
@@ -10,8 +11,7 @@ use std::collections::BTreeMap;
 
 const EPERM: u32 = 1;
 
-/// What a server calls from its first client to its end. A ring is opened before: a new one would be a way around this
-/// list.
+/// What a server calls from its first client to its end, and what commands on its array do.
 const ALLOWED: &[libc::c_long] = &[
     // What is open.
     libc::SYS_read,
@@ -36,6 +36,8 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_close,
     libc::SYS_fstat,
     libc::SYS_fstatfs,
+    // An array that changes its form is assembled anew, with a ring of its own.
+    libc::SYS_io_uring_setup,
     libc::SYS_io_uring_enter,
     libc::SYS_io_uring_register,
     // Names: which of them is for Landlock to say.
@@ -50,6 +52,7 @@ const ALLOWED: &[libc::c_long] = &[
     libc::SYS_readlinkat,
     libc::SYS_getdents64,
     libc::SYS_getcwd,
+    libc::SYS_chdir,
     // Clients.
     libc::SYS_accept,
     libc::SYS_accept4,
@@ -156,6 +159,14 @@ fn enter(needs: &Needs) -> Result<(), seccompiler::Error> {
         SeccompCondition::new(1, SeccompCmpArgLen::Dword, SeccompCmpOp::Ne, *what)
     };
     let conditions: Result<Vec<_>, _> = TYPING.iter().map(other_than).collect();
+    // A working directory of its own for a thread, and nothing else.
+    let is_folder = SeccompCondition::new(
+        0,
+        SeccompCmpArgLen::Qword,
+        SeccompCmpOp::Eq,
+        UnshareFlags::FS.bits().into(),
+    );
+    rules.insert(libc::SYS_unshare, vec![SeccompRule::new(vec![is_folder?])?]);
     rules.insert(libc::SYS_ioctl, vec![SeccompRule::new(conditions?)?]);
     let filter = SeccompFilter::new(
         rules,

@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Print a completion script for your shell",
     details: "For bash: spindles completions bash > /etc/bash_completion.d/spindles",
     hidden: false,
+    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

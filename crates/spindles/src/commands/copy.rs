@@ -44,6 +44,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles copy array:a.img,c.img back.bin --bytes 10M\n\
               spindles copy /dev/sdx disk.img --verify",
     hidden: false,
+    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };
@@ -135,7 +136,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         }
         incidents.extend(new);
     }
-    if let Some(filling) = to.target().and_then(Target::rebuild_progress) {
+    if let Some(filling) = to.target().and_then(<dyn Target>::rebuild_progress) {
         ui.note(format!(
             "{}: a device that takes a place is filled to {} %: spindles rebuild finishes that, or it goes on \
              when the array is written again",

@@ -32,6 +32,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\
               spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'",
     hidden: false,
+    forwards: false,
     arguments: |command| {
         let policies = POLICIES
             .iter()

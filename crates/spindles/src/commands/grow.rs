@@ -35,6 +35,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles grow a.img b.img --add c.img --level raid5 --chunk 64K\n\
               spindles grow pool --size max",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -93,6 +94,9 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let added: Vec<&str> = arrays::names(&arguments.add);
     let devices = arguments.array.devices(&added, ui)?;
     if arguments.abort {
+        if ui.serving().is_some() {
+            bail!("the array is served: end that first, with spindles stop");
+        }
         return give_up(&arrays::names(&devices), ui);
     }
     let options = GrowOptions {
@@ -108,7 +112,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         overwrite: arguments.force,
     };
     let mut on_progress = ui.until_interrupted("grow")?;
-    let grown = grow(&arrays::names(&devices), &options, &mut on_progress)?;
+    let devices = arrays::names(&devices);
+    let grown = grow(arrays::host(&devices, ui), &options, &mut on_progress)?;
     drop(on_progress);
     arrays::note_devices(
         &grown.report.incidents,

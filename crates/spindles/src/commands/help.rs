@@ -11,6 +11,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles help create\n\
               spindles help lab run",
     hidden: false,
+    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

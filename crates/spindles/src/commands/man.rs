@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles man | man -l -\n\
               spindles man --out /usr/local/share/man/man1",
     hidden: false,
+    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -1,11 +1,13 @@
 //! The commands: one file and one row each. Help, completions, the manual page and the tests of
 //! the command line are loops over the table.
 
+mod add;
 mod bench;
 mod completions;
 mod copy;
 mod create;
 mod examine;
+mod fail;
 mod grow;
 mod help;
 mod journal;
@@ -14,6 +16,7 @@ mod layout;
 mod man;
 mod outside;
 mod rebuild;
+mod remove;
 mod rename;
 mod replace;
 mod resync;
@@ -23,12 +26,15 @@ mod set;
 mod sim;
 mod spare;
 mod status;
+mod stop;
 mod wipe;
 
 use crate::arrays;
-use crate::failure::{self, Answer, STATUS_DONE, STATUS_USAGE};
+use crate::failure::{self, Answer, STATUS_DONE, STATUS_USAGE, Usage};
+use crate::served::{self, InServer, Serving};
 use crate::ui::Ui;
 use clap::{Arg, ArgAction, ArgMatches};
+use spindles_serve::control::{Answers, Ask};
 use std::error::Error as _;
 use std::ffi::OsString;
 use std::num::{IntErrorKind, ParseIntError};
@@ -44,6 +50,8 @@ pub(crate) struct Command {
     pub details: &'static str,
     /// Left out of the list of commands.
     pub hidden: bool,
+    /// Where the array that it works on is served, the server does it.
+    pub forwards: bool,
     /// Adds the arguments: usually `Arguments::augment_args` of a `#[derive(clap::Args)]`.
     pub arguments: fn(clap::Command) -> clap::Command,
     /// Does it. `Usage::error` for a command line that makes no sense (exit status 2), any other
@@ -58,8 +66,12 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &create::COMMAND,
     &copy::COMMAND,
     &serve::COMMAND,
+    &stop::COMMAND,
     &status::COMMAND,
     &examine::COMMAND,
+    &fail::COMMAND,
+    &remove::COMMAND,
+    &add::COMMAND,
     &rebuild::COMMAND,
     &replace::COMMAND,
     &spare::COMMAND,
@@ -148,19 +160,60 @@ pub(crate) fn execute(arguments: impl IntoIterator<Item = OsString>) -> u8 {
     };
     let ui = Ui::new(matches.get_flag("json"), &schema(&matches));
     spindles_io::report_waits(crate::ui::report_waits);
-    let result =
-        run_one_of(COMMANDS, &matches, &ui).expect("clap lets no other than our commands through");
-    let Err(error) = result else {
-        return STATUS_DONE;
+    match run_parsed(&matches, &ui) {
+        Ok(status) => status,
+        Err(error) => match error.downcast_ref::<InServer>() {
+            Some(server) => served::forward(server, &arguments[1..], &ui),
+            None => failed(&error, &ui),
+        },
+    }
+}
+
+/// Does a command line in a server, whose array it is about; the exit status comes back.
+pub(crate) fn execute_served(ask: &Ask, answers: &Answers, serving: &Serving) -> u8 {
+    let ui = |json: bool, schema: &str| Ui::for_server(json, schema, answers, serving);
+    let json = ask.arguments.iter().any(|argument| argument == "--json");
+    let program = ["spindles".to_owned()];
+    let matches = match command_line().try_get_matches_from(program.iter().chain(&ask.arguments)) {
+        Ok(matches) => matches,
+        Err(error) => return refuse(&ui(json, "spindles"), &error),
     };
-    let error = arrays::instead_of_device(&error, &places(&matches)).unwrap_or(error);
+    let ui = ui(json, &schema(&matches));
+    let (name, _) = matches.subcommand().expect("clap demands one");
+    let row = COMMANDS.iter().find(|row| row.name == name);
+    if !row.is_some_and(|row| row.forwards) {
+        let error = Usage::error(format!("{name}: a server does not do that"));
+        return failed(&error, &ui);
+    }
+    match run_parsed(&matches, &ui) {
+        Ok(status) => status,
+        Err(error) => failed(&error, &ui),
+    }
+}
+
+/// The exit status of a command that has done what it should, and said what there is to say.
+fn run_parsed(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<u8> {
+    let (name, _) = matches.subcommand().expect("clap demands one");
+    let row = COMMANDS.iter().find(|row| row.name == name);
+    ui.may_forward(row.is_some_and(|row| row.forwards));
+    let result =
+        run_one_of(COMMANDS, matches, ui).expect("clap lets no other than our commands through");
+    let Err(error) = result else {
+        return Ok(STATUS_DONE);
+    };
+    let error = arrays::instead_of_device(&error, &places(matches)).unwrap_or(error);
+    match error.downcast_ref::<Answer>() {
+        Some(answer) => Ok(answer.0),
+        None => Err(error),
+    }
+}
+
+/// Says what went wrong; the exit status comes back.
+fn failed(error: &anyhow::Error, ui: &Ui) -> u8 {
     if let Some(error) = error.downcast_ref::<clap::Error>() {
-        return refuse(&ui, error);
+        return refuse(ui, error);
     }
-    if let Some(answer) = error.downcast_ref::<Answer>() {
-        return answer.0;
-    }
-    let (status, text) = failure::describe(&error);
+    let (status, text) = failure::describe(error);
     ui.error(status, &text);
     status
 }
@@ -207,7 +260,7 @@ fn refuse(ui: &Ui, error: &clap::Error) -> u8 {
     }
     match text.strip_prefix("error: ") {
         Some(what) => ui.error(STATUS_USAGE, what.trim_end()),
-        None => crate::ui::write_error(&text), // The help, where nothing was asked for.
+        None => ui.remark(&text), // The help, where nothing was asked for.
     }
     STATUS_USAGE
 }

@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Do for a server what it gave up; `serve` starts this",
     details: "",
     hidden: true,
+    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

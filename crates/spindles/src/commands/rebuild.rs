@@ -39,6 +39,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles rebuild a.img c.img --onto new.img\n\
               spindles rebuild c.img d.img --onto 'raid0(new.img,other.img)'",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -82,7 +83,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         overwrite: arguments.force,
     };
     let mut on_progress = ui.until_interrupted("rebuild")?;
-    let rebuilt = rebuild(&arrays::names(&devices), &options, &mut on_progress)?;
+    let rebuilt = rebuild(
+        arrays::host(&arrays::names(&devices), ui),
+        &options,
+        &mut on_progress,
+    )?;
     drop(on_progress);
     arrays::note_devices(
         &rebuilt.report.incidents,

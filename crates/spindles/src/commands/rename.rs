@@ -18,6 +18,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles rename pool archive\n\
               spindles rename a.img b.img c.img archive",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -36,7 +37,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("rename")?;
     let report = rename(
-        &arrays::names(&devices),
+        arrays::host(&arrays::names(&devices), ui),
         &arguments.name,
         arguments.array.scan.places(),
         &mut on_progress,

@@ -31,6 +31,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles replace b.img --onto new.img pool\n\
               spindles replace b.img --onto new.img a.img c.img",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -85,7 +86,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         overwrite: arguments.force,
     };
     let mut on_progress = ui.until_interrupted("replace")?;
-    let replaced = replace(&arrays::names(&devices), &options, &mut on_progress)?;
+    let replaced = replace(
+        arrays::host(&arrays::names(&devices), ui),
+        &options,
+        &mut on_progress,
+    )?;
     drop(on_progress);
     for warning in replaced.report.warnings() {
         ui.note(warning);

@@ -8,8 +8,9 @@ use crate::ui::Ui;
 use anyhow::bail;
 use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
-use spindles_io::assemble::{AssembleOptions, resync};
+use spindles_io::assemble::AssembleOptions;
 use spindles_io::no_space;
+use spindles_io::resync::resync;
 
 pub(crate) static COMMAND: Command = Command {
     name: "resync",
@@ -21,6 +22,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles resync pool\n\
               spindles resync a.img b.img c.img",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -49,7 +51,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let devices = arguments.array.devices(&[], ui)?;
     let mut on_progress = ui.until_interrupted("resync")?;
-    let resynced = resync(&arrays::names(&devices), &options, &mut on_progress)?;
+    let resynced = resync(
+        arrays::host(&arrays::names(&devices), ui),
+        &options,
+        &mut on_progress,
+    )?;
     drop(on_progress);
     arrays::note_devices(&resynced.report.incidents, &resynced.report.taken, &[], ui);
     let name = &resynced.report.name;

@@ -33,6 +33,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles scrub pool\n\
               spindles scrub a.img b.img c.img",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -94,7 +95,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     // A check tells them at its end: they are no rot for sure where the array was not closed in order.
     let mut held_back = Vec::new();
     let scrubbed = scrub(
-        &arrays::names(&devices),
+        arrays::host(&arrays::names(&devices), ui),
         &options,
         wanted,
         &mut |finding| {

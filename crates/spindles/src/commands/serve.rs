@@ -6,20 +6,23 @@ use crate::degraded::Degraded;
 use crate::failure::Usage;
 use crate::interrupt;
 use crate::rate::Rate;
+use crate::served::Serving;
 use crate::ui::Ui;
 use anyhow::{Context as _, bail};
 use clap::{Arg, ArgAction, ArgGroup, ArgMatches, Args, FromArgMatches as _};
 use serde_json::json;
 use spindles_engine::Event;
 use spindles_io::assemble::{AssembleOptions, assemble};
-use spindles_io::{OpenOptions, why_out};
+use spindles_io::{OpenOptions, notice, why_out};
+use spindles_serve::control::{Control, OpenControl};
 use spindles_serve::sandbox::helper::{Helper, Rules};
 use spindles_serve::sandbox::{self, Needs, Sandbox};
 use spindles_serve::{
-    Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Server, ServerLimits,
-    TRANSPORTS, Transport,
+    Certificates, CertificatesError, Clients, Door, DoorError, DoorOptions, Handle, News, Server,
+    ServerLimits, TRANSPORTS, Transport,
 };
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
@@ -41,12 +44,17 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve pool --nbd 0.0.0.0 --tls /etc/pki/spindles\n\
               nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'",
     hidden: false,
+    forwards: false,
     arguments: |command| Arguments::augment_args(with_transports(command)),
     run,
 };
 
 #[derive(Args)]
 struct Arguments {
+    /// Listen for commands on the array there, as a socket of this user alone, and not where commands
+    /// look by themselves that are given the array
+    #[arg(long, value_name = "PATH")]
+    control: Option<PathBuf>,
     /// Clients can only read; nothing is written to the devices
     #[arg(long)]
     read_only: bool,
@@ -101,6 +109,7 @@ impl Safety {
 fn enter_sandbox(
     devices: &[&str],
     doors: &[Box<dyn Door>],
+    control: Option<&Control>,
     server: &mut Server,
 ) -> anyhow::Result<Sandbox> {
     let rules = Rules {
@@ -113,8 +122,9 @@ fn enter_sandbox(
     let opener = move |name: &str, flags| helper.open(Path::new(name), flags);
     spindles_io::open_devices_by(Box::new(opener));
     let removes_from = doors.iter().filter_map(|door| door.folder());
+    let removes_from = removes_from.chain(control.map(Control::folder));
     let entered = sandbox::enter(&Needs {
-        writes_in: spindles_io::notice::own_folder().into_iter().collect(),
+        writes_in: notice::own_folder().into_iter().collect(),
         removes_from: removes_from.map(Path::to_owned).collect(),
         connects: false,
     });
@@ -176,13 +186,24 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut doors = bind(matches, &doors)?;
     let array = assemble(&arrays::names(&devices), &options);
     let array = array.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
-    let name = array.report.name.clone();
+    let (name, uuid) = (array.report.name.clone(), array.report.uuid);
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
     let (mut server, offer) = Server::new(array.target, &name, description, limits)?;
     let stopper = server.stopper();
+    let handle = Handle::new(&offer, &server.news(), &devices, &options);
+    let serving = Serving::new(uuid, handle, stopper.clone());
+    let control = bind_control(arguments.control.as_deref(), &serving)?;
+    if control.is_none() {
+        ui.note("there can be no folder for a control socket: give --control PATH");
+    }
     if !arguments.safety.no_sandbox {
-        let sandbox = enter_sandbox(&arrays::names(&devices), &doors, &mut server)?;
+        let sandbox = enter_sandbox(
+            &arrays::names(&devices),
+            &doors,
+            control.as_ref(),
+            &mut server,
+        )?;
         if !sandbox.missing().is_empty() {
             let missing = sandbox.missing().join(", ");
             ui.note(format!(
@@ -190,27 +211,32 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
             ));
         }
     }
+    let control = control.map(|control| open_control(control, &serving));
+    let control = control.transpose()?;
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
         // With --json too: it says when clients can come.
         ui.note(format!("array '{name}' is served: {}", door.address(&name)));
         door.open(std::slice::from_ref(&offer))?;
     }
-    let ended = server.run(|target| {
-        while let Some((array, event)) = target.next_event() {
-            if let Some(told) = told(&event) {
-                ui.note(format!("array '{array}': {told}"));
-            }
+    let ended = server.run(|news| {
+        if let Some(told) = told(news) {
+            ui.note(told);
         }
     });
     for door in &mut doors {
         door.close();
     }
-    let closed = server.close();
-    ended?;
+    let closed = ended.map_err(|error| error.to_string());
+    let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
+    let closed = closed.map_err(|error| format!("array '{name}': {error}"));
+    serving.end(closed.as_ref().map(|_| ()).map_err(String::clone));
+    if let Some(control) = control {
+        control.close();
+    }
     let closed = match closed {
         Ok(closed) => closed,
-        Err(error) => bail!("array '{name}': {error}"),
+        Err(error) => bail!("{error}"),
     };
     ui.line(format!(
         "array '{name}' is closed: {} clients, {} requests",
@@ -226,8 +252,32 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What an administrator is to know of an event.
-fn told(event: &Event) -> Option<String> {
+/// A socket for commands on the array: there, or where other commands of this user look for it.
+fn bind_control(asked: Option<&Path>, serving: &Serving) -> anyhow::Result<Option<Control>> {
+    let own = || notice::own_socket(serving.array());
+    let Some(path) = asked.map(Path::to_owned).or_else(own) else {
+        return Ok(None);
+    };
+    let control = Control::bind(&path).with_context(|| path.display().to_string())?;
+    Ok(Some(control))
+}
+
+/// Lets commands in.
+fn open_control(control: Control, serving: &Serving) -> anyhow::Result<OpenControl> {
+    let serving = serving.clone();
+    Ok(control.open(Arc::new(move |ask, answers| serving.answer(ask, answers)))?)
+}
+
+/// What an administrator is to know of what happened.
+fn told(news: &News) -> Option<String> {
+    let (array, event) = match news {
+        News::Taken(taken) => return Some(taken.to_string()),
+        News::Event(array, event) => (array, event),
+    };
+    told_of(event).map(|told| format!("array '{array}': {told}"))
+}
+
+fn told_of(event: &Event) -> Option<String> {
     Some(match event {
         Event::MemberOut { member, reason } => {
             let why = why_out(*reason);

@@ -26,6 +26,7 @@ pub(crate) static COMMAND: Command = Command {
               knows that the others are out of date, and nothing is asked again.\n\n\
               spindles set a.img b.img --degraded-writes allow",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -66,7 +67,11 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     };
     let allowed = arguments.degraded_writes.allowed();
     let devices = arguments.array.devices(&[], ui)?;
-    let report = set_degraded_writes(&arrays::names(&devices), &options, allowed)?;
+    let report = set_degraded_writes(
+        arrays::host(&arrays::names(&devices), ui),
+        &options,
+        allowed,
+    )?;
     let name = &report.name;
     ui.line(if allowed {
         format!(

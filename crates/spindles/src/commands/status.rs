@@ -9,7 +9,7 @@ use clap::{ArgMatches, Args, FromArgMatches as _};
 use serde_json::{Value, json};
 use spindles_engine::{Member, Policy, RegionsStatus, Status};
 use spindles_format::ChecksumKind;
-use spindles_io::Target;
+use spindles_io::Managed;
 use spindles_io::assemble::{ArrayReport, JournalReport, MemberReport};
 use spindles_io::notice::percent;
 use spindles_io::survey::{Health, User, survey};
@@ -28,6 +28,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles status pool\n\
               spindles status a.img b.img c.img",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -46,7 +47,7 @@ const STATUS_ARRAY_FAILED: u8 = 4;
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let given = arguments.array.given(ui)?;
-    let survey = survey(&arrays::names(&given.devices))?;
+    let survey = survey(arrays::host(&arrays::names(&given.devices), ui))?;
     let denied = given.denied();
     if let (Some(denied), Health::Failed) = (&denied, survey.health()) {
         bail!("too few devices were found to know how the array is: {denied}");
@@ -87,7 +88,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         None if view.is_in_use => {}
         None => warnings.extend(survey.reports.iter().filter_map(ArrayReport::remedy)),
     }
-    let bad = target.and_then(Target::status);
+    let bad = target.and_then(<dyn Managed>::status);
     let bad = bad.zip(survey.reports.first());
     let bad = bad.map(|(status, report)| show_bad_blocks(&status, report, ui));
     for warning in &warnings {
@@ -211,7 +212,7 @@ fn keeps_checksums(report: &ArrayReport) -> bool {
 
 /// How it is shown.
 struct View<'a> {
-    target: Option<&'a dyn Target>,
+    target: Option<&'a dyn Managed>,
     users: &'a [User],
     is_in_use: bool,
     ui: &'a Ui,

@@ -3,6 +3,7 @@
 #![allow(clippy::print_stdout, reason = "what is skipped")]
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
 
+mod sandbox;
 mod tls;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
@@ -53,9 +54,21 @@ impl Pool {
         self.serve_at(&format!("unix:{}", socket.display()), more)
     }
 
+    /// The same, with that way to its members.
+    fn serve_with(&self, io: &str, more: &[&str]) -> Served<'_> {
+        let address = format!("unix:{}", self.path("socket").display());
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        command.env("SPINDLES_IO", io);
+        self.serve_by(command, &address, more)
+    }
+
     /// Serves it there.
     fn serve_at(&self, address: &str, more: &[&str]) -> Served<'_> {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        self.serve_by(command, address, more)
+    }
+
+    fn serve_by(&self, mut command: Command, address: &str, more: &[&str]) -> Served<'_> {
         let command = command.args(["serve", "pool", "--nbd", address]).args(more);
         let command = command.current_dir(self.0.path());
         let spawned = command

@@ -1,5 +1,6 @@
 //! Where a server listens.
 
+use crate::control::folder_of;
 use spindles_io::scan::shell_word;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, ToSocketAddrs as _};
@@ -47,10 +48,7 @@ impl Address {
     /// Where it leaves something in the file system.
     pub(super) fn folder(&self) -> Option<&Path> {
         match self {
-            Self::Unix(path) => path.parent().map(|folder| match folder.as_os_str() {
-                name if name.is_empty() => Path::new("."),
-                _ => folder,
-            }),
+            Self::Unix(path) => Some(folder_of(path)),
             Self::Tcp(_) => None,
         }
     }

@@ -136,10 +136,10 @@ fn accept(listener: &Listener, gate: &Arc<Gate>) {
 fn join(stream: Stream, gate: &Gate) {
     if let Ok(Some((chosen, connection))) = shake_hands(stream, gate) {
         let mut offers = gate.offers.iter();
-        let offer = offers.find(|offer| offer.export.name == chosen);
-        offer
-            .expect("it was found by that name")
-            .join(Box::new(connection));
+        let offer = offers.find(|offer| offer.export().name == chosen);
+        if let Some(offer) = offer {
+            offer.join(Box::new(connection));
+        }
     }
 }
 
@@ -154,7 +154,7 @@ enum Failed {
 }
 
 fn shake_hands(stream: Stream, gate: &Gate) -> Result<Option<(String, Connection)>, Failed> {
-    let exports = gate.offers.iter().map(|offer| offered(&offer.export));
+    let exports = gate.offers.iter().map(|offer| offered(offer.export()));
     let exports: Vec<_> = exports.collect();
     let end = Instant::now() + HANDSHAKE_MAX;
     let mut socket = Socket::plain(stream);
@@ -244,7 +244,7 @@ impl<T: Write + AsFd> Write for Waited<'_, T> {
 }
 
 /// What clients see of an export.
-fn offered(export: &ExportFacts) -> handshake::Export {
+fn offered(export: ExportFacts) -> handshake::Export {
     let all = [
         TransmissionFlags::SEND_FLUSH,
         TransmissionFlags::SEND_FUA,
@@ -261,8 +261,8 @@ fn offered(export: &ExportFacts) -> handshake::Export {
         flags = flags.with(TransmissionFlags::READ_ONLY);
     }
     handshake::Export {
-        name: export.name.clone(),
-        description: export.description.clone(),
+        name: export.name,
+        description: export.description,
         bytes: export.bytes,
         flags,
         block_sizes: handshake::BlockSizes {

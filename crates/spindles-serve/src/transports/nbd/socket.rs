@@ -2,13 +2,12 @@
 
 use super::address::Address;
 use super::tls::Session;
+use crate::left_behind;
 use rustls::ServerConnection;
 use std::io::{self, IoSlice, IoSliceMut, Read, Write};
 use std::net::{Shutdown, TcpListener, TcpStream};
 use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, RawFd};
-use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::Path;
 
 #[derive(Debug)]
 pub(crate) enum Listener {
@@ -35,9 +34,7 @@ impl Listener {
     pub(crate) fn bind(address: &Address) -> io::Result<Self> {
         match address {
             Address::Unix(path) => {
-                if is_left_behind(path) {
-                    std::fs::remove_file(path)?;
-                }
+                left_behind::remove(path)?;
                 UnixListener::bind(path).map(Self::Unix)
             }
             Address::Tcp(address) => TcpListener::bind(address).map(Self::Tcp),
@@ -67,15 +64,6 @@ impl Listener {
             }
         }
     }
-}
-
-/// Whether there is a socket at a path on which nobody listens.
-fn is_left_behind(path: &Path) -> bool {
-    let is_socket = path.symlink_metadata();
-    let is_socket = is_socket.is_ok_and(|found| found.file_type().is_socket());
-    is_socket
-        && UnixStream::connect(path)
-            .is_err_and(|error| error.kind() == io::ErrorKind::ConnectionRefused)
 }
 
 impl Socket {

@@ -14,6 +14,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Measure one thing: a workload on a target, the engine, or the parity kernels",
     details: "",
     hidden: false,
+    forwards: false,
     arguments,
     run,
 };

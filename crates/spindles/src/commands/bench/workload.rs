@@ -20,6 +20,7 @@ pub(crate) static COMMAND: Command = Command {
     about: "Run one workload on one target",
     details: "",
     hidden: false,
+    forwards: false,
     arguments: |command| {
         let workloads = KINDS
             .iter()

@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles journal add fast.img --array pool\n\
               spindles journal add fast.img --array a.img,b.img,c.img",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -44,7 +45,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let mut on_progress = ui.until_interrupted("journal")?;
     let added = add(
         &arguments.device,
-        &arrays::names(&members),
+        arrays::host(&arrays::names(&members), ui),
         arguments.force,
         arguments.degraded.degraded,
         &mut on_progress,

@@ -16,6 +16,7 @@ pub(crate) static COMMAND: Command = Command {
               that is used without it needs it no more, and `spindles journal add` gives it \
               another one.",
     hidden: false,
+    forwards: true,
     arguments: |command| {
         with_commands(command, ROWS)
             .subcommand_required(true)

@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles journal remove --array pool\n\
               spindles journal remove --array a.img,b.img,c.img,fast.img",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -37,7 +38,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let devices = arguments.scan.devices(&[arguments.array], &[], ui)?;
     let mut on_progress = ui.until_interrupted("journal")?;
     let report = remove(
-        &arrays::names(&devices),
+        arrays::host(&arrays::names(&devices), ui),
         arguments.degraded.degraded,
         &mut on_progress,
     )?;

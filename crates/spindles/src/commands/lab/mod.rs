@@ -15,6 +15,7 @@ pub(crate) static COMMAND: Command = Command {
     details: "Begin with `spindles lab run`: it needs no disks and no rights, makes its own files, takes \
               under two minutes, and writes a report that opens in any browser.",
     hidden: false,
+    forwards: false,
     arguments: |command| {
         with_commands(command, ROWS)
             .subcommand_required(true)

@@ -24,6 +24,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles lab list --show your-devices > mine.toml\n\
               spindles lab run mine.toml --force",
     hidden: false,
+    forwards: false,
     arguments: Arguments::augment_args,
     run,
 };

@@ -17,6 +17,7 @@ pub(crate) static COMMAND: Command = Command {
               spindles spare add e.img --array a.img,b.img,c.img\n\
               spindles spare add e.img f.img --shared",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };
@@ -50,7 +51,7 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let whose = if arguments.shared {
         For::All
     } else {
-        For::Array(&members)
+        For::Array(arrays::host(&members, ui))
     };
     let added = add(&devices, whose, arguments.force)?;
     for warning in &added.warnings {

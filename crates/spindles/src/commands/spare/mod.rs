@@ -23,6 +23,7 @@ pub(crate) static COMMAND: Command = Command {
               What `spindles create` makes with --spare are spares of that array. A shared one is \
               taken by the first array that needs it.",
     hidden: false,
+    forwards: true,
     arguments: |command| {
         with_commands(command, ROWS)
             .subcommand_required(true)

@@ -13,6 +13,7 @@ pub(crate) static COMMAND: Command = Command {
     details: "Nothing but spares is touched.\n\n\
               spindles spare remove e.img",
     hidden: false,
+    forwards: true,
     arguments: Arguments::augment_args,
     run,
 };

@@ -1,0 +1,210 @@
+//! Where the array is that a command works on: on its devices, which the command opens for itself, or in a
+//! server that has it open and goes on serving it meanwhile.
+
+pub use crate::assemble::Change;
+use crate::assemble::{
+    self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
+};
+use crate::probe::Probe;
+use crate::{CloseError, Managed, OpenOptions};
+use std::fmt::{self, Debug};
+use std::thread::sleep;
+use std::time::Duration;
+
+/// Where an array is.
+#[derive(Clone, Copy, Debug)]
+pub enum Host<'a> {
+    /// On these devices, in any order; nobody has it.
+    Devices(&'a [&'a str]),
+    /// In a server.
+    Served(&'a dyn Served),
+}
+
+/// An array that somebody serves.
+pub trait Served: Debug {
+    /// The devices that it was assembled from, and those that came later.
+    fn devices(&self) -> Vec<String>;
+
+    /// The way to it.
+    fn managed(&self) -> Box<dyn Managed>;
+
+    /// What its superblocks say now.
+    ///
+    /// # Errors
+    ///
+    /// They can't be read.
+    fn report(&self) -> Result<ArrayReport, AssembleError>;
+
+    /// Closes it, opens it again so that it becomes something else, and goes on serving it. Clients wait.
+    ///
+    /// # Errors
+    ///
+    /// Why it can't become that: it is served as it was.
+    fn change(&self, change: &Change) -> Result<(), AssembleError>;
+}
+
+impl<'a, const N: usize> From<&'a [&'a str; N]> for Host<'a> {
+    fn from(devices: &'a [&'a str; N]) -> Self {
+        Self::Devices(devices)
+    }
+}
+
+impl<'a> From<&'a [&'a str]> for Host<'a> {
+    fn from(devices: &'a [&'a str]) -> Self {
+        Self::Devices(devices)
+    }
+}
+
+impl<'a> From<&'a Vec<&'a str>> for Host<'a> {
+    fn from(devices: &'a Vec<&'a str>) -> Self {
+        Self::Devices(devices)
+    }
+}
+
+/// An array that is open, here or in a server.
+pub(crate) struct Opened {
+    pub(crate) target: Box<dyn Managed>,
+    pub(crate) report: ArrayReport,
+}
+
+impl Debug for Opened {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Opened({})", self.report.name)
+    }
+}
+
+impl From<Assembled> for Opened {
+    fn from(assembled: Assembled) -> Self {
+        Self {
+            target: assembled.target,
+            report: assembled.report,
+        }
+    }
+}
+
+impl Opened {
+    /// One in a server.
+    pub(crate) fn served(served: &dyn Served) -> Result<Self, AssembleError> {
+        let (mut report, target) = (served.report()?, served.managed());
+        // It is open, which no superblock tells from a crash.
+        let (in_sync, total) = target.in_sync_bytes();
+        report.note_open(in_sync == total);
+        Ok(Self { target, report })
+    }
+
+    /// Closes it, unless others go on with it; the report gets the spares that were taken meanwhile, and what went
+    /// wrong.
+    pub(crate) fn close(self) -> Result<ArrayReport, CloseError> {
+        let Self { target, mut report } = self;
+        assemble::close(target, &mut report)?;
+        Ok(report)
+    }
+}
+
+impl Host<'_> {
+    /// Its devices.
+    pub(crate) fn devices(&self) -> Vec<String> {
+        match self {
+            Self::Devices(devices) => devices.iter().map(|&it| it.to_owned()).collect(),
+            Self::Served(served) => served.devices(),
+        }
+    }
+
+    /// Opens it for reading only, so that what can go wrong does so before anything is written.
+    pub(crate) fn look(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
+        match self {
+            Self::Devices(devices) => {
+                let mut looking = options.clone();
+                looking.open.read_only = true;
+                assemble(devices, &looking).map(Opened::from)
+            }
+            Self::Served(served) => Opened::served(*served),
+        }
+    }
+
+    /// Opens it for writing.
+    pub(crate) fn open(&self, options: &AssembleOptions) -> Result<Opened, AssembleError> {
+        match self {
+            Self::Devices(devices) => assemble(devices, options).map(Opened::from),
+            Self::Served(served) => Opened::served(*served),
+        }
+    }
+
+    /// Whether it can become that. In a server only trying tells.
+    pub(crate) fn may_change(
+        &self,
+        options: &AssembleOptions,
+        change: &Change,
+    ) -> Result<(), AssembleError> {
+        match self {
+            Self::Devices(devices) => {
+                let mut looking = options.clone();
+                looking.open.read_only = true;
+                assemble_to_change(devices, &looking, change).map(drop)
+            }
+            Self::Served(_) => Ok(()),
+        }
+    }
+
+    /// Opens it so that it becomes that.
+    pub(crate) fn change(
+        &self,
+        options: &AssembleOptions,
+        change: &Change,
+    ) -> Result<Opened, AssembleError> {
+        match self {
+            Self::Devices(devices) => {
+                assemble_to_change(devices, options, change).map(Opened::from)
+            }
+            Self::Served(served) => {
+                served.change(change)?;
+                Opened::served(*served)
+            }
+        }
+    }
+}
+
+/// Whether a device says that it belongs to an array, as a member, a spare or with its journal.
+#[must_use]
+pub fn belongs(device: &str) -> bool {
+    Probe::glance(device).is_some_and(|probe| {
+        let found = probe.found();
+        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some()
+    })
+}
+
+/// How often superblocks are read again that change meanwhile.
+const LOOKS_MAX: u32 = 40;
+/// Between two looks.
+const PAUSE: Duration = Duration::from_millis(25);
+
+/// What the superblocks of an array say that somebody has open: on those of these devices that are there and
+/// belong to an array.
+///
+/// # Errors
+///
+/// They can't be read.
+pub fn report_of(devices: &[String]) -> Result<ArrayReport, AssembleError> {
+    let open = OpenOptions {
+        read_only: true,
+        unlocked: true,
+        busy_timeout: Duration::ZERO,
+        ..OpenOptions::default()
+    };
+    let mut looks = 0;
+    loop {
+        let devices: Vec<&str> = devices
+            .iter()
+            .map(String::as_str)
+            .filter(|it| belongs(it))
+            .collect();
+        match assemble::describe(&devices, &open) {
+            Ok(mut reports) => return Ok(reports.remove(0)),
+            Err(AssembleError::Changed) if looks < LOOKS_MAX => {
+                looks += 1;
+                sleep(PAUSE);
+            }
+            Err(error) => return Err(error),
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! Members go and come: one is put out, a device is let go, and one is added, with the meaning that
+//! administrators know from md.
+
+use crate::assemble::{AssembleOptions, MemberReport, assemble};
+use crate::attach::{AttachError, ChangeError};
+use crate::host::{Host, Opened};
+use crate::identity;
+use crate::probe::Probe;
+use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
+use crate::spare::{self, For};
+use spindles_block::MemberIndex;
+use spindles_layout::Expression;
+
+/// A member that is out, or whose device was let go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Out {
+    /// Its array.
+    pub array: String,
+    /// Its position.
+    pub member: MemberIndex,
+}
+
+/// Puts the member out that a device is: the array goes on without it.
+///
+/// # Errors
+///
+/// It is none that works, or the level does not survive it: nothing was written.
+pub fn fail<'a>(
+    host: impl Into<Host<'a>>,
+    device: &str,
+    options: &AssembleOptions,
+) -> Result<Out, ChangeError> {
+    let host = host.into();
+    let given = host.devices();
+    let mut given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let host = match host {
+        Host::Devices(_) => {
+            if identity::same_device(&[given.as_slice(), &[device]].concat()).is_none() {
+                given.push(device);
+            }
+            Host::Devices(&given)
+        }
+        Host::Served(_) => host,
+    };
+    host.look(options)?;
+    let mut opened = host.open(options)?;
+    let (array, member) = match opened.target.fail(device) {
+        Ok(out) => out,
+        Err(error) => {
+            opened.close()?;
+            return Err(error.into());
+        }
+    };
+    opened.close()?;
+    Ok(Out { array, member })
+}
+
+/// What was removed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Removed {
+    /// A member that is out: nobody has its device any more.
+    Member(Out),
+    /// A spare, which is a plain device now.
+    Spare,
+}
+
+/// Lets go the device of a member that is out, or makes a plain device of a spare.
+///
+/// # Errors
+///
+/// It is neither.
+pub fn remove<'a>(
+    host: impl Into<Host<'a>>,
+    device: &str,
+    options: &AssembleOptions,
+) -> Result<Removed, ChangeError> {
+    let host = host.into();
+    let found = Probe::glance(device).map(|probe| probe.found());
+    if found.is_some_and(|found| found.spare().is_some()) {
+        if let Host::Served(served) = host {
+            served.managed().withdraw_spare(device);
+        }
+        spare::remove(&[device])?;
+        return Ok(Removed::Spare);
+    }
+    let mut opened = host.look(options)?;
+    if let Host::Served(_) = host {
+        let (array, member) = opened.target.let_go(device)?;
+        return Ok(Removed::Member(Out { array, member }));
+    }
+    let arrays = opened.report.arrays();
+    let out_of = arrays.iter().find_map(|array| {
+        let (found, own) = Probe::glance(device)
+            .map(|probe| probe.found())
+            .and_then(|found| {
+                let (record, own) = found.record().ok()?;
+                Some((record.uuid, own.member))
+            })?;
+        let at = array.members.get(usize::from(own.0))?;
+        (array.uuid == found && matches!(at, MemberReport::Missing { .. }))
+            .then(|| (array.name.clone(), own))
+    });
+    let (array, member) = out_of.ok_or_else(|| AttachError::NotOut {
+        device: device.to_owned(),
+        out: Vec::new(),
+    })?;
+    Ok(Removed::Member(Out { array, member }))
+}
+
+/// What a device has become.
+#[derive(Debug)]
+pub enum Added {
+    /// A member: again, or anew.
+    Member(Box<Rebuilt>),
+    /// A spare.
+    Spare(spare::Added),
+}
+
+/// Adds a device: a member that was out is brought up to date by what it missed; any other takes the place of one
+/// that is missing, and is a spare where none is.
+///
+/// # Errors
+///
+/// Before the device takes its place, nothing was written to any.
+pub fn add<'a>(
+    host: impl Into<Host<'a>>,
+    device: &str,
+    options: &RebuildOptions,
+    progress: &mut dyn FnMut(u64, u64) -> bool,
+) -> Result<Added, ChangeError> {
+    let host = host.into();
+    match host {
+        Host::Served(served) => {
+            let mut opened = Opened::served(served)?;
+            match opened.target.bring_back(device) {
+                Ok(_) => return Ok(Added::Member(Box::new(fill(opened, None, progress)?))),
+                Err(AttachError::NotReturning { .. }) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
+        Host::Devices(devices) => {
+            let with = [devices, &[device]].concat();
+            let mut looking = options.assemble.clone();
+            looking.open.read_only = true;
+            let returns = assemble(&with, &looking).is_ok_and(|found| {
+                let arrays = found.report.arrays();
+                let mut returning = arrays.iter().flat_map(|array| &array.returning);
+                returning.any(|(_, returning)| returning == device)
+            });
+            if returns {
+                return Ok(Added::Member(Box::new(rebuild(&with, options, progress)?)));
+            }
+        }
+    }
+    let opened = host.look(&options.assemble)?;
+    let may = opened.target.may_attach(device, options.member);
+    drop(opened);
+    if let Err(AttachError::NothingMissing) = may {
+        let added = spare::add(&[device], For::Array(host), options.overwrite)?;
+        return Ok(Added::Spare(added));
+    }
+    let options = RebuildOptions {
+        onto: Some(Expression::Leaf(device.to_owned())),
+        ..options.clone()
+    };
+    let rebuilt = rebuild(host, &options, progress)?;
+    Ok(Added::Member(Box::new(rebuilt)))
+}

@@ -1,0 +1,300 @@
+//! The way to an array that is served, for commands on other threads.
+
+use crate::news::{News, Newsroom};
+use crate::offer::Offer;
+use spindles_block::{BlockIndex, MemberIndex};
+use spindles_engine::{Command, CommandError, Event, Scrub, Status};
+use spindles_io::assemble::{
+    ArrayReport, AssembleError, AssembleOptions, assemble, assemble_to_change,
+};
+use spindles_io::attach::AttachError;
+use spindles_io::host::{Change, Served, belongs, report_of};
+use spindles_io::rebuild::RebuildProgress;
+use spindles_io::scrub::ScrubProgress;
+use spindles_io::spare::Taken;
+use spindles_io::{CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall};
+use std::path::Path;
+use std::sync::mpsc::{Receiver, channel};
+use std::time::Duration;
+
+/// So long a command waits for news before it looks how far its job is.
+const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+
+/// An array that is served.
+#[derive(Clone, Debug)]
+pub struct Handle {
+    offer: Offer,
+    news: Newsroom,
+    /// As it was assembled.
+    given: Vec<String>,
+    options: AssembleOptions,
+}
+
+impl Handle {
+    /// Of the array that a server has, as it was assembled: from these devices.
+    #[must_use]
+    pub fn new(
+        offer: &Offer,
+        news: &Newsroom,
+        given: &[String],
+        options: &AssembleOptions,
+    ) -> Self {
+        Self {
+            offer: offer.clone(),
+            news: news.clone(),
+            given: given.iter().map(|device| absolute(device)).collect(),
+            options: AssembleOptions {
+                // Nobody else can have written to what went out meanwhile.
+                degraded: true,
+                force: false,
+                ..options.clone()
+            },
+        }
+    }
+}
+
+/// The same device for whoever has another working directory.
+fn absolute(device: &str) -> String {
+    let path = Path::new(device);
+    let absolute = std::path::absolute(path).ok().filter(|_| path.exists());
+    let absolute = absolute.and_then(|path| path.into_os_string().into_string().ok());
+    absolute.unwrap_or_else(|| device.to_owned())
+}
+
+impl Served for Handle {
+    fn devices(&self) -> Vec<String> {
+        let mut devices = self
+            .offer
+            .call(|target| target.devices())
+            .unwrap_or_default();
+        for device in &self.given {
+            if devices.iter().all(|other| absolute(other) != *device) {
+                devices.push(device.clone());
+            }
+        }
+        devices.retain(|device| belongs(device));
+        devices
+    }
+
+    fn managed(&self) -> Box<dyn Managed> {
+        Box::new(Remote {
+            offer: self.offer.clone(),
+            news: self.news.listen(),
+            taken: Vec::new(),
+        })
+    }
+
+    fn report(&self) -> Result<ArrayReport, AssembleError> {
+        report_of(&self.devices())
+    }
+
+    fn change(&self, change: &Change) -> Result<(), AssembleError> {
+        let devices = self.offer.call(|target| target.devices());
+        let devices = devices.unwrap_or_default();
+        let (options, change) = (self.options.clone(), change.clone());
+        let (done, result) = channel();
+        self.offer.exchange(move |target| {
+            let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
+            let changed = match target.close() {
+                Ok(()) => assemble_to_change(&devices, &options, &change),
+                Err(error) => Err(error.into()),
+            };
+            let (opened, result) = match changed {
+                Ok(changed) => (Ok(changed), Ok(())),
+                Err(error) => (assemble(&devices, &options), Err(error)),
+            };
+            // Who asked may be gone.
+            drop(done.send(result));
+            opened
+                .map(|assembled| assembled.target)
+                .map_err(|error| error.to_string())
+        });
+        // Where the server has ended it was not changed.
+        result.recv().unwrap_or(Err(AssembleError::Changed))
+    }
+}
+
+/// Does with the target what it is asked, on the thread that has it.
+struct Remote {
+    offer: Offer,
+    news: Receiver<News>,
+    taken: Vec<Taken>,
+}
+
+impl Remote {
+    fn call<T: Send + 'static>(
+        &self,
+        call: impl FnOnce(&mut dyn Target) -> T + Send + 'static,
+    ) -> Option<T> {
+        self.offer.call(call)
+    }
+
+    /// The same with a device, which is named for the server.
+    fn with<T: Send + 'static>(
+        &self,
+        device: &str,
+        call: impl FnOnce(&mut dyn Target, &str) -> Result<T, AttachError> + Send + 'static,
+    ) -> Result<T, AttachError> {
+        let name = absolute(device);
+        let done = self.offer.call(move |target| call(target, &name));
+        done.unwrap_or_else(|| {
+            Err(AttachError::Refused {
+                device: device.to_owned(),
+                reason: CommandError::Busy,
+            })
+        })
+    }
+}
+
+impl Managed for Remote {
+    fn devices(&self) -> Vec<String> {
+        self.call(|target| target.devices()).unwrap_or_default()
+    }
+
+    fn counters(&self) -> Counters {
+        self.call(|target| target.counters()).unwrap_or_default()
+    }
+
+    fn status(&self) -> Option<Status> {
+        self.call(|target| target.status())?
+    }
+
+    fn status_of(&self, array: &str) -> Option<Status> {
+        let array = array.to_owned();
+        self.call(move |target| target.status_of(&array))?
+    }
+
+    fn command(&mut self, command: Command) -> Result<(), CommandError> {
+        let done = self.call(move |target| target.command(command));
+        done.unwrap_or(Err(CommandError::Busy))
+    }
+
+    fn next_event(&mut self) -> Option<(String, Event)> {
+        loop {
+            match self.news.try_recv().ok()? {
+                News::Event(array, event) => return Some((array, event)),
+                News::Taken(taken) => self.taken.push(taken),
+            }
+        }
+    }
+
+    fn lowest_place(
+        &self,
+        array: &str,
+        member: MemberIndex,
+        block: BlockIndex,
+    ) -> Option<(String, MemberIndex, BlockIndex, u32)> {
+        let array = array.to_owned();
+        self.call(move |target| target.lowest_place(&array, member, block))?
+    }
+
+    fn work(&mut self) -> bool {
+        // Looked at before: what ends meanwhile is seen by whoever asks.
+        let works = self.is_working();
+        std::thread::sleep(LOOK_INTERVAL);
+        works
+    }
+
+    fn is_working(&self) -> bool {
+        self.call(|target| target.is_working()).unwrap_or(false)
+    }
+
+    fn in_sync_bytes(&self) -> (u64, u64) {
+        self.call(|target| target.in_sync_bytes()).unwrap_or((0, 0))
+    }
+
+    fn begin_scrub(&mut self, scrub: Scrub) -> Result<(), CommandError> {
+        let done = self.call(move |target| target.begin_scrub(scrub));
+        done.unwrap_or(Err(CommandError::Busy))
+    }
+
+    fn begin_scrub_below(&mut self, scrub: Scrub) -> Result<bool, CommandError> {
+        let done = self.call(move |target| target.begin_scrub_below(scrub));
+        done.unwrap_or(Err(CommandError::Busy))
+    }
+
+    fn stop_job(&mut self, name: &'static str) {
+        self.call(move |target| target.stop_job(name));
+    }
+
+    fn scrub_progress(&self) -> ScrubProgress {
+        self.call(|target| target.scrub_progress())
+            .unwrap_or_default()
+    }
+
+    fn may_attach(&self, device: &str, member: Option<MemberIndex>) -> Result<(), AttachError> {
+        self.with(device, move |target, device| {
+            target.may_attach(device, member)
+        })
+    }
+
+    fn attach(
+        &mut self,
+        device: &str,
+        member: Option<MemberIndex>,
+    ) -> Result<(String, MemberIndex), AttachError> {
+        self.with(device, move |target, device| target.attach(device, member))
+    }
+
+    fn bring_back(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        self.with(device, |target, device| target.bring_back(device))
+    }
+
+    fn fail(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        self.with(device, |target, device| target.fail(device))
+    }
+
+    fn let_go(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        self.with(device, |target, device| target.let_go(device))
+    }
+
+    fn provide_spare(&mut self, device: &str) -> Result<(), AttachError> {
+        self.with(device, |target, device| target.provide_spare(device))
+    }
+
+    fn withdraw_spare(&mut self, device: &str) -> bool {
+        self.with(device, |target, device| Ok(target.withdraw_spare(device)))
+            .unwrap_or(false)
+    }
+
+    fn may_be_spare(&self, device: &str) -> Result<Vec<TooSmall>, AttachError> {
+        self.with(device, |target, device| target.may_be_spare(device))
+    }
+
+    fn spares_taken(&mut self) -> Vec<Taken> {
+        std::mem::take(&mut self.taken)
+    }
+
+    fn incidents(&self) -> Vec<Incident> {
+        self.call(|target| target.incidents()).unwrap_or_default()
+    }
+
+    fn lacks(&self) -> Option<String> {
+        self.call(|target| target.lacks())?
+    }
+
+    fn lost(&self) -> Vec<LostBytes> {
+        self.call(|target| target.lost()).unwrap_or_default()
+    }
+
+    fn may_replace(&self, old: &str, device: &str) -> Result<(), AttachError> {
+        let old = absolute(old);
+        self.with(device, move |target, device| {
+            target.may_replace(&old, device)
+        })
+    }
+
+    fn replace(&mut self, old: &str, device: &str) -> Result<(String, MemberIndex), AttachError> {
+        let old = absolute(old);
+        self.with(device, move |target, device| target.replace(&old, device))
+    }
+
+    fn rebuild_progress(&self) -> Option<RebuildProgress> {
+        self.call(|target| target.rebuild_progress())?
+    }
+
+    /// The server has it.
+    fn close(self: Box<Self>) -> Result<(), CloseError> {
+        Ok(())
+    }
+}

@@ -1,0 +1,114 @@
+//! `spindles add`: a device comes to an array, as what it lacks.
+
+use super::Command;
+use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
+use crate::rate::Rate;
+use crate::ui::Ui;
+use anyhow::bail;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_block::MemberIndex;
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::membership::{Added, add};
+use spindles_io::rebuild::RebuildOptions;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "add",
+    about: "Give an array a device: a member that came back, a new one, or a spare",
+    details: "A member that was out, and that the array still knows, gets what it missed. Any other device takes the \
+              place of a member that is missing, and is filled; what it holds is lost. Where no member is missing it \
+              becomes a spare. The command waits until the device is filled; Ctrl-C ends the waiting, and where the \
+              array is served the filling goes on.\n\n\
+              spindles add b.img pool",
+    hidden: false,
+    forwards: true,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The device
+    #[arg(value_name = "DEV", required = true)]
+    device: String,
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
+    /// The position it takes, where several are missing; otherwise the first
+    #[arg(long, value_name = "N")]
+    member: Option<u8>,
+    /// Overwrite what the device holds
+    #[arg(long)]
+    force: bool,
+    #[command(flatten)]
+    scan: Scan,
+    #[command(flatten)]
+    degraded: Degraded,
+    #[command(flatten)]
+    rate: Rate,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let device = arguments.device.as_str();
+    let devices = arguments.scan.devices(&arguments.devices, &[device], ui)?;
+    let devices: Vec<&str> = arrays::names(&devices);
+    let devices: Vec<&str> = devices.into_iter().filter(|it| *it != device).collect();
+    let options = RebuildOptions {
+        assemble: AssembleOptions {
+            open: arguments.rate.options(),
+            degraded: arguments.degraded.degraded,
+            ..AssembleOptions::default()
+        },
+        onto: None,
+        member: arguments.member.map(MemberIndex),
+        overwrite: arguments.force,
+    };
+    let mut on_progress = ui.until_interrupted("rebuild")?;
+    let added = add(
+        arrays::host(&devices, ui),
+        device,
+        &options,
+        &mut on_progress,
+    )?;
+    drop(on_progress);
+    let rebuilt = match added {
+        Added::Spare(added) => {
+            added.warnings.iter().for_each(|warning| ui.note(warning));
+            arrays::note_devices(&[], &[], &added.wiped, ui);
+            let array = added.array.as_ref().map(|(name, _)| name);
+            let of = array.map_or_else(String::new, |name| format!(" of array '{name}'"));
+            ui.line(format!("{device} is a spare{of}: no member is missing"));
+            ui.json(&json!({ "device": device, "array": array, "is": "spare", "through": true }));
+            return Ok(());
+        }
+        Added::Member(rebuilt) => rebuilt,
+    };
+    let report = &rebuilt.report;
+    arrays::note_devices(&report.incidents, &report.taken, &rebuilt.wiped, ui);
+    for (array, member) in &rebuilt.members {
+        ui.line(format!("array '{array}': member {member} is active again"));
+    }
+    let through = rebuilt.through && rebuilt.failed == 0;
+    ui.json(&json!({
+        "device": device,
+        "array": report.name,
+        "is": "member",
+        "through": through,
+    }));
+    if rebuilt.failed > 0 {
+        bail!(
+            "array '{}': in {} places it could not be read, so {device} does not count yet",
+            report.name,
+            rebuilt.failed
+        );
+    }
+    if !through {
+        bail!(
+            "array '{}': {device} is not filled yet, and that goes on when the array is used",
+            report.name
+        );
+    }
+    Ok(())
+}

@@ -1,0 +1,57 @@
+//! `spindles fail`: puts a member out.
+
+use super::Command;
+use crate::arrays::{self, Scan};
+use crate::degraded::Degraded;
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::membership::fail;
+
+pub(crate) static COMMAND: Command = Command {
+    name: "fail",
+    about: "Put a member out: the array goes on without it",
+    details: "For a device that is about to fail, or that is to be pulled out. A level that does not survive it \
+              refuses. A spare takes its place at once, where there is one. What the member holds stays on it, and \
+              when it is added again it gets what it missed. Where the array is served the server still has the \
+              device until spindles remove.\n\n\
+              To exchange a member that works, spindles replace is safer: redundancy is never less meanwhile.\n\n\
+              spindles fail b.img pool",
+    hidden: false,
+    forwards: true,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The device
+    #[arg(value_name = "DEV", required = true)]
+    device: String,
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
+    #[command(flatten)]
+    scan: Scan,
+    #[command(flatten)]
+    degraded: Degraded,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let device = arguments.device.as_str();
+    let devices = arguments.scan.devices(&arguments.devices, &[device], ui)?;
+    let devices = arrays::names(&devices);
+    let options = AssembleOptions {
+        degraded: arguments.degraded.degraded,
+        ..AssembleOptions::default()
+    };
+    let out = fail(arrays::host(&devices, ui), device, &options)?;
+    let (array, member) = (&out.array, out.member);
+    ui.line(format!(
+        "array '{array}': member {member}, {device}, is out"
+    ));
+    ui.json(&json!({ "array": array, "member": member.0, "device": device }));
+    Ok(())
+}

@@ -1,0 +1,62 @@
+//! `spindles remove`: lets go of a device.
+
+use super::Command;
+use crate::arrays::{self, Scan};
+use crate::ui::Ui;
+use clap::{ArgMatches, Args, FromArgMatches as _};
+use serde_json::json;
+use spindles_io::assemble::AssembleOptions;
+use spindles_io::membership::{Removed, remove};
+
+pub(crate) static COMMAND: Command = Command {
+    name: "remove",
+    about: "Let go of a device: of a member that is out, or of a spare",
+    details: "A server closes the device of a member that is out, so that it can be pulled out, or used for \
+              something else. What it holds stays: spindles add brings it back by what it missed, spindles wipe makes \
+              a plain device of it. A spare becomes a plain device. A member that works has to be put out before, \
+              with spindles fail.\n\n\
+              spindles remove b.img pool",
+    hidden: false,
+    forwards: true,
+    arguments: Arguments::augment_args,
+    run,
+};
+
+#[derive(Args)]
+struct Arguments {
+    /// The device
+    #[arg(value_name = "DEV", required = true)]
+    device: String,
+    /// The array: its name, or its devices in any order
+    #[arg(value_name = "ARRAY|DEV", required = true)]
+    devices: Vec<String>,
+    #[command(flatten)]
+    scan: Scan,
+}
+
+fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
+    let arguments = Arguments::from_arg_matches(matches)?;
+    let device = arguments.device.as_str();
+    let devices = arguments.scan.devices(&arguments.devices, &[device], ui)?;
+    let devices = arrays::names(&devices);
+    let removed = remove(
+        arrays::host(&devices, ui),
+        device,
+        &AssembleOptions::default(),
+    )?;
+    let what = match &removed {
+        Removed::Member(out) => {
+            let (array, member) = (&out.array, out.member);
+            ui.line(format!(
+                "array '{array}' has let go of member {member}, {device}"
+            ));
+            "member"
+        }
+        Removed::Spare => {
+            ui.line(format!("{device} is a spare no more"));
+            "spare"
+        }
+    };
+    ui.json(&json!({ "device": device, "was": what }));
+    Ok(())
+}

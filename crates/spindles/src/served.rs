@@ -1,0 +1,168 @@
+//! Commands on an array that is served: the server does them, where it has the array, and whoever typed them sees
+//! what they print.
+
+use crate::commands;
+use crate::failure::{STATUS_FAILED, Usage};
+use crate::interrupt;
+use crate::ui::Ui;
+use spindles_format::Uuid;
+use spindles_io::host::Served as _;
+use spindles_io::notice;
+use spindles_io::scan::Given;
+use spindles_serve::control::{Answer, Answers, Ask, Asked};
+use spindles_serve::{Handle, Stopper};
+use std::ffi::OsString;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
+
+/// A server that has the array of a command.
+#[derive(Debug)]
+pub(crate) struct InServer(PathBuf);
+
+impl InServer {
+    /// The one that has one of these arrays, if one has.
+    pub(crate) fn of(arrays: &[Uuid]) -> Option<Self> {
+        let sockets = arrays.iter().flat_map(|array| notice::sockets_of(*array));
+        let listens = |path: &PathBuf| std::os::unix::net::UnixStream::connect(path).is_ok();
+        sockets.into_iter().find(listens).map(Self)
+    }
+}
+
+impl fmt::Display for InServer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the array is served ({})", self.0.display())
+    }
+}
+
+impl std::error::Error for InServer {}
+
+/// Has a server do a command line, and shows what that prints; the exit status comes back.
+pub(crate) fn forward(server: &InServer, arguments: &[OsString], ui: &Ui) -> u8 {
+    match ask(&server.0, arguments, ui) {
+        Ok(status) => status,
+        Err(error) => {
+            ui.error(STATUS_FAILED, &format!("the server of the array: {error}"));
+            STATUS_FAILED
+        }
+    }
+}
+
+fn ask(socket: &Path, arguments: &[OsString], ui: &Ui) -> anyhow::Result<u8> {
+    let words = arguments
+        .iter()
+        .map(|word| word.to_str().map(str::to_owned));
+    let words: Option<Vec<String>> = words.collect();
+    let words = words.ok_or_else(|| Usage::error("an argument is no text"))?;
+    let folder = std::env::current_dir()?;
+    let asked = Asked::ask(socket, &words, &folder)?;
+    let Some(mut asked) = asked else {
+        anyhow::bail!("it has just ended: try again");
+    };
+    interrupt::call(asked.stopper()?)?;
+    let mut bar = None;
+    while let Some(answer) = asked.next_answer()? {
+        match answer {
+            Answer::Progress { what, done, total } => bar
+                .get_or_insert_with(|| ui.progress_elsewhere(&what, total))
+                .set(done),
+            Answer::Out(text) => {
+                bar = None;
+                ui.out(&text);
+            }
+            Answer::Note(text) => {
+                bar = None;
+                ui.remark(&text);
+            }
+            Answer::End(status) => return Ok(status),
+        }
+    }
+    anyhow::bail!("it ended before the command did")
+}
+
+/// An array that this process serves, for commands that it does for others.
+#[derive(Clone, Debug)]
+pub(crate) struct Serving {
+    array: Uuid,
+    handle: Handle,
+    stopper: Stopper,
+    ended: Arc<Ended>,
+}
+
+/// How serving ended, once it has.
+#[derive(Debug, Default)]
+struct Ended {
+    result: Mutex<Option<Result<(), String>>>,
+    is_known: Condvar,
+}
+
+impl Serving {
+    pub(crate) fn new(array: Uuid, handle: Handle, stopper: Stopper) -> Self {
+        Self {
+            array,
+            handle,
+            stopper,
+            ended: Arc::default(),
+        }
+    }
+
+    /// The array.
+    pub(crate) fn array(&self) -> Uuid {
+        self.array
+    }
+
+    /// The way to the array.
+    pub(crate) fn handle(&self) -> &Handle {
+        &self.handle
+    }
+
+    /// Its devices, as a command has them that was given its name.
+    pub(crate) fn given(&self) -> Given {
+        Given {
+            devices: self.handle.devices(),
+            forgotten: Vec::new(),
+            arrays: vec![self.array],
+            skipped: Vec::new(),
+            unreadable: Vec::new(),
+        }
+    }
+
+    /// Ends serving, and waits until the array is closed.
+    pub(crate) fn stop(&self) -> Result<(), String> {
+        self.stopper.stop();
+        let result = self.ended.result.lock();
+        let mut result = result.unwrap_or_else(PoisonError::into_inner);
+        loop {
+            if let Some(result) = &*result {
+                return result.clone();
+            }
+            let waited = self.ended.is_known.wait(result);
+            result = waited.unwrap_or_else(PoisonError::into_inner);
+        }
+    }
+
+    /// The array is closed, or could not be.
+    pub(crate) fn end(&self, result: Result<(), String>) {
+        let ended = self.ended.result.lock();
+        *ended.unwrap_or_else(PoisonError::into_inner) = Some(result);
+        self.ended.is_known.notify_all();
+    }
+
+    /// Does a command line of somebody else, as if it had been typed there.
+    pub(crate) fn answer(&self, ask: &Ask, answers: &Answers) {
+        let status = match own_folder(&ask.folder) {
+            Ok(()) => commands::execute_served(ask, answers, self),
+            Err(error) => {
+                answers.note(&format!("spindles: {}: {error}\n", ask.folder.display()));
+                STATUS_FAILED
+            }
+        };
+        answers.end(status);
+    }
+}
+
+/// This thread has a working directory of its own from now on: that one.
+fn own_folder(folder: &Path) -> std::io::Result<()> {
+    spindles_serve::own_working_directory()?;
+    std::env::set_current_dir(folder)
+}
