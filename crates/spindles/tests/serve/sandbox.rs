@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 /// What the kernel says of each thread of a server.
 fn threads(served: &Served<'_>) -> Vec<String> {
-    let server = served.server.as_ref().expect("it runs");
-    let folder = PathBuf::from(format!("/proc/{}/task", server.id()));
+    let id = served.server.as_ref().expect("it runs").id();
+    let folder = PathBuf::from(format!("/proc/{id}/task"));
     let threads = fs::read_dir(folder).expect("it runs").flatten();
     threads
         .map(|thread| fs::read_to_string(thread.path().join("status")).unwrap_or_default())
