@@ -27,10 +27,12 @@ pub(crate) enum Use {
 /// array does not need what any of them holds. That is so whatever is forced.
 pub(crate) fn look_at_new(devices: &[&str], new: &[&str], to: Use) -> Result<(), ChangeError> {
     are_others(devices, new)?;
+    // First: nobody else can look at what a server of the array has.
+    refuse_own(devices, new, to)?;
     for device in new {
         create::look(device)?;
     }
-    refuse_own(devices, new, to)
+    Ok(())
 }
 
 /// Refuses new devices that the array of these `devices`, or one inside it, counts on: active members,

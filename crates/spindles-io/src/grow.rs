@@ -80,17 +80,14 @@ pub fn grow<'a>(
     }
     let assembling = &options.assemble;
     let asked: Vec<&str> = options.add.iter().map(String::as_str).collect();
-    let devices = host.devices();
+    let devices = host.devices_but(&asked);
     let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     let (already, added) = match host {
         Host::Devices(_) => members_already(&devices, &asked, assembling),
         Host::Served(_) => (Vec::new(), asked),
     };
     let devices = [devices, already.clone()].concat();
-    let host = match host {
-        Host::Devices(_) => Host::Devices(&devices),
-        Host::Served(_) => host,
-    };
+    let host = host.or_on(&devices);
     attach::look_at_new(&devices, &added, Use::Place)?;
     let Opened { target, report } = host.look(assembling)?;
     let array = report.name.clone();

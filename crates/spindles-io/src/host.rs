@@ -5,6 +5,7 @@ pub use crate::assemble::Change;
 use crate::assemble::{
     self, ArrayReport, AssembleError, AssembleOptions, Assembled, assemble, assemble_to_change,
 };
+use crate::identity::share_bytes;
 use crate::probe::Probe;
 use crate::{CloseError, Managed, OpenOptions};
 use std::fmt::{self, Debug};
@@ -35,12 +36,18 @@ pub trait Served: Debug {
     /// They can't be read.
     fn report(&self) -> Result<ArrayReport, AssembleError>;
 
-    /// Closes it, opens it again so that it becomes something else, and goes on serving it. Clients wait.
+    /// Closes it, opens it again so that it becomes something else, and goes on serving it. Clients wait. It is
+    /// opened from the devices that it has, with `more`, and without those that are to go.
     ///
     /// # Errors
     ///
     /// Why it can't become that: it is served as it was.
-    fn change(&self, change: &Change) -> Result<(), AssembleError>;
+    fn change(
+        &self,
+        change: &Change,
+        more: Option<&str>,
+        without: Option<&str>,
+    ) -> Result<(), AssembleError>;
 }
 
 impl<'a, const N: usize> From<&'a [&'a str; N]> for Host<'a> {
@@ -101,13 +108,30 @@ impl Opened {
     }
 }
 
-impl Host<'_> {
+impl<'a> Host<'a> {
+    /// On these devices, unless a server has it.
+    pub(crate) fn or_on(self, devices: &'a [&'a str]) -> Self {
+        match self {
+            Self::Devices(_) => Self::Devices(devices),
+            Self::Served(_) => self,
+        }
+    }
+
     /// Its devices.
     pub(crate) fn devices(&self) -> Vec<String> {
         match self {
             Self::Devices(devices) => devices.iter().map(|&it| it.to_owned()).collect(),
             Self::Served(served) => served.devices(),
         }
+    }
+
+    /// Its devices but for those that have another part in a command.
+    pub(crate) fn devices_but(&self, apart: &[&str]) -> Vec<String> {
+        let mut devices = self.devices();
+        if let Self::Served(_) = self {
+            devices.retain(|device| !apart.iter().any(|apart| share_bytes(apart, device)));
+        }
+        devices
     }
 
     /// Opens it for reading only, so that what can go wrong does so before anything is written.
@@ -152,12 +176,23 @@ impl Host<'_> {
         options: &AssembleOptions,
         change: &Change,
     ) -> Result<Opened, AssembleError> {
+        self.change_devices(options, change, None, None)
+    }
+
+    /// The same where a server has to open another device for that, or one less.
+    pub(crate) fn change_devices(
+        &self,
+        options: &AssembleOptions,
+        change: &Change,
+        more: Option<&str>,
+        without: Option<&str>,
+    ) -> Result<Opened, AssembleError> {
         match self {
             Self::Devices(devices) => {
                 assemble_to_change(devices, options, change).map(Opened::from)
             }
             Self::Served(served) => {
-                served.change(change)?;
+                served.change(change, more, without)?;
                 Opened::served(*served)
             }
         }
@@ -171,6 +206,12 @@ pub fn belongs(device: &str) -> bool {
         let found = probe.found();
         found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some()
     })
+}
+
+/// Whether a device says that the journal of an array is on it.
+#[must_use]
+pub fn holds_journal(device: &str) -> bool {
+    Probe::glance(device).is_some_and(|probe| probe.found().journal_device().is_some())
 }
 
 /// How often superblocks are read again that change meanwhile.

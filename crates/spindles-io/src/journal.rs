@@ -33,7 +33,7 @@ pub fn add<'a>(
     progress: &mut dyn FnMut(u64, u64) -> bool,
 ) -> Result<Moved, ChangeError> {
     let host = host.into();
-    let members = host.devices();
+    let members = host.devices_but(&[device]);
     let members: Vec<&str> = members.iter().map(String::as_str).collect();
     attach::look_at_new(&members, &[device], Use::Journal)?;
     let report = look(host)?;
@@ -52,7 +52,7 @@ pub fn add<'a>(
     put_in_order(host, &report, degraded, progress)?;
     // First the device: what the superblocks name is there.
     labels::make(device, false, &record.encode())?;
-    change(host, &report, degraded, record.device_uuid)?;
+    change(host, &report, degraded, record.device_uuid, Some(device))?;
     Ok(Moved { report, wiped })
 }
 
@@ -73,7 +73,7 @@ pub fn remove<'a>(
         return Err(ChangeError::HasNoJournal { array: report.name });
     }
     put_in_order(host, &report, degraded, progress)?;
-    change(host, &report, degraded, Uuid::NIL)?;
+    change(host, &report, degraded, Uuid::NIL, None)?;
     if let JournalReport::Device(device) = &report.journal {
         let held = backends::open(device, &OpenOptions::default())?;
         let emptied = clearing::empty(device);
@@ -121,8 +121,14 @@ fn change(
     report: &ArrayReport,
     degraded: bool,
     device: Uuid,
+    name: Option<&str>,
 ) -> Result<(), ChangeError> {
-    let changed = host.change(&options(degraded), &Change::Journal(device))?;
+    let without = match &report.journal {
+        JournalReport::Device(device) => Some(device.as_str()),
+        JournalReport::Members | JournalReport::DeviceMissing => None,
+    };
+    let change = Change::Journal(device);
+    let changed = host.change_devices(&options(degraded), &change, name, without)?;
     changed.target.close()?;
     let is_there = !matches!(look(host)?.journal, JournalReport::Members);
     if is_there != (device != Uuid::NIL) {

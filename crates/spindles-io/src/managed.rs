@@ -137,7 +137,7 @@ pub trait Managed {
     ///
     /// Why not.
     fn fail(&mut self, device: &str) -> Result<(String, MemberIndex), AttachError> {
-        Err(AttachError::NotActive {
+        Err(AttachError::NotMember {
             device: device.to_owned(),
             active: Vec::new(),
         })

@@ -3,7 +3,7 @@
 
 use crate::assemble::{AssembleOptions, MemberReport, assemble};
 use crate::attach::{AttachError, ChangeError};
-use crate::host::{Host, Opened};
+use crate::host::{Host, Opened, belongs};
 use crate::identity;
 use crate::probe::Probe;
 use crate::rebuild::{RebuildOptions, Rebuilt, fill, rebuild};
@@ -31,17 +31,9 @@ pub fn fail<'a>(
     options: &AssembleOptions,
 ) -> Result<Out, ChangeError> {
     let host = host.into();
-    let given = host.devices();
-    let mut given: Vec<&str> = given.iter().map(String::as_str).collect();
-    let host = match host {
-        Host::Devices(_) => {
-            if identity::same_device(&[given.as_slice(), &[device]].concat()).is_none() {
-                given.push(device);
-            }
-            Host::Devices(&given)
-        }
-        Host::Served(_) => host,
-    };
+    let given = with_device(host, device);
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let host = host.or_on(&given);
     host.look(options)?;
     let mut opened = host.open(options)?;
     let (array, member) = match opened.target.fail(device) {
@@ -53,6 +45,15 @@ pub fn fail<'a>(
     };
     opened.close()?;
     Ok(Out { array, member })
+}
+
+/// The devices of an array and one of them, which need not have been given with the others.
+fn with_device(host: Host<'_>, device: &str) -> Vec<String> {
+    let mut given = host.devices();
+    let all: Vec<&str> = given.iter().map(String::as_str).chain([device]).collect();
+    let is_new = belongs(device) && identity::same_device(&all).is_none();
+    given.extend(is_new.then(|| device.to_owned()));
+    given
 }
 
 /// What was removed.
@@ -83,6 +84,9 @@ pub fn remove<'a>(
         spare::remove(&[device])?;
         return Ok(Removed::Spare);
     }
+    let given = with_device(host, device);
+    let given: Vec<&str> = given.iter().map(String::as_str).collect();
+    let host = host.or_on(&given);
     let mut opened = host.look(options)?;
     if let Host::Served(_) = host {
         let (array, member) = opened.target.let_go(device)?;

@@ -316,7 +316,7 @@ fn look_at_served(served: &dyn Served, options: &RebuildOptions) -> Result<Looke
     let (devices, replacement) = match &options.onto {
         Some(Expression::Array { .. }) => return Err(ChangeError::WhileServed { array }),
         Some(Expression::Leaf(onto)) => {
-            let devices = served.devices();
+            let devices = Host::Served(served).devices_but(&[onto]);
             let devices: Vec<&str> = devices.iter().map(String::as_str).collect();
             attach::look_at_new(&devices, &[onto], Use::Rebuild)?;
             target.may_attach(onto, options.member)?;

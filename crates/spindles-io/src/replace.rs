@@ -55,15 +55,12 @@ pub fn replace<'a>(
 ) -> Result<Replaced, ChangeError> {
     let (old, onto) = (&options.old, &options.onto);
     let host = host.into();
-    let devices = host.devices();
+    let devices = host.devices_but(&[onto]);
     let mut devices: Vec<&str> = devices.iter().map(String::as_str).collect();
     if identity::same_device(&[devices.as_slice(), &[old]].concat()).is_none() {
         devices.push(old);
     }
-    let host = match host {
-        Host::Devices(_) => Host::Devices(&devices),
-        Host::Served(_) => host,
-    };
+    let host = host.or_on(&devices);
     attach::look_at_new(&devices, &[onto], Use::Place)?;
     let looked = host.look(&options.assemble)?;
     looked.target.may_replace(old, onto)?;

@@ -8,13 +8,14 @@ use spindles_io::assemble::{
     ArrayReport, AssembleError, AssembleOptions, assemble, assemble_to_change,
 };
 use spindles_io::attach::AttachError;
-use spindles_io::host::{Change, Served, belongs, report_of};
+use spindles_io::host::{Change, Served, belongs, holds_journal, report_of};
 use spindles_io::rebuild::RebuildProgress;
 use spindles_io::scrub::ScrubProgress;
 use spindles_io::spare::Taken;
 use spindles_io::{CloseError, Counters, Incident, LostBytes, Managed, Target, TooSmall};
 use std::path::Path;
 use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 /// So long a command waits for news before it looks how far its job is.
@@ -25,8 +26,8 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 pub struct Handle {
     offer: Offer,
     news: Newsroom,
-    /// As it was assembled.
-    given: Vec<String>,
+    /// From which it was assembled, and what came to it that its target need not have open.
+    given: Arc<Mutex<Vec<String>>>,
     options: AssembleOptions,
 }
 
@@ -42,7 +43,9 @@ impl Handle {
         Self {
             offer: offer.clone(),
             news: news.clone(),
-            given: given.iter().map(|device| absolute(device)).collect(),
+            given: Arc::new(Mutex::new(
+                given.iter().map(|device| absolute(device)).collect(),
+            )),
             options: AssembleOptions {
                 // Nobody else can have written to what went out meanwhile.
                 degraded: true,
@@ -50,6 +53,13 @@ impl Handle {
                 ..options.clone()
             },
         }
+    }
+}
+
+impl Handle {
+    fn given(&self) -> Vec<String> {
+        let given = self.given.lock();
+        given.unwrap_or_else(PoisonError::into_inner).clone()
     }
 }
 
@@ -67,9 +77,9 @@ impl Served for Handle {
             .offer
             .call(|target| target.devices())
             .unwrap_or_default();
-        for device in &self.given {
-            if devices.iter().all(|other| absolute(other) != *device) {
-                devices.push(device.clone());
+        for device in self.given() {
+            if devices.iter().all(|other| absolute(other) != device) {
+                devices.push(device);
             }
         }
         devices.retain(|device| belongs(device));
@@ -88,9 +98,31 @@ impl Served for Handle {
         report_of(&self.devices())
     }
 
-    fn change(&self, change: &Change) -> Result<(), AssembleError> {
+    fn change(
+        &self,
+        change: &Change,
+        more: Option<&str>,
+        without: Option<&str>,
+    ) -> Result<(), AssembleError> {
         let devices = self.offer.call(|target| target.devices());
-        let devices = devices.unwrap_or_default();
+        let mut devices = devices.unwrap_or_default();
+        if let Some(more) = more {
+            let given = self.given.lock();
+            given
+                .unwrap_or_else(PoisonError::into_inner)
+                .push(absolute(more));
+        }
+        let is_new = |device: &String| {
+            devices
+                .iter()
+                .all(|other| absolute(other) != absolute(device))
+        };
+        let journals = self.given().into_iter();
+        let journals: Vec<String> = journals
+            .filter(|device| holds_journal(device) && is_new(device))
+            .collect();
+        devices.extend(journals);
+        devices.retain(|device| without.is_none_or(|it| absolute(it) != absolute(device)));
         let (options, change) = (self.options.clone(), change.clone());
         let (done, result) = channel();
         self.offer.exchange(move |target| {

@@ -274,6 +274,15 @@ impl Carry {
         array.members.push(Some(Node::Device(device)));
     }
 
+    /// Lets the device go that an array has beside its members: after a replacement the old one.
+    fn let_go_beside(&mut self, array: ArrayIndex) {
+        let array = &self.arrays[array.index()];
+        let place = usize::from(array.engine.replacement().0);
+        if let Some(Some(Node::Device(device))) = array.members.get(place) {
+            self.members.let_go(*device);
+        }
+    }
+
     /// Lends the node memory for reads that are hedged. Whether it has a use for it.
     pub(crate) fn lend(&mut self, node: Node, area: BufferSlice, blocks: u32) -> bool {
         match node {
@@ -617,6 +626,7 @@ impl Carry {
             Event::Closed { clean } => self.arrays[index.index()].closed = Some(clean),
             Event::JournalDeviceOut { .. } => self.arrays[index.index()].journal_is_out = true,
             Event::MemberOut { .. } => self.lost_members = true,
+            Event::ReplaceDone { .. } | Event::ReplaceEnded { .. } => self.let_go_beside(index),
             _ => {}
         }
         if self.events.len() == EVENTS_MAX {

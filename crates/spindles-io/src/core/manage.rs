@@ -159,9 +159,10 @@ pub(crate) fn fail(
     name: &str,
 ) -> Result<(ArrayIndex, MemberIndex), AttachError> {
     let Some((array, member, _)) = member_on(carry, name) else {
-        return Err(AttachError::NotActive {
+        let is_there = |state| !matches!(state, Member::Missing { .. });
+        return Err(AttachError::NotMember {
             device: name.to_owned(),
-            active: devices_that(carry, |state| state == Member::Active),
+            active: devices_that(carry, is_there),
         });
     };
     command_for(carry, name, array, Command::Fail(member))?;

@@ -41,6 +41,17 @@ pub enum AttachError {
         /// The devices that are.
         active: Vec<String>,
     },
+    /// The device is no member, or one that is out.
+    #[error(
+        "{device} is not an active member of this array{}",
+        listed("; active: ", active)
+    )]
+    NotMember {
+        /// The device.
+        device: String,
+        /// The devices that are.
+        active: Vec<String>,
+    },
     /// The device is none that was a member, or others went on without what it holds.
     #[error(
         "{device} is no missing member that can be brought up to date by what it missed: `spindles rebuild` with --onto fills it anew"

@@ -72,7 +72,7 @@ struct Arguments {
     rate: Rate,
 }
 
-// What keeps others from the array. (In help, a comment of documentation would take the place of the command's.)
+// What keeps others from the array. No doc comment: it would stand for that of the command.
 #[derive(Args)]
 struct Safety {
     /// Encrypt with TLS, with the certificates in this folder: server-cert.pem, server-key.pem and ca-cert.pem

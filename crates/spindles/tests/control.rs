@@ -1,0 +1,340 @@
+//! Commands on an array that is served: its server does them, while fio writes to it and verifies.
+
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+
+use serde_json::{Value, json};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread::sleep;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+/// Files in a folder, no two equally long, and a server of an array on some of them.
+struct Place {
+    folder: TempDir,
+    server: Option<Child>,
+}
+
+/// What a command printed, and its exit status.
+#[derive(Debug)]
+struct Run {
+    out: String,
+    error: String,
+    status: i32,
+}
+
+impl Place {
+    fn new(files: &str, bytes: u64) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for (at, name) in (0..).zip(files.split(' ')) {
+            let file = File::create(folder.path().join(name)).expect("a file");
+            file.set_len(bytes + at * 200_000).expect("its length");
+        }
+        Self {
+            folder,
+            server: None,
+        }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn command(&self, line: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let command_line = command.args(line.split(' '));
+        command_line.current_dir(self.folder.path());
+        command
+    }
+
+    fn run(&self, line: &str) -> Run {
+        let Output {
+            stdout,
+            stderr,
+            status,
+        } = self.command(line).output().expect("the command runs");
+        Run {
+            out: String::from_utf8(stdout).expect("text"),
+            error: String::from_utf8(stderr).expect("text"),
+            status: status.code().expect("it ends by itself"),
+        }
+    }
+
+    /// Runs a command that ends with that exit status; what it printed as a result.
+    fn ends(&self, line: &str, status: i32) -> String {
+        let run = self.run(line);
+        assert_eq!(run.status, status, "{line}: {run:?}");
+        run.out
+    }
+
+    fn does(&self, line: &str) -> String {
+        self.ends(line, 0)
+    }
+
+    fn json(&self, line: &str) -> Value {
+        let run = self.run(&format!("{line} --json"));
+        serde_json::from_str(&run.out).unwrap_or_else(|_| panic!("{line}: {run:?}"))
+    }
+
+    fn serve(&mut self, more: &str) {
+        let line = format!("serve pool --nbd unix:socket{more}");
+        let mut command = self.command(&line);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut server = command.spawn().expect("the command runs");
+        let mut lines = BufReader::new(server.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("a line");
+        assert!(line.contains("array 'pool' is served"), "{line}");
+        // What it says later goes nowhere, and it is not kept from saying it.
+        std::thread::spawn(move || lines.read_to_string(&mut String::new()));
+        self.server = Some(server);
+    }
+
+    fn control(&self) -> PathBuf {
+        let status = self.json("status pool");
+        let socket = format!("array-{}.sock", status["uuid"].as_str().expect("a UUID"));
+        let own = std::env::var_os("XDG_RUNTIME_DIR").map(|it| PathBuf::from(it).join("spindles"));
+        let folders = [PathBuf::from("/run/spindles")].into_iter().chain(own);
+        let user = Command::new("id").arg("-u").output().expect("id");
+        let user = String::from_utf8(user.stdout).expect("a number");
+        let last = PathBuf::from(format!("/tmp/spindles-{}", user.trim()));
+        let mut sockets = folders.chain([last]).map(|folder| folder.join(&socket));
+        sockets.find(|path| path.exists()).expect("it listens")
+    }
+
+    /// Waits until that is so.
+    fn until(&self, what: &str, is_so: impl Fn(&Self) -> bool) {
+        let end = Instant::now() + Duration::from_mins(1);
+        while !is_so(self) {
+            assert!(Instant::now() < end, "{what} takes too long");
+            sleep(Duration::from_millis(50));
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.server {
+            drop(server.kill());
+            drop(server.wait());
+        }
+    }
+}
+
+/// fio, which writes at random and reads back what it wrote.
+struct Writer(Child);
+
+impl Writer {
+    fn begin(place: &Place, runtime_s: u32) -> Option<Self> {
+        let uri = format!("nbd+unix:///pool?socket={}", place.path("socket").display());
+        let mut fio = Command::new("fio");
+        let fio = fio.args([
+            "--name=writer",
+            "--ioengine=nbd",
+            "--rw=randwrite",
+            "--bs=4k",
+            "--iodepth=8",
+            "--size=16M",
+            "--time_based",
+            "--verify=crc32c",
+            "--verify_state_save=0",
+            &format!("--runtime={runtime_s}"),
+            &format!("--uri={uri}"),
+        ]);
+        let fio = fio.current_dir(place.folder.path());
+        let fio = fio.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+        match fio {
+            Ok(fio) => Some(Self(fio)),
+            Err(error) => {
+                println!("SKIPPED commands beside fio: {error}");
+                None
+            }
+        }
+    }
+
+    fn end(self) {
+        let output = self.0.wait_with_output().expect("it ends");
+        let told = String::from_utf8_lossy(&output.stdout);
+        let error = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "fio: {told}{error}");
+    }
+}
+
+fn states(status: &Value) -> Vec<String> {
+    let members = status["members"].as_array().expect("members");
+    let state = |member: &Value| member["state"].as_str().expect("a state").to_owned();
+    members.iter().map(state).collect()
+}
+
+#[test]
+fn an_array_is_managed_while_it_is_written() {
+    let mut place = Place::new("a b c d e f g", 24 << 20);
+    place.does("create pool raid5(a,b,c) --chunk 16K");
+    place.serve("");
+    let Some(writer) = Writer::begin(&place, 6) else {
+        return;
+    };
+    // A member goes and comes back, and gets what it missed alone.
+    place.until("the first write", |place| {
+        place.json("status pool")["regions"]["written"] != json!(0)
+    });
+    place.does("fail b pool");
+    assert_eq!(
+        states(&place.json("status pool")),
+        ["active", "missing", "active"]
+    );
+    place.ends("status pool", 3);
+    assert!(place.run("fail a pool").error.contains("survive"));
+    assert!(
+        place
+            .does("add b pool")
+            .contains("member 1 is active again")
+    );
+    place.ends("status pool", 0);
+    // Pulled out, and used otherwise: it is filled anew.
+    place.does("fail c pool");
+    assert!(place.run("wipe c --force").error.contains("in use"));
+    place.does("remove c pool");
+    place.does("wipe c --force");
+    place.does("add c pool --force");
+    assert_eq!(
+        place.does("scrub pool").trim(),
+        "array 'pool': nothing is wrong"
+    );
+    let replaced = place.does("replace a --onto d pool");
+    assert!(replaced.contains("member 0 is d now"), "{replaced}");
+    // A spare takes over by itself.
+    place.does("spare add g --array pool");
+    place.does("fail b pool");
+    place.until("the spare", |place| {
+        place.json("status pool")["state"] == json!("healthy")
+    });
+    // Closed and opened again, changed.
+    place.does("journal add e --array pool --force");
+    place.does("set pool --degraded-writes allow");
+    let before = place.json("status pool")["bytes"].as_u64();
+    place.does("grow pool --add f");
+    place.does("rename pool lake");
+    let status = place.json("status lake");
+    assert_eq!(status["degraded_writes"], json!(true));
+    assert!(status["journal"]["device"].as_str().is_some());
+    assert!(status["bytes"].as_u64() > before, "{status}");
+    assert_eq!(states(&status), ["active"; 4]);
+    place.does("resync lake");
+    writer.end();
+    assert!(place.does("stop lake").contains("closed"));
+    let status = place.json("status lake");
+    assert_eq!(
+        (&status["clean"], &status["state"]),
+        (&json!(true), &json!("healthy"))
+    );
+    place.does("scrub lake");
+    let ended = place.server.take().expect("it ran").wait();
+    assert!(ended.expect("it ended").success());
+}
+
+/// What can't be done says the same, with the same exit status, whether the array is served or not.
+#[test]
+fn refusals_are_those_of_an_array_that_is_not_served() {
+    let lines = [
+        "fail nobody pool",
+        "fail d pool",
+        "remove a pool",
+        "replace a --onto b pool",
+        "rebuild pool --onto d",
+        "rebuild pool",
+        "grow pool",
+        "journal remove --array pool",
+        "rename pool a/b",
+        "set pool --degraded-writes perhaps",
+        "spare add a --array pool",
+        "scrub pool --no-such",
+    ];
+    let mut place = Place::new("a b c d", 8 << 20);
+    place.does("create pool raid1(a,b,c)");
+    let told = |place: &Place| -> Vec<(i32, String)> {
+        let told = lines.iter().map(|line| {
+            let run = place.run(line);
+            // Where the server is the devices have whole names.
+            let folder = place.folder.path().canonicalize().expect("it is there");
+            let error = run.error.replace(&format!("{}/", folder.display()), "");
+            (run.status, error)
+        });
+        told.collect()
+    };
+    let alone = told(&place);
+    place.serve("");
+    for (line, (alone, served)) in lines.iter().zip(alone.iter().zip(told(&place))) {
+        assert_eq!(*alone, served, "{line}");
+    }
+    assert!(place.run("stop pool").status == 0);
+    assert!(place.run("stop pool").error.contains("nobody serves"));
+}
+
+#[test]
+fn the_socket_is_for_its_owner_and_says_what_it_is_told() {
+    let mut place = Place::new("a b", 64 << 20);
+    place.does("create pool raid1(a,b)");
+    place.serve(" --rebuild-rate 1M");
+    let path = place.control();
+    let mode = path.metadata().expect("it is there").permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let talk = |says: &str| -> Vec<Value> {
+        let mut stream = UnixStream::connect(&path).expect("it listens");
+        stream.write_all(says.as_bytes()).expect("it hears");
+        let lines = BufReader::new(stream).lines();
+        let lines = lines.map(|line| serde_json::from_str(&line.expect("a line")));
+        lines.map(|line| line.expect("JSON")).collect()
+    };
+    let status = |answers: &[Value]| answers.last().expect("an answer")["status"].as_u64();
+    let ask = |words: &[&str]| {
+        let folder = place.folder.path();
+        talk(&format!(
+            "{}\n",
+            json!({ "arguments": words, "folder": folder })
+        ))
+    };
+    assert_eq!(status(&talk("what?\n")), Some(2));
+    assert_eq!(status(&talk("{\"arguments\":[]}\n")), Some(2));
+    for other in ["wipe", "create", "sim", "serve"] {
+        assert_eq!(status(&ask(&[other, "--help"])), Some(0));
+    }
+    assert_eq!(status(&ask(&["examine", "a"])), Some(2));
+    let answers = ask(&["status", "pool", "--json"]);
+    let out: Vec<&str> = answers.iter().filter_map(|it| it["out"].as_str()).collect();
+    let document: Value = serde_json::from_str(&out.concat()).expect("a document");
+    assert_eq!(document["schema"], json!("spindles.status"));
+    assert_eq!(status(&answers), Some(0));
+    // Who hangs up ends a scrub, and nothing else.
+    let mut stream = UnixStream::connect(&path).expect("it listens");
+    let scrub = json!({ "arguments": ["scrub", "pool"], "folder": place.folder.path() });
+    writeln!(stream, "{scrub}").expect("it hears");
+    drop(stream);
+    place.until("the end of the scrub", |place| {
+        place.run("scrub pool").status == 0
+    });
+    place.does("stop pool");
+    assert!(!path.exists());
+}
+
+/// A socket that a server left that was killed keeps no command from its work.
+#[test]
+fn a_server_that_is_killed_leaves_the_array_to_commands() {
+    let mut place = Place::new("a b", 8 << 20);
+    place.does("create pool raid1(a,b)");
+    place.serve("");
+    let path = place.control();
+    let mut server = place.server.take().expect("it runs");
+    server.kill().expect("it is killed");
+    server.wait().expect("it ends");
+    assert!(path.exists());
+    place.does("status pool");
+    place.does("scrub pool");
+    place.serve("");
+    place.does("stop pool");
+    assert!(!path.exists());
+}
