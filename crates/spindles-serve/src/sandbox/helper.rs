@@ -258,7 +258,7 @@ fn open(
             let nobody_has_it = || reopen(OFlags::RDONLY | OFlags::EXCL).is_ok();
             let has_it = given.contains(&number);
             if !flags.contains(OFlags::EXCL) && !has_it && !is_ours() && !nobody_has_it() {
-                return Err(not_ours(flags));
+                return Err(Refused(Errno::BUSY, ""));
             }
         }
         _ => {
@@ -284,8 +284,7 @@ fn is_blank(file: OwnedFd) -> bool {
 /// it as of something that could be one.
 fn not_ours(flags: OFlags) -> Refused {
     if flags.intersects(OFlags::RDWR | OFlags::WRONLY) {
-        let why = "a server opens what has a superblock, files that begin with zeros or lie beside a device of the \
-                   array, and block devices that nobody has";
+        let why = "a server opens only files that have a superblock, begin with zeros, or lie in the folder of a device";
         Refused(Errno::PERM, why)
     } else {
         Refused(Errno::NOTBLK, "")

@@ -2,8 +2,8 @@
 
 use super::{Needs, Part};
 use landlock::{
-    ABI, Access as _, AccessFs, BitFlags, Ruleset, RulesetAttr as _, RulesetCreatedAttr as _,
-    RulesetError, RulesetStatus, Scope, path_beneath_rules,
+    ABI, Access as _, AccessFs, AccessNet, BitFlags, Ruleset, RulesetAttr as _,
+    RulesetCreatedAttr as _, RulesetError, RulesetStatus, Scope, path_beneath_rules,
 };
 use std::path::PathBuf;
 
@@ -26,8 +26,12 @@ fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
     let list = BitFlags::from(AccessFs::ReadDir);
     let rules = |folders: &[PathBuf], access| path_beneath_rules(folders.to_vec(), access);
     let told: Vec<PathBuf> = TOLD_IN.iter().map(PathBuf::from).collect();
-    let status = Ruleset::default()
-        .handle_access(AccessFs::from_all(KNOWN))?
+    let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
+    if !needs.connects {
+        // A ring could make connections too, which no list of system calls sees.
+        ruleset = ruleset.handle_access(AccessNet::from_all(KNOWN))?;
+    }
+    let status = ruleset
         .scope(Scope::from_all(KNOWN))?
         .create()?
         .add_rules(rules(&[PathBuf::from("/")], list))?
