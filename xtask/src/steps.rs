@@ -85,6 +85,10 @@ const TOOLS: &[(&str, &str)] = &[
     ("qemu-img", "qemu-utils"),
     ("openssl", "openssl"),
     ("fio", "fio"),
+    ("fusermount3", "fuse3"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
 ];
 
 /// Crates that must build without std.

@@ -1,9 +1,11 @@
 //! The ways by which other programs reach an array: a folder or a file and a row each.
 
+mod fuse;
 mod nbd;
 
 use crate::certificates::Certificates;
 use crate::offer::Offer;
+pub use fuse::{WatcherCommand, watch};
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
@@ -26,7 +28,7 @@ pub struct Transport {
 pub type Bind = fn(&str, &DoorOptions) -> Result<Box<dyn Door>, DoorError>;
 
 /// All of them.
-pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT];
+pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT];
 
 /// What is asked of doors.
 #[derive(Clone, Debug, Default)]
@@ -35,6 +37,10 @@ pub struct DoorOptions {
     pub allow_plaintext: bool,
     /// Other machines must encrypt, with these.
     pub certificates: Option<Certificates>,
+    /// There is no other door: a server whose door is taken away from outside ends.
+    pub is_only: bool,
+    /// Starts a process that unmounts what is mounted when this one dies.
+    pub watcher: Option<WatcherCommand>,
 }
 
 /// A door can't be made.
@@ -60,12 +66,17 @@ pub trait Door: Debug {
     /// What the system refuses.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
 
-    /// Takes away what it left in the file system: the server has ended.
-    fn close(&mut self);
+    /// Takes away what it left in the file system: the server has ended. What somebody should know of that.
+    fn close(&mut self) -> Option<String>;
 
     /// The folder from which `close` takes it away. Nothing else can be removed in the sandbox, which is entered
     /// between `bind` and `open`.
     fn folder(&self) -> Option<&Path> {
         None
+    }
+
+    /// Whether `open` and `close` do only what is allowed in the sandbox.
+    fn fits_sandbox(&self) -> bool {
+        true
     }
 }

@@ -1,6 +1,6 @@
 //! `spindles serve`: presents an array to other programs.
 
-use super::{Command, outside};
+use super::{Command, outside, serve_watch};
 use crate::arrays::{self, ArrayArguments};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
@@ -26,7 +26,7 @@ use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present an array to other programs, as a network block device",
+    about: "Present an array to other programs, as a network block device or as a file",
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
@@ -34,6 +34,9 @@ pub(crate) static COMMAND: Command = Command {
               --allow-plaintext. With --tls DIR clients of a PORT must use TLS and show a certificate that is \
               signed by the authority of ca-cert.pem; DIR holds server-cert.pem and server-key.pem too. Clients \
               of a unix:PATH may use it. While it is served no other command writes to the array.\n\n\
+              With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
+              there, and must be empty otherwise. Before the server is stopped, what is on it has to be \
+              unmounted, and loop devices detached.\n\n\
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the array \
               is closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
@@ -42,7 +45,9 @@ pub(crate) static COMMAND: Command = Command {
               spindles serve pool --nbd 10809\n\
               nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
               spindles serve pool --nbd 0.0.0.0 --tls /etc/pki/spindles\n\
-              nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'",
+              nbdinfo 'nbds://server.example/pool?tls-certificates=/etc/pki/client'\n\
+              spindles serve pool --fuse /run/pool.img\n\
+              losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img",
     hidden: false,
     forwards: false,
     arguments: |command| Arguments::augment_args(with_transports(command)),
@@ -101,6 +106,7 @@ impl Safety {
         Ok(DoorOptions {
             allow_plaintext: self.allow_plaintext,
             certificates: certificates.transpose()?,
+            ..DoorOptions::default()
         })
     }
 }
@@ -182,10 +188,18 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         },
         ..AssembleOptions::default()
     };
-    let doors = arguments.safety.of_doors()?;
+    let ways = TRANSPORTS.iter().filter_map(|transport| {
+        let values = matches.get_many::<String>(transport.name);
+        values.map(|values| values.len())
+    });
+    let doors = DoorOptions {
+        is_only: ways.sum::<usize>() == 1,
+        watcher: Some(serve_watch::command()?),
+        ..arguments.safety.of_doors()?
+    };
     let mut doors = bind(matches, &doors)?;
     let array = assemble(&arrays::names(&devices), &options);
-    let array = array.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
+    let array = array.inspect_err(|_| close(&mut doors, ui))?;
     let (name, uuid) = (array.report.name.clone(), array.report.uuid);
     let description = format!("{} of {}", array.report.level, array.report.members.len());
     let limits = ServerLimits::default();
@@ -197,7 +211,8 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     if control.is_none() {
         ui.note("there can be no folder for a control socket: give --control PATH");
     }
-    if !arguments.safety.no_sandbox {
+    let fits_sandbox = doors.iter().all(|door| door.fits_sandbox());
+    if fits_sandbox && !arguments.safety.no_sandbox {
         let sandbox = enter_sandbox(
             &arrays::names(&devices),
             &doors,
@@ -215,18 +230,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let control = control.transpose()?;
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
-        // With --json too: it says when clients can come.
-        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
         door.open(std::slice::from_ref(&offer))?;
+        // With --json too: it says that clients can come.
+        ui.note(format!("array '{name}' is served: {}", door.address(&name)));
     }
     let ended = server.run(|news| {
         if let Some(told) = told(news) {
             ui.note(told);
         }
     });
-    for door in &mut doors {
-        door.close();
-    }
+    close(&mut doors, ui);
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
     let closed = closed.map_err(|error| format!("array '{name}': {error}"));
@@ -250,6 +263,13 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
         "copied_bytes": closed.copied_bytes,
     }));
     Ok(())
+}
+
+/// The server has ended, or never began.
+fn close(doors: &mut [Box<dyn Door>], ui: &Ui) {
+    for told in doors.iter_mut().filter_map(|door| door.close()) {
+        ui.note(told);
+    }
 }
 
 /// A socket for commands on the array: there, or where other commands of this user look for it.

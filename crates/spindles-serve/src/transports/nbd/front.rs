@@ -90,8 +90,9 @@ impl Door for Front {
         Ok(())
     }
 
-    fn close(&mut self) {
+    fn close(&mut self) -> Option<String> {
         self.address.remove();
+        None
     }
 
     fn folder(&self) -> Option<&Path> {
