@@ -84,6 +84,7 @@ const TOOLS: &[(&str, &str)] = &[
     ("nbdsh", "python3-libnbd"),
     ("qemu-img", "qemu-utils"),
     ("openssl", "openssl"),
+    ("nbdkit", "nbdkit"),
     ("fio", "fio"),
     ("fusermount3", "fuse3"),
     ("mkfs.ext4", "e2fsprogs"),

@@ -2,8 +2,6 @@
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
-use std::fs::File;
-use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::OnceLock;
 
@@ -15,11 +13,6 @@ static OPENER: OnceLock<Opener> = OnceLock::new();
 /// From now on this opens all devices of this process, which may not do so itself any more. Later calls change nothing.
 pub fn open_devices_by(opener: Opener) {
     OPENER.get_or_init(|| opener);
-}
-
-pub(crate) fn open_to_write(name: &str) -> io::Result<File> {
-    let file = open(name, OFlags::WRONLY | OFlags::CLOEXEC)?;
-    Ok(file.into())
 }
 
 pub(crate) fn open(name: &str, flags: OFlags) -> Result<OwnedFd, Errno> {

@@ -3,6 +3,7 @@
 
 mod areas;
 pub mod assemble;
+mod at_rest;
 pub mod attach;
 mod backends;
 pub mod bad_pages;
@@ -31,6 +32,7 @@ pub mod journal;
 #[cfg(test)]
 mod killed;
 mod labels;
+mod later;
 mod left_over;
 mod lost;
 mod managed;
@@ -38,6 +40,7 @@ mod members;
 pub mod membership;
 pub mod notice;
 mod options;
+mod peer;
 mod physical;
 mod positioned;
 mod probe;
@@ -80,7 +83,8 @@ pub use files::{Opener, open_devices_by};
 pub use incidents::{Incident, no_space, why_out};
 pub use lost::LostBytes;
 pub use managed::{Managed, await_resync};
-pub use options::{Direct, IoChoice, OpenOptions};
+pub use options::{Direct, IoChoice, OpenOptions, PeerTimeouts};
+pub use peer::is_address;
 pub use probe::holds_superblock;
 pub use queues::{Readiness, Watch, WatchId};
 pub use room::TooSmall;

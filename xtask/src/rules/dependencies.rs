@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-nbd", &[], &[]),
     (
         "spindles-io",
-        &["block", "parity", "layout", "format", "engine"],
+        &["block", "parity", "layout", "format", "engine", "nbd"],
         &[
             "crc-fast",
             "humantime",

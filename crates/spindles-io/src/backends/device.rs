@@ -24,6 +24,7 @@ pub(super) static BACKEND: Backend = Backend {
             .is_ok_and(|status| FileType::from_raw_mode(status.st_mode) == FileType::BlockDevice)
     },
     open,
+    at_rest: Some(opening::at_rest),
     fresh: None,
 };
 

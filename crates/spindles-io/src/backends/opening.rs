@@ -1,5 +1,6 @@
 //! Opening what lies in the file system, past the page cache where that works.
 
+use crate::at_rest::{Access, AtRest};
 use crate::files;
 use crate::identity::loop_devices_on;
 use crate::waiting::{self, SILENCE};
@@ -7,6 +8,8 @@ use crate::{Direct, OpenError, OpenOptions};
 use rustix::fs::{AtFlags, FlockOperation, OFlags, StatxFlags, flock, statx};
 use rustix::io::Errno;
 use spindles_block::BlockSize;
+use std::fs::File;
+use std::io;
 use std::os::fd::OwnedFd;
 use std::time::{Duration, Instant};
 
@@ -78,6 +81,16 @@ pub(super) fn open(name: &str, options: &OpenOptions, flags: OFlags) -> Result<O
         direct: false,
         direct_reason: Some(reason),
     })
+}
+
+/// Through the page cache, at any alignment.
+pub(super) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
+    let access = match access {
+        Access::Read => OFlags::RDONLY,
+        Access::Write => OFlags::WRONLY,
+    };
+    let file = files::open(name, access | OFlags::CLOEXEC)?;
+    Ok(Box::new(File::from(file)))
 }
 
 /// Locks a file against other programs, as long as it is open: two that write one array would ruin it;

@@ -13,6 +13,21 @@ const KNOWN: ABI = ABI::V6;
 /// Where the kernel tells of devices, and of who has them.
 const TOLD_IN: &[&str] = &["/proc", "/sys"];
 
+/// What the C library reads to find a host by its name, and the libraries that it may load for that.
+const NAMES_IN: &[&str] = &[
+    "/etc/gai.conf",
+    "/etc/host.conf",
+    "/etc/hosts",
+    "/etc/ld.so.cache",
+    "/etc/nsswitch.conf",
+    "/etc/resolv.conf",
+    "/etc/services",
+    "/lib",
+    "/lib64",
+    "/usr/lib",
+    "/usr/lib64",
+];
+
 pub(super) static LANDLOCK: Part = Part {
     name: "Landlock",
     enter: |needs| enter(needs).is_ok_and(|status| status != RulesetStatus::NotEnforced),
@@ -25,7 +40,12 @@ fn enter(needs: &Needs) -> Result<RulesetStatus, RulesetError> {
     // What is called so, everywhere: commands look for arrays. What is in it is opened by the helper.
     let list = BitFlags::from(AccessFs::ReadDir);
     let rules = |folders: &[PathBuf], access| path_beneath_rules(folders.to_vec(), access);
-    let told: Vec<PathBuf> = TOLD_IN.iter().map(PathBuf::from).collect();
+    let names = if needs.connects { NAMES_IN } else { &[] };
+    let told: Vec<PathBuf> = [TOLD_IN, names]
+        .concat()
+        .iter()
+        .map(PathBuf::from)
+        .collect();
     let mut ruleset = Ruleset::default().handle_access(AccessFs::from_all(KNOWN))?;
     if !needs.connects {
         // A ring could make connections too, which no list of system calls sees.

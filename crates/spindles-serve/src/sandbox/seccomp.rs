@@ -140,8 +140,14 @@ const OLDER: &[libc::c_long] = &[
 #[cfg(not(target_arch = "x86_64"))]
 const OLDER: &[libc::c_long] = &[];
 
-/// What makes connections.
-const CONNECTING: &[libc::c_long] = &[libc::SYS_socket, libc::SYS_connect, libc::SYS_sendmmsg];
+/// What makes connections, and finds hosts by their names.
+const CONNECTING: &[libc::c_long] = &[
+    libc::SYS_socket,
+    libc::SYS_bind,
+    libc::SYS_connect,
+    libc::SYS_sendmmsg,
+    libc::SYS_recvmmsg,
+];
 
 /// What puts characters into the terminal, as if whoever sits there had typed them.
 const TYPING: &[libc::Ioctl] = &[libc::TIOCSTI, libc::TIOCLINUX];

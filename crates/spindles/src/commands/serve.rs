@@ -132,7 +132,8 @@ fn enter_sandbox(
     let entered = sandbox::enter(&Needs {
         writes_in: notice::own_folder().into_iter().collect(),
         removes_from: removes_from.map(Path::to_owned).collect(),
-        connects: false,
+        // To come back after a connection is lost.
+        connects: devices.iter().any(|name| spindles_io::is_address(name)),
     });
     server.restart_threads()?;
     Ok(entered)
