@@ -216,6 +216,10 @@ impl Target for Driver {
         self.core.carry.members_mut().watch(watch)
     }
 
+    fn restart_threads(&mut self) -> std::io::Result<()> {
+        self.core.carry.members_mut().restart_threads()
+    }
+
     fn next_ready(&mut self) -> Option<WatchId> {
         self.core.carry.members_mut().next_ready()
     }

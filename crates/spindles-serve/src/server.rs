@@ -210,6 +210,15 @@ impl Server {
         self.stopper.clone()
     }
 
+    /// Threads that carry requests to the members begin anew: with what the calling thread may by now.
+    ///
+    /// # Errors
+    ///
+    /// There can be no threads.
+    pub fn restart_threads(&mut self) -> io::Result<()> {
+        self.export.target_mut().restart_threads()
+    }
+
     /// Where news of the target are heard.
     #[must_use]
     pub fn news(&self) -> Newsroom {
