@@ -84,6 +84,10 @@ const TOOLS: &[(&str, &str)] = &[
     ("nbdsh", "python3-libnbd"),
     ("qemu-img", "qemu-utils"),
     ("fio", "fio"),
+    ("fusermount3", "fuse3"),
+    ("mkfs.ext4", "e2fsprogs"),
+    ("mkfs.xfs", "xfsprogs"),
+    ("mkfs.btrfs", "btrfs-progs"),
 ];
 
 /// Crates that must build without std.

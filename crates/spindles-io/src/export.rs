@@ -270,6 +270,26 @@ impl Export {
         start..end
     }
 
+    /// A slot that is taken gets another access: for those who know what is asked only when its payload is there
+    /// already. That is where it would be for the access until now, and is moved where it must be elsewhere. How many
+    /// bytes were moved.
+    pub fn change(&mut self, id: SlotId, access: Access) -> u32 {
+        let from = self.payload_range(id).start;
+        let slot = &mut self.slots[usize::from(id.0)];
+        assert_eq!(slot.phase, Phase::Taken);
+        slot.access = access;
+        if !matches!(access.operation, Operation::Write { .. }) {
+            return 0;
+        }
+        let to = self.payload_range(id);
+        if to.start == from {
+            return 0;
+        }
+        let area = self.target.buffer_mut(self.areas.buffer());
+        area.copy_within(from..from + to.len(), to.start);
+        access.bytes
+    }
+
     /// Starts the access. Each is answered once by `poll`.
     pub fn submit(&mut self, id: SlotId) {
         let bytes = self.bytes();

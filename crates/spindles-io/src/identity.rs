@@ -1,7 +1,7 @@
 //! Which names stand for the same bytes: links and nodes of one device, a loop device and the file
 //! below it, a partition and its disk, a mapping and what it is made of.
 
-use rustix::fs::{FileType, major, makedev, minor, stat};
+use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
@@ -14,15 +14,18 @@ pub(crate) enum Identity {
 }
 
 /// `None` for what is not in the file system.
+///
+/// Nobody else is asked, such as the server of a file system: that may be this very thread.
 pub(crate) fn identity(name: &str) -> Option<Identity> {
-    let status = stat(name).ok()?;
-    Some(match FileType::from_raw_mode(status.st_mode) {
+    let asked = StatxFlags::TYPE | StatxFlags::INO;
+    let status = statx(CWD, name, AtFlags::STATX_DONT_SYNC, asked).ok()?;
+    Some(match FileType::from_raw_mode(status.stx_mode.into()) {
         FileType::BlockDevice => Identity::Block {
-            number: status.st_rdev,
+            number: makedev(status.stx_rdev_major, status.stx_rdev_minor),
         },
         _ => Identity::File {
-            file_system: status.st_dev,
-            inode: status.st_ino,
+            file_system: makedev(status.stx_dev_major, status.stx_dev_minor),
+            inode: status.stx_ino,
         },
     })
 }

@@ -192,3 +192,39 @@ fn long_accesses_go_in_parts() {
     export.flush().unwrap();
     assert!(export.read(BYTES as u64 - 1, &mut [0; 2]).is_err());
 }
+
+/// Who receives first and learns then what was asked finds the payload where the access has it.
+#[test]
+fn an_access_is_changed_when_its_payload_is_there() {
+    let mut export = export(BlockSize::B4096, 3);
+    let access = |operation, offset_bytes, bytes| Access {
+        operation,
+        offset_bytes,
+        bytes,
+    };
+    let write = Operation::Write { fua: false };
+    let longest = export.limits().access_bytes_max;
+    for (offset_bytes, moved) in [(8192, 0), (8192 + 777, 4000), (4096 - 1, 4000)] {
+        let slot = export.take(access(write, 0, longest)).unwrap();
+        let data = common::pattern(offset_bytes, 4000);
+        export.payload(slot)[..4000].copy_from_slice(&data);
+        let changed = export.change(slot, access(write, offset_bytes, 4000));
+        assert_eq!(changed, moved, "at {offset_bytes}");
+        export.submit(slot);
+        assert!(export.poll(true).unwrap().result.is_ok());
+        export.give_back(slot);
+        let mut back = vec![0; 4000];
+        export.read(offset_bytes, &mut back).unwrap();
+        assert!(back == data, "at {offset_bytes}");
+        // What was received may be no payload at all.
+        let slot = export.take(access(write, 0, longest)).unwrap();
+        assert_eq!(
+            export.change(slot, access(Operation::Read, offset_bytes, 9)),
+            0
+        );
+        export.submit(slot);
+        assert!(export.poll(true).unwrap().result.is_ok());
+        assert!(export.read_payload(slot) == &data[..9]);
+        export.give_back(slot);
+    }
+}

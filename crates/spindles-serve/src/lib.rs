@@ -25,5 +25,7 @@ pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};
 pub use server::{Served, Server, ServerError, ServerLimits, Stopper};
-pub use transports::{Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport};
+pub use transports::{
+    Bind, Door, DoorError, DoorOptions, TRANSPORTS, Transport, WatcherCommand, watch,
+};
 pub use working_directory::own_working_directory;

@@ -1,7 +1,7 @@
 //! An export that is offered to clients, and the way by which those who come reach its server.
 
 use crate::client::Client;
-use crate::wake::Waker;
+use crate::server::Stopper;
 use spindles_io::Target;
 use spindles_io::export::Export;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -20,6 +20,10 @@ pub struct ExportFacts {
     pub block_bytes: u32,
     /// Nothing is written.
     pub read_only: bool,
+    /// The longest access, in bytes.
+    pub access_bytes_max: u32,
+    /// Accesses at once, of all clients.
+    pub accesses_max: u16,
 }
 
 impl ExportFacts {
@@ -31,6 +35,8 @@ impl ExportFacts {
             bytes: facts.bytes(),
             block_bytes: facts.block_size.bytes(),
             read_only: facts.read_only,
+            access_bytes_max: export.limits().access_bytes_max,
+            accesses_max: export.limits().slots,
         }
     }
 }
@@ -60,16 +66,16 @@ pub(crate) type SharedFacts = Arc<Mutex<ExportFacts>>;
 pub struct Offer {
     export: SharedFacts,
     arrivals: Sender<Arrival>,
-    waker: Waker,
+    stopper: Stopper,
 }
 
 impl Offer {
-    pub(crate) fn new(export: &SharedFacts, waker: &Waker) -> (Self, Receiver<Arrival>) {
+    pub(crate) fn new(export: &SharedFacts, stopper: &Stopper) -> (Self, Receiver<Arrival>) {
         let (arrivals, arrived) = channel();
         let offer = Self {
             export: Arc::clone(export),
             arrivals,
-            waker: waker.clone(),
+            stopper: stopper.clone(),
         };
         (offer, arrived)
     }
@@ -88,14 +94,19 @@ impl Offer {
         exchange: impl FnOnce(Box<dyn Target>) -> Result<Box<dyn Target>, String> + Send + 'static,
     ) -> bool {
         let sent = self.arrivals.send(Arrival::Exchange(Box::new(exchange)));
-        self.waker.wake();
+        self.stopper.wake();
         sent.is_ok()
+    }
+
+    /// What ends the server, or wakes it.
+    pub(crate) fn stopper(&self) -> &Stopper {
+        &self.stopper
     }
 
     /// A client has come. Where the server has ended it is dropped.
     pub(crate) fn join(&self, client: Box<dyn Client>) {
         if self.arrivals.send(Arrival::Client(client)).is_ok() {
-            self.waker.wake();
+            self.stopper.wake();
         }
     }
 
@@ -111,7 +122,7 @@ impl Offer {
             drop(done.send(call(target)));
         });
         self.arrivals.send(Arrival::Call(call)).ok()?;
-        self.waker.wake();
+        self.stopper.wake();
         result.recv().ok()
     }
 }

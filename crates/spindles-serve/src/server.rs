@@ -77,6 +77,11 @@ impl Stopper {
     /// What is under way is answered, then the server ends.
     pub fn stop(&self) {
         self.stops.store(true, Ordering::SeqCst);
+        self.wake();
+    }
+
+    /// The server looks again at what has changed.
+    pub(crate) fn wake(&self) {
         self.waker.wake();
     }
 
@@ -171,13 +176,13 @@ impl Server {
                 access_bytes_max: ACCESS_BYTES_MAX,
             },
         );
-        let facts = ExportFacts::of(&export, name, description);
-        let facts = Arc::new(Mutex::new(facts));
-        let (offer, arrived) = Offer::new(&facts, &waker);
         let stopper = Stopper {
             waker,
             stops: Arc::new(AtomicBool::new(false)),
         };
+        let facts = ExportFacts::of(&export, name, description);
+        let facts = Arc::new(Mutex::new(facts));
+        let (offer, arrived) = Offer::new(&facts, &stopper);
         let ticker = Ticker::new(limits.stuck_timeout / TICKS)?;
         let server = Self {
             ticker,

@@ -7,13 +7,19 @@ use rustix::time::{
     timerfd_settime,
 };
 use std::io;
-use std::os::fd::{AsRawFd as _, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd as _, BorrowedFd, OwnedFd, RawFd};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// A descriptor that is ready to be read from when somebody woke its owner.
 #[derive(Clone, Debug)]
 pub(crate) struct Waker(Arc<OwnedFd>);
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
 
 impl Waker {
     pub(crate) fn new() -> io::Result<Self> {

@@ -1,10 +1,13 @@
 //! What a client is told to be durable is: the members were flushed before it was answered.
 
 #![allow(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
+#![allow(clippy::print_stdout, reason = "what is skipped")]
 
 use spindles_io::{OpenOptions, Target, open_device};
 use spindles_serve::{DoorOptions, Offer, Server, ServerLimits, Stopper, TRANSPORTS};
+use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::os::unix::fs::FileExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::sync::mpsc;
@@ -12,7 +15,8 @@ use std::thread::{self, JoinHandle};
 
 /// A device of 8 MiB that is served, and how often it was flushed.
 struct Served {
-    thread: JoinHandle<()>,
+    /// Until it has ended.
+    thread: Option<JoinHandle<()>>,
     stopper: Stopper,
     offer: Offer,
 }
@@ -24,31 +28,44 @@ impl Served {
     }
 }
 
-fn serve(socket: &Path) -> Served {
+impl Drop for Served {
+    fn drop(&mut self) {
+        self.stopper.stop();
+        let ended = self.thread.take().expect("it has not ended").join();
+        assert!(thread::panicking() || ended.is_ok());
+    }
+}
+
+/// Serves it with a transport, whose door has that address. `Err` where the door can't be opened.
+fn serve(transport: &'static str, address: String) -> Result<Served, String> {
     let (send, receive) = mpsc::channel();
-    let address = format!("unix:{}", socket.display());
     let thread = thread::spawn(move || {
         let target = open_device("mem:8M", &OpenOptions::default()).expect("memory");
         let limits = ServerLimits::default();
         let server = Server::new(target, "disk", String::new(), limits);
         let (server, offer) = server.expect("it serves");
-        let nbd = TRANSPORTS.iter().find(|transport| transport.name == "nbd");
-        let nbd = nbd.expect("a transport");
-        let door = (nbd.bind)(&address, &DoorOptions::default());
-        door.expect("it listens")
-            .open(std::slice::from_ref(&offer))
-            .expect("a thread");
-        send.send((server.stopper(), offer))
-            .expect("it is waited for");
+        let row = TRANSPORTS.iter().find(|row| row.name == transport);
+        let row = row.expect("a transport");
+        let door = (row.bind)(&address, &DoorOptions::default());
+        let mut door = door.expect("the address is free");
+        let opened = door.open(std::slice::from_ref(&offer));
+        let refused = opened.is_err();
+        let opened = opened.map(|()| (server.stopper(), offer));
+        let opened = opened.map_err(|error| error.to_string());
+        send.send(opened).expect("it is waited for");
+        if refused {
+            return;
+        }
         let ended = server.run(|_| {}).expect("it was stopped");
+        assert_eq!(door.close(), None);
         ended.close().expect("all is durable");
     });
-    let (stopper, offer) = receive.recv().expect("it serves");
-    Served {
-        thread,
+    let (stopper, offer) = receive.recv().expect("it serves")?;
+    Ok(Served {
+        thread: Some(thread),
         stopper,
         offer,
-    }
+    })
 }
 
 fn connect(socket: &Path) -> UnixStream {
@@ -82,7 +99,7 @@ fn ask(stream: &mut UnixStream, command: u16, payload: &[u8]) {
 fn a_flush_is_answered_when_the_members_are_flushed() {
     let folder = tempfile::tempdir().expect("a folder");
     let socket = folder.path().join("socket");
-    let served = serve(&socket);
+    let served = serve("nbd", format!("unix:{}", socket.display())).expect("it listens");
     let (mut writes, mut flushes) = (connect(&socket), connect(&socket));
     ask(&mut writes, 1, &[7; 4096]);
     ask(&mut writes, 1, &[8; 1000]);
@@ -95,6 +112,31 @@ fn a_flush_is_answered_when_the_members_are_flushed() {
         ask(&mut flushes, 5, &[]);
         assert_eq!(served.flushes(), count);
     }
-    served.stopper.stop();
-    served.thread.join().expect("it ends");
+}
+
+#[test]
+fn an_fsync_is_answered_when_the_members_are_flushed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("file");
+    let served = match serve("fuse", path.display().to_string()) {
+        Ok(served) => served,
+        Err(reason) => {
+            let name = "an_fsync_is_answered_when_the_members_are_flushed";
+            return println!("SKIPPED: {name}: {reason}");
+        }
+    };
+    let open = || File::options().read(true).write(true).open(&path);
+    let (writes, flushes) = (open().expect("it is there"), open().expect("it is there"));
+    writes.write_all_at(&[7; 4096], 0).expect("it writes");
+    writes.write_all_at(&[8; 1000], 5000).expect("it writes");
+    let mut back = [0; 1000];
+    writes.read_exact_at(&mut back, 5000).expect("it reads");
+    assert_eq!((back, served.flushes()), ([8; 1000], 0));
+    for count in 1..4 {
+        flushes.sync_all().expect("it flushes");
+        assert_eq!(served.flushes(), count);
+    }
+    drop((writes, flushes));
+    drop(served);
+    assert!(!path.exists(), "the file is left");
 }

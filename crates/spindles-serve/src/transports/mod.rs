@@ -1,8 +1,10 @@
 //! The ways by which other programs reach an array: a folder or a file and a row each.
 
+mod fuse;
 mod nbd;
 
 use crate::offer::Offer;
+pub use fuse::{WatcherCommand, watch};
 use std::error::Error;
 use std::fmt::Debug;
 use std::io;
@@ -24,13 +26,17 @@ pub struct Transport {
 pub type Bind = fn(&str, &DoorOptions) -> Result<Box<dyn Door>, DoorError>;
 
 /// All of them.
-pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT];
+pub static TRANSPORTS: &[&Transport] = &[&nbd::TRANSPORT, &fuse::TRANSPORT];
 
 /// What is asked of doors.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DoorOptions {
     /// Other machines may come without encryption.
     pub allow_plaintext: bool,
+    /// There is no other door: a server whose door is taken away from outside ends.
+    pub is_only: bool,
+    /// Starts a process that unmounts what is mounted when this one dies.
+    pub watcher: Option<WatcherCommand>,
 }
 
 /// A door can't be made.
@@ -56,6 +62,6 @@ pub trait Door: Debug {
     /// What the system refuses.
     fn open(&mut self, offers: &[Offer]) -> io::Result<()>;
 
-    /// Takes away what it left in the file system: the server has ended.
-    fn close(&mut self);
+    /// Takes away what it left in the file system: the server has ended. What somebody should know of that.
+    fn close(&mut self) -> Option<String>;
 }

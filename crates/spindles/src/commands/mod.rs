@@ -21,6 +21,7 @@ mod replace;
 mod resync;
 mod scrub;
 mod serve;
+mod serve_watch;
 mod set;
 mod sim;
 mod spare;
@@ -65,6 +66,7 @@ pub(crate) static COMMANDS: &[&Command] = &[
     &create::COMMAND,
     &copy::COMMAND,
     &serve::COMMAND,
+    &serve_watch::COMMAND,
     &stop::COMMAND,
     &status::COMMAND,
     &examine::COMMAND,

@@ -1,6 +1,6 @@
 //! `spindles serve`: presents an array, or a device, to other programs.
 
-use super::{Command, create};
+use super::{Command, create, serve_watch};
 use crate::arrays::{self, Scan};
 use crate::degraded::Degraded;
 use crate::failure::Usage;
@@ -27,12 +27,15 @@ use std::sync::Arc;
 
 pub(crate) static COMMAND: Command = Command {
     name: "serve",
-    about: "Present an array or a device to other programs, as a network block device",
+    about: "Present an array or a device to other programs, as a network block device or as a file",
     details: "With --nbd the array is an export of that name for every program that speaks NBD: the kernel's \
               client, QEMU and libvirt, nbdcopy, nbdkit. ADDR is unix:PATH, a PORT of this machine, or HOST:PORT; \
               give --nbd several times for several. Whoever can connect can read and write all of the array, \
               and over a network nothing is encrypted: other addresses than those of this machine need \
               --allow-plaintext. While it is served no other command writes to the array.\n\n\
+              With --fuse the array is that file, for every program and for loop devices. It is made if it is not \
+              there, and must be empty otherwise. Before the server is stopped, what is on it has to be \
+              unmounted, and loop devices detached.\n\n\
               The command goes on until Ctrl-C or SIGTERM: then what is under way is answered, and the array \
               is closed in order. A crash leaves it as any crash does: it is put in order when it is used again, \
               and what was answered after a flush is there.\n\n\
@@ -43,6 +46,8 @@ pub(crate) static COMMAND: Command = Command {
               qemu-system-x86_64 -drive file=nbd+unix:///?socket=/run/pool.sock,format=raw\n\
               spindles serve pool --nbd 10809\n\
               nbd-client 127.0.0.1 10809 /dev/nbd0 -name pool\n\
+              spindles serve pool --fuse /run/pool.img\n\
+              losetup --find --show --direct-io=on --sector-size 4096 /run/pool.img\n\
               spindles serve 'raid5(mem:1G,mem:1G,mem:1G)' --nbd 10809\n\
               spindles serve disk.img --as-is --nbd 10809",
     hidden: false,
@@ -120,12 +125,18 @@ fn bind(matches: &ArgMatches, options: &DoorOptions) -> anyhow::Result<Vec<Box<d
 fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     let arguments = Arguments::from_arg_matches(matches)?;
     let what = what(&arguments, ui)?;
+    let ways = TRANSPORTS.iter().filter_map(|transport| {
+        let values = matches.get_many::<String>(transport.name);
+        values.map(|values| values.len())
+    });
     let doors = DoorOptions {
         allow_plaintext: arguments.allow_plaintext,
+        is_only: ways.sum::<usize>() == 1,
+        watcher: Some(serve_watch::command()?),
     };
     let mut doors = bind(matches, &doors)?;
     let subject = open(what, &arguments);
-    let subject = subject.inspect_err(|_| doors.iter_mut().for_each(|door| door.close()))?;
+    let subject = subject.inspect_err(|_| close(&mut doors, ui))?;
     let Subject {
         target,
         name,
@@ -150,18 +161,16 @@ fn run(matches: &ArgMatches, ui: &Ui) -> anyhow::Result<()> {
     }
     interrupt::call(move || stopper.stop())?;
     for door in &mut doors {
-        // With --json too: it says when clients can come.
-        ui.note(format!("{called} is served{but}: {}", door.address(&name)));
         door.open(std::slice::from_ref(&offer))?;
+        // With --json too: it says that clients can come.
+        ui.note(format!("{called} is served{but}: {}", door.address(&name)));
     }
     let ended = server.run(|news| {
         if let Some(told) = told(news) {
             ui.note(told);
         }
     });
-    for door in &mut doors {
-        door.close();
-    }
+    close(&mut doors, ui);
     let closed = ended.map_err(|error| error.to_string());
     let closed = closed.and_then(|server| server.close().map_err(|error| error.to_string()));
     let closed = closed.map_err(|error| format!("{called}: {error}"));
@@ -316,6 +325,13 @@ fn open(what: What, arguments: &Arguments) -> anyhow::Result<Subject> {
                 array: None,
             })
         }
+    }
+}
+
+/// The server has ended, or never began.
+fn close(doors: &mut [Box<dyn Door>], ui: &Ui) {
+    for told in doors.iter_mut().filter_map(|door| door.close()) {
+        ui.note(told);
     }
 }
 

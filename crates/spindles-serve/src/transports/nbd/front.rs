@@ -65,8 +65,9 @@ impl Door for Front {
         Ok(())
     }
 
-    fn close(&mut self) {
+    fn close(&mut self) -> Option<String> {
         self.address.remove();
+        None
     }
 }
 

@@ -1,0 +1,130 @@
+#!/usr/bin/env bash
+# `spindles serve --fuse` beside nbdfuse over nbdkit: a loop device on each, all in one run, on memory, with fio. Root may
+# run it.
+#
+#   bench/fuse.sh            four cells, eight rounds of one second each: about three minutes
+#   bench/fuse.sh --quick    two short rounds: about 20 seconds
+#
+# In each round every server does each cell once, in random order, so that what else happens on the machine meets all
+# alike. Everything is written once before, so that no page is missing later. A ratio is taken in each round by
+# itself. Arrays lie on files in memory and keep what they promise; nbdkit has one copy, and no checksums.
+#
+# SIZE_MIB, ROUNDS, EACH_MS, SYSTEMS (names, between spaces) and CELLS (the same) change what is run; SPINDLES is the
+# program; KEEP is a file for the figures of all rounds.
+set -euo pipefail
+
+here=$(cd "$(dirname "$0")" && pwd)
+spindles=${SPINDLES:-$here/../target/release/spindles}
+size_mib=${SIZE_MIB:-128}
+rounds=${ROUNDS:-8}
+each_ms=${EACH_MS:-1000}
+# Operation, size of a request, depth.
+cells=${CELLS:-"randread,4k,32 randwrite,4k,32 read,1m,4 write,1m,4"}
+if [ "${1:-}" = --quick ]; then
+    rounds=${ROUNDS:-2}
+    each_ms=${EACH_MS:-300}
+elif [ $# -gt 0 ]; then
+    echo "usage: bench/fuse.sh [--quick]" >&2
+    exit 2
+fi
+for program in "$spindles" fio nbdkit nbdfuse losetup python3; do
+    if ! command -v "$program" >/dev/null; then
+        echo "$program is missing: cargo build --release, or apt install fio nbdkit libnbd-bin fuse3 mount python3" >&2
+        exit 1
+    fi
+done
+
+folder=$(mktemp -d -p /dev/shm)
+declare -A pids loops
+stop() {
+    for loop in "${loops[@]}"; do losetup --detach "$loop" || true; done
+    for pid in "${pids[@]}"; do kill "$pid" 2>/dev/null || true; done
+    wait
+    rm -rf "$folder"
+}
+trap stop EXIT
+results=${KEEP:-$folder/results}
+
+# Makes an array of that many files; each has a share of the data, and room for superblocks, log and checksums besides.
+array() {
+    local name=$1 level=$2 count=$3 share=$4
+    local members=()
+    for member in $(seq "$count"); do
+        members+=("$folder/$name.$member")
+        truncate -s $((size_mib / share + size_mib / 16 + 32))M "$folder/$name.$member"
+    done
+    "$spindles" create "$name" "$level($(IFS=,; echo "${members[*]}"))" "${@:5}" >/dev/null 2>&1
+    exec "$spindles" serve "$name" --scan "$folder" --fuse "$folder/$name.file" >/dev/null 2>&1
+}
+
+# Starts the server of that name; its file is NAME.file.
+start() {
+    local name=$1
+    case $name in
+        raid0) array "$name" raid0 4 4 ;;
+        raid0-plain) array "$name" raid0 4 4 --checksum none ;;
+        raid1) array "$name" raid1 2 1 ;;
+        raid5) array "$name" raid5 4 3 ;;
+        raid5-plain) array "$name" raid5 4 3 --checksum none ;;
+        nbdkit-memory)
+            nbdkit -f -U "$folder/$name.socket" --exit-with-parent memory "${size_mib}M" &
+            until [ -S "$folder/$name.socket" ]; do sleep 0.05; done
+            touch "$folder/$name.file"
+            nbdfuse "$folder/$name.file" "nbd+unix:///?socket=$folder/$name.socket" &
+            # When it is told to end, both end.
+            trap 'kill %1 %2 2>/dev/null; wait' TERM
+            wait
+            ;;
+    esac
+}
+
+systems=${SYSTEMS:-raid0 raid0-plain raid1 raid5 raid5-plain nbdkit-memory}
+for name in $systems; do
+    (start "$name") &
+    pids[$name]=$!
+    for _ in $(seq 200); do
+        [ "$(stat -c %s "$folder/$name.file" 2>/dev/null)" -gt 0 ] 2>/dev/null && break
+        sleep 0.05
+    done
+    loops[$name]=$(losetup --find --show --direct-io=on --sector-size 4096 "$folder/$name.file")
+    dd if=/dev/urandom of="${loops[$name]}" bs=1M count="$size_mib" oflag=direct 2>/dev/null
+done
+
+# Processes of a server: itself, and those it started.
+family() { echo "$1"; pgrep -P "$1" | while read -r child; do family "$child"; done; }
+# Time of those in the processor, in ticks.
+ticks() {
+    for pid in $(family "$1"); do
+        awk '{ sub(/.*\) /, ""); print $12 + $13 }' "/proc/$pid/stat"
+    done | awk '{ sum += $1 } END { print sum + 0 }'
+}
+ticks_second=$(getconf CLK_TCK)
+
+: >"$results"
+for round in $(seq "$rounds"); do
+    for cell in $cells; do
+        IFS=, read -r operation bytes depth <<<"$cell"
+        for name in $(shuf -e $systems); do
+            before=$(ticks "${pids[$name]}")
+            told=$(fio --name=x --ioengine=io_uring --filename="${loops[$name]}" --direct=1 --rw="$operation" \
+                --bs="$bytes" --iodepth="$depth" --size="${size_mib}M" --time_based --runtime="${each_ms}ms" \
+                --randrepeat=0 --norandommap --random_generator=lfsr --output-format=json 2>/dev/null)
+            after=$(ticks "${pids[$name]}")
+            # Operations, microseconds of the server for each, and the client's share of a processor.
+            python3 -c '
+import json, sys
+told = sys.stdin.read()
+job = json.loads(told[told.index("{"):])["jobs"][0]
+assert job["error"] == 0, "fio failed"
+side = job["read"] if job["read"]["total_ios"] else job["write"]
+ticks, per_second = float(sys.argv[4]), float(sys.argv[5])
+rate = side["total_ios"] * 1000 / side["runtime"]
+cpu_us = ticks / per_second * 1e6 / side["total_ios"]
+print(*sys.argv[1:4], rate, cpu_us, job["usr_cpu"] + job["sys_cpu"], sep="\t")
+' "$round" "$cell" "$name" $((after - before)) "$ticks_second" <<<"$told" >>"$results"
+        done
+        printf '\rround %d of %d: %-20s' "$round" "$rounds" "$cell" >&2
+    done
+done
+printf '\r%40s\r' '' >&2
+python3 "$here/ratios.py" "$results"

@@ -1,0 +1,348 @@
+//! What each request means for a file that is an array: it behaves as a block device does, whose size nobody sets.
+
+use super::message::{Ask, Attributes, Chosen, MAJOR, MINOR, MINOR_MIN, Message, Reply};
+use super::message::{allocation, features};
+use rustix::io::Errno;
+use spindles_block::Operation;
+
+/// An array that is made larger while it is served is seen to be so after that.
+const ATTRIBUTES_VALID_S: u64 = 1;
+/// The flags of `open` that say whether it is for writing.
+const ACCESS_MODE: u32 = 0o3;
+const PAGE_BYTES: u32 = 4096;
+/// A kernel that lets nobody choose how many pages a request has gives it so many.
+const PAGES_DEFAULT: u32 = 32;
+
+/// The file.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ArrayFile {
+    pub(super) attributes: Attributes,
+    pub(super) read_only: bool,
+    /// The longest read or write.
+    pub(super) request_bytes_max: u32,
+    /// Requests that are worked on at once.
+    pub(super) requests_max: u16,
+}
+
+/// What is to be done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Decision {
+    /// The export does this, and then there is a reply.
+    Access {
+        operation: Operation,
+        offset_bytes: u64,
+        bytes: u64,
+    },
+    /// The reply is known.
+    Reply(Reply),
+    /// There is none.
+    Silence,
+    /// Nothing more will be asked.
+    End,
+}
+
+impl ArrayFile {
+    pub(super) fn decide(&self, message: &Message) -> Decision {
+        let unique = message.unique;
+        let decided = match message.ask {
+            Ask::Init {
+                major,
+                minor,
+                readahead_bytes,
+                features,
+            } => self.init(unique, (major, minor), readahead_bytes, features),
+            Ask::Attributes => Ok(Decision::Reply(self.attributes(unique))),
+            Ask::Change {
+                size,
+                of_open,
+                of_access,
+            } => self.change(unique, size, of_open, of_access),
+            Ask::Open { flags } if flags & ACCESS_MODE != 0 && self.read_only => Err(Errno::ROFS),
+            Ask::Open { .. } => Ok(Decision::Reply(Reply::opened(unique))),
+            Ask::Release => Ok(Decision::Reply(Reply::done(unique))),
+            Ask::Read {
+                offset_bytes,
+                bytes,
+            } => Ok(match self.within(offset_bytes, bytes.into()) {
+                0 => Decision::Reply(Reply::read(unique, 0)),
+                bytes => access(Operation::Read, offset_bytes, bytes),
+            }),
+            Ask::Write {
+                offset_bytes,
+                bytes,
+            } => match (bytes, self.within(offset_bytes, bytes.into())) {
+                (0, _) => Ok(Decision::Reply(Reply::written(unique, 0))),
+                (_, 0) => Err(Errno::NOSPC),
+                (_, bytes) => Ok(access(Operation::Write { fua: false }, offset_bytes, bytes)),
+            },
+            Ask::Flush => Ok(access(Operation::Flush, 0, 0)),
+            Ask::Allocate {
+                offset_bytes,
+                bytes,
+                mode,
+            } => self.allocate(unique, offset_bytes, bytes, mode),
+            Ask::Statistics => Ok(Decision::Reply(Reply::statistics(unique, &self.attributes))),
+            Ask::Forget => Ok(Decision::Silence),
+            Ask::Destroy => Ok(Decision::End),
+            // The kernel does without, and mostly does not ask again.
+            Ask::Other(_) => Err(Errno::NOSYS),
+        };
+        decided.unwrap_or_else(|error| Decision::Reply(Reply::failed(unique, error)))
+    }
+
+    fn attributes(&self, unique: u64) -> Reply {
+        Reply::attributes(unique, ATTRIBUTES_VALID_S, &self.attributes)
+    }
+
+    /// How much of a stretch lies in the file.
+    fn within(&self, offset_bytes: u64, bytes: u64) -> u64 {
+        bytes.min(self.attributes.bytes.saturating_sub(offset_bytes))
+    }
+
+    fn init(
+        &self,
+        unique: u64,
+        (major, minor): (u32, u32),
+        readahead_bytes: u32,
+        offered: u64,
+    ) -> Result<Decision, Errno> {
+        // A newer kernel is told our version, and asks again with that.
+        if major < MAJOR || major == MAJOR && minor < MINOR_MIN {
+            return Err(Errno::PROTO);
+        }
+        let features = offered & features::WANTED;
+        let pages = match features & features::MAX_PAGES {
+            0 => PAGES_DEFAULT,
+            _ => self.request_bytes_max.div_ceil(PAGE_BYTES),
+        };
+        let chosen = Chosen {
+            minor: MINOR,
+            readahead_bytes,
+            features,
+            // A request that waits here is answered sooner than one that waits there.
+            background: self.requests_max,
+            write_bytes_max: self.request_bytes_max.min(pages * PAGE_BYTES),
+            pages_max: u16::try_from(pages).expect("an access is short"),
+        };
+        Ok(Decision::Reply(Reply::init(unique, &chosen)))
+    }
+
+    fn change(
+        &self,
+        unique: u64,
+        size: Option<u64>,
+        of_open: bool,
+        of_access: bool,
+    ) -> Result<Decision, Errno> {
+        match size {
+            _ if of_access => Err(Errno::PERM),
+            // Who opens a block device with O_TRUNC changes nothing, but its length can't be set.
+            Some(0) if !of_open => Ok(Decision::Reply(self.attributes(unique))),
+            Some(bytes) if bytes != self.attributes.bytes => Err(Errno::INVAL),
+            _ => Ok(Decision::Reply(self.attributes(unique))),
+        }
+    }
+
+    fn allocate(
+        &self,
+        unique: u64,
+        offset_bytes: u64,
+        bytes: u64,
+        mode: u32,
+    ) -> Result<Decision, Errno> {
+        let operation = match mode & !allocation::KEEP_SIZE {
+            0 => None,
+            allocation::PUNCH_HOLE => Some(Operation::Discard),
+            allocation::ZERO_RANGE => Some(Operation::WriteZeroes { fua: false }),
+            _ => return Err(Errno::OPNOTSUPP),
+        };
+        let within = self.within(offset_bytes, bytes);
+        if within < bytes && mode & allocation::KEEP_SIZE == 0 {
+            return Err(Errno::FBIG);
+        }
+        if self.read_only {
+            return Err(Errno::ROFS);
+        }
+        Ok(match operation {
+            // All of it has its place already.
+            None => Decision::Reply(Reply::done(unique)),
+            Some(_) if within == 0 => Decision::Reply(Reply::done(unique)),
+            Some(operation) => access(operation, offset_bytes, within),
+        })
+    }
+}
+
+fn access(operation: Operation, offset_bytes: u64, bytes: u64) -> Decision {
+    Decision::Access {
+        operation,
+        offset_bytes,
+        bytes,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BYTES: u64 = 1 << 20;
+
+    fn file(read_only: bool) -> ArrayFile {
+        ArrayFile {
+            attributes: Attributes {
+                bytes: BYTES,
+                mode: 0o10_0600,
+                user: 0,
+                group: 0,
+                time_s: 0,
+                block_bytes: 4096,
+            },
+            read_only,
+            request_bytes_max: 1 << 20,
+            requests_max: 128,
+        }
+    }
+
+    fn decide(ask: Ask) -> Decision {
+        file(false).decide(&Message { unique: 7, ask })
+    }
+
+    fn fails(error: Errno) -> Decision {
+        Decision::Reply(Reply::failed(7, error))
+    }
+
+    fn read(offset_bytes: u64, bytes: u32) -> Ask {
+        Ask::Read {
+            offset_bytes,
+            bytes,
+        }
+    }
+
+    fn write(offset_bytes: u64, bytes: u32) -> Ask {
+        Ask::Write {
+            offset_bytes,
+            bytes,
+        }
+    }
+
+    #[test]
+    fn transfers_end_with_the_file() {
+        let writes = Operation::Write { fua: false };
+        for (ask, decision) in [
+            (read(4096, 512), access(Operation::Read, 4096, 512)),
+            (read(BYTES - 1, 512), access(Operation::Read, BYTES - 1, 1)),
+            (read(BYTES, 512), Decision::Reply(Reply::read(7, 0))),
+            (read(u64::MAX, 1), Decision::Reply(Reply::read(7, 0))),
+            (write(4096, 512), access(writes, 4096, 512)),
+            (write(BYTES - 1, 512), access(writes, BYTES - 1, 1)),
+            (write(BYTES, 512), fails(Errno::NOSPC)),
+            (write(BYTES, 0), Decision::Reply(Reply::written(7, 0))),
+            (Ask::Flush, access(Operation::Flush, 0, 0)),
+        ] {
+            assert_eq!(decide(ask), decision, "{ask:?}");
+        }
+    }
+
+    #[test]
+    fn space_is_given_back_and_zeroed_but_not_added() {
+        let done = Decision::Reply(Reply::done(7));
+        let zeroes = Operation::WriteZeroes { fua: false };
+        let (keep, punch, zero) = (1, 2, 16);
+        for (mode, offset_bytes, bytes, decision) in [
+            (
+                keep | punch,
+                512,
+                1024,
+                access(Operation::Discard, 512, 1024),
+            ),
+            (
+                keep | punch,
+                512,
+                u64::MAX,
+                access(Operation::Discard, 512, BYTES - 512),
+            ),
+            (keep | punch, BYTES, 1, done),
+            (keep | zero, 0, BYTES, access(zeroes, 0, BYTES)),
+            (zero, 0, BYTES, access(zeroes, 0, BYTES)),
+            (zero, 1, BYTES, fails(Errno::FBIG)),
+            (0, 0, BYTES, done),
+            (0, 0, BYTES + 1, fails(Errno::FBIG)),
+            (keep, 0, BYTES + 1, done),
+            // Taking bytes out of the middle.
+            (8, 0, 4096, fails(Errno::OPNOTSUPP)),
+        ] {
+            let ask = Ask::Allocate {
+                offset_bytes,
+                bytes,
+                mode,
+            };
+            assert_eq!(decide(ask), decision, "{ask:?}");
+        }
+    }
+
+    #[test]
+    fn the_size_is_fixed_as_that_of_a_block_device() {
+        let same = Decision::Reply(file(false).attributes(7));
+        for (size, of_open, of_access, decision) in [
+            (Some(0), false, false, same),
+            (Some(0), true, false, fails(Errno::INVAL)),
+            (Some(BYTES), true, false, same),
+            (Some(BYTES + 1), false, false, fails(Errno::INVAL)),
+            // New times.
+            (None, false, false, same),
+            (None, false, true, fails(Errno::PERM)),
+        ] {
+            let ask = Ask::Change {
+                size,
+                of_open,
+                of_access,
+            };
+            assert_eq!(decide(ask), decision, "{ask:?}");
+        }
+    }
+
+    #[test]
+    fn what_is_read_only_is_not_opened_for_writing() {
+        let open = |flags| {
+            let ask = Ask::Open { flags };
+            file(true).decide(&Message { unique: 7, ask })
+        };
+        assert_eq!(open(0o40000), Decision::Reply(Reply::opened(7)));
+        assert_eq!([open(1), open(2)], [fails(Errno::ROFS); 2]);
+    }
+
+    #[test]
+    fn the_longest_request_is_an_access() {
+        let init = |major, minor, features| {
+            decide(Ask::Init {
+                major,
+                minor,
+                readahead_bytes: 1,
+                features,
+            })
+        };
+        let chosen = |features, pages_max, write_bytes_max| {
+            let chosen = Chosen {
+                minor: MINOR,
+                readahead_bytes: 1,
+                features,
+                background: 128,
+                write_bytes_max,
+                pages_max,
+            };
+            Decision::Reply(Reply::init(7, &chosen))
+        };
+        assert_eq!(
+            init(7, 45, u64::MAX),
+            chosen(features::WANTED, 256, 1 << 20)
+        );
+        assert_eq!(init(8, 0, 1), chosen(1, 32, 128 << 10));
+        assert_eq!(init(7, 27, u64::MAX), fails(Errno::PROTO));
+    }
+
+    #[test]
+    fn what_a_file_does_not_need_is_not_known() {
+        assert_eq!(decide(Ask::Other(22)), fails(Errno::NOSYS));
+        assert_eq!(decide(Ask::Forget), Decision::Silence);
+        assert_eq!(decide(Ask::Destroy), Decision::End);
+    }
+}

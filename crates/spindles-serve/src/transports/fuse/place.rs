@@ -1,0 +1,166 @@
+//! The file that an array is mounted on.
+
+use super::mount::unmount;
+use super::mounts::{FILE_SYSTEM, mounted_on};
+use std::fs::{self, File, Metadata};
+use std::io;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// An array can't be mounted on a file.
+#[derive(Debug, Error)]
+pub(super) enum PlaceError {
+    /// The system says so.
+    #[error("{}: {source}", .path.display())]
+    Io {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// It is something else.
+    #[error("{} is no regular file: give a path where there is nothing, or an empty file", .0.display())]
+    NoFile(PathBuf),
+    /// It has contents, which could not be seen.
+    #[error(
+        "{} is not empty, and an array on it would hide what it holds: give a path where there is nothing, or an empty \
+         file", .0.display()
+    )]
+    NotEmpty(PathBuf),
+    /// A server has it.
+    #[error("{} is mounted already: stop the server that has it, or give another path", .0.display())]
+    Mounted(PathBuf),
+}
+
+/// An empty file to be mounted on. If it was made for this, it goes with it.
+#[derive(Debug)]
+pub(crate) struct Place {
+    path: PathBuf,
+    made: bool,
+}
+
+impl Place {
+    /// Makes a file ready: where there is none one is made, and a mount whose server died is taken away.
+    pub(crate) fn prepare(asked: &Path) -> Result<Self, PlaceError> {
+        let failed = |source| PlaceError::Io {
+            path: asked.to_owned(),
+            source,
+        };
+        let path = absolute(asked).map_err(failed)?;
+        if let Some(mounted) = mounted_on(&path).map_err(failed)? {
+            let is_ours = mounted.file_system == FILE_SYSTEM;
+            if !is_ours || !is_dead(&path) {
+                return Err(PlaceError::Mounted(asked.to_owned()));
+            }
+            unmount(&path, true).map_err(failed)?;
+        }
+        let made = match path.symlink_metadata() {
+            Ok(found) => {
+                is_free(&found, asked)?;
+                false
+            }
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {
+                File::create_new(&path).map_err(failed)?;
+                true
+            }
+            Err(error) => return Err(failed(error)),
+        };
+        Ok(Self { path, made })
+    }
+
+    /// One that another process made ready.
+    pub(crate) fn of_another(path: PathBuf, made: bool) -> Self {
+        Self { path, made }
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Whether it was made for this.
+    pub(crate) fn is_made(&self) -> bool {
+        self.made
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        let is_empty = |found: Metadata| found.is_file() && found.len() == 0;
+        if self.made && self.path.symlink_metadata().is_ok_and(is_empty) {
+            // Somebody may have removed it already.
+            drop(fs::remove_file(&self.path));
+        }
+    }
+}
+
+/// As the kernel's table of mounts has it. The file itself is not looked at: who asks a dead mount gets an error.
+fn absolute(asked: &Path) -> io::Result<PathBuf> {
+    let name = asked.file_name();
+    let name = name.ok_or_else(|| io::Error::other("this is no path of a file"))?;
+    let folder = asked.parent().filter(|path| !path.as_os_str().is_empty());
+    let folder = folder.unwrap_or(Path::new(".")).canonicalize()?;
+    Ok(folder.join(name))
+}
+
+/// Whether nobody answers there any more.
+fn is_dead(path: &Path) -> bool {
+    let dead = Some(rustix::io::Errno::NOTCONN.raw_os_error());
+    let looked = path.symlink_metadata();
+    looked.is_err_and(|error| error.raw_os_error() == dead)
+}
+
+fn is_free(found: &Metadata, asked: &Path) -> Result<(), PlaceError> {
+    if !found.is_file() {
+        return Err(PlaceError::NoFile(asked.to_owned()));
+    }
+    if found.len() > 0 {
+        return Err(PlaceError::NotEmpty(asked.to_owned()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_made_and_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        let place = Place::prepare(&path).unwrap();
+        assert!(place.is_made() && path.metadata().unwrap().len() == 0);
+        drop(place);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn what_was_there_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        fs::write(&path, "").unwrap();
+        let place = Place::prepare(&path).unwrap();
+        assert!(!place.is_made());
+        drop(place);
+        assert!(path.exists());
+        // Somebody put something there meanwhile.
+        fs::write(&path, "mine").unwrap();
+        drop(Place::of_another(path.clone(), true));
+        assert!(path.exists());
+    }
+
+    #[test]
+    fn what_would_be_hidden_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("pool");
+        fs::write(&path, "mine").unwrap();
+        let refused = |path: &Path| Place::prepare(path).unwrap_err();
+        assert!(matches!(refused(&path), PlaceError::NotEmpty(_)));
+        assert!(matches!(refused(folder.path()), PlaceError::NoFile(_)));
+        let link = folder.path().join("link");
+        std::os::unix::fs::symlink("pool", &link).unwrap();
+        assert!(matches!(refused(&link), PlaceError::NoFile(_)));
+        let nowhere = folder.path().join("none/pool");
+        assert!(matches!(refused(&nowhere), PlaceError::Io { .. }));
+        assert!(matches!(refused(Path::new("/")), PlaceError::Io { .. }));
+    }
+}

@@ -1,0 +1,696 @@
+//! `spindles serve --fuse`, with what people put on a file: programs of every kind, loop devices, file systems.
+
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+#![allow(clippy::unwrap_used, reason = "the loop devices of other tests")]
+
+#[path = "../../spindles-io/tests/common/loop_devices.rs"]
+mod loop_devices;
+
+use loop_devices::Loop;
+use serde_json::Value;
+use std::fs::{self, File};
+use std::io::{BufRead as _, BufReader, Read as _};
+use std::os::unix::fs::{FileExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, ChildStderr, Command, Output, Stdio};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const MIB: usize = 1 << 20;
+/// Files in the tree of a test of file systems: most have fewer, to save time.
+const FILES: usize = 1_500;
+const FILES_MAX: usize = 10_000;
+
+/// An array of files in a folder, and perhaps of a member somewhere else.
+struct Pool {
+    folder: TempDir,
+    elsewhere: Option<PathBuf>,
+}
+
+impl Pool {
+    fn new(level: &str, members: &str, bytes: usize) -> Self {
+        Self::with(level, members, bytes, None)
+    }
+
+    fn with(level: &str, members: &str, bytes: usize, elsewhere: Option<PathBuf>) -> Self {
+        let folder = tempfile::tempdir().expect("a folder");
+        for member in members.split(',') {
+            let file = File::create(folder.path().join(member)).expect("a file");
+            let bytes = u64::try_from(bytes).expect("64 bits");
+            file.set_len(bytes).expect("its length");
+        }
+        let pool = Self { folder, elsewhere };
+        let elsewhere = pool.elsewhere.iter().map(|path| path.display().to_string());
+        let members: Vec<String> = elsewhere.chain([members.to_owned()]).collect();
+        pool.spindles(&["create", "pool", &format!("{level}({})", members.join(","))]);
+        pool
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        // As the kernel has it in its table of mounts.
+        let folder = self.folder.path().canonicalize();
+        folder.expect("it is there").join(name)
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let places = [Some(Path::new(".")), self.elsewhere.as_deref()];
+        let places = std::env::join_paths(places.into_iter().flatten());
+        command.env("SPINDLES_SCAN", places.expect("no colon"));
+        command.args(arguments).current_dir(self.folder.path());
+        command
+    }
+
+    /// Runs a command that does what it is asked.
+    fn spindles(&self, arguments: &[&str]) -> String {
+        succeeds(&mut self.command(arguments))
+    }
+
+    /// Serves it as a file in its folder, or says why that can't be here.
+    fn serve(&self, more: &[&str]) -> Result<Served<'_>, String> {
+        if let Err(error) = File::options().read(true).write(true).open("/dev/fuse") {
+            return Err(format!("/dev/fuse: {error}"));
+        }
+        let mut command = self.command(&["serve", "pool", "--fuse", "file"]);
+        let command = command.args(more);
+        let command = command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut process = command.spawn().expect("the command runs");
+        let mut lines = BufReader::new(process.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("a line");
+        let served = Served {
+            file: self.path("file"),
+            process: Some(process),
+            lines,
+            pool: self,
+        };
+        if line.contains("can't mount on") {
+            return Err(line);
+        }
+        let expected = format!("array 'pool' is served: {}\n", served.file.display());
+        assert!(line.ends_with(&expected), "{line}");
+        Ok(served)
+    }
+}
+
+struct Served<'a> {
+    file: PathBuf,
+    process: Option<Child>,
+    lines: BufReader<ChildStderr>,
+    pool: &'a Pool,
+}
+
+impl Served<'_> {
+    fn open(&self) -> File {
+        let opened = File::options().read(true).write(true).open(&self.file);
+        opened.expect("it can be opened")
+    }
+
+    /// Runs a program on it; `@` stands for the file, `%` for the folder.
+    fn run(&self, line: &str) -> String {
+        let folder = self.pool.path("");
+        let folder = folder.to_str().expect("UTF-8").trim_end_matches('/');
+        let file = self.file.to_str().expect("UTF-8");
+        let words = line.split_whitespace();
+        let words: Vec<_> = words
+            .map(|word| word.replace('@', file).replace('%', folder))
+            .collect();
+        succeeds(
+            Command::new("timeout")
+                .args(["--kill-after=5", "60"])
+                .args(words),
+        )
+    }
+
+    fn loop_device(&self) -> Result<Loop, String> {
+        Loop::with(&self.file, &["--direct-io=on", "--sector-size", "4096"])
+    }
+
+    /// Stops it as an administrator does. What it said on standard output, and on standard error.
+    fn stop(mut self) -> (String, String) {
+        let server = self.process.take().expect("it was not stopped");
+        let id = server.id().to_string();
+        succeeds(Command::new("kill").args(["-s", "TERM", &id]));
+        self.ended(server)
+    }
+
+    /// It ends by itself.
+    fn ends(mut self) -> (String, String) {
+        let server = self.process.as_mut().expect("it was not stopped");
+        assert!(
+            soon(|| server.try_wait().expect("it is a child").is_some()),
+            "it does not end"
+        );
+        let server = self.process.take().expect("it was not stopped");
+        self.ended(server)
+    }
+
+    fn ended(&mut self, server: Child) -> (String, String) {
+        let output = server.wait_with_output().expect("it ends");
+        let mut told = String::new();
+        self.lines.read_to_string(&mut told).expect("text");
+        assert!(output.status.success(), "{told}");
+        (String::from_utf8(output.stdout).expect("text"), told)
+    }
+
+    fn kill(mut self) {
+        let mut server = self.process.take().expect("it was not stopped");
+        server.kill().expect("it runs");
+        server.wait().expect("it ends");
+    }
+}
+
+impl Drop for Served<'_> {
+    fn drop(&mut self) {
+        if let Some(server) = &mut self.process {
+            drop(server.kill());
+            drop(server.wait());
+        }
+    }
+}
+
+/// A file system that is mounted; not any more when dropped.
+struct Mounted<'a>(&'a Path);
+
+impl<'a> Mounted<'a> {
+    fn new(device: &Loop, at: &'a Path) -> Self {
+        succeeds(Command::new("mount").arg(&device.0).arg(at));
+        Self(at)
+    }
+
+    fn unmount(self) {
+        succeeds(Command::new("umount").arg(self.0));
+        std::mem::forget(self);
+    }
+}
+
+impl Drop for Mounted<'_> {
+    fn drop(&mut self) {
+        drop(Command::new("umount").arg("--lazy").arg(self.0).status());
+    }
+}
+
+fn succeeds(command: &mut Command) -> String {
+    let output = command.output();
+    let output = output.unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (out, error) = (text(&output.stdout), text(&output.stderr));
+    assert!(output.status.success(), "{command:?}: {out}{error}");
+    out
+}
+
+fn fails(command: &mut Command) -> String {
+    let Output { status, stderr, .. } = command.output().expect("it runs");
+    let told = String::from_utf8_lossy(&stderr).into_owned();
+    assert_eq!(status.code(), Some(1), "{told}");
+    told
+}
+
+/// Whether a program is there; says what is left out where it is not.
+fn has(test: &str, program: &str) -> bool {
+    let found = Command::new("which").arg(program).output();
+    let found = found.is_ok_and(|found| found.status.success());
+    if !found {
+        println!("SKIPPED: {test}: {program} is not installed");
+    }
+    found
+}
+
+/// What can't be here is left out.
+macro_rules! or_skip {
+    ($test:literal, $made:expr) => {
+        match $made {
+            Ok(made) => made,
+            Err(reason) => return println!("SKIPPED: {}: {reason}", $test),
+        }
+    };
+}
+
+/// Waits for what comes soon.
+fn soon(mut is: impl FnMut() -> bool) -> bool {
+    let end = Instant::now() + Duration::from_secs(10);
+    while Instant::now() < end {
+        if is() {
+            return true;
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    false
+}
+
+fn is_mounted(path: &Path) -> bool {
+    let table = fs::read_to_string("/proc/self/mountinfo").expect("a table");
+    let path = path.to_str().expect("UTF-8");
+    table
+        .lines()
+        .any(|line| line.split(' ').nth(4) == Some(path))
+}
+
+/// Bytes that tell where they lie.
+fn pattern(bytes: usize, seed: usize) -> Vec<u8> {
+    let word = |at: usize| {
+        let at = u64::try_from(at + seed * 1_000_003).expect("64 bits");
+        at.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_le_bytes()
+    };
+    (0..bytes.div_ceil(8)).flat_map(word).take(bytes).collect()
+}
+
+fn read_at(file: &File, offset: u64, bytes: usize) -> Vec<u8> {
+    let mut read = vec![0; bytes];
+    file.read_exact_at(&mut read, offset)
+        .expect("it can be read");
+    read
+}
+
+#[test]
+fn programs_take_it_for_a_file() {
+    let pool = Pool::new("raid5", "a,b,c", 24 * MIB);
+    let served = or_skip!("programs_take_it_for_a_file", pool.serve(&["--json"]));
+    let found = fs::metadata(&served.file).expect("it is there");
+    let bytes = usize::try_from(found.len()).expect("64 bits");
+    assert!(found.is_file() && found.mode() & 0o777 == 0o600 && bytes > 40 * MIB);
+    // Direct, so that it goes from the program's memory to the array's; in requests as long as can be.
+    fs::write(pool.path("in"), pattern(32 * MIB, 1)).expect("it is written");
+    served.run("dd if=%/in of=@ bs=1M oflag=direct conv=notrunc,fsync");
+    served.run("dd if=@ of=%/out bs=64k count=512 iflag=direct");
+    assert!(fs::read(pool.path("out")).expect("it is there") == pattern(32 * MIB, 1));
+    // As a device of that size would.
+    served.run("fallocate --punch-hole --offset 1M --length 20M @");
+    served.run("fallocate --zero-range --offset 30000001 --length 3000001 @");
+    served.run("fallocate --length 40M @");
+    let file = served.open();
+    let mut expected = pattern(32 * MIB, 1);
+    expected[MIB..21 * MIB].fill(0);
+    expected[30_000_001..33_000_002].fill(0);
+    assert!(read_at(&file, 0, 32 * MIB) == expected, "after fallocate");
+    let size = found.len();
+    assert_eq!(file.write_at(&[7; 5000], size - 100).expect("a part"), 100);
+    let full = file.write_at(&[7; 5000], size).expect_err("it is full");
+    assert_eq!(full.kind(), std::io::ErrorKind::StorageFull);
+    assert_eq!(
+        file.read_at(&mut [0; 5000], size - 100).expect("a part"),
+        100
+    );
+    assert_eq!(file.read_at(&mut [0; 5000], size).expect("the end"), 0);
+    file.set_len(4096).expect_err("its size is fixed");
+    fs::write(&served.file, b"from the start").expect("as into a device");
+    assert_eq!(fs::metadata(&served.file).expect("it is there").len(), size);
+    assert_eq!(read_at(&file, 0, 14), b"from the start");
+    drop(file);
+    let (said, told) = served.stop();
+    assert_eq!(told, "");
+    let json: Value = serde_json::from_str(&said).expect("JSON");
+    // Only the little that did not begin with a block was copied.
+    assert!(json["payload_bytes"].as_u64() >= Some(32 << 20), "{said}");
+    assert!(json["copied_bytes"].as_u64() <= Some(100), "{said}");
+    assert!(!pool.path("file").exists(), "the file is left");
+}
+
+/// A line of `/proc/…/status`, as a number of that base.
+fn status(process: &str, line: &str, base: u32) -> u64 {
+    let table = fs::read_to_string(format!("/proc/{process}/status")).expect("a table");
+    let value = table.lines().find_map(|it| it.strip_prefix(line));
+    let value = value.expect("there is that line").trim();
+    let digits = value.split(' ').next().expect("a value");
+    u64::from_str_radix(digits, base).expect("a number")
+}
+
+/// Memory that the kernel took away to write to the array would be missed by the server that writes it.
+#[test]
+fn its_memory_is_locked_where_it_may_be() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = or_skip!("its_memory_is_locked_where_it_may_be", pool.serve(&[]));
+    let process = served.process.as_ref().expect("it runs").id().to_string();
+    let may = status("self", "CapEff:", 16);
+    let (ipc_lock, sys_resource) = (1 << 14, 1 << 24);
+    if may & ipc_lock == 0 {
+        println!("SKIPPED: its_memory_is_locked_where_it_may_be: CAP_IPC_LOCK is missing");
+    } else {
+        let locked_kib = status(&process, "VmLck:", 10);
+        assert!(locked_kib > 1000, "{locked_kib} KiB");
+    }
+    if may & sys_resource == 0 {
+        println!("SKIPPED: its_memory_is_locked_where_it_may_be: CAP_SYS_RESOURCE is missing");
+    } else {
+        let stat = fs::read_to_string(format!("/proc/{process}/stat")).expect("a line");
+        let (_, fields) = stat.rsplit_once(") ").expect("a name");
+        let flags: u64 = fields
+            .split(' ')
+            .nth(6)
+            .expect("flags")
+            .parse()
+            .expect("a number");
+        // No input or output to get memory, as PR_SET_IO_FLUSHER says.
+        assert_ne!(flags & 0x0008_0000, 0, "{flags:x}");
+    }
+    served.stop();
+}
+
+/// Nothing is cached on the way: what was written by one way is read by every other.
+#[test]
+fn two_files_are_one_array() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = or_skip!("two_files_are_one_array", pool.serve(&["--fuse", "other"]));
+    let other = pool.path("other");
+    assert!(soon(|| is_mounted(&other)));
+    let other = File::options().read(true).write(true).open(other);
+    let (one, other) = (served.open(), other.expect("it is there"));
+    for round in 0..3 {
+        let (first, second) = (pattern(MIB, 2 * round), pattern(MIB, 2 * round + 1));
+        one.write_all_at(&first, 777).expect("it writes");
+        assert!(read_at(&other, 777, MIB) == first);
+        other.write_all_at(&second, 777).expect("it writes");
+        assert!(read_at(&one, 777, MIB) == second);
+    }
+    drop((one, other));
+    served.stop();
+}
+
+#[test]
+fn qemu_converts_onto_it() {
+    let pool = Pool::new("raid6", "a,b,c,d", 24 * MIB);
+    let served = or_skip!("qemu_converts_onto_it", pool.serve(&[]));
+    if !has("qemu_converts_onto_it", "qemu-img") {
+        return;
+    }
+    let mut bytes = pattern(24 * MIB, 2);
+    bytes[MIB..3 * MIB].fill(0);
+    fs::write(pool.path("in"), bytes).expect("it is written");
+    served.run("qemu-img convert -f raw -O qcow2 %/in %/in.qcow2");
+    served.run("qemu-img convert -n -t none -f qcow2 -O raw %/in.qcow2 @");
+    served.run("qemu-img compare -f raw -F raw %/in @");
+    served.stop();
+}
+
+#[test]
+fn what_is_read_only_is_not_written() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let before = fs::read(pool.path("a")).expect("it is there");
+    let served = or_skip!(
+        "what_is_read_only_is_not_written",
+        pool.serve(&["--read-only"])
+    );
+    let found = fs::metadata(&served.file).expect("it is there");
+    assert_eq!(found.mode() & 0o777, 0o400);
+    let opened = File::options().write(true).open(&served.file);
+    assert_eq!(
+        opened.expect_err("it is read only").kind(),
+        std::io::ErrorKind::ReadOnlyFilesystem
+    );
+    fs::read(&served.file).expect("it can be read");
+    served.stop();
+    assert!(fs::read(pool.path("a")).expect("it is there") == before);
+}
+
+/// The files of a tree: where each is, and what it holds. Some have nothing, most are small, few have more than a
+/// request.
+fn tree(files: usize) -> impl Iterator<Item = (PathBuf, Vec<u8>)> {
+    let file = |at: usize| {
+        let bytes = match (at % 1000, at % 100) {
+            (1, _) => 1_200_000 + at,
+            (_, small) => small * small,
+        };
+        let folder = format!("{}/{}", at % 10, at % 70);
+        (Path::new(&folder).join(at.to_string()), pattern(bytes, at))
+    };
+    (0..files).map(file)
+}
+
+fn unpack(at: &Path, files: usize) {
+    for (path, bytes) in tree(files) {
+        let path = at.join(path);
+        fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
+        fs::write(path, bytes).expect("it is written");
+    }
+}
+
+fn compare(at: &Path, files: usize) {
+    for (path, bytes) in tree(files) {
+        let found = fs::read(at.join(&path)).expect("it is there");
+        assert!(found == bytes, "{} has changed", path.display());
+    }
+}
+
+/// Makes a file system on a loop device on the array, unpacks a tree, and looks whether it is there afterwards. While
+/// it is unpacked, `meanwhile` happens. What the server told.
+fn holds_a_file_system(
+    test: &str,
+    (make, check): (&str, &str),
+    pool: &Pool,
+    files: usize,
+    meanwhile: impl FnOnce(),
+) -> Option<String> {
+    // They are the larger part of what these tests do: one after the other is no slower.
+    static ONE: Mutex<()> = Mutex::new(());
+    let _one = ONE.lock();
+    let words = |line: &str, device: &Loop| {
+        let words = line.split(' ').map(str::to_owned);
+        words.chain([device.0.clone()]).collect::<Vec<_>>()
+    };
+    let run = |line: &str, device: &Loop| {
+        let words = words(line, device);
+        succeeds(Command::new(&words[0]).args(&words[1..]));
+    };
+    let program = |line: &str| line.split(' ').next().map(str::to_owned);
+    let programs = [program(make), program(check)];
+    if programs.iter().flatten().any(|program| !has(test, program)) {
+        return None;
+    }
+    let served = match pool.serve(&[]) {
+        Ok(served) => served,
+        Err(reason) => {
+            println!("SKIPPED: {test}: {reason}");
+            return None;
+        }
+    };
+    let device = match served.loop_device() {
+        Ok(device) => device,
+        Err(reason) => {
+            println!("SKIPPED: {test}: {reason}");
+            return None;
+        }
+    };
+    let at = pool.path("mnt");
+    fs::create_dir(&at).expect("a folder");
+    run(make, &device);
+    let mounted = Mounted::new(&device, &at);
+    let began = Instant::now();
+    std::thread::scope(|scope| {
+        let unpacking = scope.spawn(|| unpack(&at, files));
+        meanwhile();
+        unpacking.join().expect("it does not panic");
+    });
+    mounted.unmount();
+    let mounted = Mounted::new(&device, &at);
+    compare(&at, files);
+    mounted.unmount();
+    run(check, &device);
+    println!(
+        "{test}: {files} files: {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    drop(device);
+    let (_, told) = served.stop();
+    assert!(!told.contains("still open"), "{told}");
+    Some(told)
+}
+
+const EXT4: (&str, &str) = ("mkfs.ext4 -q -F", "fsck.ext4 -f -n");
+
+#[test]
+fn it_holds_ext4() {
+    let pool = Pool::new("raid5", "a,b,c", 200 * MIB);
+    holds_a_file_system("it_holds_ext4", EXT4, &pool, FILES_MAX, || {});
+}
+
+#[test]
+fn it_holds_xfs() {
+    // It wants 300 MiB.
+    let (xfs, pool) = (
+        ("mkfs.xfs -q -f", "xfs_repair -n"),
+        Pool::new("raid5", "a,b,c", 200 * MIB),
+    );
+    holds_a_file_system("it_holds_xfs", xfs, &pool, FILES, || {});
+}
+
+#[test]
+fn it_holds_btrfs() {
+    let (btrfs, pool) = (
+        ("mkfs.btrfs -q -f", "btrfs check"),
+        Pool::new("raid0", "a,b,c", 200 * MIB),
+    );
+    holds_a_file_system("it_holds_btrfs", btrfs, &pool, FILES, || {});
+}
+
+/// A member is taken away while a file system is written, which does not notice. The member is a file that is served
+/// too, and its server dies.
+#[test]
+fn a_file_system_outlives_a_member() {
+    let name = "a_file_system_outlives_a_member";
+    let inner = Pool::new("raid1", "a,b", 200 * MIB);
+    let member = or_skip!("a_file_system_outlives_a_member", inner.serve(&[]));
+    let pool = Pool::with("raid5", "a,b", 200 * MIB, Some(member.file.clone()));
+    let told = holds_a_file_system(name, EXT4, &pool, FILES, || {
+        std::thread::sleep(Duration::from_millis(200));
+        member.kill();
+    });
+    assert!(told.is_none_or(|told| told.contains("member 0 is out")));
+}
+
+/// A mount that nobody answers for is taken away, and what was answered after an fsync is there.
+#[test]
+fn a_killed_server_leaves_no_mount() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = or_skip!("a_killed_server_leaves_no_mount", pool.serve(&[]));
+    let second = fails(&mut pool.command(&["serve", "pool", "--fuse", "other"]));
+    assert!(second.contains("in use"), "{second}");
+    assert!(!pool.path("other").exists(), "a file is left");
+    let second = fails(&mut pool.command(&["serve", "pool", "--fuse", "file"]));
+    assert!(second.contains("file is mounted already"), "{second}");
+    let file = served.open();
+    file.write_all_at(&pattern(MIB, 5), 777).expect("it writes");
+    file.sync_all().expect("it flushes");
+    let path = served.file.clone();
+    served.kill();
+    assert!(soon(|| !is_mounted(&path) && !path.exists()), "it is left");
+    file.sync_all().expect_err("nobody answers");
+    drop(file);
+    let served = pool.serve(&[]).expect("it was served before");
+    assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
+    // Where the watcher is killed as well, the next server takes it away.
+    let watcher = ["-f", &format!("serve-watch made {}", path.display())];
+    succeeds(Command::new("pkill").arg("-KILL").args(watcher));
+    served.kill();
+    assert!(soon(|| path.symlink_metadata().is_err()) && is_mounted(&path));
+    let served = pool.serve(&[]).expect("it was served before");
+    assert!(read_at(&served.open(), 777, MIB) == pattern(MIB, 5));
+    served.stop();
+    // It was there before that server.
+    assert!(path.exists() && !is_mounted(&path));
+}
+
+/// Who stops a server too early is told who still needs it.
+#[test]
+fn a_file_that_is_open_is_unmounted_lazily() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let served = or_skip!("a_file_that_is_open_is_unmounted_lazily", pool.serve(&[]));
+    let file = served.open();
+    file.write_all_at(b"answered", 0).expect("it writes");
+    let path = served.file.clone();
+    let (said, told) = served.stop();
+    let process = format!("(process {})", std::process::id());
+    assert!(
+        told.contains("was still open") && told.contains(&process),
+        "{told}"
+    );
+    assert!(said.contains("array 'pool' is closed"), "{said}");
+    file.write_all_at(b"too late", 0)
+        .expect_err("nobody answers");
+    assert!(!path.exists() && !is_mounted(&path));
+    pool.spindles(&["copy", "array:pool", "back", "--bytes", "8"]);
+    assert_eq!(
+        fs::read(pool.path("back")).expect("it is there"),
+        b"answered"
+    );
+}
+
+#[test]
+fn who_unmounts_it_ends_the_server() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    fs::write(pool.path("file"), "").expect("it is written");
+    let served = or_skip!("who_unmounts_it_ends_the_server", pool.serve(&[]));
+    served.run("umount @");
+    let (said, _) = served.ends();
+    assert!(said.contains("array 'pool' is closed"), "{said}");
+    // It was there before.
+    assert!(pool.path("file").exists());
+}
+
+#[test]
+fn what_would_be_hidden_is_refused() {
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    fs::write(pool.path("mine"), "mine").expect("it is written");
+    for (file, why) in [
+        ("mine", "mine is not empty"),
+        (".", "this is no path of a file"),
+        ("/proc", "/proc is mounted already"),
+        ("none/file", "none/file: No such file"),
+    ] {
+        let told = fails(&mut pool.command(&["serve", "pool", "--fuse", file]));
+        assert!(told.contains(why), "{told}");
+    }
+    assert_eq!(fs::read(pool.path("mine")).expect("it is there"), b"mine");
+}
+
+/// The process that looks after a mount, without one: it removes a file that was made for a server which never came to
+/// mount it, and nothing else.
+#[test]
+fn the_watcher_removes_what_was_made() {
+    for (made, device, stays) in [
+        ("made", "", false),
+        ("found", "", true),
+        ("made", "0:99999\n", true),
+    ] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let (file, pipe) = (folder.path().join("file"), folder.path().join("pipe"));
+        fs::write(&file, "").expect("it is written");
+        fs::write(&pipe, device).expect("it is written");
+        let mut watcher = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        let watcher = watcher.args(["serve-watch", made]).arg(&file);
+        succeeds(watcher.stdin(File::open(&pipe).expect("it is there")));
+        assert_eq!(file.exists(), stays, "{made} {device:?}");
+    }
+}
+
+/// Without being root: `fusermount3` mounts. In a mount namespace of its own, where every user may open the device, as
+/// nearly everywhere.
+#[test]
+fn a_user_may_serve_it() {
+    let name = "a_user_may_serve_it";
+    if !has(name, "fusermount3") || !has(name, "setpriv") || !has(name, "unshare") {
+        return;
+    }
+    let pool = Pool::new("raid1", "a,b", 8 * MIB);
+    let script = r#"
+set -eu
+folder=$1 program=$2
+mknod "$folder/device" c 10 229 && chmod 666 "$folder/device" && mount --bind "$folder/device" /dev/fuse || exit 77
+( : <>/dev/fuse ) 2>/dev/null || exit 77
+chmod 755 "$folder" && chown nobody "$folder" "$folder/a" "$folder/b" && cp "$program" "$folder/program"
+cd "$folder"
+user="setpriv --reuid=nobody --regid=nogroup --clear-groups"
+serve() {
+    rm -f error
+    $user ./program serve pool --fuse file >out 2>error &
+    until grep -qs served error; do kill -0 $! || { cat error; exit 1; }; sleep 0.02; done
+}
+mounted() { grep -q "$folder/file" /proc/self/mountinfo; }
+serve
+mounted
+printf hello | $user dd of=file conv=notrunc,fsync 2>/dev/null
+kill $!
+wait $!
+! mounted
+serve
+test "$($user head -c 5 file)" = hello
+kill -9 $!
+wait $! 2>/dev/null || true
+for try in $(seq 500); do mounted || exit 0; sleep 0.02; done
+echo "it is left"
+exit 1
+"#;
+    let mut command = Command::new("unshare");
+    let command = command.args(["--mount", "bash", "-c", script, "bash"]);
+    let command = command.arg(pool.path("").to_str().expect("UTF-8").trim_end_matches('/'));
+    let output = command.arg(env!("CARGO_BIN_EXE_spindles")).output();
+    let output = output.expect("unshare runs");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let (said, told) = (text(&output.stdout), text(&output.stderr));
+    match output.status.code() {
+        Some(0) => {}
+        Some(77) => println!("SKIPPED: {name}: no device can be made here: {told}"),
+        _ if told.contains("unshare failed") => println!("SKIPPED: {name}: {told}"),
+        _ => panic!("{said}{told}"),
+    }
+}
