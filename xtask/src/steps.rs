@@ -83,6 +83,8 @@ const TOOLS: &[(&str, &str)] = &[
     ("nbdcopy", "libnbd-bin"),
     ("nbdsh", "python3-libnbd"),
     ("qemu-img", "qemu-utils"),
+    ("openssl", "openssl"),
+    ("nbdkit", "nbdkit"),
     ("fio", "fio"),
     ("fusermount3", "fuse3"),
     ("mkfs.ext4", "e2fsprogs"),

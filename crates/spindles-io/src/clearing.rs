@@ -1,24 +1,24 @@
 //! Clears what lies on devices. The caller has the device open, so that no other program writes to it.
 
+use crate::at_rest::{Access, AtRest};
+use crate::backends;
 use crate::probe::Probe;
 use crate::signatures::Sighting;
-use crate::{positioned, zeros};
 use spindles_format::{AreaKind, BITMAPS, DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES};
-use std::fs::File;
 use std::io;
 
 /// Clears a device that is held and about to become a member: what anybody may find on it,
 /// superblock slots and all areas of metadata included.
 pub(crate) fn clear(device: &str, record: &DeviceRecord) -> io::Result<()> {
     forget(device)?;
-    clear_areas(device, record)
+    clear_areas(backends::at_rest(device, Access::Write)?.as_ref(), record)
 }
 
 /// Clears a spare that is held and about to become a member, but for that it is a spare.
 pub(crate) fn clear_spare(device: &str, record: &DeviceRecord) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
-    positioned::write_all_at(&file, &[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
-    clear_areas(device, record)
+    let device = backends::at_rest(device, Access::Write)?;
+    device.write(&[0; SUPERBLOCK_BYTES], SLOT_BYTES[1])?;
+    clear_areas(device.as_ref(), record)
 }
 
 /// Makes zeros of everything known on a device that is held, superblock slots included.
@@ -31,31 +31,29 @@ pub(crate) fn forget(device: &str) -> io::Result<()> {
 /// block device without anything known.
 pub(crate) fn empty(device: &str) -> io::Result<()> {
     forget(device)?;
-    let file = File::options().write(true).open(device)?;
-    let metadata = file.metadata()?;
-    if metadata.is_file() {
-        zeros::make(&file, 0, metadata.len())?;
+    let device = backends::at_rest(device, Access::Write)?;
+    if device.as_file().is_some() {
+        device.make_zeros(0, device.bytes()?)?;
     }
-    file.sync_all()
+    device.sync()
 }
 
-fn clear_areas(device: &str, record: &DeviceRecord) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
+fn clear_areas(device: &dyn AtRest, record: &DeviceRecord) -> io::Result<()> {
     for kind in BITMAPS {
         let area = record.area(kind).expect("a member has all areas");
         let zeros = vec![0; usize::try_from(area.length_bytes).expect("at most 128 KiB")];
-        positioned::write_all_at(&file, &zeros, area.offset_bytes)?;
+        device.write(&zeros, area.offset_bytes)?;
     }
     let area = record
         .area(AreaKind::CHECKSUMS)
         .expect("a member has all areas");
-    zeros::make(&file, area.offset_bytes, area.length_bytes)?;
-    file.sync_all()
+    device.make_zeros(area.offset_bytes, area.length_bytes)?;
+    device.sync()
 }
 
 /// Makes zeros of everything known on a device and of all up to the end of the superblock slots.
 pub(crate) fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
+    let device = backends::at_rest(device, Access::Write)?;
     let superblock = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
     let start = (0, SLOT_BYTES[1] + superblock);
     let magics = sightings
@@ -63,7 +61,7 @@ pub(crate) fn wipe(device: &str, sightings: &[Sighting]) -> io::Result<()> {
         .map(|sighting| (sighting.offset_bytes, sighting.length_bytes));
     for (offset, length) in magics.chain([start]) {
         let zeros = vec![0; usize::try_from(length).expect("some KiB")];
-        positioned::write_all_at(&file, &zeros, offset)?;
+        device.write(&zeros, offset)?;
     }
-    file.sync_all()
+    device.sync()
 }

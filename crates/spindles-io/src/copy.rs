@@ -5,6 +5,7 @@ use crate::create::occupant_of_held;
 use crate::export::{Access, Answer, Export, ExportLimits, SlotId};
 use crate::facts::DeviceFacts;
 use crate::identity::same_device;
+use crate::peer::is_address;
 use crate::signatures::look;
 use crate::{
     CloseError, Incident, OpenError, OpenOptions, Target, no_space, open_device, positioned,
@@ -185,7 +186,7 @@ impl CopyEnd {
         self.left_out.as_deref().unwrap_or_default()
     }
 
-    /// A file of any length, a block device, `mem:SIZE` or `null:SIZE`.
+    /// A file of any length, a block device, an export, `mem:SIZE` or `null:SIZE`.
     ///
     /// # Errors
     ///
@@ -235,6 +236,9 @@ impl CopyEnd {
         };
         if name.is_empty() {
             return Err(OpenError::NoName);
+        }
+        if is_address(name) {
+            return Ok(false);
         }
         match std::fs::metadata(name) {
             Ok(metadata) if metadata.is_file() && metadata.len() == 0 => {

@@ -49,7 +49,7 @@ fn lockers(identities: &BTreeSet<Identity>) -> BTreeSet<u32> {
             return None;
         };
         let holds = |identity: &Identity| match *identity {
-            Identity::Block { .. } => false,
+            Identity::Block { .. } | Identity::Export { .. } => false,
             Identity::File { file_system, inode } => {
                 let (major, minor) = (major(file_system), minor(file_system));
                 format!("{major:02x}:{minor:02x}:{inode}") == **place

@@ -1,22 +1,32 @@
 //! Which names stand for the same bytes: links and nodes of one device, a loop device and the file
 //! below it, a partition and its disk, a mapping and what it is made of.
 
+use crate::peer::{Address, is_address};
 use rustix::fs::{AtFlags, CWD, FileType, StatxFlags, major, makedev, minor, statx};
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
-/// The identity of a file or block device in the kernel.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+/// The identity of a file or block device in the kernel, or of an export: as its address says. That one server has
+/// two addresses, or one disk two servers, nobody knows here.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Identity {
     Block { number: u64 },
     File { file_system: u64, inode: u64 },
+    Export { server: String, name: String },
 }
 
-/// `None` for what is not in the file system.
+/// `None` for what is neither in the file system nor an export.
 ///
 /// Nobody else is asked, such as the server of a file system: that may be this very thread.
 pub(crate) fn identity(name: &str) -> Option<Identity> {
+    if is_address(name) {
+        let address = Address::parse(name).ok()?;
+        return Some(Identity::Export {
+            server: address.server.identity(),
+            name: address.export,
+        });
+    }
     let asked = StatxFlags::TYPE | StatxFlags::INO;
     let status = statx(CWD, name, AtFlags::STATX_DONT_SYNC, asked).ok()?;
     Some(match FileType::from_raw_mode(status.stx_mode.into()) {
@@ -100,8 +110,12 @@ fn add(
     depth: u32,
 ) {
     let below = bytes.clone();
+    let number = match &identity {
+        Identity::Block { number } => Some(*number),
+        Identity::File { .. } | Identity::Export { .. } => None,
+    };
     places.push(Place { identity, bytes });
-    let Identity::Block { number } = identity else {
+    let Some(number) = number else {
         return;
     };
     if depth == DEPTH_MAX {
@@ -154,6 +168,7 @@ pub(crate) fn file_below(device: u64) -> Option<(String, bool)> {
         match identity(&file)? {
             Identity::File { .. } => return Some((file, whole)),
             Identity::Block { number } => device = number,
+            Identity::Export { .. } => return None,
         }
     }
     None

@@ -1,9 +1,9 @@
 //! What devices say of themselves that are set aside for arrays, and are no members.
 
+use crate::at_rest::Access;
 use crate::errors::failed;
-use crate::{OpenError, OpenOptions, backends, clearing, positioned, random};
+use crate::{OpenError, OpenOptions, backends, clearing, random};
 use spindles_format::{DeviceRecord, SLOT_BYTES, SUPERBLOCK_BYTES, SpareRecord, Uuid};
-use std::fs::File;
 use std::io;
 
 /// A device that is a spare.
@@ -62,9 +62,9 @@ pub(crate) fn claim(
 
 /// Writes what a device that is no member says of itself, durably.
 fn put(device: &str, page: &[u8; SUPERBLOCK_BYTES]) -> io::Result<()> {
-    let file = File::options().write(true).open(device)?;
-    positioned::write_all_at(&file, page, SLOT_BYTES[0])?;
-    file.sync_all()
+    let device = backends::at_rest(device, Access::Write)?;
+    device.write(page, SLOT_BYTES[0])?;
+    device.sync()
 }
 
 #[cfg(test)]

@@ -2,13 +2,16 @@
 
 use crate::backends::{self, Inline, Medium};
 use crate::buffers::Buffers;
+use crate::later::{Job, LOOKOUTS, Later};
 use crate::queues::{self, Chosen, Wait, Watch, WatchId};
 use crate::transfer::{FileIndex, Tag, Transfer, ZEROS_BYTES_MAX};
 use crate::{DeviceCounters, DeviceFacts, OpenError, OpenOptions};
 use spindles_block::{
     BlockIndex, BlockSize, BufferId, BufferSlice, MemberError, MemberResult, Operation,
 };
+use std::collections::VecDeque;
 use std::os::fd::OwnedFd;
+use std::time::{Duration, Instant};
 
 /// A device at a leaf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,9 +28,15 @@ impl DeviceIndex {
 enum Reach {
     Inline(Box<dyn Inline>),
     File(FileIndex),
+    Later(Box<dyn Later>),
+    /// It was let go, and one of its descriptors may be looked out for still.
+    Left(Box<dyn Later>),
     /// It was let go.
     Nothing,
 }
+
+/// The first watch of the first device that answers later: those below are of whoever has the target.
+const OWN_WATCHES: u32 = 1 << 31;
 
 #[derive(Debug)]
 struct Device {
@@ -55,6 +64,10 @@ pub(crate) struct Members {
     queue: Option<Chosen>,
     pub(crate) buffers: Buffers,
     devices: Vec<Device>,
+    /// Those that answer later.
+    later: Vec<DeviceIndex>,
+    /// What others look out for, and is ready.
+    ready: VecDeque<WatchId>,
     block_size: BlockSize,
     options: OpenOptions,
 }
@@ -71,6 +84,8 @@ impl Members {
             queue: None,
             buffers,
             devices: Vec::new(),
+            later: Vec::new(),
+            ready: VecDeque::new(),
             block_size,
             options: options.clone(),
         })
@@ -113,8 +128,21 @@ impl Members {
                 })?;
                 Reach::File(file)
             }
+            Medium::Later(mut later) => {
+                self.queue()?;
+                let prepared = later.prepare(self.buffers.memory(BufferSlice::ZEROS, 0, false));
+                prepared.map_err(|source| OpenError::Io {
+                    device: name.to_owned(),
+                    action: "read",
+                    source,
+                })?;
+                Reach::Later(later)
+            }
         };
         let index = u16::try_from(self.devices.len()).expect("few devices");
+        if matches!(reach, Reach::Later(_)) {
+            self.later.push(DeviceIndex(index));
+        }
         self.devices.push(Device {
             facts: opened.facts,
             reach,
@@ -176,17 +204,25 @@ impl Members {
     /// Closes a device that nothing is asked of any more, so that others may have it.
     pub(crate) fn let_go(&mut self, device: DeviceIndex) {
         let device = &mut self.devices[device.index()];
-        let reach = std::mem::replace(&mut device.reach, Reach::Nothing);
-        if let Reach::File(file) = reach {
-            let chosen = self.queue.as_mut().expect("opened for the file");
-            chosen.queue.remove_file(file);
-        }
+        device.reach = match std::mem::replace(&mut device.reach, Reach::Nothing) {
+            Reach::File(file) => {
+                let chosen = self.queue.as_mut().expect("opened for the file");
+                chosen.queue.remove_file(file);
+                Reach::Nothing
+            }
+            Reach::Later(mut later) => {
+                later.end();
+                Reach::Left(later)
+            }
+            Reach::Inline(_) | Reach::Left(_) | Reach::Nothing => Reach::Nothing,
+        };
         device.held.clear();
     }
 
     /// Whether a device was let go.
     pub(crate) fn is_gone(&self, device: DeviceIndex) -> bool {
-        matches!(self.devices[device.index()].reach, Reach::Nothing)
+        let reach = &self.devices[device.index()].reach;
+        matches!(reach, Reach::Left(_) | Reach::Nothing)
     }
 
     /// What carries the I/O, and why it is not `io_uring`.
@@ -251,13 +287,24 @@ impl Members {
         device.counters.count(io.operation, bytes);
         let inline = match &mut device.reach {
             Reach::Inline(inline) => inline,
-            Reach::Nothing => return Some(Err(MemberError::Gone)),
+            Reach::Left(_) | Reach::Nothing => return Some(Err(MemberError::Gone)),
             Reach::File(file) => {
                 let to_fill = io.operation == Operation::Read;
                 let memory = self.buffers.memory(io.buffer, io.blocks, to_fill);
                 let transfer = Transfer::new(tag, *file, io.operation, offset_bytes, bytes, memory);
                 let chosen = self.queue.as_mut().expect("opened for the file");
                 chosen.queue.start(transfer);
+                return None;
+            }
+            Reach::Later(later) => {
+                let to_fill = io.operation == Operation::Read;
+                later.start(Job {
+                    tag,
+                    operation: io.operation,
+                    offset_bytes,
+                    bytes,
+                    memory: self.buffers.memory(io.buffer, io.blocks, to_fill),
+                });
                 return None;
             }
         };
@@ -279,6 +326,7 @@ impl Members {
 
     /// Hands over what was started, which goes on meanwhile.
     pub(crate) fn hand_over(&mut self) {
+        self.advance();
         if let Some(chosen) = &mut self.queue {
             chosen.queue.hand_over();
         }
@@ -286,7 +334,8 @@ impl Members {
 
     /// The next operation that has ended.
     pub(crate) fn next_done(&mut self) -> Option<(Tag, MemberResult)> {
-        self.queue.as_mut()?.queue.next_done()
+        let done = self.queue.as_mut()?.queue.next_done();
+        done.or_else(|| self.later().find_map(|later| later.next_done()))
     }
 
     /// An operation of the device ended with an error, as `next_done` said.
@@ -303,10 +352,81 @@ impl Members {
 
     /// Hands over what was started and collects what has ended.
     pub(crate) fn turn(&mut self, wait: Wait) {
+        self.advance();
+        let wait = self.limited(wait);
         match (&mut self.queue, wait) {
             (Some(chosen), wait) => chosen.queue.turn(wait),
             (None, Wait::AtMost(time)) => std::thread::sleep(time),
             (None, Wait::No | Wait::Forever) => {}
+        }
+        let mut is_own = false;
+        while let Some(id) = self.queue.as_mut().and_then(|it| it.queue.next_ready()) {
+            let Some(own) = id.0.checked_sub(OWN_WATCHES) else {
+                self.ready.push_back(id);
+                continue;
+            };
+            is_own = true;
+            let own = usize::try_from(own).expect("64 bits");
+            let device = self.later[own / LOOKOUTS];
+            let reach = &mut self.devices[device.index()].reach;
+            if let Reach::Later(later) | Reach::Left(later) = reach {
+                later.ready(own % LOOKOUTS);
+            }
+        }
+        if is_own {
+            self.advance();
+        }
+    }
+
+    /// The devices that answer later.
+    fn later(&mut self) -> impl Iterator<Item = &mut Box<dyn Later>> {
+        let devices = self.devices.iter_mut();
+        devices.filter_map(|device| match &mut device.reach {
+            Reach::Later(later) => Some(later),
+            _ => None,
+        })
+    }
+
+    /// Those that answer later go as far as they can, and look out for what they wait for.
+    fn advance(&mut self) {
+        for (own, device) in (0..).zip(&self.later) {
+            let Reach::Later(later) = &mut self.devices[device.index()].reach else {
+                continue;
+            };
+            later.advance();
+            let chosen = self.queue.as_mut().expect("opened for the device");
+            for place in 0..LOOKOUTS {
+                let Some((descriptor, readiness)) = later.next_watch(place) else {
+                    continue;
+                };
+                let place = own * LOOKOUTS + place;
+                let watched = chosen.queue.watch(Watch {
+                    descriptor,
+                    readiness,
+                    id: WatchId(OWN_WATCHES + u32::try_from(place).expect("few devices")),
+                });
+                watched.expect("it was looked out for connections before");
+            }
+        }
+    }
+
+    /// How long a turn may wait so that no device that answers later is left alone.
+    fn limited(&mut self, wait: Wait) -> Wait {
+        if wait == Wait::No || self.later.is_empty() {
+            return wait;
+        }
+        let mut wake_at = None;
+        for later in self.later() {
+            if later.has_done() {
+                return Wait::No;
+            }
+            wake_at = [wake_at, later.wake_at()].into_iter().flatten().min();
+        }
+        let left = wake_at.map(|at| at.saturating_duration_since(Instant::now()));
+        match (wait, left) {
+            (Wait::Forever, Some(left)) => Wait::AtMost(left),
+            (Wait::AtMost(time), Some(left)) => Wait::AtMost(Duration::min(time, left)),
+            (wait, _) => wait,
         }
     }
 
@@ -320,22 +440,31 @@ impl Members {
         })
     }
 
+    /// Threads that carry operations begin anew: with what the calling thread may.
+    pub(crate) fn restart_threads(&mut self) -> std::io::Result<()> {
+        let chosen = self.queue.as_mut();
+        chosen.map_or(Ok(()), |chosen| chosen.queue.restart_threads())
+    }
+
     /// The next descriptor that a turn has found ready.
     pub(crate) fn next_ready(&mut self) -> Option<WatchId> {
-        self.queue.as_mut()?.queue.next_ready()
+        self.ready.pop_front()
     }
 
     /// Whether a descriptor is looked out for, or one is ready.
     pub(crate) fn watches(&self) -> bool {
         let chosen = self.queue.as_ref();
-        chosen.is_some_and(|chosen| chosen.queue.watches())
+        !self.ready.is_empty() || chosen.is_some_and(|chosen| chosen.queue.watches())
     }
 
     /// Whether an operation was started and not yet given back by `next_done`.
     pub(crate) fn busy(&self) -> bool {
-        self.queue
-            .as_ref()
-            .is_some_and(|chosen| chosen.queue.in_flight() > 0)
+        let queue = self.queue.as_ref();
+        queue.is_some_and(|chosen| chosen.queue.in_flight() > 0)
+            || self.later.iter().any(|device| {
+                let reach = &self.devices[device.index()].reach;
+                matches!(reach, Reach::Later(later) if later.in_flight() > 0)
+            })
     }
 }
 

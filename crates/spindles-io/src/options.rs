@@ -25,6 +25,8 @@ pub struct OpenOptions {
     /// How long a busy device is waited for: the kernel ends what a program that was killed had in flight
     /// before others get its devices, and a slow disk takes seconds for that.
     pub busy_timeout: Duration,
+    /// How long servers are waited for.
+    pub peer_timeouts: PeerTimeouts,
     /// What arrays draw at the opening, where that shall come to the same bytes again, as in tests:
     /// then no times are noted either, and nothing is marked ahead of writes. `None` for the kernel's randomness.
     pub drawn: Option<u64>,
@@ -41,7 +43,29 @@ impl Default for OpenOptions {
             io: IoChoice::Auto,
             direct: Direct::Auto,
             busy_timeout: Duration::from_secs(5),
+            peer_timeouts: PeerTimeouts::default(),
             drawn: None,
+        }
+    }
+}
+
+/// How long the server of a device is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PeerTimeouts {
+    /// Until it has answered a new client.
+    pub connect: Duration,
+    /// Until a connection that was lost is there again. Then the device is given up.
+    pub reconnect: Duration,
+    /// A server that owes an answer and says nothing for so long is taken for one that is gone.
+    pub silence: Duration,
+}
+
+impl Default for PeerTimeouts {
+    fn default() -> Self {
+        Self {
+            connect: Duration::from_secs(5),
+            reconnect: Duration::from_secs(5),
+            silence: Duration::from_secs(30),
         }
     }
 }

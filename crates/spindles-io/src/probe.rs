@@ -1,11 +1,14 @@
 //! A look at devices before anything is opened for use: what they carry.
 //! Through the page cache, at any alignment, and never writing.
 
-use crate::backends::{self, Medium};
+use crate::at_rest::{Access, AtRest};
+use crate::backends;
 use crate::bad_pages::{BadPage, read_pages};
+use crate::files;
+use crate::peer::is_address;
 use crate::signatures::{self, Sighting};
-use crate::{Direct, OpenError, OpenOptions, positioned};
-use rustix::fs::{FileType, Mode, OFlags, SeekFrom, fstat, open, seek, stat};
+use crate::{Direct, OpenError, OpenOptions};
+use rustix::fs::{FileType, OFlags, SeekFrom, fstat, seek, stat};
 use rustix::io::Errno;
 use spindles_format::{DecodeError, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
 use std::fs::File;
@@ -22,7 +25,7 @@ pub(crate) struct Probe {
     /// Whether it is still there when the process has ended.
     pub(crate) outlives_process: bool,
     /// `None` for what lives in memory: it is fresh each time.
-    file: Option<File>,
+    device: Option<Box<dyn AtRest>>,
     /// The file below a loop device.
     _held: Vec<OwnedFd>,
 }
@@ -39,15 +42,11 @@ impl Probe {
             ..options.clone()
         };
         let opened = backends::open(name, &options)?;
-        let file = match opened.medium {
-            Medium::File(file) => Some(File::from(file)),
-            Medium::Inline(_) => None,
-        };
         Ok(Self {
             name: opened.facts.name,
             bytes: opened.facts.bytes,
             outlives_process: opened.facts.backend.outlives_process,
-            file,
+            device: opened.medium.at_rest(),
             _held: opened.held,
         })
     }
@@ -65,21 +64,24 @@ impl Probe {
         }
     }
 
-    /// The same for a file or block device that whoever asks has open for writing.
+    /// The same for a device that whoever asks has open for writing.
     pub(crate) fn held(name: &str) -> io::Result<Self> {
-        let file = File::open(name)?;
+        let device = backends::at_rest(name, Access::Read)?;
         Ok(Self {
             name: name.to_owned(),
-            bytes: seek(&file, SeekFrom::End(0))?,
+            bytes: device.bytes()?,
             outlives_process: true,
-            file: Some(file),
+            device: Some(device),
             _held: Vec::new(),
         })
     }
 
-    /// A regular file or a block device that may carry something of ours, whoever has it. `None` for
+    /// A regular file, a block device or an export that may carry something of ours, whoever has it. `None` for
     /// anything else, and for what can't be read. Never waits for one that nobody writes to.
     pub(crate) fn glance(name: &str) -> Option<Self> {
+        if is_address(name) {
+            return Self::glance_at_export(name).ok();
+        }
         let may_carry = |mode| {
             let kind = FileType::from_raw_mode(mode);
             matches!(kind, FileType::RegularFile | FileType::BlockDevice).then_some(())
@@ -87,16 +89,25 @@ impl Probe {
         may_carry(stat(name).ok()?.st_mode)?;
         // Something else may have taken its name meanwhile.
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::NOCTTY | OFlags::CLOEXEC;
-        let file = File::from(open(name, flags, Mode::empty()).ok()?);
+        let file = File::from(files::open(name, flags).ok()?);
         may_carry(fstat(&file).ok()?.st_mode)?;
         let bytes = seek(&file, SeekFrom::End(0)).ok()?;
         Some(Self {
             name: name.to_owned(),
             bytes,
             outlives_process: true,
-            file: Some(file),
+            device: Some(Box::new(file)),
             _held: Vec::new(),
         })
+    }
+
+    /// The same for an export, and why not.
+    pub(crate) fn glance_at_export(name: &str) -> Result<Self, OpenError> {
+        let options = OpenOptions {
+            unlocked: true,
+            ..OpenOptions::default()
+        };
+        Self::open_with(name, &options)
     }
 
     /// What lies in the superblock slots.
@@ -113,9 +124,9 @@ impl Probe {
         let slot_bytes = u64::try_from(SUPERBLOCK_BYTES).expect("4096");
         let there = self.bytes.saturating_sub(offset).min(slot_bytes);
         let mut bytes = vec![0; usize::try_from(there).expect("at most 4096")];
-        if let Some(file) = &self.file {
-            positioned::read_exact_at(file, &mut bytes, offset)
-                .map_err(|_| DecodeError::Unreadable)?;
+        if let Some(device) = &self.device {
+            let read = device.read(&mut bytes, offset);
+            read.map_err(|_| DecodeError::Unreadable)?;
         }
         Ok(bytes)
     }
@@ -123,20 +134,18 @@ impl Probe {
     /// The device's copy of the list of bad blocks, as far as it can be read.
     pub(crate) fn bad_pages(&self) -> Vec<BadPage> {
         let found = self.found();
-        let (Ok((array, device)), Some(file)) = (found.record(), &self.file) else {
+        let (Ok((array, record)), Some(device)) = (found.record(), &self.device) else {
             return Vec::new();
         };
-        read_pages(array, device, &mut |at, into| {
-            positioned::read_exact_at(file, into, at).is_ok()
-        })
+        read_pages(array, record, &mut |at, into| device.read(into, at).is_ok())
     }
 
     /// What else the device carries.
     pub(crate) fn sightings(&self) -> Result<Vec<Sighting>, OpenError> {
-        let Some(file) = &self.file else {
+        let Some(device) = &self.device else {
             return Ok(Vec::new());
         };
-        let read = &mut |offset, into: &mut [u8]| positioned::read_exact_at(file, into, offset);
+        let read = &mut |offset, into: &mut [u8]| device.read(into, offset);
         signatures::look(self.bytes, read).map_err(|source| OpenError::Io {
             device: self.name.clone(),
             action: "read",
@@ -169,12 +178,9 @@ impl Probe {
     /// be empty is not read.
     pub(crate) fn first_data(&self) -> io::Result<Option<u64>> {
         const STEP_BYTES: u64 = 1 << 20;
-        let Some(file) = &self.file else {
+        let Some(file) = self.device.as_ref().and_then(|device| device.as_file()) else {
             return Ok(None);
         };
-        if !file.metadata()?.is_file() {
-            return Ok(None);
-        }
         let zeros = vec![0; usize::try_from(STEP_BYTES).expect("a MiB")];
         let mut bytes = zeros.clone();
         let mut at = 0;
@@ -202,17 +208,26 @@ impl Probe {
     /// Whether all bytes of a range are known to be zeros without reading them: a file without
     /// data there.
     pub(crate) fn is_hole(&self, from_bytes: u64, to_bytes: u64) -> bool {
-        let Some(file) = &self.file else {
+        let Some(device) = &self.device else {
             return true;
         };
-        if !file.metadata().is_ok_and(|it| it.is_file()) {
+        let Some(file) = device.as_file() else {
             return false;
-        }
+        };
         match seek(file, SeekFrom::Data(from_bytes)) {
             Ok(data) => data >= to_bytes,
             Err(errno) => errno == Errno::NXIO,
         }
     }
+}
+
+/// Whether it is a file or a block device that carries something of ours, whoever has it.
+#[must_use]
+pub fn holds_superblock(name: &str) -> bool {
+    Probe::glance(name).is_some_and(|probe| {
+        let found = probe.found();
+        found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some()
+    })
 }
 
 /// Whether it is a file or a block device that this user may not read.
@@ -222,9 +237,5 @@ pub(crate) fn is_denied(name: &str) -> bool {
         let kind = FileType::from_raw_mode(it.st_mode);
         matches!(kind, FileType::RegularFile | FileType::BlockDevice)
     });
-    is_device
-        && matches!(
-            open(name, flags, Mode::empty()),
-            Err(Errno::ACCESS | Errno::PERM)
-        )
+    is_device && matches!(files::open(name, flags), Err(Errno::ACCESS | Errno::PERM))
 }

@@ -5,6 +5,7 @@ use crate::assemble::outermost;
 pub use crate::errors::{FoundArray, ScanError};
 use crate::identity::{Identity, file_below, identity, share_bytes};
 use crate::left_over::{self, is_member, newest};
+use crate::peer::is_address;
 use crate::probe::{self, Probe};
 pub use crate::shell::shell_word;
 use spindles_block::MemberIndex;
@@ -18,7 +19,8 @@ use std::path::Path;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-/// Where to look, separated by colons, unless whoever calls says so.
+/// Where to look, separated by colons, unless whoever calls says so. In the address of an export no colon follows its
+/// host and port but as `%3A`.
 pub const SCAN_VARIABLE: &str = "SPINDLES_SCAN";
 /// So many files and devices are looked at in one folder.
 const FILES_MAX: usize = 4096;
@@ -369,8 +371,7 @@ impl Scan {
         if places.is_empty()
             && let Ok(list) = std::env::var(SCAN_VARIABLE)
         {
-            let named = list.split(':').filter(|place| !place.is_empty());
-            places.extend(named.map(str::to_owned));
+            places.extend(places_of(&list));
         }
         let devices = places.is_empty();
         if devices {
@@ -399,6 +400,13 @@ impl Scan {
     fn look(&mut self) {
         let started = Instant::now();
         for place in self.places.clone() {
+            if is_address(&place) {
+                match Probe::glance_at_export(&place) {
+                    Ok(probe) => self.look_at_probe(&probe),
+                    Err(error) => self.skipped.push(error.to_string()),
+                }
+                continue;
+            }
             match fs::metadata(&place) {
                 Ok(it) if it.is_dir() => self.look_in(&place, started),
                 Ok(_) => self.look_at(&place),
@@ -463,6 +471,11 @@ impl Scan {
             }
             return;
         };
+        self.look_at_probe(&probe);
+    }
+
+    fn look_at_probe(&mut self, probe: &Probe) {
+        let name = &probe.name;
         let found = probe.found();
         let is_ours =
             found.record().is_ok() || found.spare().is_some() || found.journal_device().is_some();
@@ -659,6 +672,27 @@ fn backing_file(name: &str) -> Option<Identity> {
     identity(&file)
 }
 
+/// The places of a list that colons separate; those of an address are not taken for that as far as its host and port.
+fn places_of(list: &str) -> Vec<String> {
+    let mut places = Vec::new();
+    let mut rest = list;
+    while !rest.is_empty() {
+        let colon = rest.find(':').unwrap_or(rest.len());
+        let behind = rest[colon..].strip_prefix("://");
+        let path = behind.and_then(|behind| Some(rest.len() - behind.len() + behind.find('/')?));
+        let end = match (behind, path) {
+            (None, _) => colon,
+            (Some(_), None) => rest.len(),
+            (Some(_), Some(path)) => rest[path..].find(':').map_or(rest.len(), |at| path + at),
+        };
+        let (place, more) = rest.split_at(end);
+        places.push(place.to_owned());
+        rest = more.strip_prefix(':').unwrap_or(more);
+    }
+    places.retain(|place| !place.is_empty());
+    places
+}
+
 /// All block devices that nothing stands on.
 fn block_devices() -> Vec<String> {
     let Ok(table) = fs::read_to_string("/proc/partitions") else {
@@ -675,4 +709,26 @@ fn block_devices() -> Vec<String> {
     let free = names.filter(is_free);
     free.map(|name| format!("/dev/{}", name.replace('!', "/")))
         .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn places_are_between_colons() {
+        for (list, expected) in [
+            ("", ""),
+            ("a", "a"),
+            (":a::/b/c:", "a /b/c"),
+            ("nbd://h:7/x:a", "nbd://h:7/x a"),
+            (
+                "a:nbd://[::1]:7/:nbd+unix:///x?socket=/s:b",
+                "a nbd://[::1]:7/ nbd+unix:///x?socket=/s b",
+            ),
+            ("nbd://h:7", "nbd://h:7"),
+        ] {
+            assert_eq!(places_of(list).join(" "), expected, "{list}");
+        }
+    }
 }

@@ -46,7 +46,7 @@ impl Stack {
         self.core.carry.members().block_size()
     }
 
-    /// Opens a device: a path, `mem:SIZE` or `null:SIZE`.
+    /// Opens a device: a path, the address of an export, `mem:SIZE` or `null:SIZE`.
     ///
     /// # Errors
     ///
@@ -355,7 +355,7 @@ impl Stack {
     }
 }
 
-/// Opens a single device as a target: a path, `mem:SIZE` or `null:SIZE`.
+/// Opens a single device as a target: a path, the address of an export, `mem:SIZE` or `null:SIZE`.
 ///
 /// # Errors
 ///

@@ -29,6 +29,13 @@ pub(crate) fn waits_for_space() -> bool {
     WAITS_FOR_SPACE.load(Ordering::Relaxed)
 }
 
+/// Shows what a device is waited for, or that it is not any more.
+pub(crate) fn tell(message: &str) {
+    if let Some(report) = REPORT.get() {
+        report(message);
+    }
+}
+
 /// Shows that a device is in use, by whom as far as that is known, and how long it is waited for at most.
 pub(crate) fn show(device: &str, busy_timeout: Duration) {
     let Some(report) = REPORT.get() else {

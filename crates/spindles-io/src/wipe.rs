@@ -1,16 +1,16 @@
 //! Takes our superblocks off devices, so that nothing takes them for members, spares or journals; and tells
 //! what is lost with them.
 
+use crate::at_rest::Access;
 use crate::attach::{self, ChangeError};
 use crate::errors::failed;
 use crate::left_over::newest;
 use crate::probe::Probe;
 use crate::report::survives_more;
-use crate::{OpenOptions, backends, positioned, scan};
+use crate::{OpenOptions, backends, scan};
 use spindles_block::MemberSet;
 use spindles_engine::geometry_of;
 use spindles_format::{ArrayRecord, Found, SLOT_BYTES, SUPERBLOCK_BYTES};
-use std::fs::File;
 use std::io;
 
 /// A device that has our superblocks, or had them, or something else that is known.
@@ -116,13 +116,13 @@ pub fn wipe(devices: &[&str]) -> Result<Vec<Labelled>, ChangeError> {
 /// Writes zeros over the superblocks of a device, durably.
 pub(crate) fn clear(device: &str) -> io::Result<()> {
     let bytes = Probe::held(device)?.bytes;
-    let file = File::options().write(true).open(device)?;
+    let device = backends::at_rest(device, Access::Write)?;
     for offset in SLOT_BYTES {
         let there = usize::try_from(bytes.saturating_sub(offset)).unwrap_or(SUPERBLOCK_BYTES);
         let zeros = [0; SUPERBLOCK_BYTES];
-        positioned::write_all_at(&file, &zeros[..there.min(SUPERBLOCK_BYTES)], offset)?;
+        device.write(&zeros[..there.min(SUPERBLOCK_BYTES)], offset)?;
     }
-    file.sync_all()
+    device.sync()
 }
 
 /// What the arrays of a device are without it, and without the others that go with it, as far as that

@@ -383,11 +383,11 @@ fn errors_say_what_to_do() {
         ),
         (
             path("."),
-            "{} is a folder: give a file, a block device, mem:SIZE or null:SIZE",
+            "{} is a folder: give a file, a block device, nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
         ),
         (
             "/dev/zero".to_owned(),
-            "{} is a character device: give a file, a block device, mem:SIZE or null:SIZE",
+            "{} is a character device: give a file, a block device, nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
         ),
         (
             "mem:1X".to_owned(),

@@ -2,7 +2,8 @@
 //!
 //! The source of all numbers and rules is the protocol's description,
 //! <https://github.com/NetworkBlockDevice/nbd/blob/master/doc/proto.md>. A connection begins with the
-//! [`handshake`], in which the client chooses an export, and goes on with [`transmission`].
+//! [`handshake`], in which the client chooses an export, and goes on with [`transmission`]; what a client makes of
+//! replies is in [`replies`].
 //! Only the fixed newstyle handshake is spoken: all clients and servers of the last ten years do.
 
 #![no_std]
@@ -14,6 +15,7 @@ extern crate alloc;
 mod bytes;
 mod flags;
 pub mod handshake;
+pub mod replies;
 pub mod transmission;
 
 pub use flags::{CommandFlags, TransmissionFlags};

@@ -26,8 +26,8 @@ pub(crate) fn size(bytes: u64) -> RoundedSize {
 // No doc comment: it would stand for that of the commands that take it.
 #[derive(Args)]
 pub(crate) struct Scan {
-    /// Where arrays are looked for by their names, and members that were not given: a folder, a file
-    /// or a block device; several times for several [default: what `SPINDLES_SCAN` lists between
+    /// Where arrays are looked for by their names, and members that were not given: a folder, a file,
+    /// a block device or the address of an export; several times for several [default: what `SPINDLES_SCAN` lists between
     /// colons, or else the current folder and all block devices]
     #[arg(long = "scan", value_name = "PATH")]
     places: Vec<String>,

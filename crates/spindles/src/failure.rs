@@ -93,6 +93,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
             error,
             OpenError::NoName
                 | OpenError::NotADevice { .. }
+                | OpenError::Address { .. }
                 | OpenError::Size { .. }
                 | OpenError::Environment { .. }
         );

@@ -39,7 +39,7 @@ enum Place {
     /// In a process of its own.
     Own,
     /// In the server that has its array, for somebody elsewhere.
-    Server(Answers, Serving),
+    Server(Answers, Box<Serving>),
 }
 
 impl Ui {
@@ -67,7 +67,7 @@ impl Ui {
     ) -> Self {
         Self {
             terminal: false,
-            place: Place::Server(answers.clone(), serving.clone()),
+            place: Place::Server(answers.clone(), Box::new(serving.clone())),
             ..Self::new(json, schema)
         }
     }

@@ -20,7 +20,7 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     ("spindles-nbd", &[], &[]),
     (
         "spindles-io",
-        &["block", "parity", "layout", "format", "engine"],
+        &["block", "parity", "layout", "format", "engine", "nbd"],
         &[
             "crc-fast",
             "humantime",
@@ -33,7 +33,16 @@ const ALLOWED: &[(&str, &[&str], &[&str])] = &[
     (
         "spindles-serve",
         &["block", "engine", "io", "nbd"],
-        &["rustix", "serde", "serde_json", "thiserror"],
+        &[
+            "landlock",
+            "libc",
+            "rustix",
+            "rustls",
+            "seccompiler",
+            "serde",
+            "serde_json",
+            "thiserror",
+        ],
     ),
     (
         "spindles-workload",

@@ -17,6 +17,7 @@ pub(super) static BACKEND: Backend = Backend {
     summary: "a regular file",
     matches: |_| true,
     open,
+    at_rest: Some(opening::at_rest),
     fresh: Some(|folder, name, bytes| {
         let path = folder.join(name);
         File::create_new(&path)?.set_len(bytes)?;

@@ -17,6 +17,7 @@ pub(super) static BACKEND: Backend = Backend {
     summary: "memory of this process, zeros at first, taken as it is written",
     matches: |name| name.starts_with(PREFIX),
     open,
+    at_rest: None,
     fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes).typed()))),
 };
 

@@ -3,19 +3,26 @@
 mod device;
 mod file;
 mod mem;
+mod nbd;
 mod null;
 mod opening; // Not a row: what file and device share.
 
+use crate::at_rest::{Access, AtRest};
+use crate::later::Later;
 use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions};
 use rustix::fs::stat;
 use spindles_block::MemberResult;
 use std::fmt::{self, Debug};
+use std::fs::File;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// Makes a new device in a folder, with that name and so many bytes.
 type Fresh = fn(&Path, &str, u64) -> io::Result<String>;
+
+/// A second way to a device.
+type AtRestOf = fn(&str, Access) -> io::Result<Box<dyn AtRest>>;
 
 /// A kind of device.
 pub struct Backend {
@@ -28,6 +35,8 @@ pub struct Backend {
     /// Whether what the user wrote is of this kind; the first row that says yes has it.
     matches: fn(&str) -> bool,
     open: fn(&str, &OpenOptions) -> Result<Opened, OpenError>,
+    /// A second way to a device that whoever asks has open. `None` where there is nothing at rest.
+    at_rest: Option<AtRestOf>,
     fresh: Option<Fresh>,
 }
 
@@ -35,6 +44,7 @@ pub struct Backend {
 pub static BACKENDS: &[&Backend] = &[
     &mem::BACKEND,
     &null::BACKEND,
+    &nbd::BACKEND,
     &device::BACKEND,
     &file::BACKEND,
 ];
@@ -91,6 +101,19 @@ pub(crate) enum Medium {
     Inline(Box<dyn Inline>),
     /// Through the target's queue.
     File(OwnedFd),
+    /// Later, by itself.
+    Later(Box<dyn Later>),
+}
+
+impl Medium {
+    /// The same for whoever waits; `None` for what lives in memory: it is fresh each time.
+    pub(crate) fn at_rest(self) -> Option<Box<dyn AtRest>> {
+        match self {
+            Self::Inline(_) => None,
+            Self::File(file) => Some(Box::new(File::from(file))),
+            Self::Later(later) => Some(later.at_rest()),
+        }
+    }
 }
 
 /// A device that does everything at once, without a system call and without an allocation.
@@ -107,12 +130,6 @@ pub(crate) trait Inline: Debug {
 
 /// Opens what the user wrote.
 pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
-    if name.contains("://") {
-        return Err(OpenError::NotADevice {
-            device: name.to_owned(),
-            kind: "the address of a server, which this version does not open",
-        });
-    }
     if name.starts_with("array:") && stat(name).is_err() {
         return Err(OpenError::NotADevice {
             device: name.to_owned(),
@@ -123,4 +140,11 @@ pub(crate) fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenErro
         return Err(OpenError::NoName);
     }
     (Backend::of(name).open)(name, options)
+}
+
+/// A second way to a device that whoever asks has open.
+pub(crate) fn at_rest(name: &str, access: Access) -> io::Result<Box<dyn AtRest>> {
+    let at_rest = Backend::of(name).at_rest;
+    let at_rest = at_rest.ok_or(io::ErrorKind::Unsupported)?;
+    at_rest(name, access)
 }

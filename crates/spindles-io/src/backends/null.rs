@@ -15,6 +15,7 @@ pub(super) static BACKEND: Backend = Backend {
     summary: "stores nothing and answers at once; reads leave the buffer as it is",
     matches: |name| name.starts_with(PREFIX),
     open,
+    at_rest: None,
     fresh: Some(|_, _, bytes| Ok(format!("{PREFIX}{}", SizeBytes(bytes).typed()))),
 };
 

@@ -1,6 +1,7 @@
 //! New arrays: everything is looked at and worked out for all devices before anything is written
 //! to the first.
 
+mod aliases;
 mod devices;
 mod fresh;
 mod inner;
@@ -151,6 +152,7 @@ impl<'a> New<'a> {
                 source,
             })?;
         }
+        aliases::refuse(&self.leaves, &mut stack, &nodes)?;
         if let Some((name, device)) = &self.journal {
             labels::make(name, false, &device.encode())?;
         }

@@ -2,8 +2,9 @@
 //! written to, then carried out from the innermost arrays to the outermost.
 
 use super::plan::{Member, Plan};
+use crate::at_rest::Access;
 use crate::errors::CreateError;
-use crate::{NodeId, Stack, assemble, await_resync, random, zeros};
+use crate::{NodeId, Stack, assemble, await_resync, backends, random};
 use spindles_block::{BlockIndex, MemberSet};
 use spindles_engine::Config;
 use spindles_format::{
@@ -11,7 +12,6 @@ use spindles_format::{
     blank_bitmap,
 };
 use spindles_layout::Group;
-use std::fs::File;
 use std::rc::Rc;
 
 /// The most that one write-zeroes of an inner array clears.
@@ -231,10 +231,9 @@ pub(super) fn shared_pages(plan: &Plan) -> Vec<(AreaKind, Rc<[u8]>)> {
 
 /// Makes a part of a device zeros, durably.
 fn blank_device(device: &str, from: u64, bytes: u64) -> Result<(), CreateError> {
-    let file = File::options().write(true).open(device);
-    let blank = file.and_then(|file| {
-        zeros::make(&file, from, bytes)?;
-        file.sync_all()
+    let blank = backends::at_rest(device, Access::Write).and_then(|device| {
+        device.make_zeros(from, bytes)?;
+        device.sync()
     });
     blank.map_err(|source| CreateError::Io {
         device: device.to_owned(),

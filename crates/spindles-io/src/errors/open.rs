@@ -35,6 +35,39 @@ pub enum OpenError {
         /// The device.
         device: String,
     },
+    /// It is no address of an export.
+    #[error(
+        "{device} can't be opened: {what}; an export is nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH"
+    )]
+    Address {
+        /// What was given.
+        device: String,
+        /// What is wrong with it.
+        what: &'static str,
+    },
+    /// Its server does not give it, or is not there.
+    #[error("can't open {device}: {reason}")]
+    Server {
+        /// The device.
+        device: String,
+        /// Why.
+        reason: String,
+    },
+    /// Its server lets nobody write.
+    #[error("{device} is served for reading only: serve it for writing, or leave it out")]
+    ServedReadOnly {
+        /// The device.
+        device: String,
+    },
+    /// Its server has no flush.
+    #[error(
+        "{device} can't be written to: its server does not flush, so nothing written there is ever known to be durable; \
+         serve it with flush, or leave it out"
+    )]
+    NoFlush {
+        /// The device.
+        device: String,
+    },
     /// Somebody else has it open.
     #[error("{device} is in use by {}: stop or unmount that first", user(above.as_ref(), users.as_ref()))]
     Busy {
@@ -63,7 +96,9 @@ pub enum OpenError {
     )]
     NoName,
     /// Neither file nor block device.
-    #[error("{device} is {kind}: give a file, a block device, mem:SIZE or null:SIZE")]
+    #[error(
+        "{device} is {kind}: give a file, a block device, nbd://HOST/EXPORT, mem:SIZE or null:SIZE"
+    )]
     NotADevice {
         /// The device.
         device: String,

@@ -6,7 +6,7 @@ use spindles_io::Backend;
 
 pub(super) static KIND: Kind = Kind {
     name: "device",
-    syntax: "DEVICE, FILE, mem:SIZE or null:SIZE",
+    syntax: "DEVICE, FILE, nbd://HOST/EXPORT, mem:SIZE or null:SIZE",
     summary: "a block device, a file, memory or nothing, as it is: kernel RAID and controllers too",
     exists: true,
     claims: |_| true,

@@ -28,7 +28,7 @@ use std::time::Instant;
 pub(crate) static COMMAND: Command = Command {
     name: "copy",
     about: "Copy data between files, devices and arrays",
-    details: "FROM and TO are a file, a block device, mem:SIZE, null:SIZE, array:NAME for the array of \
+    details: "FROM and TO are a file, a block device, nbd://HOST/EXPORT, mem:SIZE, null:SIZE, array:NAME for the array of \
               that name, or array:DEV,DEV,.. for the one on these devices, given in any order; an \
               array may lack as many devices as its level survives. The name of a device with a comma in \
               it goes in double quotes. A file that is not there yet is created; one that \

@@ -30,7 +30,8 @@ pub(crate) static COMMAND: Command = Command {
               spindles create data 'raid5(a.img,b.img,c.img)'\n\
               spindles create safe 'raid5(a.img,b.img,c.img)' --spare d.img\n\
               spindles create fast 'raid10:far2(a.img,b.img,c.img)' --chunk 512K\n\
-              spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'",
+              spindles create big 'raid0(raid5(a,b,c),raid5(d,e,f))'\n\
+              spindles create far 'raid1(a.img,nbd://host/export)'",
     hidden: false,
     forwards: false,
     arguments: |command| {

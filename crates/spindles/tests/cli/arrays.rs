@@ -416,7 +416,10 @@ fn create_refuses_devices_it_must_not_take() {
     }
     for (arguments, texts) in [
         ("create x raid1(@a,@)", &["is a folder"][..]),
-        ("create x raid1(nbd://a,@)", &["address of a server"]),
+        (
+            "create x raid1(iscsi://a,@)",
+            &["of a kind that is not known", "nbd://HOST"],
+        ),
         (
             "create x raid1(@a,/dev/null)",
             &["/dev/null is a character device"],

@@ -1,0 +1,57 @@
+//! A device for whoever waits for each of its operations, as superblocks and labels are looked at and written.
+
+use crate::{positioned, zeros};
+use rustix::fs::{SeekFrom, seek};
+use std::fmt::Debug;
+use std::fs::File;
+use std::io;
+
+/// What a device is opened for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    Read,
+    Write,
+}
+
+/// A device that does what it is asked before it returns: at any offset, of any length.
+pub(crate) trait AtRest: Debug {
+    /// How long it is.
+    fn bytes(&self) -> io::Result<u64>;
+    /// Reads as many bytes as there is room for.
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()>;
+    /// Writes all bytes.
+    fn write(&self, from: &[u8], offset: u64) -> io::Result<()>;
+    /// Makes a part zeros, as cheaply as that can be done.
+    fn make_zeros(&self, from: u64, bytes: u64) -> io::Result<()>;
+    /// Makes what was written durable.
+    fn sync(&self) -> io::Result<()>;
+    /// The regular file that it is, if it is one.
+    fn as_file(&self) -> Option<&File>;
+}
+
+impl AtRest for File {
+    fn bytes(&self) -> io::Result<u64> {
+        Ok(seek(self, SeekFrom::End(0))?)
+    }
+
+    fn read(&self, into: &mut [u8], offset: u64) -> io::Result<()> {
+        positioned::read_exact_at(self, into, offset)
+    }
+
+    fn write(&self, from: &[u8], offset: u64) -> io::Result<()> {
+        positioned::write_all_at(self, from, offset)
+    }
+
+    fn make_zeros(&self, from: u64, bytes: u64) -> io::Result<()> {
+        zeros::make(self, from, bytes)
+    }
+
+    fn sync(&self) -> io::Result<()> {
+        self.sync_all()
+    }
+
+    fn as_file(&self) -> Option<&File> {
+        let is_file = self.metadata().is_ok_and(|it| it.is_file());
+        is_file.then_some(self)
+    }
+}

@@ -1,0 +1,114 @@
+//! `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`: the export of an NBD server, so that an array spans
+//! machines.
+//!
+//! A server that comes back after its connection was lost may be another process: what it had answered and not flushed
+//! may be lost, and what it had not answered may still be done. The protocol does not tell. So what is under way when
+//! a connection is lost decides:
+//!
+//! | when the connection is lost | then |
+//! |---|---|
+//! | nothing is under way, and all changes are durable | it is made again when something is asked |
+//! | reads and flushes are under way, and all changes are durable | it is made again, and they are asked again |
+//! | changes were answered, and neither flushed nor written with FUA | the device is out |
+//! | changes were sent, wholly or in part, and not answered | the device is out |
+//!
+//! Changes that wait here and were not begun to be sent count for nothing. A device that is out answers `Gone` for as
+//! long as it is open: it comes back when it is opened again, by what it missed.
+//!
+//! The connection is made again by a thread of its own, for `PeerTimeouts::reconnect` at most, counted from the loss until
+//! something is answered; then the device is out. What is found must be what was lost: of the same size, with the same
+//! abilities, and with the same bytes in both superblock slots, since whoever restarts a server may start another one.
+//!
+//! What a server does that breaks the protocol loses the connection too, and so does an answer of `ESHUTDOWN`, and
+//! silence for `PeerTimeouts::silence` while an answer is due. Other answers are as those of a disk: `ENOSPC` is
+//! `NoSpace`, any other error of a read is `Medium`, of anything else `Gone`.
+//!
+//! A discard is a write-zeroes that may leave a hole, since what a trim leaves need not read as zeros. Where the server
+//! has no write-zeroes, zeros are written; where it has no FUA, a flush follows.
+//!
+//! A lock on a file that stands for the export keeps commands of one user on one machine from writing to it at once.
+//! Nothing keeps others from that.
+
+use super::{Backend, Medium, Opened, opening};
+use crate::at_rest::{Access, AtRest};
+use crate::peer::{Address, Connection, Link, Rest, connect, is_address, stand_in};
+use crate::{BackendFacts, DeviceFacts, OpenError, OpenOptions, PeerTimeouts};
+use spindles_nbd::TransmissionFlags;
+use std::io;
+use std::time::{Duration, Instant};
+
+pub(super) static BACKEND: Backend = Backend {
+    facts: BackendFacts {
+        name: "nbd",
+        outlives_process: true,
+        whole_sectors_only: true,
+    },
+    syntax: "nbd://HOST[:PORT]/EXPORT or nbd+unix:///EXPORT?socket=PATH",
+    summary: "the export of an NBD server",
+    matches: is_address,
+    open,
+    at_rest: Some(at_rest),
+    fresh: None,
+};
+
+/// No disk has shorter sectors.
+const SECTOR_BYTES: u32 = 512;
+
+fn open(name: &str, options: &OpenOptions) -> Result<Opened, OpenError> {
+    let (address, link) = reach(name, options.peer_timeouts.connect)?;
+    let device = || name.to_owned();
+    let terms = link.terms;
+    if !options.read_only {
+        if terms.has(TransmissionFlags::READ_ONLY) {
+            return Err(OpenError::ServedReadOnly { device: device() });
+        }
+        if !terms.has(TransmissionFlags::SEND_FLUSH) {
+            return Err(OpenError::NoFlush { device: device() });
+        }
+    }
+    let held = stand_in(&address);
+    if let Some(file) = &held {
+        opening::lock(name, file, false, options)?;
+    }
+    Ok(Opened {
+        held: held.into_iter().collect(),
+        facts: DeviceFacts {
+            name: device(),
+            backend: &BACKEND.facts,
+            bytes: terms.bytes,
+            sector_bytes: terms.min_bytes.max(SECTOR_BYTES),
+            // What its medium writes as a whole nobody says.
+            physical_sector_bytes: SECTOR_BYTES,
+            direct: true,
+            direct_reason: None,
+            rotational: terms.has(TransmissionFlags::ROTATIONAL).then_some(true),
+            physical_device: None,
+            zeroes_without_moving_bytes: terms.has(TransmissionFlags::SEND_WRITE_ZEROES),
+        },
+        medium: Medium::Later(Box::new(Connection::new(
+            name,
+            address,
+            link,
+            options.peer_timeouts,
+        ))),
+    })
+}
+
+fn at_rest(name: &str, _access: Access) -> io::Result<Box<dyn AtRest>> {
+    let timeouts = PeerTimeouts::default();
+    let (_, link) = reach(name, timeouts.connect).map_err(io::Error::other)?;
+    Ok(Box::new(Rest::new(link, timeouts.silence)))
+}
+
+fn reach(name: &str, timeout: Duration) -> Result<(Address, Link), OpenError> {
+    let address = Address::parse(name).map_err(|what| OpenError::Address {
+        device: name.to_owned(),
+        what,
+    })?;
+    let link = connect(&address, Instant::now() + timeout);
+    let link = link.map_err(|reason| OpenError::Server {
+        device: name.to_owned(),
+        reason,
+    })?;
+    Ok((address, link))
+}

@@ -1,0 +1,202 @@
+//! Addresses of exports: `nbd://HOST[:PORT]/EXPORT` and `nbd+unix:///EXPORT?socket=PATH`, as NBD's own document of URIs
+//! has them.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::PathBuf;
+
+/// The port that was given to the protocol.
+const PORT: u16 = 10809;
+
+/// Where an export is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Address {
+    pub(crate) server: Server,
+    /// The export's name; empty for the one that the server gives to who asks for none.
+    pub(crate) export: String,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Server {
+    Host { name: String, port: u16 },
+    Socket(PathBuf),
+}
+
+impl Server {
+    /// The same for all addresses of one server, as far as they say it.
+    pub(crate) fn identity(&self) -> String {
+        match self {
+            Self::Host { .. } => self.to_string(),
+            Self::Socket(path) => {
+                let path = path.canonicalize().unwrap_or_else(|_| path.clone());
+                path.display().to_string()
+            }
+        }
+    }
+}
+
+/// Whether a name is an address, of whatever kind.
+#[must_use]
+pub fn is_address(name: &str) -> bool {
+    name.contains("://")
+}
+
+impl Address {
+    /// Reads an address. Otherwise what is wrong with it.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let (scheme, rest) = text.split_once("://").ok_or("it is no address")?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let socket = socket_of(query)?;
+        let server = match (scheme, socket) {
+            ("nbds" | "nbds+unix", _) => {
+                return Err(
+                    "there is no TLS in this version: on a network that is safe, use nbd://",
+                );
+            }
+            ("nbd", None) => host_of(host)?,
+            ("nbd", Some(_)) => return Err("a socket has an address of the form nbd+unix://"),
+            ("nbd+unix", Some(socket)) if host.is_empty() => Server::Socket(socket),
+            ("nbd+unix", Some(_)) => return Err("a socket is on no host: there is a '/' too few"),
+            ("nbd+unix", None) => return Err("the path of the socket is not given"),
+            _ => return Err("it is of a kind that is not known"),
+        };
+        let export = String::from_utf8(decoded(path)?).map_err(|_| "the export is not UTF-8")?;
+        if export.len() > spindles_nbd::STRING_BYTES_MAX || export.contains('\0') {
+            return Err("no export has such a name");
+        }
+        Ok(Self { server, export })
+    }
+}
+
+fn host_of(text: &str) -> Result<Server, &'static str> {
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (name, port) = rest.split_once(']').ok_or("the host lacks its ']'")?;
+            (name, port)
+        }
+        None => text.split_at(text.find(':').unwrap_or(text.len())),
+    };
+    let port = match port.strip_prefix(':') {
+        None if port.is_empty() => Ok(PORT),
+        None => Err("there is something between the host and its port"),
+        Some(port) => match port.parse() {
+            Ok(0) | Err(_) => Err("the port is no number from 1 to 65535"),
+            Ok(port) => Ok(port),
+        },
+    }?;
+    if name.is_empty() {
+        return Err("the host is not given");
+    }
+    if name.contains('@') {
+        return Err("a server of this kind has no users");
+    }
+    let name = String::from_utf8(decoded(name)?).map_err(|_| "the host is not UTF-8")?;
+    let name = name.to_ascii_lowercase();
+    Ok(Server::Host { name, port })
+}
+
+fn socket_of(query: &str) -> Result<Option<PathBuf>, &'static str> {
+    let mut socket = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("socket", path)) if !path.is_empty() && socket.is_none() => {
+                socket = Some(PathBuf::from(OsString::from_vec(decoded(path)?)));
+            }
+            _ => return Err("all that may follow the '?' is socket=PATH"),
+        }
+    }
+    Ok(socket)
+}
+
+/// What stands behind `%` signs, as two digits each.
+fn decoded(text: &str) -> Result<Vec<u8>, &'static str> {
+    let mut bytes = Vec::new();
+    let mut rest = text.as_bytes().iter();
+    while let Some(&byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let mut digit = || char::from(*rest.next()?).to_digit(16);
+        let number = digit().zip(digit()).map(|(high, low)| high * 16 + low);
+        let byte = number.and_then(|number| u8::try_from(number).ok());
+        bytes.push(byte.ok_or("a '%' without two hexadecimal digits after it: write %25 for it")?);
+    }
+    Ok(bytes)
+}
+
+impl fmt::Display for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Host { name, port } => write!(f, "{name}:{port}"),
+            Self::Socket(path) => path.display().fmt(f),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn said(text: &str) -> String {
+        match Address::parse(text) {
+            Ok(address) => format!("{} '{}'", address.server, address.export),
+            Err(what) => format!("no: {what}"),
+        }
+    }
+
+    #[test]
+    fn addresses() {
+        for (text, expected) in [
+            ("nbd://h1/x", "h1:10809 'x'"),
+            ("nbd://H1:7/a/b", "h1:7 'a/b'"),
+            ("nbd://h1", "h1:10809 ''"),
+            ("nbd://[::1]:7/", "::1:7 ''"),
+            ("nbd://[fe80::1%25eth0]", "fe80::1%eth0:10809 ''"),
+            ("nbd+unix:///?socket=/tmp/c.sock", "/tmp/c.sock ''"),
+            ("nbd+unix:///a%20b%2c?socket=a%3fb", "a?b 'a b,'"),
+            ("nbd+unix:///x", "no: the path of the socket is not given"),
+            (
+                "nbd+unix://x?socket=s",
+                "no: a socket is on no host: there is a '/' too few",
+            ),
+            (
+                "nbd+unix:///?sock=s",
+                "no: all that may follow the '?' is socket=PATH",
+            ),
+            (
+                "nbd+unix:///?socket=",
+                "no: all that may follow the '?' is socket=PATH",
+            ),
+            (
+                "nbd://h?socket=s",
+                "no: a socket has an address of the form nbd+unix://",
+            ),
+            ("nbd:///x", "no: the host is not given"),
+            ("nbd://h:0/", "no: the port is no number from 1 to 65535"),
+            ("nbd://h:x/", "no: the port is no number from 1 to 65535"),
+            ("nbd://[::1/", "no: the host lacks its ']'"),
+            (
+                "nbd://[::1]7/",
+                "no: there is something between the host and its port",
+            ),
+            ("nbd://me@h/", "no: a server of this kind has no users"),
+            (
+                "nbd://h/%4",
+                "no: a '%' without two hexadecimal digits after it: write %25 for it",
+            ),
+            ("nbd://h/%ff", "no: the export is not UTF-8"),
+            ("nbd://h/%00", "no: no export has such a name"),
+            (
+                "nbds://h/x",
+                "no: there is no TLS in this version: on a network that is safe, use nbd://",
+            ),
+            ("iscsi://h/x", "no: it is of a kind that is not known"),
+        ] {
+            assert_eq!(said(text), expected, "{text}");
+        }
+    }
+}

@@ -1,0 +1,167 @@
+//! A connection on which both sides have agreed, and nothing is under way.
+
+use super::address::Address;
+use super::socket::Socket;
+use spindles_nbd::handshake::{Agreed, Client, Progress, Wanted};
+use spindles_nbd::transmission::{Command, Headers, Request};
+use spindles_nbd::{CommandFlags, TransmissionFlags};
+use std::io;
+use std::time::Instant;
+
+/// The longest payload of a server that does not say what it takes, in bytes.
+const PAYLOAD_BYTES_MAX: u32 = 32 << 20;
+/// No export is longer, as no file is, in bytes.
+const BYTES_MAX: u64 = i64::MAX.unsigned_abs();
+/// The longest of what has no payload: far more than one operation asks for.
+const LENGTH_BYTES_MAX: u64 = 1 << 30;
+
+/// What is made use of where it is offered.
+const USED: TransmissionFlags = TransmissionFlags::SEND_FLUSH
+    .with(TransmissionFlags::SEND_FUA)
+    .with(TransmissionFlags::SEND_WRITE_ZEROES);
+
+/// What holds for all requests on an export.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Terms {
+    /// How long it is.
+    pub(crate) bytes: u64,
+    pub(crate) flags: TransmissionFlags,
+    pub(crate) headers: Headers,
+    /// All offsets and lengths are multiples of this, in bytes.
+    pub(crate) min_bytes: u32,
+    /// Longest payload, in bytes.
+    pub(crate) payload_bytes_max: u32,
+}
+
+impl Terms {
+    fn of(agreed: &Agreed) -> Result<Self, String> {
+        let sizes = agreed.block_sizes;
+        let min_bytes = sizes.map_or(1, |sizes| sizes.min_bytes);
+        let most = sizes.map_or(PAYLOAD_BYTES_MAX, |sizes| sizes.payload_bytes_max);
+        if !min_bytes.is_power_of_two() || min_bytes > 64 << 10 || most < min_bytes {
+            return Err(format!(
+                "its server takes requests of {min_bytes} to {most} bytes, which the protocol forbids"
+            ));
+        }
+        if agreed.bytes > BYTES_MAX {
+            return Err(format!(
+                "its server says that it holds {} bytes, which nothing does",
+                agreed.bytes
+            ));
+        }
+        Ok(Self {
+            bytes: agreed.bytes / u64::from(min_bytes) * u64::from(min_bytes),
+            flags: agreed.flags,
+            headers: agreed.headers,
+            min_bytes,
+            payload_bytes_max: most / min_bytes * min_bytes,
+        })
+    }
+
+    /// Whether all of these are offered.
+    pub(crate) fn has(&self, flags: TransmissionFlags) -> bool {
+        self.flags.contains(flags)
+    }
+
+    /// How long one request of that command may be.
+    pub(crate) fn bytes_max(&self, command: Command) -> u64 {
+        match command {
+            Command::Read | Command::Write => self.payload_bytes_max.into(),
+            _ => LENGTH_BYTES_MAX,
+        }
+    }
+
+    /// Why an export with these terms can't go on where one with those others was, if so.
+    pub(super) fn differ(&self, before: &Self) -> Option<&'static str> {
+        let needed = TransmissionFlags(before.flags.0 & USED.0);
+        if self.bytes != before.bytes {
+            Some("it has another size than before")
+        } else if self.min_bytes > before.min_bytes {
+            Some("it takes only longer requests than before")
+        } else if self.payload_bytes_max < before.payload_bytes_max {
+            Some("it takes only shorter requests than before")
+        } else if self.headers != before.headers {
+            Some("its server speaks otherwise than before")
+        } else if self.has(TransmissionFlags::READ_ONLY)
+            && !before.has(TransmissionFlags::READ_ONLY)
+            || !self.has(needed)
+        {
+            Some("it allows less than before")
+        } else {
+            None
+        }
+    }
+}
+
+/// A connection to an export.
+#[derive(Debug)]
+pub(crate) struct Link {
+    pub(super) socket: Socket,
+    pub(crate) terms: Terms,
+}
+
+/// Connects to an export. Otherwise why not, for people.
+pub(crate) fn connect(address: &Address, until: Instant) -> Result<Link, String> {
+    let server = &address.server;
+    let socket = Socket::connect(server, until)
+        .map_err(|error| format!("its server at {server} can't be reached: {error}"))?;
+    let mut client = Client::new(Wanted {
+        export: address.export.clone(),
+        tls: false,
+        headers: Headers::Extended,
+    });
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::TimedOut => format!(
+            "its server at {server} does not answer: it may take no more clients (qemu-nbd has --shared for that), \
+             or be no NBD server"
+        ),
+        _ => format!("its server at {server} does not talk: {error}"),
+    };
+    loop {
+        let mut bytes = [0; 4096];
+        let output = std::mem::take(client.output());
+        socket.send_all(&output, until).map_err(failed)?;
+        let received = socket.receive_some(&mut bytes, until).map_err(failed)?;
+        let progress = client.receive(&bytes[..received]);
+        let (used, progress) = progress
+            .map_err(|error| format!("its server at {server} does not speak NBD: {error}"))?;
+        match progress {
+            Progress::Receive => {}
+            Progress::StartTls => unreachable!("nobody asked for TLS"),
+            Progress::Refused(why) => {
+                let export = &address.export;
+                return Err(format!("its server does not give '{export}': {why}"));
+            }
+            Progress::Transmit(_) if used < received => {
+                return Err(format!("its server at {server} answers before it is asked"));
+            }
+            Progress::Transmit(agreed) => {
+                let terms = Terms::of(&agreed)?;
+                return Ok(Link { socket, terms });
+            }
+        }
+    }
+}
+
+impl Link {
+    /// Tells the server that nothing more follows, as far as it listens, and ends the connection.
+    pub(super) fn disconnect(&self) {
+        let mut bytes = Vec::with_capacity(Request::encoded_bytes(Headers::Extended));
+        let request = Request {
+            flags: CommandFlags::default(),
+            command: Command::Disconnect,
+            cookie: 0,
+            offset_bytes: 0,
+            bytes: 0,
+        };
+        request.encode(self.terms.headers, &mut bytes);
+        drop(self.socket.send_all(&bytes, Instant::now()));
+        self.socket.shutdown();
+    }
+}
+
+impl Drop for Link {
+    fn drop(&mut self) {
+        self.disconnect();
+    }
+}

@@ -1,0 +1,160 @@
+//! Operations, the requests that they consist of, and where in memory these work.
+
+use crate::buffers::Memory;
+use crate::later::Job;
+use spindles_block::MemberError;
+use spindles_nbd::CommandFlags;
+use spindles_nbd::replies::{Asked, Awaited};
+use spindles_nbd::transmission::{Command, Headers, Request};
+use std::ptr::NonNull;
+
+/// The longest head of a request, in bytes.
+pub(super) const HEAD_BYTES: usize = Request::encoded_bytes(Headers::Extended);
+
+/// An operation, and how far it is.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operating {
+    pub(super) job: Job,
+    /// So much of it was put into requests.
+    pub(super) asked_bytes: u64,
+    /// Of its requests so many are not answered.
+    pub(super) open: u32,
+    pub(super) error: Option<MemberError>,
+    /// Zeros are written, since the server does not make them.
+    pub(super) writes_zeros: bool,
+    /// It is flushed at last, since the server has no FUA.
+    pub(super) then_flushes: bool,
+}
+
+/// A request.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asking {
+    pub(super) operation: usize,
+    pub(super) awaited: Awaited,
+    pub(super) cookie: u64,
+    pub(super) flags: CommandFlags,
+    /// What follows the head, and where in the memory of the operation a read goes.
+    pub(super) payload: Option<Memory>,
+    pub(super) from_bytes: u64,
+    pub(super) head: [u8; HEAD_BYTES],
+    /// A part of it was sent, or all.
+    pub(super) is_sent: bool,
+    /// Changes answered when it was made; a flush makes these durable.
+    pub(super) covers: u64,
+}
+
+impl Operating {
+    /// One that has just begun.
+    pub(super) fn new(job: Job) -> Self {
+        Self {
+            job,
+            asked_bytes: 0,
+            open: 0,
+            error: None,
+            writes_zeros: false,
+            then_flushes: false,
+        }
+    }
+}
+
+impl Asking {
+    /// One without flags and payload, for so many bytes from there on.
+    pub(super) fn new(
+        operation: usize,
+        command: Command,
+        (offset_bytes, bytes): (u64, u64),
+    ) -> Self {
+        Self {
+            operation,
+            awaited: Awaited::new(command, offset_bytes, bytes),
+            cookie: 0,
+            flags: CommandFlags::default(),
+            payload: None,
+            from_bytes: 0,
+            head: [0; HEAD_BYTES],
+            is_sent: false,
+            covers: 0,
+        }
+    }
+
+    /// Whether it changes what the export holds, and does not make that durable.
+    pub(super) fn leaves_undurable(&self) -> bool {
+        self.changes() && !self.flags.contains(CommandFlags::FUA)
+    }
+
+    pub(super) fn changes(&self) -> bool {
+        !matches!(self.awaited.command, Command::Read | Command::Flush)
+    }
+}
+
+/// Slots of which some are in use.
+#[derive(Debug)]
+pub(super) struct Slots<T> {
+    pub(super) all: Vec<Option<T>>,
+    pub(super) free: Vec<usize>,
+}
+
+impl<T> Slots<T> {
+    pub(super) fn with_capacity(room: usize) -> Self {
+        Self {
+            all: Vec::with_capacity(room),
+            free: Vec::with_capacity(room),
+        }
+    }
+
+    pub(super) fn put(&mut self, it: T) -> usize {
+        let at = self.free.pop().unwrap_or_else(|| {
+            self.all.push(None);
+            self.all.len() - 1
+        });
+        self.all[at] = Some(it);
+        at
+    }
+
+    pub(super) fn take(&mut self, at: usize) -> T {
+        self.free.push(at);
+        self.all[at].take().expect("it is in use")
+    }
+
+    pub(super) fn get(&self, at: usize) -> &T {
+        self.all[at].as_ref().expect("it is in use")
+    }
+
+    pub(super) fn get_mut(&mut self, at: usize) -> &mut T {
+        self.all[at].as_mut().expect("it is in use")
+    }
+
+    pub(super) fn in_use(&self) -> usize {
+        self.all.len() - self.free.len()
+    }
+}
+
+impl Asked for Slots<Asking> {
+    fn awaited(&mut self, cookie: u64) -> Option<&mut Awaited> {
+        let asking = self.all.get_mut(slot_of(cookie))?.as_mut()?;
+        let is_it = asking.cookie == cookie && asking.is_sent;
+        is_it.then_some(&mut asking.awaited)
+    }
+}
+
+/// A cookie names the slot of a request and how many there were before, so that no late reply is taken for another's.
+pub(super) fn slot_of(cookie: u64) -> usize {
+    usize::try_from(cookie & 0xFFFF).expect("16 bits")
+}
+
+/// A place in memory, so many bytes on. It is only an address until something is done with it.
+pub(super) fn at_memory(memory: Memory, bytes: u64) -> Memory {
+    let start = memory.start.as_ptr().wrapping_add(index(bytes));
+    Memory {
+        start: NonNull::new(start).expect("memory does not wrap around"),
+        buffer: memory.buffer,
+    }
+}
+
+pub(super) fn index(bytes: u64) -> usize {
+    usize::try_from(bytes).expect("64 bits")
+}
+
+pub(super) fn count(bytes: usize) -> u64 {
+    u64::try_from(bytes).expect("64 bits")
+}

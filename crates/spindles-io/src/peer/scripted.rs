@@ -1,0 +1,278 @@
+//! A server that does what a test says.
+
+#![expect(clippy::big_endian_bytes, reason = "the byte order of the protocol")]
+
+use spindles_nbd::TransmissionFlags as Flags;
+use spindles_nbd::handshake::{BlockSizes, Export, Server, Step, Tls};
+use spindles_nbd::transmission::{Command, Failure, Headers, Replies, Request as Asked};
+use std::io::{Read, Write};
+use std::net::TcpListener;
+use std::os::unix::net::UnixListener;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+
+/// As large as its disk is.
+pub(super) const MIB: usize = 1 << 20;
+pub(super) const BLOCK: usize = 4096;
+
+/// What a server does about a request.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Act {
+    Do,
+    Fail(Failure),
+    /// Ends the connection, without an answer; the request is not done.
+    Close,
+    /// Does it, and ends the connection after the answer.
+    DoAndClose,
+    /// Says nothing to it.
+    Ignore,
+    /// Answers with these bytes, and ends the connection when the client has.
+    Say(Vec<u8>),
+    /// Answers when so many requests are there, the last first.
+    Gather(usize),
+    /// Answers a read in pieces: some of it as a hole, and the end before the beginning.
+    Pieces,
+}
+
+/// A request, as the tests look at it: `0` for the first connection, and its place there.
+pub(super) type Script = dyn Fn(usize, usize, &Asked) -> Act + Send + Sync;
+
+pub(super) struct Served {
+    url: String,
+    /// Of the socket.
+    _folder: Option<tempfile::TempDir>,
+    pub(super) disk: Arc<Mutex<Vec<u8>>>,
+    /// `read 0+4096`, by connection.
+    log: Arc<Mutex<Vec<String>>>,
+    /// Connections that the server has ended.
+    pub(super) ended: Arc<AtomicUsize>,
+}
+
+pub(super) fn flags(all: &[Flags]) -> Flags {
+    all.iter()
+        .fold(Flags::HAS_FLAGS, |sum, flag| sum.with(*flag))
+}
+
+pub(super) fn usual() -> Export {
+    Export {
+        name: "x".to_owned(),
+        description: String::new(),
+        bytes: u64::try_from(MIB).unwrap(),
+        flags: flags(&[Flags::SEND_FLUSH, Flags::SEND_FUA, Flags::SEND_WRITE_ZEROES]),
+        block_sizes: BlockSizes {
+            min_bytes: 1,
+            preferred_bytes: 4096,
+            payload_bytes_max: 32 << 20,
+        },
+    }
+}
+
+impl Served {
+    /// On a socket, of a disk of ones. `export` is what the connection of that number sees.
+    pub(super) fn new(
+        export: impl Fn(usize) -> Export + Send + 'static,
+        script: Box<Script>,
+    ) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("s");
+        let listener = UnixListener::bind(&path).unwrap();
+        let url = format!("nbd+unix:///x?socket={}", path.display());
+        let accept = move || listener.accept().unwrap().0;
+        Self::on(url, Some(folder), accept, export, script)
+    }
+
+    /// The same on a port, where what is sent to a server that has ended gets lost and not refused.
+    pub(super) fn on_a_port(
+        export: impl Fn(usize) -> Export + Send + 'static,
+        script: Box<Script>,
+    ) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("nbd://{}/x", listener.local_addr().unwrap());
+        let accept = move || listener.accept().unwrap().0;
+        Self::on(url, None, accept, export, script)
+    }
+
+    fn on<S: Read + Write>(
+        url: String,
+        folder: Option<tempfile::TempDir>,
+        accept: impl Fn() -> S + Send + 'static,
+        export: impl Fn(usize) -> Export + Send + 'static,
+        script: Box<Script>,
+    ) -> Self {
+        let disk = Arc::new(Mutex::new(vec![1; MIB]));
+        let log = Arc::new(Mutex::new(Vec::new()));
+        let ended = Arc::new(AtomicUsize::new(0));
+        let (of_thread, log_of_thread) = (Arc::clone(&disk), Arc::clone(&log));
+        let count = Arc::clone(&ended);
+        std::thread::spawn(move || {
+            for number in 0.. {
+                let mut client = accept();
+                let export = export(number);
+                if let Some(headers) = shake(&mut client, &export) {
+                    let act = |at, request: &Asked| script(number, at, request);
+                    serve(
+                        &mut client,
+                        headers,
+                        &of_thread,
+                        &log_of_thread,
+                        number,
+                        &act,
+                    );
+                }
+                drop(client);
+                count.fetch_add(1, Ordering::SeqCst);
+            }
+        });
+        Self {
+            url,
+            _folder: folder,
+            disk,
+            log,
+            ended,
+        }
+    }
+
+    pub(super) fn url(&self) -> String {
+        self.url.clone()
+    }
+
+    /// What was asked but for the look at the superblock slots of each connection.
+    pub(super) fn log(&self) -> String {
+        let log = self.log.lock().unwrap().join("; ");
+        log.replace("read 0+4096; read ", "look ")
+    }
+}
+
+fn shake(client: &mut (impl Read + Write), export: &Export) -> Option<Headers> {
+    let mut server = Server::new(Tls::Never);
+    loop {
+        client.write_all(&std::mem::take(server.output())).ok()?;
+        let mut bytes = [0; 4096];
+        let read = client.read(&mut bytes).ok().filter(|read| *read > 0)?;
+        let step = server.receive(std::slice::from_ref(export), &bytes[..read]);
+        match step.unwrap().1 {
+            Step::Receive => {}
+            Step::Transmit(agreed) => {
+                client.write_all(server.output()).ok()?;
+                return Some(agreed.headers);
+            }
+            Step::StartTls | Step::End => return None,
+        }
+    }
+}
+
+/// Until the client has ended, or the server is to.
+fn serve(
+    client: &mut (impl Read + Write),
+    headers: Headers,
+    disk: &Mutex<Vec<u8>>,
+    log: &Mutex<Vec<String>>,
+    number: usize,
+    script: &dyn Fn(usize, &Asked) -> Act,
+) -> Option<()> {
+    let replies = Replies { headers };
+    let mut gathered: Vec<Vec<u8>> = Vec::new();
+    let mut at = 0;
+    loop {
+        let mut head = vec![0; Asked::encoded_bytes(headers)];
+        client.read_exact(&mut head).ok()?;
+        let request = Asked::decode(headers, &head).unwrap().unwrap();
+        if request.command == Command::Disconnect {
+            return None;
+        }
+        let (from, bytes) = (request.offset_bytes, request.bytes);
+        let range = usize::try_from(from).unwrap()..usize::try_from(from + bytes).unwrap();
+        let mut payload = Vec::new();
+        if request.command == Command::Write {
+            payload = vec![0; range.len()];
+            client.read_exact(&mut payload).ok()?;
+        }
+        let fua = if request.flags.contains(spindles_nbd::CommandFlags::FUA) {
+            " fua"
+        } else {
+            ""
+        };
+        let what = format!("{:?}", request.command).to_lowercase();
+        log.lock()
+            .unwrap()
+            .push(format!("{number} {what}{fua} {from}+{bytes}"));
+        // The look at what is there is always answered.
+        let looks = number == 0 || request.command == Command::Read && bytes == 4096 && at < 2;
+        let act = if looks && at < 2 {
+            Act::Do
+        } else {
+            script(at, &request)
+        };
+        at += 1;
+        let mut answer = Vec::new();
+        match (&act, request.command) {
+            (Act::Do | Act::DoAndClose | Act::Gather(_) | Act::Pieces, Command::Read) => {
+                let data = disk.lock().unwrap()[range].to_vec();
+                if act == Act::Pieces {
+                    answer = pieces(&request, &data);
+                } else {
+                    replies.data(&request, &mut answer);
+                    answer.extend(data);
+                }
+            }
+            (Act::Do | Act::DoAndClose | Act::Gather(_) | Act::Pieces, command) => {
+                match command {
+                    Command::Write => disk.lock().unwrap()[range].copy_from_slice(&payload),
+                    Command::WriteZeroes => disk.lock().unwrap()[range].fill(0),
+                    _ => {}
+                }
+                replies.done(&request, &mut answer);
+            }
+            (Act::Fail(failure), _) => replies.failed(&request, *failure, "no", &mut answer),
+            (Act::Close, _) => return None,
+            (Act::Ignore, _) => {}
+            (Act::Say(bytes), _) => {
+                client.write_all(bytes).ok()?;
+                client.read_to_end(&mut Vec::new()).ok()?;
+                return None;
+            }
+        }
+        if let Act::Gather(count) = act {
+            gathered.push(answer);
+            if gathered.len() == count {
+                gathered
+                    .drain(..)
+                    .rev()
+                    .try_for_each(|it| client.write_all(&it))
+                    .ok()?;
+            }
+        } else {
+            client.write_all(&answer).ok()?;
+        }
+        if act == Act::DoAndClose {
+            return None;
+        }
+    }
+}
+
+/// The extended reply to a read: its second half, a hole of a block, then the rest of the first, all apart.
+fn pieces(request: &Asked, data: &[u8]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    let half = data.len() / 2;
+    let part = |from: usize, to: usize, last: u16, bytes: &mut Vec<u8>| {
+        let offset = request.offset_bytes + u64::try_from(from).unwrap();
+        let payload = u64::try_from(to - from).unwrap() + 8;
+        bytes.extend([0x6e, 0x8a, 0x27, 0x8c]);
+        bytes.extend(last.to_be_bytes());
+        bytes.extend(1_u16.to_be_bytes());
+        bytes.extend(request.cookie.to_be_bytes());
+        bytes.extend(request.offset_bytes.to_be_bytes());
+        bytes.extend(payload.to_be_bytes());
+        bytes.extend(offset.to_be_bytes());
+        bytes.extend(&data[from..to]);
+    };
+    part(half, data.len(), 0, &mut bytes);
+    bytes.extend([0x6e, 0x8a, 0x27, 0x8c, 0, 0, 0, 2]);
+    bytes.extend(request.cookie.to_be_bytes());
+    bytes.extend(request.offset_bytes.to_be_bytes());
+    bytes.extend(12_u64.to_be_bytes());
+    bytes.extend(request.offset_bytes.to_be_bytes());
+    bytes.extend(u32::try_from(BLOCK).unwrap().to_be_bytes());
+    part(BLOCK, half, 1, &mut bytes);
+    bytes
+}

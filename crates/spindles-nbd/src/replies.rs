@@ -1,0 +1,207 @@
+//! What a client makes of the replies that arrive: which request each is for, where its data goes, and when the request
+//! is over. Data is not copied: whoever has the bytes is told how many of those that follow are data, and of what.
+//!
+//! ```text
+//!  head ──▶ data that follows ──▶ head ──▶ .. ──▶ the request is over
+//!       └─▶ payload of the head ──┘
+//! ```
+
+use crate::Violation;
+use crate::bytes::Cursor;
+use crate::transmission::{Command, Failure, Headers, ReplyHead, ReplyKind, failure_of};
+
+/// Longest payload of a head that is not data: an error with the longest message, and its offset.
+const PAYLOAD_BYTES_MAX: u64 = 14 + 4096;
+/// As many bytes together are something, or no reply at all.
+pub const ARRIVAL_BYTES_MAX: usize = ReplyHead::BYTES_MAX + 14 + 4096;
+
+/// A request that was sent, and how far its reply has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Awaited {
+    /// What was asked for.
+    pub command: Command,
+    /// The first byte of the export.
+    pub offset_bytes: u64,
+    /// How many.
+    pub bytes: u64,
+    received_bytes: u64,
+    failure: Option<Failure>,
+}
+
+impl Awaited {
+    /// Of which nothing has come yet.
+    #[must_use]
+    pub const fn new(command: Command, offset_bytes: u64, bytes: u64) -> Self {
+        Self {
+            command,
+            offset_bytes,
+            bytes,
+            received_bytes: 0,
+            failure: None,
+        }
+    }
+
+    /// Where a part of what was read begins in the request.
+    fn take(&mut self, offset_bytes: u64, bytes: u64) -> Result<u64, Violation> {
+        let from = offset_bytes.checked_sub(self.offset_bytes);
+        let from = from.filter(|from| {
+            let left = self.bytes.checked_sub(*from);
+            left.is_some_and(|left| bytes <= left)
+        });
+        self.received_bytes += bytes;
+        let fits = self.command == Command::Read && self.received_bytes <= self.bytes;
+        let malformed = Violation::Malformed("data that nobody asked for");
+        from.filter(|_| fits && bytes > 0).ok_or(malformed)
+    }
+
+    /// What came of it, when nothing more follows.
+    fn end(&self) -> Result<Result<(), Failure>, Violation> {
+        if let Some(failure) = self.failure {
+            return Ok(Err(failure));
+        }
+        if self.command == Command::Read && self.received_bytes < self.bytes {
+            return Err(Violation::Malformed("a read that is not answered wholly"));
+        }
+        Ok(Ok(()))
+    }
+}
+
+/// What came for a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Arrival {
+    /// The bytes that follow are data of a read.
+    Data {
+        /// Of the request.
+        cookie: u64,
+        /// Where in the request they begin.
+        from_bytes: u64,
+        /// How many they are.
+        bytes: u64,
+    },
+    /// This part of a read is zeros; nothing follows for it.
+    Zeros {
+        /// Of the request.
+        cookie: u64,
+        /// Where in the request it begins.
+        from_bytes: u64,
+        /// How long it is.
+        bytes: u64,
+    },
+    /// The request is over.
+    Over {
+        /// Of the request.
+        cookie: u64,
+        /// What came of it.
+        result: Result<(), Failure>,
+    },
+}
+
+/// The requests that were sent.
+pub trait Asked {
+    /// The one of that cookie, if there is one.
+    fn awaited(&mut self, cookie: u64) -> Option<&mut Awaited>;
+}
+
+/// The client's ear.
+#[derive(Clone, Copy, Debug)]
+pub struct Receiver {
+    headers: Headers,
+    /// The data that is under way is the last of this request.
+    ends: Option<u64>,
+}
+
+impl Receiver {
+    /// Nothing has arrived yet.
+    #[must_use]
+    pub const fn new(headers: Headers) -> Self {
+        Self {
+            headers,
+            ends: None,
+        }
+    }
+
+    /// Takes what comes next from the front of these bytes: how many of them were used, and what it is. `None` where
+    /// more must come first. After [`Arrival::Data`] whoever calls takes the data itself, all of it, and then goes on.
+    ///
+    /// # Errors
+    ///
+    /// The server is out of step. The connection ends.
+    pub fn next(
+        &mut self,
+        bytes: &[u8],
+        asked: &mut impl Asked,
+    ) -> Result<(usize, Option<Arrival>), Violation> {
+        let unknown = Violation::Malformed("a reply to no request");
+        let mut used = 0;
+        loop {
+            if let Some(cookie) = self.ends.take() {
+                let result = asked.awaited(cookie).ok_or(unknown)?.end()?;
+                return Ok((used, Some(Arrival::Over { cookie, result })));
+            }
+            let rest = &bytes[used..];
+            let Some((head, head_bytes)) = ReplyHead::decode(self.headers, rest)? else {
+                return Ok((used, None));
+            };
+            let request = asked.awaited(head.cookie).ok_or(unknown)?;
+            let mut payload = Cursor(&rest[head_bytes..]);
+            let arrival = match head.kind {
+                ReplyKind::Simple(failure) => {
+                    request.failure = failure;
+                    let reads = request.command == Command::Read && failure.is_none();
+                    if reads && self.headers != Headers::Simple {
+                        return Err(Violation::Malformed("a read that is answered simply"));
+                    }
+                    let (offset, bytes) = (request.offset_bytes, request.bytes);
+                    reads.then_some((offset, bytes, true))
+                }
+                ReplyKind::None if head.payload_bytes == 0 => None,
+                ReplyKind::Data if head.payload_bytes > 8 => {
+                    let Some(offset) = payload.u64() else {
+                        return Ok((used, None));
+                    };
+                    Some((offset, head.payload_bytes - 8, true))
+                }
+                ReplyKind::Hole if head.payload_bytes == 12 => {
+                    let Some((offset, bytes)) = payload.u64().zip(payload.u32()) else {
+                        return Ok((used, None));
+                    };
+                    Some((offset, bytes.into(), false))
+                }
+                ReplyKind::Error if head.payload_bytes <= PAYLOAD_BYTES_MAX => {
+                    let length = usize::try_from(head.payload_bytes).expect("a short payload");
+                    let Some(payload) = payload.take(length) else {
+                        return Ok((used, None));
+                    };
+                    let (failure, _) = failure_of(payload)?;
+                    request.failure.get_or_insert(failure);
+                    used += length;
+                    None
+                }
+                _ => return Err(Violation::Malformed("a reply that nobody asked for")),
+            };
+            used += head_bytes;
+            let cookie = head.cookie;
+            self.ends = head.last.then_some(cookie);
+            let Some((offset, bytes, follows)) = arrival else {
+                continue;
+            };
+            let from_bytes = request.take(offset, bytes)?;
+            let arrival = if follows {
+                used += if head.kind == ReplyKind::Data { 8 } else { 0 };
+                Arrival::Data {
+                    cookie,
+                    from_bytes,
+                    bytes,
+                }
+            } else {
+                used += 12;
+                Arrival::Zeros {
+                    cookie,
+                    from_bytes,
+                    bytes,
+                }
+            };
+            return Ok((used, Some(arrival)));
+        }
+    }
+}

@@ -1,0 +1,426 @@
+//! Arrays whose members are exports of NBD servers: nbdkit, qemu-nbd, and our own. Servers are killed and come back.
+
+#![allow(clippy::print_stdout, reason = "what is skipped")]
+
+use std::io::{BufRead as _, BufReader};
+use std::net::TcpListener;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+use tempfile::TempDir;
+
+const MIB: usize = 1 << 20;
+
+/// A folder with the disks and sockets of some servers.
+struct World(TempDir);
+
+impl World {
+    fn new() -> Self {
+        Self(tempfile::tempdir().expect("a folder"))
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.0.path().join(name)
+    }
+
+    fn disk(&self, name: &str, bytes: usize) {
+        let file = std::fs::File::create(self.path(name)).expect("a file");
+        file.set_len(u64::try_from(bytes).expect("64 bits"))
+            .expect("its length");
+    }
+
+    /// The address of the export of that name on the socket of that disk.
+    fn url(&self, disk: &str, export: &str) -> String {
+        format!("nbd+unix:///{export}?socket={}", self.path(disk).display()) + ".sock"
+    }
+
+    /// Starts a server that listens on the socket of that disk, and waits until it does.
+    fn start(&self, disk: &str, line: &str) -> Peer {
+        let socket = self.path(disk).with_extension("sock");
+        drop(std::fs::remove_file(&socket));
+        let line = line
+            .replace('%', self.0.path().to_str().expect("UTF-8"))
+            .replace('@', socket.to_str().expect("UTF-8"));
+        let peer = Peer::spawn(&line);
+        await_that("it listens", || socket.exists());
+        peer
+    }
+
+    fn nbdkit(&self, disk: &str) -> Peer {
+        self.start(disk, &format!("nbdkit -f -U @ file %/{disk}"))
+    }
+
+    /// Our own server of an array, on the socket of its name.
+    fn serve(&self, array: &str) -> Peer {
+        self.serve_on(array, "")
+    }
+
+    /// The same of one that is found in these places.
+    fn serve_on(&self, array: &str, places: &str) -> Peer {
+        let socket = self.path(array).with_extension("sock");
+        let address = format!("unix:{}", socket.display());
+        let mut command = self.command(places, &["serve", array, "--nbd", &address]);
+        let spawned = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn();
+        let mut child = spawned.expect("it starts");
+        let mut lines = BufReader::new(child.stderr.take().expect("it is piped"));
+        let mut line = String::new();
+        lines.read_line(&mut line).expect("a line");
+        assert!(line.contains("is served"), "{line}");
+        // Whatever else it says has to go somewhere.
+        std::thread::spawn(move || std::io::copy(&mut lines, &mut std::io::sink()));
+        Peer(child)
+    }
+
+    /// A command of ours, with these places to look for arrays in.
+    fn command(&self, places: &str, arguments: &[&str]) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spindles"));
+        command
+            .args(arguments)
+            .current_dir(self.0.path())
+            .env("SPINDLES_SCAN", places);
+        command
+    }
+
+    fn spindles(&self, places: &str, arguments: &[&str]) -> Output {
+        self.command(places, arguments).output().expect("it runs")
+    }
+
+    /// The same, and that it is done. What it said.
+    fn done(&self, places: &str, arguments: &[&str]) -> String {
+        let output = self.spindles(places, arguments);
+        let told = told(&output);
+        assert!(output.status.success(), "{arguments:?}: {told}");
+        told
+    }
+
+    fn refused(&self, arguments: &[&str]) -> String {
+        let output = self.spindles("", arguments);
+        assert!(!output.status.success(), "{arguments:?}");
+        told(&output)
+    }
+}
+
+fn told(output: &Output) -> String {
+    let text = [&output.stdout[..], &output.stderr].concat();
+    String::from_utf8(text).expect("text")
+}
+
+/// A server; killed when it is dropped.
+struct Peer(Child);
+
+impl Peer {
+    fn spawn(line: &str) -> Self {
+        let mut words = line.split(' ');
+        let mut command = Command::new(words.next().expect("a program"));
+        let command = command.args(words).stderr(Stdio::null());
+        Self(command.spawn().expect("it starts"))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        drop(self.0.kill());
+        drop(self.0.wait());
+    }
+}
+
+fn await_that(what: &str, mut holds: impl FnMut() -> bool) {
+    let until = Instant::now() + Duration::from_secs(20);
+    while !holds() {
+        assert!(Instant::now() < until, "{what}");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Whether a program is there; says what is left out where it is not.
+fn has(program: &str, package: &str) -> bool {
+    let found = Command::new(program).arg("--version").output().is_ok();
+    if !found {
+        println!("skipped: {program} is not installed (Debian: {package})");
+    }
+    found
+}
+
+/// Bytes that tell where they lie.
+fn pattern(bytes: usize, seed: u64) -> Vec<u8> {
+    let words = u64::try_from(bytes / 8).expect("64 bits");
+    let word = |at: u64| {
+        (at + seed)
+            .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+            .to_le_bytes()
+    };
+    (0..words).flat_map(word).collect()
+}
+
+fn same(one: &Path, other: &Path, bytes: usize) -> bool {
+    let read = |path| std::fs::read(path).expect("it can be read");
+    read(one)[..bytes] == read(other)[..bytes]
+}
+
+/// A port that was free just now.
+fn port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    listener.local_addr().expect("its address").port()
+}
+
+#[test]
+fn an_array_spans_servers_of_different_kinds() {
+    if !has("nbdkit", "nbdkit") || !has("qemu-nbd", "qemu-utils") {
+        return;
+    }
+    let world = World::new();
+    world.disk("a", 24 * MIB);
+    world.disk("c", 24 * MIB);
+    let port = port();
+    let _a = world.nbdkit("a");
+    let _b = Peer::spawn(&format!("nbdkit -f -i 127.0.0.1 -p {port} memory 24M"));
+    let line = "qemu-nbd -t --shared=4 -f raw -x data,1 -k @ %/c";
+    let _c = world.start("c", line);
+    await_that("it listens", || {
+        std::net::TcpStream::connect(("127.0.0.1", port)).is_ok()
+    });
+    let (a, b, c) = (
+        world.url("a", ""),
+        format!("nbd://LOCALHOST:{port}"),
+        world.url("c", "data%2C1"),
+    );
+    // One disk by two ways.
+    for twice in [
+        format!("raid1({a},{c},a)"),
+        format!("raid1({b},nbd://127.0.0.1:{port})"),
+    ] {
+        let told = world.refused(&["create", "pool", &twice]);
+        assert!(told.contains("are the same device"), "{told}");
+    }
+    let places = [&a[..], &format!("{b}/"), &c].join(":");
+    world.done("", &["create", "pool", &format!("raid5({a},{b},{c})")]);
+    std::fs::write(world.path("in"), pattern(30 * MIB, 1)).expect("room");
+    world.done(&places, &["copy", "in", "array:pool", "--verify"]);
+    // By a list too, also with quotes, and with threads in place of io_uring.
+    let list = format!("array:{a},\"{b}\",{c}");
+    let copied = world
+        .command("", &["copy", &list, "out"])
+        .env("SPINDLES_IO", "threads")
+        .output();
+    let copied = copied.expect("it runs");
+    assert!(copied.status.success(), "{}", told(&copied));
+    assert!(same(&world.path("in"), &world.path("out"), 30 * MIB));
+    assert!(
+        world
+            .done(&places, &["scrub", "pool"])
+            .contains("nothing is wrong")
+    );
+    let status = world.done(&places, &["status", "pool"]);
+    for told in ["healthy, clean", "1: nbd://LOCALHOST:", "data%2C1?socket="] {
+        assert!(status.contains(told), "{told}: {status}");
+    }
+    world.done(&places, &["rename", "pool", "lake"]);
+    // One at a time, as any device: it is copied elsewhere, looked at, set aside and wiped.
+    world.disk("d", 24 * MIB);
+    let _d = world.nbdkit("d");
+    let d = world.url("d", "");
+    let places = format!("{places}:{d}");
+    world.done(&places, &["replace", &a, "--onto", &d, "lake"]);
+    let examined = world.done(&places, &["examine", &d]);
+    assert!(examined.contains("'lake'"), "{examined}");
+    world.done(&places, &["spare", "add", "--array", "lake", &a]);
+    world.done(&places, &["wipe", &a, "--force"]);
+    assert!(
+        world
+            .done(&places, &["scrub", "lake"])
+            .contains("nothing is wrong")
+    );
+}
+
+/// The server of one member loses, when it is killed, what was written and not flushed, as one that has a cache does.
+#[test]
+fn a_server_that_is_killed_comes_back_by_what_it_missed() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let world = World::new();
+    for disk in ["a", "b", "c"] {
+        world.disk(disk, 64 * MIB);
+    }
+    let _a = world.nbdkit("a");
+    let _b = world.nbdkit("b");
+    let cached =
+        "nbdkit -f -U @ --filter=delay --filter=cache file %/c cache=writeback wdelay=10ms";
+    let mut c = world.start("c", cached);
+    let urls = ["a", "b", "c"].map(|disk| world.url(disk, ""));
+    let places = urls.join(":");
+    let expression = format!("raid5({})", urls.join(","));
+    world.done("", &["create", "pool", &expression]);
+    std::fs::write(world.path("old"), pattern(20 * MIB, 1)).expect("room");
+    std::fs::write(world.path("new"), pattern(100 * MIB, 2)).expect("room");
+    world.done(&places, &["copy", "old", "array:pool"]);
+    // Another member says how far a copy is.
+    let allocated = || std::fs::metadata(world.path("a")).expect("a file").blocks() * 512;
+    let before = allocated();
+    let mut copy = world.command(
+        &places,
+        &["copy", "new", "array:pool", "--verify", "--force"],
+    );
+    let copy = copy.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let copy = copy.expect("it starts");
+    await_that("the copy is in the middle", || {
+        allocated() > before + (10 << 20)
+    });
+    c.0.kill().expect("it runs");
+    c.0.wait().expect("it ends");
+    let copied = copy.wait_with_output().expect("it ends");
+    let copied_told = told(&copied);
+    assert!(copied.status.success(), "{copied_told}");
+    assert!(copied_told.contains("it is given up"), "{copied_told}");
+    let status = world.spindles(&places, &["status", "pool"]);
+    assert_eq!(status.status.code(), Some(3), "{}", told(&status));
+    world.done(&places, &["copy", "array:pool", "out"]);
+    assert!(same(&world.path("new"), &world.path("out"), 100 * MIB));
+    let _c = world.nbdkit("c");
+    let rebuilt = world.done(&places, &["rebuild", "pool"]);
+    assert!(rebuilt.contains("is active again"), "{rebuilt}");
+    assert!(
+        world
+            .done(&places, &["scrub", "pool"])
+            .contains("nothing is wrong")
+    );
+    // And what it has is right: it is needed for all that another one had.
+    drop(world.spindles(&places, &["wipe", &urls[0], "--force"]));
+    world.done(&places, &["copy", "array:pool", "again"]);
+    assert!(same(&world.path("new"), &world.path("again"), 100 * MIB));
+}
+
+/// Where nothing is in doubt, a server may end and begin again while the array is in use.
+#[test]
+fn a_server_that_begins_again_between_two_requests_is_not_missed() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let world = World::new();
+    world.disk("a", 24 * MIB);
+    world.disk("b", 24 * MIB);
+    let a = world.nbdkit("a");
+    let b = world.nbdkit("b");
+    let urls = ["a", "b"].map(|disk| world.url(disk, ""));
+    let places = urls.join(":");
+    world.done(
+        "",
+        &["create", "pool", &format!("raid0({})", urls.join(","))],
+    );
+    std::fs::write(world.path("in"), pattern(40 * MIB, 3)).expect("room");
+    world.done(&places, &["copy", "in", "array:pool"]);
+    let served = world.serve_on("pool", &places);
+    let pool = world.url("pool", "pool");
+    world.done("", &["copy", &pool, "out"]);
+    // On this machine nobody else gets them meanwhile, whatever the server is asked.
+    let told = world.refused(&["copy", "in", &urls[0], "--force"]);
+    assert!(told.contains("is in use"), "{told}");
+    drop((a, b));
+    let _a = world.nbdkit("a");
+    let _b = world.nbdkit("b");
+    world.done("", &["copy", &pool, "again"]);
+    for out in ["out", "again"] {
+        assert!(same(&world.path("in"), &world.path(out), 40 * MIB), "{out}");
+    }
+    drop(served);
+}
+
+/// While the array is served: the connection is ended in order, and another one is made.
+#[test]
+fn a_member_is_let_go_and_comes_back_while_the_array_is_served() {
+    if !has("nbdkit", "nbdkit") {
+        return;
+    }
+    let world = World::new();
+    world.disk("a", 24 * MIB);
+    world.disk("b", 24 * MIB);
+    let _peers = ["a", "b"].map(|disk| world.nbdkit(disk));
+    let urls = ["a", "b"].map(|disk| world.url(disk, ""));
+    let places = urls.join(":");
+    world.done(
+        "",
+        &["create", "pool", &format!("raid1({})", urls.join(","))],
+    );
+    let served = world.serve_on("pool", &places);
+    let pool = world.url("pool", "pool");
+    world.done(&places, &["fail", &urls[1], "pool"]);
+    std::fs::write(world.path("in"), pattern(10 * MIB, 5)).expect("room");
+    world.done("", &["copy", "in", &pool]);
+    world.done(&places, &["remove", &urls[1], "pool"]);
+    let added = world.done(&places, &["add", &urls[1], "pool"]);
+    assert!(added.contains("is active again"), "{added}");
+    // What it missed it has by now.
+    world.done(&places, &["fail", &urls[0], "pool"]);
+    world.done("", &["copy", &pool, "out"]);
+    assert!(same(&world.path("in"), &world.path("out"), 10 * MIB));
+    world.done(&places, &["stop", "pool"]);
+    drop(served);
+}
+
+/// Our own server, with an array of files on each machine: an array of arrays that spans them.
+#[test]
+fn an_array_spans_our_own_servers() {
+    let world = World::new();
+    for array in ["one", "two"] {
+        let disks = ["x", "y"].map(|disk| format!("{array}-{disk}"));
+        for disk in &disks {
+            world.disk(disk, 16 * MIB);
+        }
+        let expression = format!("raid0({})", disks.join(","));
+        world.done("", &["create", array, &expression]);
+    }
+    let _one = world.serve("one");
+    let two = world.serve("two");
+    let urls = ["one", "two"].map(|array| world.url(array, array));
+    let places = urls.join(":");
+    world.done(
+        "",
+        &["create", "pool", &format!("raid1({})", urls.join(","))],
+    );
+    std::fs::write(world.path("in"), pattern(20 * MIB, 4)).expect("room");
+    world.done(&places, &["copy", "in", "array:pool", "--verify"]);
+    assert!(
+        world
+            .done(&places, &["scrub", "pool"])
+            .contains("nothing is wrong")
+    );
+    drop(two);
+    let output = world.spindles(&places, &["copy", "array:pool", "out"]);
+    assert!(output.status.success(), "{}", told(&output));
+    assert!(
+        told(&output).contains("can't be reached"),
+        "{}",
+        told(&output)
+    );
+    assert!(same(&world.path("in"), &world.path("out"), 20 * MIB));
+}
+
+/// Names that are no devices, or the same one.
+#[test]
+fn what_is_wrong_with_an_address_is_told() {
+    let world = World::new();
+    let expressions = [
+        ("raid1(nbd://h/x,nbd://H:10809/x)", "are the same device"),
+        (
+            "raid1(nbd+unix:///x?socket=s,nbd+unix:///x?socket=./s)",
+            "can't be reached",
+        ),
+        ("raid1(nbds://h/x,b)", "there is no TLS in this version"),
+        ("raid1(iscsi://h/x,b)", "of a kind that is not known"),
+        ("raid1(nbd://h/%,b)", "write %25 for it"),
+        (
+            "raid1(nbd+unix:///x,b)",
+            "the path of the socket is not given",
+        ),
+    ];
+    for (expression, expected) in expressions {
+        let told = world.refused(&["create", "pool", expression]);
+        assert!(told.contains(expected), "{expression}: {told}");
+    }
+    let told = world.refused(&["copy", "nbd+unix:///x?socket=s", "out"]);
+    assert!(told.contains("its server at s can't be reached"), "{told}");
+    let told = world.refused(&["status", "pool", "--scan", "nbd+unix:///x?socket=s"]);
+    assert!(told.contains("its server at s can't be reached"), "{told}");
+    assert!(!world.path("nbd+unix:").exists(), "no file is made");
+}
