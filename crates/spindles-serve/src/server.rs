@@ -401,6 +401,8 @@ impl Server {
         if id == WOKEN {
             self.stopper.waker.heard();
             self.watch(self.stopper.waker.descriptor(), WOKEN)?;
+            // Who wakes it may have ended a client.
+            (0..self.guests.len()).for_each(|user| self.is_due(user));
             while let Ok(arrival) = self.arrived.try_recv() {
                 match arrival {
                     Arrival::Client(client) => self.join(client),

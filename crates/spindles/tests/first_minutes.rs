@@ -17,15 +17,12 @@ fn block(heading: &str) -> Vec<(String, Vec<String>)> {
     let (block, _) = block.split_once("```").expect("its end");
     let mut lines: Vec<(String, Vec<String>)> = Vec::new();
     for line in block.lines() {
-        match line.strip_prefix("$ ") {
-            Some(typed) => {
-                let typed = typed.split("  #").next().expect("a part");
-                lines.push((typed.trim().to_owned(), Vec::new()));
-            }
-            None => {
-                let (_, shown) = lines.last_mut().expect("a line before");
-                shown.push(line.to_owned());
-            }
+        if let Some(typed) = line.strip_prefix("$ ") {
+            let typed = typed.split("  #").next().expect("a part");
+            lines.push((typed.trim().to_owned(), Vec::new()));
+        } else {
+            let (_, shown) = lines.last_mut().expect("a line before");
+            shown.push(line.to_owned());
         }
     }
     lines
