@@ -1,5 +1,5 @@
-//! The program of the administrator that is run when something must be known: one at a time, on a thread of its
-//! own, so that an array never waits for it.
+//! The program of the administrator that is run when something must be known: by the helper, outside of the server's
+//! sandbox, once at a time, on a thread of its own, so that nobody waits for it.
 
 use crate::alarms::{Alarm, AlarmKind};
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -20,10 +20,42 @@ const RUN_MAX: Duration = Duration::from_secs(30);
 /// Between two looks whether it has ended.
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 
+/// What the program finds in its environment.
+const VARIABLES: [&str; 6] = [
+    "SPINDLES_EVENT",
+    "SPINDLES_ARRAY",
+    "SPINDLES_DEVICE",
+    "SPINDLES_MEMBER",
+    "SPINDLES_STATE",
+    "SPINDLES_MESSAGE",
+];
+
+/// What it finds there: the values.
+pub(crate) type Words = [OsString; VARIABLES.len()];
+
+/// An alarm of that kind for the program. What there is not is empty.
+pub(crate) fn words(kind: &AlarmKind, alarm: &Alarm) -> Words {
+    let member = alarm.member.map(|member| member.to_string());
+    let values = [
+        kind.name,
+        &alarm.array,
+        alarm.device.as_deref().unwrap_or_default(),
+        member.as_deref().unwrap_or_default(),
+        alarm.state,
+        &alarm.message,
+    ];
+    values.map(OsString::from)
+}
+
+/// The words that somebody sent, if they are that.
+pub(crate) fn received(words: Vec<OsString>) -> Option<Words> {
+    words.try_into().ok()
+}
+
 /// A program that is run for each alarm.
 #[derive(Debug)]
-pub struct Hook {
-    waiting: SyncSender<Alarm>,
+pub(crate) struct Hook {
+    waiting: SyncSender<Words>,
     thread: JoinHandle<()>,
     ends: Arc<OnceLock<Instant>>,
     /// Alarms that were dropped.
@@ -36,7 +68,10 @@ impl Hook {
     /// # Errors
     ///
     /// There can be no thread for it.
-    pub fn begin(program: OsString, complain: impl Fn(&str) + Send + 'static) -> io::Result<Self> {
+    pub(crate) fn begin(
+        program: OsString,
+        complain: impl Fn(&str) + Send + 'static,
+    ) -> io::Result<Self> {
         let (waiting, alarms) = sync_channel(WAITING_MAX);
         let ends: Arc<OnceLock<Instant>> = Arc::default();
         let limits = Limits {
@@ -54,14 +89,14 @@ impl Hook {
     }
 
     /// Has it run for that, soon. Does not wait.
-    pub fn raise(&mut self, alarm: &Alarm) {
-        if self.waiting.try_send(alarm.clone()).is_err() {
+    pub(crate) fn raise(&mut self, words: Words) {
+        if self.waiting.try_send(words).is_err() {
             self.dropped += 1;
         }
     }
 
     /// Lets it run for what waits, for a while. For so many alarms it was not run, because too many waited.
-    pub fn close(self) -> u64 {
+    pub(crate) fn close(self) -> u64 {
         // Nobody else sets it.
         self.ends.set(Instant::now() + RUN_MAX).ok();
         drop(self.waiting);
@@ -85,40 +120,32 @@ impl Limits {
     }
 }
 
-fn work(program: &OsString, alarms: &Receiver<Alarm>, limits: &Limits, complain: &dyn Fn(&str)) {
+fn work(program: &OsString, alarms: &Receiver<Words>, limits: &Limits, complain: &dyn Fn(&str)) {
     let mut fails = false;
-    while let Ok(alarm) = alarms.recv() {
-        for kind in alarm.kinds {
-            let result = run(program, kind, &alarm, limits);
-            if let (Err(why), false) = (&result, fails) {
-                let program = program.to_string_lossy();
-                complain(&format!(
-                    "{program}, which is run for events, {why}; it is tried for others, and not told again \
-                     before it has worked"
-                ));
-            }
-            fails = result.is_err();
+    while let Ok(words) = alarms.recv() {
+        let result = run(program, &words, limits);
+        if let (Err(why), false) = (&result, fails) {
+            let program = program.to_string_lossy();
+            complain(&format!(
+                "{program}, which is run for events, {why}; it is tried for others, and not told again before \
+                 it has worked"
+            ));
         }
+        fails = result.is_err();
     }
 }
 
 /// Runs it once, and waits until it has ended.
-fn run(program: &OsString, kind: &AlarmKind, alarm: &Alarm, limits: &Limits) -> Result<(), String> {
+fn run(program: &OsString, words: &Words, limits: &Limits) -> Result<(), String> {
     let begun = Instant::now();
     let said = io::stderr().as_fd().try_clone_to_owned();
     let said = said.map_err(|error| format!("can't be run: {error}"))?;
-    let member = alarm.member.map(|member| member.to_string());
+    let [event, array, device, ..] = words;
     let mut command = Command::new(program);
     command
-        .arg(kind.name)
-        .arg(&alarm.array)
-        .args(&alarm.device)
-        .env("SPINDLES_EVENT", kind.name)
-        .env("SPINDLES_ARRAY", &alarm.array)
-        .env("SPINDLES_DEVICE", alarm.device.as_deref().unwrap_or(""))
-        .env("SPINDLES_MEMBER", member.as_deref().unwrap_or(""))
-        .env("SPINDLES_STATE", alarm.state)
-        .env("SPINDLES_MESSAGE", &alarm.message)
+        .args([event, array])
+        .args(Some(device).filter(|device| !device.is_empty()))
+        .envs(VARIABLES.iter().zip(words))
         // What the server tells systemd is its own.
         .env_remove("NOTIFY_SOCKET")
         .stdin(Stdio::null())
@@ -131,7 +158,7 @@ fn run(program: &OsString, kind: &AlarmKind, alarm: &Alarm, limits: &Limits) -> 
     loop {
         match child.try_wait() {
             Ok(Some(status)) if status.success() => return Ok(()),
-            Ok(Some(status)) => return Err(format!("failed for {}: {status}", kind.name)),
+            Ok(Some(status)) => return Err(format!("failed for {}: {status}", event.display())),
             Ok(None) if limits.is_over(begun) => break,
             Ok(None) => thread::sleep(LOOK_INTERVAL),
             Err(error) => return Err(format!("is lost: {error}")),
@@ -144,7 +171,7 @@ fn run(program: &OsString, kind: &AlarmKind, alarm: &Alarm, limits: &Limits) -> 
     let seconds = begun.elapsed().as_secs();
     Err(format!(
         "had not ended after {seconds} s for {}, and was killed",
-        kind.name
+        event.display()
     ))
 }
 
@@ -163,7 +190,9 @@ mod tests {
         let (waiting, alarms) = sync_channel(count);
         for _ in 0..count {
             let alarm = Watch::unclean("pool", "it is a test");
-            waiting.send(alarm).expect("there is room");
+            waiting
+                .send(words(alarm.kinds[0], &alarm))
+                .expect("there is room");
         }
         drop(waiting);
         let complaints = Mutex::new(Vec::new());

@@ -10,6 +10,7 @@
 //! what clients speak: each is a [`client::Client`].
 
 mod alarms;
+mod certificates;
 mod client;
 pub mod control;
 mod hook;
@@ -20,13 +21,14 @@ mod news;
 mod offer;
 mod polling;
 mod readiness;
+pub mod sandbox;
 mod server;
 mod transports;
 mod wake;
 mod working_directory;
 
 pub use alarms::{ALARM_KINDS, Alarm, AlarmKind, Watch, state_line};
-pub use hook::Hook;
+pub use certificates::{Certificates, CertificatesError, Clients};
 pub use management::Handle;
 pub use news::{News, Newsroom};
 pub use offer::{ExportFacts, Offer};

@@ -11,7 +11,7 @@ const VARIABLE: &str = "NOTIFY_SOCKET";
 
 /// The way to whoever started this process and wants to know.
 #[derive(Debug, Default)]
-pub struct Readiness(Option<(UnixDatagram, SocketAddr)>);
+pub struct Readiness(Option<UnixDatagram>);
 
 impl Readiness {
     /// As the environment says. Where nobody wants to know, nothing is told.
@@ -37,21 +37,23 @@ impl Readiness {
     }
 
     fn tell(&self, what: &str) {
-        if let Self(Some((socket, to))) = self {
+        if let Self(Some(socket)) = self {
             // Who does not listen is not told.
-            drop(socket.send_to_addr(what.as_bytes(), to));
+            drop(socket.send(what.as_bytes()));
         }
     }
 }
 
-/// A path, or after `@` a name that no file system has.
-fn socket(name: &OsStr) -> Option<(UnixDatagram, SocketAddr)> {
+/// A path, or after `@` a name that no file system has. It is connected at once: in its sandbox a server can't.
+fn socket(name: &OsStr) -> Option<UnixDatagram> {
     let address = match name.as_bytes() {
         [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
         [b'/', ..] => SocketAddr::from_pathname(name),
         _ => return None,
     };
-    Some((UnixDatagram::unbound().ok()?, address.ok()?))
+    let socket = UnixDatagram::unbound().ok()?;
+    socket.connect_addr(&address.ok()?).ok()?;
+    Some(socket)
 }
 
 /// A line break would begin another thing.
